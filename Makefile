@@ -1,0 +1,43 @@
+# The front door. Every target sets up what it needs and says what it does.
+#
+#   make demo     see Headgate keep, drop and explain        make check    format, lint, types, arrows
+#   make test     the whole test suite                       make bench    benchmarks against peers (slow)
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test check format bench clean
+
+help:
+	@sed -n '3,5s/^# *//p' Makefile
+
+$(READY): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Headgate needs Python 3.11 or newer; none was found. Try: make PYTHON=/path/to/python3"; exit 1; }
+	@echo "== setting up $(VENV) with $(PYTHON) (once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@touch $@
+
+demo: $(READY)
+	@echo "== headgate demo: a small collection, one question, and the fate of every chunk"
+	@$(BIN)/headgate demo
+
+test: $(READY)
+	@echo "== running the test suite"
+	@$(BIN)/python -m pytest
+
+check: $(READY)
+	@echo "== format" && $(BIN)/ruff format --check .
+	@echo "== lint" && $(BIN)/ruff check .
+	@echo "== types" && $(BIN)/mypy
+	@echo "== arrows" && $(BIN)/lint-imports --no-cache
+
+format: $(READY)
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench

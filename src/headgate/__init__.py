@@ -1,0 +1,85 @@
+"""Headgate: the gate between an LLM agent and its model.
+
+Names resolve on first use, so that importing the package costs nothing and loads no dependency.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headgate.errors import (
+        ConfigError,
+        GuardError,
+        HeadgateError,
+        InputError,
+        LimitError,
+        LoopError,
+        MissingExtra,
+        NotFound,
+        StoreError,
+        UpstreamError,
+    )
+    from headgate.gateway import Headgate
+    from headgate.guard import Guard
+    from headgate.types import Candidate, Chunk, Context, ContextBudget, Plan, Request, Tier, Window
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Candidate": "types",
+    "Chunk": "types",
+    "ConfigError": "errors",
+    "Context": "types",
+    "ContextBudget": "types",
+    "Guard": "guard",
+    "GuardError": "errors",
+    "Headgate": "gateway",
+    "HeadgateError": "errors",
+    "InputError": "errors",
+    "LimitError": "errors",
+    "LoopError": "errors",
+    "MissingExtra": "errors",
+    "NotFound": "errors",
+    "Plan": "types",
+    "Request": "types",
+    "StoreError": "errors",
+    "Tier": "types",
+    "UpstreamError": "errors",
+    "Window": "types",
+}
+
+__all__ = [
+    "Candidate",
+    "Chunk",
+    "ConfigError",
+    "Context",
+    "ContextBudget",
+    "Guard",
+    "GuardError",
+    "Headgate",
+    "HeadgateError",
+    "InputError",
+    "LimitError",
+    "LoopError",
+    "MissingExtra",
+    "NotFound",
+    "Plan",
+    "Request",
+    "StoreError",
+    "Tier",
+    "UpstreamError",
+    "Window",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'headgate' has no attribute {name!r}")
+    value: object = getattr(import_module(f"headgate.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,84 @@
+"""Every error Headgate raises on purpose.
+
+HeadgateError                 anything below; carries a hint and the HTTP status a server should answer
+├── InputError        422     a value the caller gave cannot be used
+│   ├── LimitError    413     ... because it is larger than a named limit
+│   └── NotFound      404     ... because nothing has that name
+├── ConfigError       500     a setting is unknown, out of range or contradicts another
+│   └── MissingExtra  500     ... because an optional package is not installed (names the pip line)
+├── StoreError        503     the store cannot be opened, read or written
+├── UpstreamError     502     a model, search or provider failed or answered nonsense
+└── GuardError        502     the guarded stream could not be brought to an end
+    └── LoopError     502     ... because the model kept looping; carries the clean text so far
+"""
+
+
+class HeadgateError(Exception):
+    """Base of all errors raised on purpose: what happened, and a hint what to do about it."""
+
+    status: int = 500
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class InputError(HeadgateError):
+    """A value the caller gave cannot be used."""
+
+    status = 422
+
+
+class LimitError(InputError):
+    """A value is larger than a named limit."""
+
+    status = 413
+
+
+class NotFound(InputError):
+    """Nothing has that name."""
+
+    status = 404
+
+
+class ConfigError(HeadgateError):
+    """A setting is unknown, out of range or contradicts another."""
+
+
+class MissingExtra(ConfigError):
+    """An optional package is not installed; the hint is the pip line that installs it."""
+
+    def __init__(self, package: str, *, extra: str) -> None:
+        super().__init__(
+            f"{package} is not installed", hint=f"run: pip install 'headgate[{extra}]'"
+        )
+
+
+class StoreError(HeadgateError):
+    """The store cannot be opened, read or written."""
+
+    status = 503
+
+
+class UpstreamError(HeadgateError):
+    """A model, search or provider failed or answered nonsense."""
+
+    status = 502
+
+
+class GuardError(HeadgateError):
+    """The guarded stream could not be brought to an end."""
+
+    status = 502
+
+
+class LoopError(GuardError):
+    """The model kept looping after every rollback; `text` is the clean text so far."""
+
+    def __init__(self, message: str, *, text: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.text = text

@@ -1,0 +1,145 @@
+"""The edges: what Headgate needs from the world, as small protocols.
+
+A Store is composed of one small protocol per kind of thing it keeps. Tenant comes first in every call,
+so that it can be neither forgotten nor guessed. Stores are synchronous and safe to use from many threads.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from headgate.types import Candidate, Change, Chunk, Document, Edge, Fact, Review, Trace
+
+
+class Documents(Protocol):
+    """Documents and their chunks. `put` is one transaction: each document replaces its former self whole."""
+
+    def put(self, tenant: str, documents: Sequence[Document]) -> None: ...
+    def remove(
+        self,
+        tenant: str,
+        collection: str,
+        *,
+        documents: Sequence[str] | None = None,
+        chunks: Sequence[str] | None = None,
+    ) -> int: ...
+    def digests(self, tenant: str, collection: str) -> Mapping[str, str]: ...
+    def collections(self, tenant: str) -> Mapping[str, int]: ...
+
+
+class Chunks(Protocol):
+    """Reading chunks: by id, or all of a collection in reading order."""
+
+    def chunks(self, tenant: str, collection: str, ids: Sequence[str]) -> list[Chunk]: ...
+    def scan(self, tenant: str, collection: str) -> Iterable[Chunk]: ...
+
+
+class Changes(Protocol):
+    """The change feed that derived indexes follow: `head` is the last change, `changes` what came after one."""
+
+    def head(self, tenant: str, collection: str) -> int: ...
+    def changes(
+        self, tenant: str, collection: str, after: int, limit: int = 10_000
+    ) -> list[Change]: ...
+
+
+class Attachments(Protocol):
+    """Bytes computed once per chunk text and kept beside it: fingerprints and embeddings, by kind.
+
+    `kind` names format and version ("fingerprint/1", "embedding/minilm-l6/384"). Bytes go when their chunk goes.
+    """
+
+    def attach(
+        self, tenant: str, collection: str, kind: str, values: Mapping[str, bytes]
+    ) -> None: ...
+    def attached(
+        self, tenant: str, collection: str, kind: str, ids: Sequence[str]
+    ) -> dict[str, bytes]: ...
+    def kinds(self, tenant: str, collection: str) -> Mapping[str, int]: ...
+
+
+class Edges(Protocol):
+    """Knowledge edges; `touching` gives those that leave or enter any of the nodes, strongest first."""
+
+    def link(self, tenant: str, edges: Sequence[Edge]) -> int: ...
+    def unlink(self, tenant: str, edges: Sequence[Edge]) -> int: ...
+    def touching(
+        self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000
+    ) -> list[Edge]: ...
+
+
+class Facts(Protocol):
+    """Remembered facts, unique by content within a tenant."""
+
+    def save_fact(self, tenant: str, fact: Fact) -> Fact: ...
+    def fact(self, tenant: str, id: str) -> Fact | None: ...
+    def facts(self, tenant: str) -> list[Fact]: ...
+    def forget(self, tenant: str, id: str) -> bool: ...
+
+
+class Reviews(Protocol):
+    """The human review queue. `decide` moves a pending review once; a second decision changes nothing."""
+
+    def save_review(self, tenant: str, review: Review) -> None: ...
+    def review(self, tenant: str, id: str) -> Review | None: ...
+    def reviews(self, tenant: str, *, status: str | None = None) -> list[Review]: ...
+    def decide(self, tenant: str, review: Review) -> bool: ...
+
+
+class Traces(Protocol):
+    """Stored traces, newest first, with a limit on how many are kept."""
+
+    def save_trace(self, trace: Trace, *, keep: int = 10_000) -> None: ...
+    def trace(self, tenant: str, id: str) -> Trace | None: ...
+    def traces(self, tenant: str, *, limit: int = 100) -> list[Trace]: ...
+
+
+class Store(Documents, Chunks, Changes, Attachments, Edges, Facts, Reviews, Traces, Protocol):
+    """Everything that must not be lost, behind one door."""
+
+    def secret(self, tenant: str) -> bytes: ...
+    def close(self) -> None: ...
+
+
+class TokenCounter(Protocol):
+    """Counts tokens; additive enough that a budget held piece by piece holds for the whole."""
+
+    def __call__(self, text: str) -> int: ...
+
+
+class Embedder(Protocol):
+    """Texts to unit vectors; `name` goes into the index so that vectors of two models never meet."""
+
+    name: str
+    dimension: int
+
+    def embed(self, texts: Sequence[str]) -> "list[list[float]]": ...
+
+
+class Grader(Protocol):
+    """A confidence in 0..1 for each candidate: does it help to answer the query?"""
+
+    async def grade(self, query: str, candidates: Sequence[Candidate]) -> Sequence[float]: ...
+
+
+class WebSearch(Protocol):
+    """Looks a query up outside; the chunks it returns are untrusted and carry their address."""
+
+    async def search(self, query: str, *, limit: int) -> Sequence[Chunk]: ...
+
+
+@runtime_checkable
+class MemoryProvider(Protocol):
+    """A memory that can be asked. Older providers may lack `limit` and `min_trust`."""
+
+    name: str
+
+    def is_available(self) -> bool: ...
+    def prefetch(
+        self, query: str, *, session_id: str, limit: int | None, min_trust: float | None
+    ) -> str: ...
+
+
+class Clock(Protocol):
+    """Seconds since the epoch."""
+
+    def __call__(self) -> float: ...

@@ -1,0 +1,1 @@
+"""The stages: one verb a file. Import the module you mean; nothing is re-exported."""

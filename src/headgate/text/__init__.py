@@ -1,0 +1,1 @@
+"""Pure text mathematics: knows none of the nouns, does no I/O."""

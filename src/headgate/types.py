@@ -1,0 +1,383 @@
+"""The nouns: frozen values that the stages hand to each other.
+
+A Chunk is a piece of text and never changes. A Candidate is a chunk with a score and the notes of what
+happened to it. A stage returns Sifted, and the law of conservation holds for each:
+kept + dropped = what came in + added. So the trace of a request is complete by construction.
+Scores are 0..1 where they end, higher is better; budgets are tokens; times are seconds since the epoch.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Literal
+
+from headgate.errors import InputError
+
+DROP = "drop"
+KEEP = "keep"
+ADD = "add"
+
+Verdict = Literal["keep", "drop", "add"]
+
+
+class Tier(StrEnum):
+    """How full the window is: plenty of room, some, or hardly any."""
+
+    STUFF = "stuff"
+    HYBRID = "hybrid"
+    SELECTIVE = "selective"
+
+
+class Strategy(StrEnum):
+    """How content should reach the model."""
+
+    STUFF = "STUFF"
+    HYBRID = "HYBRID"
+    RAG = "RAG"
+    RAG_GRAPH = "RAG+GRAPH"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextBudget:
+    """The model's window: its length, what is used, and where compression would begin (0: unknown)."""
+
+    context_length: int = 0
+    used_tokens: int = 0
+    threshold_tokens: int = 0
+    compression_enabled: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("context_length", "threshold_tokens"):
+            value = getattr(self, name)
+            if value < 0:
+                raise InputError(f"{name} is {value}; it must be 0 or more")
+        if self.used_tokens < 0:  # some agents say -1 for "unknown"
+            object.__setattr__(self, "used_tokens", 0)
+
+    @property
+    def pressure(self) -> float:
+        """Used over threshold (over the window where there is none); may exceed 1."""
+        if self.context_length <= 0:
+            return 0.0
+        return self.used_tokens / (self.threshold_tokens or self.context_length)
+
+    @property
+    def tier(self) -> Tier:
+        """STUFF below 0.30, HYBRID below 0.70, else SELECTIVE."""
+        if self.pressure < 0.30:
+            return Tier.STUFF
+        return Tier.HYBRID if self.pressure < 0.70 else Tier.SELECTIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of text as the store holds it. No stage ever alters one.
+
+    `source` is its kind: document, turn, graph, memory or web. `position` counts within the document.
+    `admission` is the admissibility token it was given, or None; it is carried, never made, by the pipeline.
+    """
+
+    id: str
+    text: str
+    document: str = ""
+    collection: str = "main"
+    source: str = "document"
+    title: str = ""
+    position: int = 0
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    admission: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document and the chunks it was cut into, in reading order."""
+
+    id: str
+    collection: str = "main"
+    title: str = ""
+    digest: str = ""
+    source: str = "document"
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    chunks: tuple[Chunk, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What one stage did to one candidate: verdict, reason, and the number behind it."""
+
+    stage: str
+    verdict: Verdict
+    reason: str
+    score: float
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A chunk on its way through the gate: its score now, and the notes of every stage so far."""
+
+    chunk: Chunk
+    score: float
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def dropped(self) -> bool:
+        """Whether the last stage left it out."""
+        return bool(self.notes) and self.notes[-1].verdict == DROP
+
+    def noted(
+        self,
+        stage: str,
+        verdict: Verdict,
+        reason: str,
+        *,
+        score: float | None = None,
+        value: float | None = None,
+    ) -> "Candidate":
+        """The same chunk with one more note, and a new score where one is given."""
+        now = self.score if score is None else score
+        note = Note(stage, verdict, reason, now, value)
+        return replace(self, score=now, notes=(*self.notes, note))
+
+
+@dataclass(frozen=True, slots=True)
+class Sifted:
+    """What a stage made of its candidates: kept (best first), dropped, and which of both it added."""
+
+    kept: tuple[Candidate, ...] = ()
+    dropped: tuple[Candidate, ...] = ()
+    added: tuple[Candidate, ...] = ()
+
+    @classmethod
+    def split(cls, judged: Iterable[Candidate], *, added: Iterable[Candidate] = ()) -> "Sifted":
+        """Part the judged candidates by their last verdict, keeping their order."""
+        everyone = tuple(judged)
+        return cls(
+            kept=tuple(c for c in everyone if not c.dropped),
+            dropped=tuple(c for c in everyone if c.dropped),
+            added=tuple(added),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What the model already sees: its texts, or a fingerprint payload where the texts are not sent."""
+
+    texts: tuple[str, ...] = ()
+    fingerprint: Mapping[str, Any] | None = field(default=None, hash=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.texts) or self.fingerprint is not None
+
+    @classmethod
+    def of(cls, value: "WindowLike") -> "Window":
+        """From a text, texts, chat messages, a fingerprint payload, or nothing."""
+        if value is None:
+            return cls()
+        if isinstance(value, Window):
+            return value
+        if isinstance(value, str):
+            return cls((value,)) if value else cls()
+        if isinstance(value, Mapping):
+            return cls(fingerprint=value)
+        return cls(tuple(text for item in value for text in _texts_of(item)))
+
+
+WindowLike = Window | str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
+
+
+def _texts_of(item: object) -> Iterable[str]:
+    """The texts of one block: a string, or a chat message whose content is a string or a list of parts."""
+    if isinstance(item, str):
+        if item:
+            yield item
+    elif isinstance(item, Mapping):
+        content = item.get("content", item.get("text"))
+        if isinstance(content, Sequence) and not isinstance(content, str):
+            for part in content:
+                yield from _texts_of(part)
+        elif content is not None:
+            yield from _texts_of(content)
+    else:
+        raise InputError(
+            f"a window block is {type(item).__name__}",
+            hint="give texts, or chat messages with a 'content'",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to the gate, and everything the caller knows about the moment it is asked in."""
+
+    query: str
+    budget: int = 1000
+    tenant: str = "default"
+    collection: str = "main"
+    window: Window = field(default_factory=Window)
+    k: int | None = None
+    context_budget: ContextBudget | None = None
+    task: str | None = None
+    session: str = ""
+    cwd: str = ""
+    penalize: bool = True
+    graph: bool = True
+    best_effort: bool = False
+    detail: Literal["whole", "preview"] = "whole"
+    order: Literal["rank", "edges"] = "rank"
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `decide` made of a request: whether to retrieve, how much, and why."""
+
+    skip: bool
+    tier: Tier
+    strategy: Strategy
+    budget: int
+    limit: int | None = None
+    min_trust: float | None = None
+    confidence: float = 0.0
+    task: str = "unknown"
+    group: str = ""
+    reasoning: str = ""
+    pressure: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One stage of one request: how long it took, how many came, stayed and went, and what went wrong."""
+
+    stage: str
+    seconds: float
+    came: int = 0
+    kept: int = 0
+    dropped: int = 0
+    added: int = 0
+    degraded: str = ""
+    facts: Mapping[str, float | str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The whole story of one request: plan, steps, and every candidate with its notes."""
+
+    id: str
+    request: Request
+    plan: Plan
+    steps: tuple[Step, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    created: float = 0.0
+
+    def find(self, chunk_id: str) -> Candidate | None:
+        """The candidate with that chunk id, or None when it never was one."""
+        return next((c for c in self.candidates if c.chunk.id == chunk_id), None)
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """What did not go as planned, as 'stage: reason'."""
+        return tuple(f"{s.stage}: {s.degraded}" for s in self.steps if s.degraded)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the gate kept and evicted, with a reason for each evicted id."""
+
+    total_candidates: int = 0
+    kept: int = 0
+    evicted: int = 0
+    avg_entropy_kept: float = 0.0
+    avg_entropy_evicted: float = 0.0
+    evicted_ids: tuple[str, ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The answer: a fenced, cited block that fits the budget, and the story of how it came to be."""
+
+    text: str
+    chunks: tuple[Chunk, ...]
+    token_estimate: int
+    trace: Trace
+    report: Report
+    sources: tuple[str, ...] = ()
+    graph_context: tuple[str, ...] = ()
+    admissibility_token: str | None = None
+    fallback: str = ""
+    fallback_reason: str = ""
+    review: str = ""
+    latency_ms: float = 0.0
+
+    @property
+    def strategy(self) -> Strategy:
+        """How the plan chose to load content."""
+        return self.trace.plan.strategy
+
+    @property
+    def degraded(self) -> tuple[str, ...]:
+        """What did not go as planned, as 'stage: reason'."""
+        return self.trace.degraded
+
+    def why(self, chunk_id: str) -> tuple[Note, ...]:
+        """The notes of one chunk: each stage's verdict, reason and number."""
+        candidate = self.trace.find(chunk_id)
+        return candidate.notes if candidate else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A piece of knowledge: subject, predicate, object, how strong, and who says so."""
+
+    source: str
+    predicate: str
+    target: str
+    weight: float = 1.0
+    provenance: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something worth remembering, with the trust it has earned."""
+
+    id: str
+    content: str
+    category: str = "general"
+    tags: tuple[str, ...] = ()
+    entities: tuple[str, ...] = ()
+    trust: float = 0.5
+    helpful: int = 0
+    unhelpful: int = 0
+    recalled: int = 0
+    created: float = 0.0
+    updated: float = 0.0
+
+
+ReviewStatus = Literal["pending", "answered", "approved", "rejected", "expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A question that waits for a person, with what the pipeline found and how it graded it."""
+
+    id: str
+    query: str
+    collection: str = "main"
+    status: ReviewStatus = "pending"
+    grades: Mapping[str, float] = field(default_factory=dict, hash=False)
+    reason: str = ""
+    answer: str = ""
+    who: str = ""
+    note: str = ""
+    created: float = 0.0
+    decided: float = 0.0
+    expires: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One line of a collection's change feed: a chunk written, or (chunk None) an id removed."""
+
+    seq: int
+    id: str
+    chunk: Chunk | None = None
