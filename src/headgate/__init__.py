@@ -19,8 +19,6 @@ if TYPE_CHECKING:
         StoreError,
         UpstreamError,
     )
-    from headgate.gateway import Headgate
-    from headgate.guard import Guard
     from headgate.types import Candidate, Chunk, Context, ContextBudget, Plan, Request, Tier, Window
 
 __version__ = "0.1.0"
@@ -31,9 +29,7 @@ _HOME = {
     "ConfigError": "errors",
     "Context": "types",
     "ContextBudget": "types",
-    "Guard": "guard",
     "GuardError": "errors",
-    "Headgate": "gateway",
     "HeadgateError": "errors",
     "InputError": "errors",
     "LimitError": "errors",
@@ -54,9 +50,7 @@ __all__ = [
     "ConfigError",
     "Context",
     "ContextBudget",
-    "Guard",
     "GuardError",
-    "Headgate",
     "HeadgateError",
     "InputError",
     "LimitError",
