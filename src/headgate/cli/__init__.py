@@ -1,0 +1,55 @@
+"""The command line: parses, calls, prints.
+
+Commands load when they are used, so that `headgate --help` is instant and an optional package is only
+asked for by the command that needs it. An error raised on purpose becomes two lines and exit code 2.
+"""
+
+import sys
+from importlib import import_module
+
+import click
+
+from headgate import __version__
+from headgate.errors import HeadgateError
+
+# command -> (where it lives, its line in --help)
+COMMANDS: dict[str, tuple[str, str]] = {}
+
+
+class Lazy(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All command names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command, or None when there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name][0].split(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="headgate")
+def app() -> None:
+    """Headgate: the gate between an LLM agent and its model."""
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command line; print errors as what happened and what to do."""
+    try:
+        app.main(args=args, prog_name="headgate")
+    except HeadgateError as error:
+        click.echo(f"error: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"hint: {error.hint}", err=True)
+        sys.exit(2)
