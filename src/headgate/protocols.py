@@ -4,16 +4,22 @@ A Store is composed of one small protocol per kind of thing it keeps. Tenant com
 so that it can be neither forgotten nor guessed. Stores are synchronous and safe to use from many threads.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from headgate.types import Candidate, Change, Chunk, Document, Edge, Fact, Review, Trace
+from headgate.types import Candidate, Change, Chunk, Document, Edge, Fact, Review, Size, Trace
 
 
 class Documents(Protocol):
-    """Documents and their chunks. `put` is one transaction: each document replaces its former self whole."""
+    """Documents and their chunks.
 
-    def put(self, tenant: str, documents: Sequence[Document]) -> None: ...
+    `put` is one transaction: each document replaces its former self whole, keeping its place in reading
+    order, and only chunks that differ reach the change feed; it answers how many did. `remove` without
+    names empties the collection; it answers how many chunks went. A document that lost a chunk this way
+    loses its digest too, and one that lost all of them is gone.
+    """
+
+    def put(self, tenant: str, documents: Sequence[Document]) -> int: ...
     def remove(
         self,
         tenant: str,
@@ -22,19 +28,26 @@ class Documents(Protocol):
         documents: Sequence[str] | None = None,
         chunks: Sequence[str] | None = None,
     ) -> int: ...
-    def digests(self, tenant: str, collection: str) -> Mapping[str, str]: ...
-    def collections(self, tenant: str) -> Mapping[str, int]: ...
+    def digests(
+        self, tenant: str, collection: str, ids: Sequence[str] | None = None
+    ) -> Mapping[str, str]: ...
+    def collections(self, tenant: str) -> Mapping[str, Size]: ...
 
 
 class Chunks(Protocol):
-    """Reading chunks: by id, or all of a collection in reading order."""
+    """Reading chunks: by id (in the order asked, unknown ids left out), or in reading order."""
 
     def chunks(self, tenant: str, collection: str, ids: Sequence[str]) -> list[Chunk]: ...
-    def scan(self, tenant: str, collection: str) -> Iterable[Chunk]: ...
+    def scan(
+        self, tenant: str, collection: str, *, document: str | None = None
+    ) -> Iterable[Chunk]: ...
 
 
 class Changes(Protocol):
-    """The change feed that derived indexes follow: `head` is the last change, `changes` what came after one."""
+    """The change feed that derived indexes follow: `head` is the last change, `changes` what came after one.
+
+    A chunk stands in the feed once, at its last change, and a removed one as its removal; seq only grows.
+    """
 
     def head(self, tenant: str, collection: str) -> int: ...
     def changes(
@@ -45,12 +58,20 @@ class Changes(Protocol):
 class Attachments(Protocol):
     """Bytes computed once per chunk text and kept beside it: fingerprints and embeddings, by kind.
 
-    `kind` names format and version ("fingerprint/1", "embedding/minilm-l6/384"). Bytes go when their chunk goes.
+    `kind` names format and version ("fingerprint/1", "embedding/minilm-l6/384"). Bytes go when their chunk
+    goes or its title or text changes. With `seen`, chunks that changed after that point of the feed get
+    nothing, so that bytes of an older text never meet a newer one; it answers how many were attached.
     """
 
     def attach(
-        self, tenant: str, collection: str, kind: str, values: Mapping[str, bytes]
-    ) -> None: ...
+        self,
+        tenant: str,
+        collection: str,
+        kind: str,
+        values: Mapping[str, bytes],
+        *,
+        seen: int | None = None,
+    ) -> int: ...
     def attached(
         self, tenant: str, collection: str, kind: str, ids: Sequence[str]
     ) -> dict[str, bytes]: ...
@@ -58,7 +79,10 @@ class Attachments(Protocol):
 
 
 class Edges(Protocol):
-    """Knowledge edges; `touching` gives those that leave or enter any of the nodes, strongest first."""
+    """Knowledge edges, one per (source, predicate, target); linking again sets weight and provenance.
+
+    `touching` gives those that leave ("out"), enter ("in") or touch ("both") any of the nodes, strongest first.
+    """
 
     def link(self, tenant: str, edges: Sequence[Edge]) -> int: ...
     def unlink(self, tenant: str, edges: Sequence[Edge]) -> int: ...
@@ -68,9 +92,13 @@ class Edges(Protocol):
 
 
 class Facts(Protocol):
-    """Remembered facts, unique by content within a tenant."""
+    """Remembered facts, unique by content within a tenant: saving a repeated one gives the existing fact.
+
+    `amend` reads, changes and writes one fact as a single step, so that no feedback is lost between two writers.
+    """
 
     def save_fact(self, tenant: str, fact: Fact) -> Fact: ...
+    def amend_fact(self, tenant: str, id: str, change: Callable[[Fact], Fact]) -> Fact | None: ...
     def fact(self, tenant: str, id: str) -> Fact | None: ...
     def facts(self, tenant: str) -> list[Fact]: ...
     def forget(self, tenant: str, id: str) -> bool: ...
@@ -86,9 +114,19 @@ class Reviews(Protocol):
 
 
 class Traces(Protocol):
-    """Stored traces, newest first, with a limit on how many are kept."""
+    """Stored traces, newest first, at most `keep` of them and none older than `age_s` before the newest.
 
-    def save_trace(self, trace: Trace, *, keep: int = 10_000) -> None: ...
+    With `text` off neither query, window nor chunk text is kept.
+    """
+
+    def save_trace(
+        self,
+        trace: Trace,
+        *,
+        keep: int = 10_000,
+        age_s: float | None = None,
+        text: bool = True,
+    ) -> None: ...
     def trace(self, tenant: str, id: str) -> Trace | None: ...
     def traces(self, tenant: str, *, limit: int = 100) -> list[Trace]: ...
 

@@ -376,8 +376,22 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One line of a collection's change feed: a chunk written, or (chunk None) an id removed."""
+    """One line of a collection's change feed: a chunk written, or (chunk None) an id removed.
+
+    `place` numbers documents in the order they first came; (place, chunk.position) is reading order,
+    so the chunks beside one in that order are its neighbors, also across documents of one chunk each.
+    """
 
     seq: int
     id: str
     chunk: Chunk | None = None
+    place: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much a collection holds."""
+
+    documents: int = 0
+    chunks: int = 0
+    chars: int = 0
