@@ -7,7 +7,19 @@ so that it can be neither forgotten nor guessed. Stores are synchronous and safe
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from headgate.types import Candidate, Change, Chunk, Document, Edge, Fact, Review, Size, Trace
+from headgate.types import (
+    Candidate,
+    Change,
+    Chunk,
+    Document,
+    Edge,
+    Fact,
+    FactChange,
+    Review,
+    Secret,
+    Size,
+    Trace,
+)
 
 
 class Documents(Protocol):
@@ -81,7 +93,9 @@ class Attachments(Protocol):
 class Edges(Protocol):
     """Knowledge edges, one per (source, predicate, target); linking again sets weight and provenance.
 
-    `touching` gives those that leave ("out"), enter ("in") or touch ("both") any of the nodes, strongest first.
+    `touching` gives those that leave ("out"), enter ("in") or touch ("both") any of the nodes, strongest first,
+    ties by source, predicate, target. `limit` holds for each node and direction, so that a hub of a million
+    edges neither costs its size nor crowds the others out; an edge between two of the nodes comes once.
     """
 
     def link(self, tenant: str, edges: Sequence[Edge]) -> int: ...
@@ -95,6 +109,8 @@ class Facts(Protocol):
     """Remembered facts, unique by content within a tenant: saving a repeated one gives the existing fact.
 
     `amend` reads, changes and writes one fact as a single step, so that no feedback is lost between two writers.
+    `fact_changes` is the feed that a fact index follows: what was saved, amended or forgotten after a point,
+    each fact once, at its last change, oldest first.
     """
 
     def save_fact(self, tenant: str, fact: Fact) -> Fact: ...
@@ -102,6 +118,19 @@ class Facts(Protocol):
     def fact(self, tenant: str, id: str) -> Fact | None: ...
     def facts(self, tenant: str) -> list[Fact]: ...
     def forget(self, tenant: str, id: str) -> bool: ...
+    def fact_changes(self, tenant: str, after: int) -> list[FactChange]: ...
+
+
+class Secrets(Protocol):
+    """A tenant's signing secrets. `secret` is the one in use, made at first need and never lost.
+
+    `rotate` makes a new one and lets the former be read until `expires` (seconds since the epoch);
+    `secrets` gives all that were not removed, the one in use first, expired ones included.
+    """
+
+    def secret(self, tenant: str) -> bytes: ...
+    def secrets(self, tenant: str) -> list[Secret]: ...
+    def rotate(self, tenant: str, *, expires: float) -> Secret: ...
 
 
 class Reviews(Protocol):
@@ -131,10 +160,11 @@ class Traces(Protocol):
     def traces(self, tenant: str, *, limit: int = 100) -> list[Trace]: ...
 
 
-class Store(Documents, Chunks, Changes, Attachments, Edges, Facts, Reviews, Traces, Protocol):
+class Store(
+    Documents, Chunks, Changes, Attachments, Edges, Facts, Secrets, Reviews, Traces, Protocol
+):
     """Everything that must not be lost, behind one door."""
 
-    def secret(self, tenant: str) -> bytes: ...
     def close(self) -> None: ...
 
 

@@ -337,8 +337,18 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class TrustChange:
+    """One step of a fact's trust: from what to what, when, and why."""
+
+    when: float
+    old: float
+    new: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Fact:
-    """Something worth remembering, with the trust it has earned."""
+    """Something worth remembering, with the trust it has earned and how it came to it (oldest first)."""
 
     id: str
     content: str
@@ -351,6 +361,25 @@ class Fact:
     recalled: int = 0
     created: float = 0.0
     updated: float = 0.0
+    history: tuple[TrustChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FactChange:
+    """One line of the fact feed: a fact saved or amended, or (fact None) an id forgotten."""
+
+    seq: int
+    id: str
+    fact: Fact | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A signing key and until when it may verify (None: it is the one in use)."""
+
+    key: bytes = field(repr=False)
+    created: float = 0.0
+    expires: float | None = None
 
 
 ReviewStatus = Literal["pending", "answered", "approved", "rejected", "expired"]
