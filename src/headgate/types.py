@@ -9,13 +9,13 @@ Scores are 0..1 where they end, higher is better; budgets are tokens; times are 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from headgate.errors import InputError
 
-DROP = "drop"
-KEEP = "keep"
-ADD = "add"
+DROP: Final = "drop"
+KEEP: Final = "keep"
+ADD: Final = "add"
 
 Verdict = Literal["keep", "drop", "add"]
 

@@ -1,0 +1,156 @@
+"""Compose: one fenced, cited block that fits the budget.
+
+Of the budget, 60 % is meant for documents and turns, 30 % for graph paths, 10 % for framing; what one does not
+use the others may. Pieces are filled in the order they come (best first) and only then laid out, since laying out
+first loses half the evidence. "edges" puts the best first and last, where models read best.
+Equal input gives equal bytes. Invariants: count(text) <= budget; every piece stands inside the fence.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import model_validator
+
+from headgate.errors import ConfigError, InputError
+from headgate.policy import Policy, PositiveCount, Unit
+from headgate.protocols import TokenCounter
+from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, piece
+from headgate.text.pack import pack
+from headgate.types import DROP, KEEP, Candidate, Chunk, Sifted
+
+GRAPH = "graph"
+PREVIEW_FRAME = "x" * 50  # characters charged for the framing of a preview, published
+
+
+class ComposePolicy(Policy):
+    """How the block is filled and laid out."""
+
+    documents: Unit = 0.6
+    """Share of the budget for documents and turns, published."""
+    graph: Unit = 0.3
+    """Share of the budget for graph paths, published."""
+    reserve: Unit = 0.1
+    """Share of the budget for framing, published; what framing does not use goes to the pieces."""
+    preview_chars: PositiveCount = 300
+    """Longest preview of a piece when a request asks for previews, published."""
+    notice: str = NOTICE
+    """The line under the opening of the fence."""
+
+    @model_validator(mode="after")
+    def _shares_make_a_whole(self) -> "ComposePolicy":
+        total = self.documents + self.graph + self.reserve
+        if abs(total - 1) > 1e-9:
+            raise ConfigError(
+                f"the shares of compose add up to {total:g}",
+                hint="documents + graph + reserve must be 1",
+            )
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """The block, what went into it in the order shown, and what was left out.
+
+    `sources[n - 1]` is what citation [n] stands for. `token` is the admission the shown chunks share, if any.
+    """
+
+    text: str
+    tokens: int
+    sifted: Sifted
+    shown: tuple[Chunk, ...] = ()
+    sources: tuple[str, ...] = ()
+    graph_context: tuple[str, ...] = ()
+    token: str | None = None
+
+
+def compose(
+    candidates: Sequence[Candidate],
+    budget: int,
+    count: TokenCounter,
+    policy: ComposePolicy,
+    *,
+    secret: bytes,
+    detail: Literal["whole", "preview"] = "whole",
+    order: Literal["rank", "edges"] = "rank",
+    strips: Mapping[str, str] | None = None,
+) -> Composed:
+    """Fill the budget in the order given, lay the pieces out, and fence them.
+
+    `strips` maps a chunk's id to the refined rendering that is shown in its place.
+    """
+    if budget < 0:
+        raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
+    bodies = [_body(c.chunk, detail, policy, strips or {}) for c in candidates]
+    on_graph = [c.chunk.source == GRAPH for c in candidates]
+    extra = count(PREVIEW_FRAME) if detail == "preview" else 0
+    pieces = [
+        piece(at, c.chunk.title, body)
+        for at, (c, body) in enumerate(zip(candidates, bodies, strict=True), 1)
+    ]
+    costs = [count(p + "\n") + (0 if g else extra) for p, g in zip(pieces, on_graph, strict=True)]
+    room = budget - count(fence("", SAMPLE_NONCE.encode(), notice=policy.notice))
+    taken = pack(pieces, room, count, costs=costs, side=on_graph, share=policy.graph)
+    chosen = [at for at, fits in enumerate(taken) if fits]
+    while True:
+        layout = _layout(chosen, on_graph, order)
+        text = _block([(candidates[at].chunk, bodies[at]) for at in layout], secret, policy)
+        tokens = count(text) if text else 0
+        if tokens <= budget:
+            break
+        chosen.pop()
+    inside = set(chosen)
+    judged = [_fate(c, costs[at], fits=at in inside) for at, c in enumerate(candidates)]
+    shown = tuple(candidates[at].chunk for at in layout)
+    return Composed(
+        text=text,
+        tokens=tokens,
+        sifted=Sifted.split(judged),
+        shown=shown,
+        sources=tuple(source_of(chunk) for chunk in shown),
+        graph_context=tuple(chunk.text for chunk in shown if chunk.source == GRAPH),
+        token=_shared(shown),
+    )
+
+
+def source_of(chunk: Chunk) -> str:
+    """What a citation stands for: the address where the chunk has one, else its document, else its id."""
+    address = chunk.metadata.get("url")
+    return str(address) if address else chunk.document or chunk.id
+
+
+def _body(chunk: Chunk, detail: str, policy: ComposePolicy, strips: Mapping[str, str]) -> str:
+    """The text of a chunk as it is shown: its strips, a preview, or all of it."""
+    text = strips.get(chunk.id, chunk.text).strip()
+    if detail != "preview" or chunk.source == GRAPH or len(text) <= policy.preview_chars:
+        return text
+    head = text[: policy.preview_chars - 1]
+    return (head.rsplit(None, 1)[0] if " " in head else head) + "…"
+
+
+def _layout(chosen: Sequence[int], on_graph: Sequence[bool], order: str) -> list[int]:
+    """Documents, then graph paths; with "edges" the documents run 1 3 5 ... 6 4 2."""
+    documents = [at for at in chosen if not on_graph[at]]
+    paths = [at for at in chosen if on_graph[at]]
+    if order == "edges":
+        documents = documents[::2] + documents[1::2][::-1]
+    return documents + paths
+
+
+def _block(rows: Sequence[tuple[Chunk, str]], secret: bytes, policy: ComposePolicy) -> str:
+    if not rows:
+        return ""
+    lines = [piece(number, chunk.title, body) for number, (chunk, body) in enumerate(rows, 1)]
+    return fence("\n".join(lines), secret, notice=policy.notice)
+
+
+def _fate(candidate: Candidate, cost: int, *, fits: bool) -> Candidate:
+    if fits:
+        return candidate.noted("compose", KEEP, f"shown in {cost} tokens", value=float(cost))
+    return candidate.noted("compose", DROP, f"no room for {cost} tokens", value=float(cost))
+
+
+def _shared(shown: Sequence[Chunk]) -> str | None:
+    """The one admission that the shown chunks carry; with none or several, each chunk speaks for itself."""
+    tokens = {chunk.admission for chunk in shown if chunk.admission is not None}
+    return tokens.pop() if len(tokens) == 1 else None

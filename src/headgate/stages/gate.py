@@ -1,0 +1,236 @@
+"""Gate: what is worth its tokens, and fits.
+
+A floor drops empty text and machine boilerplate (text that compresses to almost nothing). The rest is ordered by
+value = score * (0.7 + 0.3 * entropy) / tokens ** length_power  and packed into the budget in that order,
+skipping what does not fit and going on. Framing is charged, and the budget holds under the counter in use.
+The published rule, entropy alone, stays available as order="entropy" and as the functions over dict rows below;
+measured, it is worse than random, since the entropy score mostly follows length.
+"""
+
+import math
+import zlib
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from headgate.errors import InputError
+from headgate.policy import Policy, Unit
+from headgate.protocols import TokenCounter
+from headgate.text.entropy import information_score
+from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, piece
+from headgate.text.pack import pack
+from headgate.types import DROP, KEEP, Candidate, Report, Sifted
+
+GRAPH = "graph"  # the source whose chunks share the side section of the budget
+
+
+class GatePolicy(Policy):
+    """What is worth its tokens."""
+
+    order: Literal["value", "entropy"] = "value"
+    """By value (score weighted by entropy and length), or by entropy alone as published."""
+    entropy_weight: Unit = 0.3
+    """How much of the value depends on the entropy score; 0.3 changes evidence by less than .001."""
+    length_power: Unit = 0.2
+    """Value is divided by tokens to this power; conversations use 0, since their turns are short alike."""
+    min_entropy: Unit = 0.0
+    """Entropy score under which a chunk is dropped (published: 0.1)."""
+    min_ratio: Unit = 0.25
+    """Compressed size over size under which a text is boilerplate: logs and footers stand at .05-.11, the
+    lowest labelled evidence at .35."""
+    min_chars: Annotated[int, Field(ge=1)] = 200
+    """Texts shorter than this are never taken for boilerplate."""
+    graph_share: Unit = 0.3
+    """Share of the budget that graph paths are sure of."""
+
+
+def gate(
+    candidates: Sequence[Candidate],
+    budget: int,
+    count: TokenCounter,
+    policy: GatePolicy,
+    *,
+    k: int | None = None,
+    conversation: bool = False,
+    preview_chars: int | None = None,
+) -> Sifted:
+    """Keep what is worth its tokens and fits `budget` with its framing, at most `k` chunks beside the graph's.
+
+    `preview_chars` is the length at which a preview cuts a text, None where pieces are shown whole.
+    """
+    if budget < 0:
+        raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
+    judged = [_floor(candidate, policy) for candidate in candidates]
+    alive = [candidate for candidate in judged if not candidate.dropped]
+    power = 0.0 if conversation else policy.length_power
+    shown = [_shown(candidate, preview_chars) for candidate in alive]
+    costs = [count(text + "\n") for text in shown]
+    values = [_value(c, cost, power, policy) for c, cost in zip(alive, costs, strict=True)]
+    ranking = sorted(range(len(alive)), key=lambda at: (-values[at], at))
+    ranked = [alive[at] for at in ranking]
+    room = budget - count(fence("", SAMPLE_NONCE.encode(), notice=NOTICE))
+    taken = pack(
+        [shown[at] for at in ranking],
+        room,
+        count,
+        costs=[costs[at] for at in ranking],
+        side=[candidate.chunk.source == GRAPH for candidate in ranked],
+        share=policy.graph_share,
+        most=k,
+    )
+    full = k is not None and k <= sum(
+        fits and c.chunk.source != GRAPH for c, fits in zip(ranked, taken, strict=True)
+    )
+    fates = [
+        _fate(alive[at], costs[at], values[at], fits=fits, full=full)
+        for at, fits in zip(ranking, taken, strict=True)
+    ]
+    return Sifted.split([*fates, *(c for c in judged if c.dropped)])
+
+
+def report(kept: Iterable[Candidate], dropped: Iterable[Candidate]) -> Report:
+    """What was kept and evicted on the whole way, with the last reason for each evicted id."""
+    stayed, gone = list(kept), list(dropped)
+    return Report(
+        total_candidates=len(stayed) + len(gone),
+        kept=len(stayed),
+        evicted=len(gone),
+        avg_entropy_kept=_mean(measure(c.chunk.text)[0] for c in stayed),
+        avg_entropy_evicted=_mean(measure(c.chunk.text)[0] for c in gone),
+        evicted_ids=tuple(c.chunk.id for c in gone),
+        reasons={c.chunk.id: _reason(c) for c in gone},
+    )
+
+
+def annotate_chunks(rows: Sequence[MutableMapping[str, Any]]) -> list[MutableMapping[str, Any]]:
+    """Set `entropy`, the published score of `content`, in each row; the rows themselves."""
+    for at, row in enumerate(rows):
+        row["entropy"] = information_score(_content(row, at))
+    return list(rows)
+
+
+def prune_to_budget(
+    rows: Sequence[MutableMapping[str, Any]], max_tokens: int = 4096, min_entropy: float = 0.1
+) -> list[MutableMapping[str, Any]]:
+    """The rows that fit, by falling entropy, as published: tokens are len // 4, those under the floor go."""
+    annotated = annotate_chunks(rows)
+    used = 0
+    selected = []
+    for row in sorted(annotated, key=lambda row: -row["entropy"]):
+        tokens = len(row["content"]) // 4
+        if row["entropy"] >= min_entropy and used + tokens <= max_tokens:
+            selected.append(row)
+            used += tokens
+    return selected
+
+
+def eviction_report(
+    rows: Sequence[Mapping[str, Any]],
+    selected: Sequence[Mapping[str, Any]],
+    *,
+    min_entropy: float = 0.1,
+) -> dict[str, Any]:
+    """Counts, average entropies, and for each evicted id the reason."""
+    kept = {_id(row, at) for at, row in enumerate(selected)}
+    gone = {_id(row, at): row for at, row in enumerate(rows) if _id(row, at) not in kept}
+    stayed = [row for at, row in enumerate(rows) if _id(row, at) in kept]
+    bits = {id: _entropy_of(row, at) for at, (id, row) in enumerate(gone.items())}
+    low = f"entropy below {min_entropy:g}"
+    return {
+        "total_candidates": len(rows),
+        "kept": len(stayed),
+        "evicted": len(rows) - len(stayed),
+        "avg_entropy_kept": _mean(_entropy_of(row, at) for at, row in enumerate(stayed)),
+        "avg_entropy_evicted": _mean(bits.values()),
+        "evicted_ids": list(gone),
+        "reasons": {id: low if bits[id] < min_entropy else "no room left" for id in gone},
+    }
+
+
+@lru_cache(maxsize=10_000)
+def measure(text: str) -> tuple[float, float]:
+    """Entropy score and compression ratio of a text, remembered, since chunks come back request after request."""
+    return information_score(text), _ratio(text)
+
+
+def _ratio(text: str) -> float:
+    """Compressed size over size, 1 at most; prose whose words hardly repeat is not worth compressing."""
+    words = text.split()
+    if len(words) * 15 >= len(text) and len(set(words)) >= 0.6 * len(words):
+        return 1.0
+    data = text.encode("utf-8", "surrogatepass")
+    return min(1.0, len(zlib.compress(data, 6)) / len(data)) if data else 1.0
+
+
+def _floor(candidate: Candidate, policy: GatePolicy) -> Candidate:
+    """Drop what no budget should pay for: empty text, boilerplate, entropy under the floor."""
+    text = candidate.chunk.text
+    if not text.strip():
+        return candidate.noted("gate", DROP, "empty text")
+    bits, ratio = measure(text)
+    if ratio < policy.min_ratio and len(text) >= policy.min_chars:
+        return candidate.noted("gate", DROP, f"boilerplate, compresses to {ratio:.2f}", value=ratio)
+    if bits < policy.min_entropy:
+        return candidate.noted("gate", DROP, f"entropy {bits:.2f} is under the floor", value=bits)
+    return candidate
+
+
+def _shown(candidate: Candidate, preview_chars: int | None) -> str:
+    """The piece as compose will show it; two digits stand for its number."""
+    chunk = candidate.chunk
+    if chunk.source == GRAPH or preview_chars is None:
+        return piece(10, chunk.title, chunk.text)
+    return piece(10, chunk.title, chunk.text[:preview_chars])
+
+
+def _value(candidate: Candidate, tokens: int, power: float, policy: GatePolicy) -> float:
+    """What a chunk is worth in its place: see the caption."""
+    bits = measure(candidate.chunk.text)[0]
+    if policy.order == "entropy":
+        return bits
+    weight = policy.entropy_weight
+    score = candidate.score if math.isfinite(candidate.score) else 0.0
+    return float(score * (1 - weight + weight * bits) / max(tokens, 1) ** power)
+
+
+def _fate(candidate: Candidate, cost: int, value: float, *, fits: bool, full: bool) -> Candidate:
+    if fits:
+        return candidate.noted("gate", KEEP, f"fits {cost} tokens", value=value)
+    if full and candidate.chunk.source != GRAPH:
+        return candidate.noted("gate", DROP, "beyond k", value=value)
+    return candidate.noted("gate", DROP, f"no room for {cost} tokens", value=value)
+
+
+def _reason(candidate: Candidate) -> str:
+    if not candidate.notes:
+        return "never judged"
+    last = candidate.notes[-1]
+    return f"{last.stage}: {last.reason}"
+
+
+def _mean(values: Iterable[float]) -> float:
+    numbers = list(values)
+    return sum(numbers) / len(numbers) if numbers else 0.0
+
+
+def _content(row: Mapping[str, Any], at: int) -> str:
+    content = row.get("content")
+    if not isinstance(content, str):
+        raise InputError(
+            f"row {at} has no text in 'content' but {type(content).__name__}",
+            hint="give rows as {'id': ..., 'content': '...'}",
+        )
+    return content
+
+
+def _id(row: Mapping[str, Any], at: int) -> object:
+    if "id" not in row:
+        raise InputError(f"row {at} has no 'id'", hint="give rows as {'id': ..., 'content': '...'}")
+    return row["id"]
+
+
+def _entropy_of(row: Mapping[str, Any], at: int) -> float:
+    known = row.get("entropy")
+    return float(known) if known is not None else information_score(_content(row, at))

@@ -1,0 +1,199 @@
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.errors import InputError
+from headgate.stages.gate import (
+    GatePolicy,
+    annotate_chunks,
+    eviction_report,
+    gate,
+    prune_to_budget,
+    report,
+)
+from headgate.text.entropy import information_score
+from headgate.types import Candidate, Chunk
+
+POLICY = GatePolicy()
+
+
+def quarter(text):
+    return len(text) // 4
+
+
+def found(*texts, scores=None, source="document"):
+    scores = scores or [1 - at / 100 for at in range(len(texts))]
+    return [
+        Candidate(Chunk(f"c{at}", text, source=source), score)
+        for at, (text, score) in enumerate(zip(texts, scores, strict=True))
+    ]
+
+
+def ids(candidates):
+    return [c.chunk.id for c in candidates]
+
+
+def prose(seed, words=40):
+    rng = random.Random(seed)
+    return " ".join(
+        "".join(rng.choices("abcdefghijklmnop", k=rng.randint(2, 9))) for _ in range(words)
+    )
+
+
+def test_the_best_come_first_and_all_fit():
+    sifted = gate(found("a red fox", "a blue whale"), 200, quarter, POLICY)
+    assert ids(sifted.kept) == ["c0", "c1"]
+    assert sifted.kept[0].notes[-1].reason.startswith("fits ")
+
+
+def test_what_does_not_fit_is_skipped_and_the_next_is_tried():
+    sifted = gate(found(prose(1, 400), "short and good"), 100, quarter, POLICY)
+    assert ids(sifted.kept) == ["c1"]
+    assert "no room" in sifted.dropped[0].notes[-1].reason
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "empty text"),
+        (" \n\t ", "empty text"),
+        ("2024-01-01 INFO heartbeat ok\n" * 60, "boilerplate"),
+        ("-" * 4000, "boilerplate"),
+    ],
+)
+def test_what_carries_nothing_is_dropped_whatever_its_score(text, reason):
+    sifted = gate(found(text, "a plain sentence", scores=[1.0, 0.1]), 4000, quarter, POLICY)
+    assert ids(sifted.kept) == ["c1"]
+    assert reason in sifted.dropped[0].notes[-1].reason
+
+
+def test_short_or_varied_text_is_never_boilerplate():
+    texts = ["no no no no no no", prose(2, 300), "| a | b |\n|---|---|\n| 1 | 2 |"]
+    assert len(gate(found(*texts), 10_000, quarter, POLICY).kept) == 3
+
+
+def test_entropy_order_is_available():
+    low, high = "aaaa aaaa aaaa", prose(3)
+    candidates = found(low, high, scores=[1.0, 0.1])
+    assert ids(gate(candidates, 1000, quarter, POLICY).kept) == ["c0", "c1"]
+    published = GatePolicy(order="entropy")
+    assert ids(gate(candidates, 1000, quarter, published).kept) == ["c1", "c0"]
+
+
+def test_length_divides_the_value_except_in_conversations():
+    candidates = found(prose(4, 300), prose(5, 10), scores=[0.55, 0.5])
+    assert ids(gate(candidates, 5000, quarter, POLICY).kept) == ["c1", "c0"]
+    assert ids(gate(candidates, 5000, quarter, POLICY, conversation=True).kept) == ["c0", "c1"]
+
+
+def test_k_counts_what_fits_and_leaves_graph_paths_alone():
+    texts = (prose(6, 2000), "one thing", "another thing", "a third thing")
+    rows = found(*texts, scores=[1.0, 0.9, 0.8, 0.2])
+    path = Candidate(Chunk("g", "ada -works_on-> engine", source="graph"), 0.01)
+    sifted = gate([*rows, path], 300, quarter, POLICY, k=2)
+    assert set(ids(sifted.kept)) == {"c1", "c2", "g"}
+    assert next(c for c in sifted.dropped if c.chunk.id == "c3").notes[-1].reason == "beyond k"
+
+
+def test_graph_paths_are_sure_of_their_share():
+    documents = found(*[prose(seed, 40) for seed in range(30)])
+    path = Candidate(Chunk("g", "ada -works_on-> engine", source="graph"), 0.001)
+    sifted = gate([*documents, path], 600, quarter, POLICY)
+    assert "g" in ids(sifted.kept)
+    assert len(sifted.kept) > 3
+
+
+@pytest.mark.parametrize(
+    ("budget", "k", "kept"), [(0, None, 0), (1, None, 0), (10_000_000, None, 3), (500, 0, 0)]
+)
+def test_extreme_budgets_have_a_defined_result(budget, k, kept):
+    candidates = found("one thing", "two things", "three things")
+    sifted = gate(candidates, budget, quarter, POLICY, k=k)
+    assert len(sifted.kept) == kept
+    assert len(sifted.kept) + len(sifted.dropped) == 3
+
+
+def test_a_negative_budget_is_refused():
+    with pytest.raises(InputError, match="-1"):
+        gate([], -1, quarter, POLICY)
+
+
+def test_scores_that_are_no_numbers_come_last():
+    candidates = found("a thing", "a good thing", scores=[float("nan"), 0.5])
+    assert ids(gate(candidates, 500, quarter, POLICY).kept) == ["c1", "c0"]
+
+
+@given(
+    st.lists(st.tuples(st.text(max_size=300), st.floats(0, 1), st.booleans()), max_size=25),
+    st.integers(0, 400),
+    st.sampled_from([None, 0, 1, 5]),
+)
+def test_nothing_is_lost_and_nothing_is_altered(rows, budget, k):
+    candidates = [
+        Candidate(Chunk(str(at), text, source="graph" if graph else "turn", admission="t"), score)
+        for at, (text, score, graph) in enumerate(rows)
+    ]
+    sifted = gate(candidates, budget, quarter, POLICY, k=k)
+    everyone = sifted.kept + sifted.dropped
+    assert sorted(ids(everyone)) == sorted(ids(candidates))
+    before = {c.chunk.id: c.chunk for c in candidates}
+    assert all(c.chunk is before[c.chunk.id] and c.notes[-1].stage == "gate" for c in everyone)
+
+
+def test_the_report_gives_a_reason_for_each_evicted_id():
+    sifted = gate(found("", "a plain sentence"), 500, quarter, POLICY)
+    seen = report(sifted.kept, sifted.dropped)
+    assert (seen.total_candidates, seen.kept, seen.evicted) == (2, 1, 1)
+    assert seen.evicted_ids == ("c0",)
+    assert seen.reasons == {"c0": "gate: empty text"}
+    assert seen.avg_entropy_kept == information_score("a plain sentence")
+
+
+ROWS = [
+    {"id": "a", "content": "aaaaaaaa"},
+    {"id": "b", "content": prose(7, 60)},
+    {"id": "c", "content": prose(8, 30)},
+]
+
+
+def test_annotate_sets_the_published_score_in_each_row():
+    rows = [dict(row) for row in ROWS]
+    assert annotate_chunks(rows) == rows
+    assert [row["entropy"] for row in rows] == [information_score(r["content"]) for r in ROWS]
+
+
+def test_prune_orders_by_entropy_and_counts_four_characters_a_token():
+    rows = [dict(row) for row in ROWS]
+    assert [r["id"] for r in prune_to_budget(rows)] == ["b", "c"]
+    exactly = len(ROWS[2]["content"]) // 4
+    assert [r["id"] for r in prune_to_budget(rows, max_tokens=exactly)] == ["c"]
+    assert [r["id"] for r in prune_to_budget(rows, min_entropy=0.0)] == ["b", "c", "a"]
+
+
+def test_the_eviction_report_counts_and_explains():
+    rows = [dict(row) for row in ROWS]
+    selected = prune_to_budget(rows, max_tokens=len(ROWS[1]["content"]) // 4)
+    seen = eviction_report(rows, selected)
+    assert seen["total_candidates"] == 3
+    assert (seen["kept"], seen["evicted"]) == (1, 2)
+    assert seen["evicted_ids"] == ["a", "c"]
+    assert seen["reasons"] == {"a": "entropy below 0.1", "c": "no room left"}
+    assert seen["avg_entropy_kept"] == rows[1]["entropy"]
+    assert seen["avg_entropy_evicted"] == pytest.approx(
+        (rows[0]["entropy"] + rows[2]["entropy"]) / 2
+    )
+
+
+def test_empty_rows_give_an_empty_report():
+    assert prune_to_budget([]) == []
+    assert eviction_report([], [])["avg_entropy_kept"] == 0.0
+
+
+@pytest.mark.parametrize(
+    "row", [{"id": "a"}, {"id": "a", "content": None}, {"id": "a", "content": 3}]
+)
+def test_a_row_without_text_is_named(row):
+    with pytest.raises(InputError, match="row 0"):
+        annotate_chunks([row])
