@@ -1,0 +1,1 @@
+"""Stores: where everything that must not be lost is kept. One contract, several houses."""

@@ -1,0 +1,75 @@
+"""Codec: nouns to JSON and back.
+
+orjson writes, pydantic reads and checks. Fields that a newer version added are ignored on reading,
+fields that it misses take their default, so that records outlive releases.
+Without text, a trace keeps ids, scores, notes and numbers, and neither query, window nor chunk text.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from headgate.errors import InputError, StoreError
+from headgate.types import Trace, Window
+
+T = TypeVar("T")
+
+_OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
+
+
+def encode(value: object) -> str:
+    """A noun, or metadata, as JSON text."""
+    try:
+        return orjson.dumps(value, default=_plain, option=_OPTIONS).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"a value cannot be stored as JSON: {error}",
+            hint="use texts, numbers, lists and mappings in metadata",
+        ) from error
+
+
+def decode(kind: type[T], text: str | bytes) -> T:
+    """The noun that `encode` wrote."""
+    try:
+        return _adapter(kind).validate_json(text)
+    except ValidationError as error:
+        raise StoreError(
+            f"a stored {kind.__name__} cannot be read: {error.errors()[0]['msg']}",
+            hint="it was written by another version, or damaged",
+        ) from error
+
+
+def metadata(text: str) -> dict[str, Any]:
+    """Metadata as `encode` wrote it; the empty text stands for none."""
+    return orjson.loads(text) if text else {}
+
+
+def bare(trace: Trace) -> Trace:
+    """The trace without any text in it."""
+    return replace(
+        trace,
+        request=replace(trace.request, query="", window=Window()),
+        candidates=tuple(
+            replace(c, chunk=replace(c.chunk, text="", title="", metadata={}))
+            for c in trace.candidates
+        ),
+    )
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _adapter(kind: type[T]) -> TypeAdapter[T]:
+    """The reader of one kind, built once: building costs milliseconds, reading microseconds."""
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]

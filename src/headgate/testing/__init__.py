@@ -1,0 +1,22 @@
+"""Shipped fakes and contracts: test your own store or agent with what Headgate is tested with.
+
+Names load when they are first used, so that the fakes work where pytest is not installed.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headgate.testing.clock import FixedClock
+    from headgate.testing.failing import FailingStore
+    from headgate.testing.store import StoreContract
+
+__all__ = ["FailingStore", "FixedClock", "StoreContract"]
+
+_HOME = {"FailingStore": "failing", "FixedClock": "clock", "StoreContract": "store"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

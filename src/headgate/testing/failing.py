@@ -1,0 +1,49 @@
+"""FailingStore: a store that breaks where and when a test says.
+
+It passes every call on to the store it wraps, until a call to one of `methods` (all when empty)
+comes after `after` good ones; from then on those calls raise, until `mend` is called.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from headgate.errors import StoreError
+from headgate.protocols import Store
+
+
+class FailingStore:
+    """Wraps a store; chosen calls raise StoreError."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        methods: Iterable[str] = (),
+        after: int = 0,
+        error: Exception | None = None,
+    ) -> None:
+        self._store = store
+        self._methods = frozenset(methods)
+        self._left = after
+        self._error = error or StoreError("the store is down", hint="this failure is a test")
+        self.failed = 0
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # stands for whatever the store has there
+        inner = getattr(self._store, name)
+        if not callable(inner) or name == "close" or (self._methods and name not in self._methods):
+            return inner
+        return self._fuse(inner)
+
+    def mend(self) -> None:
+        """Let every call through again."""
+        self._methods = frozenset({""})
+
+    def _fuse(self, inner: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: object, **options: object) -> Any:  # noqa: ANN401
+            if self._left > 0:
+                self._left -= 1
+                return inner(*args, **options)
+            self.failed += 1
+            raise self._error
+
+        return call
