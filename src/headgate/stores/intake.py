@@ -37,6 +37,8 @@ def named(what: str, name: str) -> None:
         raise InputError(f"{what} is {name!r}; it must be a text that is not empty")
     if len(name) > NAME_CHARS:
         raise InputError(f"{what} has {len(name)} characters; at most {NAME_CHARS} are allowed")
+    if "\0" in name:
+        raise InputError(f"{what} {name!r} holds a NUL character")
     _writable(what, name)
 
 
