@@ -1,0 +1,298 @@
+"""Knowledge: edges between named things, and the paths that connect them.
+
+A path is simple (no node twice), found breadth first, strongest first within a hop, and bounded by hops,
+fan-out and count, so a hub or a cycle costs no more than any other node. It has one canonical line,
+the same from whichever end it was found:  api -[depends_on]-> cache <-[uses]- worker.
+Base score = 0.50 + 0.10 · high-signal predicates − 0.05 if long or noisy, clamped to 0..1 (published).
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from math import isfinite
+from typing import Literal
+
+from pydantic import field_validator
+
+from headgate.errors import InputError
+from headgate.policy import Policy, PositiveCount, Unit
+from headgate.protocols import Edges
+from headgate.text.entities import entities, words
+from headgate.types import ADD, DROP, Candidate, Chunk, Edge, Sifted
+
+Direction = Literal["out", "in", "both"]
+
+ADJACENT = (
+    "depends_on",
+    "conflicts_with",
+    "extends",
+    "resolves",
+    "relates_to_project",
+)  # published, the strongest first
+HIGH_SIGNAL = frozenset(
+    {
+        "works_on",
+        "built_with",
+        "has_feature",
+        "has_component",
+        "uses",
+        "evolved_from",
+        "has_service",
+    }
+    | {"deployed_on", "is_a", "belongs_to", "tagged", "part_of", "author", "created"}
+    | {"description", "category", *ADJACENT}
+)  # published
+
+NAME_CHARS = 512  # a longer node name is a text, not a name
+_PREDICATE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_STRUCTURE = re.compile(r'[\[\]<>"]')
+
+
+class GraphPolicy(Policy):
+    """How far knowledge is followed, and what a path is worth."""
+
+    max_hops: PositiveCount = 2
+    """Longest path, in edges."""
+    max_results: PositiveCount = 50
+    """Most paths of one traversal."""
+    fan_out: PositiveCount = 16
+    """Strongest edges followed from one node in each direction."""
+    anchors: PositiveCount = 5
+    """Most nodes of a query from which paths start."""
+    keep: PositiveCount = 10
+    """Paths that become candidates; each holds at least one high-signal predicate."""
+    base: Unit = 0.50
+    """Score of a path before its predicates speak."""
+    bonus: Unit = 0.10
+    """Added per high-signal predicate."""
+    malus: Unit = 0.05
+    """Taken from a path that is long (more edges than `long`) or noisy (mostly other predicates)."""
+    long: PositiveCount = 2
+    """Edges beyond which a path is long."""
+    high_signal: frozenset[str] = HIGH_SIGNAL
+    """Predicates that say something a reader can use."""
+
+    @field_validator("high_signal")
+    @classmethod
+    def _known_form(cls, names: frozenset[str]) -> frozenset[str]:
+        bad = sorted(name for name in names if not _PREDICATE.fullmatch(name))
+        if bad:
+            raise ValueError(f"{bad[0]!r} is no predicate; use lower case, digits and _")
+        return names
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A walk over edges; `nodes` has one more entry than `edges` and starts where the walk did."""
+
+    nodes: tuple[str, ...]
+    edges: tuple[Edge, ...] = ()
+
+    @property
+    def strength(self) -> float:
+        """Product of the edge weights."""
+        product = 1.0
+        for edge in self.edges:
+            product *= edge.weight
+        return product
+
+    @property
+    def predicates(self) -> tuple[str, ...]:
+        """The predicates in walking order."""
+        return tuple(edge.predicate for edge in self.edges)
+
+    @property
+    def line(self) -> str:
+        """One canonical line of text: of both ways to read it, the one with more arrows forward."""
+        ways = (_read(self.nodes, self.edges), _read(self.nodes[::-1], self.edges[::-1]))
+        return min(ways, key=lambda way: (way.count("<-["), way))
+
+
+def edge(
+    source: str,
+    predicate: str,
+    target: str,
+    *,
+    weight: float = 1.0,
+    provenance: str = "",
+) -> Edge:
+    """A checked edge: names tidied, the predicate in its one form, the weight within (0, 1]."""
+    form = re.sub(r"[\s-]+", "_", predicate.strip()).lower()
+    if not _PREDICATE.fullmatch(form):
+        raise InputError(
+            f"predicate {predicate[:80]!r} cannot be used",
+            hint="use a letter, then at most 63 letters, digits or _, as in depends_on",
+        )
+    if not (isfinite(weight) and 0 < weight <= 1):
+        raise InputError(f"weight is {weight}; it must be above 0 and at most 1")
+    return Edge(_name(source), form, _name(target), float(weight), _tidy(provenance))
+
+
+def traverse(
+    edges: Edges,
+    start: str,
+    policy: GraphPolicy | None = None,
+    *,
+    tenant: str,
+    direction: Direction = "both",
+) -> list[Path]:
+    """Paths that begin at `start`, shortest first, then strongest; ties by names."""
+    if direction not in ("out", "in", "both"):
+        raise InputError(f"direction is {direction!r}; it must be out, in or both")
+    policy = policy or GraphPolicy()
+    found: list[Path] = []
+    frontier = [Path((start,))]
+    for _ in range(policy.max_hops):
+        room = policy.max_results - len(found)
+        if room <= 0 or not frontier:
+            break
+        # more ends than there is room for cannot all be answered, so they are not asked either
+        frontier = frontier[:room]
+        ends = list(dict.fromkeys(path.nodes[-1] for path in frontier))
+        touching = edges.touching(tenant, ends, direction=direction, limit=policy.fan_out)
+        frontier = _ordered(_extended(frontier, touching, direction))
+        found += frontier[:room]
+    return found
+
+
+def base_score(path: Path, policy: GraphPolicy) -> float:
+    """The published base score of a path."""
+    signals = sum(p in policy.high_signal for p in path.predicates)
+    noisy = 2 * signals < len(path.edges)
+    off = policy.malus if noisy or len(path.edges) > policy.long else 0.0
+    return min(1.0, max(0.0, round(policy.base + policy.bonus * signals - off, 6)))
+
+
+def anchors(query: str, edges: Edges, policy: GraphPolicy, *, tenant: str) -> tuple[str, ...]:
+    """The nodes a query speaks of: its names first, then its longest word runs, as the graph spells them."""
+    spelled = list(dict.fromkeys(form for name in _mentions(query) for form in _spellings(name)))
+    if not spelled:
+        return ()
+    known = set()
+    for touching in edges.touching(tenant, spelled, direction="both", limit=1):
+        known |= {touching.source, touching.target}
+    return tuple(name for name in spelled if name in known)[: policy.anchors]
+
+
+def paths(anchors: Sequence[str], edges: Edges, policy: GraphPolicy, *, tenant: str) -> Sifted:
+    """Paths from the anchors as candidates of source "graph", all of them added here.
+
+    The first `keep` with a high-signal predicate are kept, best score first; the rest is dropped with a reason.
+    """
+    walks: dict[str, Path] = {}
+    for start in anchors:
+        for path in traverse(edges, start, policy, tenant=tenant):
+            walks.setdefault(path.line, path)
+    judged: list[Candidate] = []
+    kept = 0
+    for line, path in walks.items():
+        candidate = _candidate(line, path, policy)
+        signal = any(p in policy.high_signal for p in path.predicates)
+        if signal and kept < policy.keep:
+            kept += 1
+        else:
+            reason = f"beyond the first {policy.keep} paths" if signal else "no telling predicate"
+            candidate = candidate.noted("graph", DROP, reason)
+        judged.append(candidate)
+    judged.sort(key=lambda c: (-c.score, c.chunk.text))
+    return Sifted.split(judged, added=judged)
+
+
+def terms(found: Iterable[Candidate], query: str = "", *, limit: int = 8) -> tuple[str, ...]:
+    """Names to widen a question with: ends of adjacency predicates first, then of the other paths.
+
+    Names that the query holds already are left out.
+    """
+    asked = set(words(query))
+    ranked: dict[str, tuple[int, float, str]] = {}
+    for candidate in found:
+        nodes: Sequence[str] = candidate.chunk.metadata.get("nodes", ())
+        predicates: Sequence[str] = candidate.chunk.metadata.get("predicates", ())
+        for left, predicate, right in zip(nodes, predicates, nodes[1:], strict=False):
+            place = ADJACENT.index(predicate) if predicate in ADJACENT else len(ADJACENT)
+            for name in (left, right):
+                rank = (place, -candidate.score, name)
+                ranked[name] = min(ranked.get(name, rank), rank)
+    fresh = (name for name in sorted(ranked, key=ranked.__getitem__) if set(words(name)) - asked)
+    return tuple(fresh)[:limit]
+
+
+def _read(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> str:
+    parts = [_quoted(nodes[0])]
+    for here, e, there in zip(nodes, edges, nodes[1:], strict=False):
+        arrow = f"-[{e.predicate}]->" if e.source == here else f"<-[{e.predicate}]-"
+        parts += [arrow, _quoted(there)]
+    return " ".join(parts)
+
+
+def _extended(frontier: list[Path], touching: list[Edge], direction: Direction) -> list[Path]:
+    """Every path of the frontier, one edge longer in every way that visits a new node."""
+    leaving: dict[str, list[tuple[str, Edge]]] = {}
+    for e in touching:
+        if e.source == e.target:
+            continue
+        if direction != "in":
+            leaving.setdefault(e.source, []).append((e.target, e))
+        if direction != "out":
+            leaving.setdefault(e.target, []).append((e.source, e))
+    return [
+        Path((*path.nodes, there), (*path.edges, e))
+        for path in frontier
+        for there, e in leaving.get(path.nodes[-1], ())
+        if there not in path.nodes
+    ]
+
+
+def _ordered(walks: list[Path]) -> list[Path]:
+    return sorted(walks, key=lambda p: (-p.strength, p.nodes, p.predicates))
+
+
+def _candidate(line: str, path: Path, policy: GraphPolicy) -> Candidate:
+    said = list(dict.fromkeys(e.provenance for e in path.edges if e.provenance))
+    chunk = Chunk(
+        id="graph:" + sha256(line.encode()).hexdigest()[:16],
+        text=line,
+        document=said[0] if said else "",
+        source="graph",
+        metadata={"nodes": path.nodes, "predicates": path.predicates, "provenance": tuple(said)},
+    )
+    score = base_score(path, policy)
+    return Candidate(chunk, score).noted("graph", ADD, f"path of {len(path.edges)}", value=score)
+
+
+def _mentions(query: str) -> list[str]:
+    """Names in the query, then its runs of up to three words, longest first."""
+    found = list(words(query))[:32]  # a question names things early; a pasted text is no question
+    runs = [
+        " ".join(found[i : i + size]) for size in (3, 2, 1) for i in range(len(found) - size + 1)
+    ]
+    return [*entities(query), *runs]
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    low = name.lower()
+    return (name, low, low.replace(" ", "_"), low.replace(" ", "-"), name.title(), name.upper())
+
+
+def _name(text: str) -> str:
+    name = _tidy(text)
+    if not name:
+        raise InputError("an edge has an empty node name", hint="name both source and target")
+    if len(name) > NAME_CHARS:
+        raise InputError(
+            f"a node name has {len(name)} characters; at most {NAME_CHARS} are allowed"
+        )
+    return name
+
+
+def _tidy(text: str) -> str:
+    """White space and control characters collapsed; what UTF-8 cannot hold, replaced."""
+    return _SPACES.sub(" ", text.encode("utf-8", "replace").decode()).strip()
+
+
+def _quoted(name: str) -> str:
+    """A name that could be mistaken for an arrow is quoted, so that no name can forge a path."""
+    return json.dumps(name, ensure_ascii=False) if _STRUCTURE.search(name) else name
