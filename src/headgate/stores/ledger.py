@@ -6,7 +6,9 @@ The part of a store that is not documents, kept in dictionaries by tenant.
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from math import isfinite
+from operator import itemgetter
 from secrets import token_bytes
 from threading import RLock
 
@@ -17,6 +19,8 @@ from headgate.stores.intake import named
 from headgate.types import Edge, Fact, FactChange, Review, Secret, Trace
 
 Key = tuple[str, str, str]
+Rank = tuple[float, str, str, str]
+Ranked = tuple[Rank, Edge]
 
 DIRECTIONS = ("out", "in", "both")
 
@@ -28,6 +32,8 @@ class MemoryLedger:
         self._clock = clock
         self._out: dict[tuple[str, str], dict[Key, Edge]] = {}
         self._in: dict[tuple[str, str], dict[Key, Edge]] = {}
+        # the edges of a node in order, sorted when first asked for, so that a hub costs its size once
+        self._ranked: dict[tuple[str, str, str], list[Ranked]] = {}
         self._facts: dict[str, dict[str, Fact]] = defaultdict(dict)
         self._contents: dict[tuple[str, str], str] = {}
         self._fact_feed: dict[str, dict[str, int]] = defaultdict(dict)
@@ -48,6 +54,7 @@ class MemoryLedger:
                 changed += leaving.get(name) != edge
                 leaving[name] = edge
                 self._in.setdefault((tenant, edge.target), {})[name] = edge
+                self._unrank(tenant, edge)
         return changed
 
     def unlink(self, tenant: str, edges: Sequence[Edge]) -> int:
@@ -56,6 +63,7 @@ class MemoryLedger:
             for edge in edges:
                 held = self._out.get((tenant, edge.source), {}).pop(key(edge), None)
                 self._in.get((tenant, edge.target), {}).pop(key(edge), None)
+                self._unrank(tenant, edge)
                 gone += held is not None
         return gone
 
@@ -63,14 +71,13 @@ class MemoryLedger:
         self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000
     ) -> list[Edge]:
         check_direction(direction)
-        sides = [side for name, side in (("in", self._out), ("out", self._in)) if direction != name]
-        found: dict[Key, Edge] = {}
+        sides = ("out", "in") if direction == "both" else (direction,)
+        found: dict[Rank, Edge] = {}
         with self._open():
             for side in sides:
-                for node in nodes:
-                    held = side.get((tenant, node), {}).values()
-                    found |= {key(edge): edge for edge in sorted(held, key=rank)[: max(limit, 0)]}
-        return sorted(found.values(), key=rank)
+                for node in dict.fromkeys(nodes):
+                    found.update(self._rank(side, tenant, node)[: max(limit, 0)])
+        return [found[place] for place in sorted(found)]
 
     def save_fact(self, tenant: str, fact: Fact) -> Fact:
         named("tenant", tenant)
@@ -118,12 +125,9 @@ class MemoryLedger:
 
     def fact_changes(self, tenant: str, after: int) -> list[FactChange]:
         with self._open():
-            held = self._facts[tenant]
-            return [
-                FactChange(seq, id, held.get(id))
-                for id, seq in self._fact_feed[tenant].items()
-                if seq > after
-            ]
+            held, feed = self._facts[tenant], self._fact_feed[tenant]
+            news = list(takewhile(lambda name: feed[name] > after, reversed(feed)))
+            return [FactChange(feed[id], id, held.get(id)) for id in reversed(news)]
 
     def secret(self, tenant: str) -> bytes:
         return self.secrets(tenant)[0].key
@@ -193,6 +197,21 @@ class MemoryLedger:
         with self._open():
             return list(reversed(self._traces[tenant].values()))[: max(limit, 0)]
 
+    def _rank(self, side: str, tenant: str, node: str) -> list[Ranked]:
+        """The edges of a node on one side, strongest first."""
+        held = (self._out if side == "out" else self._in).get((tenant, node))
+        if not held:
+            return []
+        ranked = self._ranked.get((side, tenant, node))
+        if ranked is None:
+            ranked = sorted(((rank(edge), edge) for edge in held.values()), key=itemgetter(0))
+            self._ranked[side, tenant, node] = ranked
+        return ranked
+
+    def _unrank(self, tenant: str, edge: Edge) -> None:
+        self._ranked.pop(("out", tenant, edge.source), None)
+        self._ranked.pop(("in", tenant, edge.target), None)
+
     def _log_fact(self, tenant: str, id: str) -> None:
         self._fact_seqs[tenant] += 1
         self._fact_feed[tenant].pop(id, None)  # each fact once, at its last change
@@ -204,7 +223,7 @@ def key(edge: Edge) -> Key:
     return edge.source, edge.predicate, edge.target
 
 
-def rank(edge: Edge) -> tuple[float, str, str, str]:
+def rank(edge: Edge) -> Rank:
     """Strongest first, ties by name."""
     return -edge.weight, *key(edge)
 

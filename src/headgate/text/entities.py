@@ -21,7 +21,9 @@ _SHAPED = re.compile(
     r"|\b[a-z0-9]+(?:_[a-z0-9]+)+\b|\b[a-z]+[A-Z]\w*\b|\b(?:[A-Z][a-z0-9]+){2,}\b"
 )
 _CAPITAL = r"[A-ZÀ-ÖØ-ÞĀ-ŽА-ЯΑ-Ω](?:[\w’'&-]|\.(?=\w))*"
-_RUN = re.compile(rf"{_CAPITAL}(?: (?:of|de|van|von|der|the|and|&) {_CAPITAL}| {_CAPITAL}| \d+\b)*")
+_RUN = re.compile(
+    rf"(?<!\w){_CAPITAL}(?: (?:of|de|van|von|der|the|and|&) {_CAPITAL}| {_CAPITAL}| \d+\b)*"
+)
 _OPENERS = '.!?:•*-–—])"“('  # after one of these a capital may only open a sentence
 
 _COMMON = frozenset(  # words that open sentences and messages without naming anything

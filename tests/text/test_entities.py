@@ -1,0 +1,52 @@
+"""Entities: names are found by their looks, once, and in bounded time."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.text.entities import ENTITY_CHARS, entities, words
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("The Alpine Club meets in Zurich. Zurich is cold.", ("Alpine Club", "Zurich")),
+        ("Alice prefers dark mode in VS Code.", ("Alice", "VS Code")),
+        ("deploy `prod-eu` via fly.io", ("prod-eu", "fly.io")),
+        ("Yesterday I read src/app/main.py", ("src/app/main.py",)),
+        ("user_name and camelCase and HttpClient", ("user_name", "camelCase", "HttpClient")),
+        ("mail bob.x@ex.co.uk or ask @carol", ("bob.x@ex.co.uk", "@carol")),
+        ("Bank of America hired her in New York", ("Bank of America", "New York")),
+        ("Caroline's dog is called Rex", ("Caroline", "Rex")),
+        ('the motto is "stay calm"', ("stay calm",)),
+        ("Ärzte treffen Øystein", ("Ärzte", "Øystein")),
+        ("nothing here is a name", ()),
+        ("", ()),
+    ],
+)
+def test_names_are_found(text, names):
+    assert entities(text) == names
+
+
+def test_a_name_comes_once_whatever_its_case():
+    assert entities("Ask Redis. use `redis` now, Redis!") == ("Ask Redis", "redis")
+
+
+def test_words_leave_the_small_ones_out():
+    assert list(words("What is the payment_service's port, v1.2?")) == [
+        "payment_service's",
+        "port",
+        "v1.2",
+    ]
+
+
+@given(st.text(max_size=300))
+def test_any_text_has_tidy_names(text):
+    found = entities(text)
+    assert all(1 < len(name) <= ENTITY_CHARS for name in found)
+    assert len({name.lower() for name in found}) == len(found)
+
+
+@pytest.mark.parametrize("unit", ["a_", "a.1", "a+", "A-", '"a', "A of ", "a", "@", "-/", "Aa"])
+def test_hostile_text_ends(unit):
+    assert all(len(name) <= ENTITY_CHARS for name in entities(unit * 500_000))
