@@ -1,0 +1,1 @@
+"""Evaluation on labeled data: how well the stages and the guard do, in numbers."""

@@ -1,0 +1,238 @@
+"""Evaluate the guard's detectors on labeled streams.
+
+A file holds one JSON object a line (gzip or plain): chunks, and label {loop, near, mid}; a stream is clean
+when all three are empty. Each stream is fed chunk by chunk until the first stall, as the guard would.
+    found        a loop stream was stopped, at its loop or at an earlier repetition (stopped_early)
+    onset error  distance to the labeled onset, or to the true start where an earlier run was stopped
+    held         clean streams ever held; held_chars went out late, held_at_end when the stream ended
+    mid          streams whose only repetitions, all under 300 characters, ended by themselves
+"""
+
+import gzip
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from headgate.errors import InputError
+from headgate.guard.counting import CountingDetector
+from headgate.guard.detectors import Detector, RepeatDetector, Stall
+
+LONG = (
+    300  # characters from which a loop counts as long, and below which a repetition counts as short
+)
+UNIT = 40  # shortest period whose hold-back is measured
+REACH = 1.3  # periods by which such a loop should be held
+DELAY = (3.2, 64)  # periods and characters the median delay is compared with
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One labeled stream."""
+
+    id: str
+    chunks: tuple[str, ...]
+    loop: Mapping[str, Any] | None = None
+    near: Mapping[str, Any] | None = None
+    mid: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing in it repeats."""
+        return not (self.loop or self.near or self.mid)
+
+    @property
+    def brief(self) -> bool:
+        """Whether it holds only short repetitions that ended by themselves."""
+        if self.loop or self.near or not self.mid:
+            return False
+        return all(run["end"] - run["start"] < LONG for run in self.mid)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the detectors made of one stream."""
+
+    stream: Stream
+    stall: Stall | None = None
+    warned: bool = False
+    holds: int = 0  # how often text was held back
+    held: int = 0  # characters held back until a repetition broke off
+    held_last: int = 0  # characters held back when the stream ended inside a repetition
+    reach: float | None = None  # periods of the labeled loop after which it was held
+    chars: int = 0
+
+
+@dataclass(slots=True)
+class Tally:
+    """Numbers over all streams."""
+
+    seen: list[Seen] = field(default_factory=list)
+    nanoseconds: float = 0.0
+
+    def summary(self) -> dict[str, float]:
+        """The figures by name; shares are left to the reader, except percentiles."""
+        loops = [s for s in self.seen if s.stream.loop]
+        found = [s for s in loops if s.stall]
+        long = [s for s in loops if _size(s) >= LONG]
+        clean = [s for s in self.seen if s.stream.clean]
+        brief = [s for s in self.seen if s.stream.brief]
+        near = [s for s in self.seen if s.stream.near and not s.stream.loop]
+        delays = [s.stall.position - s.stall.onset for s in found if s.stall]
+        excess = [_excess(s.stall) for s in found if s.stall]
+        errors = [_onset_error(s) for s in found]
+        reaches = [s.reach for s in self.seen if s.reach is not None]
+        return {
+            "streams": len(self.seen),
+            "loops": len(loops),
+            "found": len(found),
+            "long": len(long),
+            "found_long": sum(s.stall is not None for s in long),
+            "stopped_early": sum(_early(s) for s in found),
+            "clean": len(clean),
+            "clean_cut": sum(s.stall is not None for s in clean),
+            "delay_chars_p50": percentile(delays, 50),
+            "delay_chars_p95": percentile(delays, 95),
+            "delay_excess_p50": percentile(excess, 50),
+            "onset_error_p95": percentile(errors, 95),
+            "onset_error_max": max(errors, default=0),
+            "held": sum(s.holds > 0 for s in clean),
+            "held_chars": sum(s.held for s in clean),
+            "held_at_end": sum(s.held_last for s in clean),
+            "clean_chars": sum(s.chars for s in clean),
+            "hold_loops": len(reaches),
+            "hold_in_time": sum(reach <= REACH for reach in reaches),
+            "near": len(near),
+            "near_warned": sum(s.warned for s in near),
+            "clean_warned": sum(s.warned for s in clean),
+            "mid": len(brief),
+            "mid_cut": sum(s.stall is not None for s in brief),
+            "ns_per_char": round(self.nanoseconds, 1),
+        }
+
+
+def evaluate(
+    streams: Iterable[Stream], detector: Callable[[], Detector] = RepeatDetector
+) -> dict[str, float]:
+    """Feed every stream through a fresh detector and count."""
+    everyone = list(streams)
+    tally = Tally([_watch(stream, detector()) for stream in everyone])
+    tally.nanoseconds = cost([s for s in everyone if s.clean] or everyone, detector)
+    return tally.summary()
+
+
+def cost(streams: Sequence[Stream], detector: Callable[[], Detector]) -> float:
+    """CPU nanoseconds a character, chunk by chunk."""
+    chars = sum(len(chunk) for stream in streams for chunk in stream.chunks)
+    began = time.process_time_ns()
+    for stream in streams:
+        feed = detector().feed
+        for chunk in stream.chunks:
+            feed(chunk)
+    return (time.process_time_ns() - began) / max(1, chars)
+
+
+def read(path: Path) -> Iterator[Stream]:
+    """The streams of a file, gzip or plain; InputError names the line that cannot be read."""
+    if not path.is_file():
+        raise InputError(f"{path} is not a file", hint="give a .jsonl or .jsonl.gz file of streams")
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield _stream(line, f"{path}:{number}")
+
+
+def _stream(line: bytes, where: str) -> Stream:
+    try:
+        row = orjson.loads(line)
+        label = row["label"]
+        return Stream(
+            id=str(row.get("id", where)),
+            chunks=tuple(map(str, row["chunks"])),
+            loop=label.get("loop"),
+            near=label.get("near"),
+            mid=tuple(label.get("mid") or ()),
+        )
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{where}: not a labeled stream ({error})",
+            hint='a line is {"chunks": [...], "label": {"loop": ..., "near": ..., "mid": [...]}}',
+        ) from error
+
+
+def _watch(stream: Stream, detector: Detector) -> Seen:
+    """Feed one stream to its first stall, and the counting watch to its end."""
+    seen = Seen(stream)
+    counting = CountingDetector()
+    held_from: int | None = None
+    for chunk in stream.chunks:
+        seen.chars += len(chunk)
+        seen.warned = counting.feed(chunk) is not None or seen.warned
+        if seen.stall:
+            continue
+        seen.stall = detector.feed(chunk)
+        hold = detector.hold
+        if hold is not None and hold != held_from:
+            seen.holds += 1
+            _held(seen, hold)
+        elif hold is None and held_from is not None:
+            seen.held += seen.chars - held_from
+        held_from = hold
+    if held_from is not None and seen.stall is None:
+        seen.held_last = seen.chars - held_from
+    return seen
+
+
+def _held(seen: Seen, hold: int) -> None:
+    """Note after how many periods of repetition the labeled loop was first held."""
+    loop = seen.stream.loop
+    if loop and loop["period"] >= UNIT and hold > loop["onset"] + loop["period"]:
+        reach = (hold - loop["onset"]) / loop["period"] - 1
+        seen.reach = reach if seen.reach is None else min(seen.reach, reach)
+
+
+def _early(seen: Seen) -> bool:
+    """Whether an earlier repetition, not the labeled loop, stopped the stream."""
+    loop, stall = seen.stream.loop, seen.stall
+    return bool(loop and stall and stall.position <= loop["onset"])
+
+
+def _size(seen: Seen) -> int:
+    return int(seen.stream.loop["len"]) if seen.stream.loop else 0
+
+
+def _excess(stall: Stall) -> float:
+    periods, chars = DELAY
+    return stall.position - stall.onset - periods * stall.period - chars
+
+
+def _onset_error(seen: Seen) -> int:
+    """Against the label where it names this run, else against the run's own start in the text."""
+    stall, loop = seen.stall, seen.stream.loop
+    if stall is None:
+        return 0
+    if loop and loop["period"] == stall.period and stall.position > loop["onset"]:
+        return abs(stall.onset - int(loop["onset"]))
+    return abs(stall.onset - true_onset("".join(seen.stream.chunks), stall))
+
+
+def true_onset(text: str, stall: Stall) -> int:
+    """Where the repetition that a stall names begins, by brute force; its position where the period is unknown."""
+    if not stall.period:
+        return stall.position
+    at = stall.position
+    while at > stall.period and text[at - 1] == text[at - 1 - stall.period]:
+        at -= 1
+    return at - stall.period
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The nearest-rank percentile; 0 of nothing."""
+    if not values:
+        return 0.0
+    ranked = sorted(values)
+    return ranked[min(len(ranked) - 1, int(len(ranked) * share / 100))]

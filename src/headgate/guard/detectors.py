@@ -1,0 +1,355 @@
+"""Detectors: text in, Stall out. No I/O, bounded memory, any chunking.
+
+RepeatDetector looks for exact contiguous repetition. Every `stride` characters it searches the last
+`needle` characters in what came before; the distance to a hit is a candidate period p. One comparison
+tells whether the tail really repeats, a walk back finds its exact start, and from then on the run is
+followed character by character until it breaks or is long enough for a verdict (see units.py).
+All looks are taken at absolute offsets, so the verdict cannot depend on how the text was cut up.
+EntropyDetector is the published rule over a sliding window of character entropy.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from headgate.errors import InputError
+from headgate.guard.units import RepeatPolicy
+from headgate.text.entropy import SlidingEntropy
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """The verdict: where it fell, where the repetition begins, its period (0: unknown), and why."""
+
+    position: int
+    onset: int
+    period: int
+    reason: str
+    unit: str = ""
+
+    @property
+    def repeats(self) -> float:
+        """Copies of the unit between onset and position; 0 where the period is unknown."""
+        return (self.position - self.onset) / self.period if self.period else 0.0
+
+
+class Detector(Protocol):
+    """Text in, the first stall inside it out; `hold` is the offset the tail is held back from, or None."""
+
+    @property
+    def hold(self) -> int | None: ...  # noqa: D102
+    def feed(self, text: str) -> Stall | None: ...  # noqa: D102
+    def reset(self) -> None: ...  # noqa: D102
+
+
+class Lengths(Protocol):
+    """How long which kind of unit may repeat; RepeatPolicy is the default."""
+
+    def kind(self, unit: str) -> str: ...  # noqa: D102
+    def glance(self, period: int) -> int: ...  # noqa: D102
+    def suspect(self, period: int, kind: str) -> int: ...  # noqa: D102
+    def stall(self, period: int, kind: str) -> int: ...  # noqa: D102
+
+
+class Level(NamedTuple):
+    """One range of periods: look every `stride` characters for the last `needle` ones."""
+
+    stride: int
+    needle: int
+    least: int
+    most: int
+
+
+# Short periods are looked for often with a short needle, long ones rarely with a long needle: a run must
+# repeat by more than one period before it matters, so a long period can wait, and a long needle has few hits.
+NEAR = Level(stride=32, needle=16, least=1, most=256)  # spelled out in _search, the hot loop
+FAR = (
+    Level(stride=64, needle=64, least=257, most=512),
+    Level(stride=128, needle=64, least=513, most=1024),
+    Level(stride=256, needle=96, least=1025, most=4096),
+)
+CLOSE, CLOSER = (
+    16,
+    8,
+)  # the near stride while a suspicion is in the air, and when it is about to come true
+PULSE = 8  # a followed run is compared at least this many characters at a time
+TRIES = 2  # candidates per look; the nearest hit is nearly always the period
+# A needle whose last 8 characters recur just before is a stutter ("-----", "ababab"): it nearly matches almost
+# anywhere, which makes the search slow, so it is looked for 4 times more rarely.
+STUTTER, AMONG, RARELY = 8, 24, 4
+HISTORY = (
+    3 * FAR[-1].most
+)  # characters remembered: two copies of the longest unit, and slack for the walk back
+
+
+class RepeatDetector:
+    """Finds exact contiguous repetition in a stream; one stall per run, onset and period exact.
+
+    `feed` returns the first stall that falls inside the text it was given. After a stall the run is
+    followed in silence until it breaks.
+    """
+
+    def __init__(self, policy: Lengths | None = None) -> None:
+        self.policy: Lengths = policy or RepeatPolicy()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything seen."""
+        self._pending: list[str] = []
+        self._seen = 0  # characters fed
+        self._due = NEAR.stride  # nothing to do before so many are seen
+        self._text = ""  # what is remembered ...
+        self._base = 0  # ... and the offset of its first character
+        self._next = NEAR.stride  # offset of the next look
+        self._period = 0  # of the run that is followed; 0 while none is
+        self._onset = self._at = self._trigger = 0
+        self._told = False
+        self._kind = ""
+        self._kinds: dict[str, str] = {}
+        self.hold: int | None = None
+        """Offset from which the tail should be held back, while a repetition is suspected."""
+
+    @property
+    def run(self) -> int:
+        """Length of the repetition that is followed now, first copy included; 0 while none is."""
+        return self._at - self._onset if self._period else 0
+
+    def feed(self, text: str) -> Stall | None:
+        """Take text in; the first stall inside it, or None."""
+        self._pending.append(text)
+        self._seen = seen = self._seen + len(text)
+        return self._advance() if seen >= self._due else None
+
+    def again(self, chars: int) -> None:
+        """After a stall: give another verdict on the same run when it has grown by so many characters."""
+        self._trigger = self._at + chars
+        self._told = False
+
+    def _advance(self) -> Stall | None:
+        text, self._text = self._text, ""  # the only reference, so that += grows it in place
+        text += "".join(self._pending)
+        self._pending.clear()
+        stall = None
+        while True:
+            if self._period:
+                told = self._follow(text)
+                stall = stall or told
+            if self._period or not self._search(text):
+                break
+        self._due = self._wake() if self._period else self._next
+        self._text = self._trim(text)
+        return stall
+
+    def _wake(self) -> int:
+        pulse = self._at + PULSE
+        return pulse if self._told else min(pulse, self._trigger)
+
+    def _trim(self, text: str) -> str:
+        if len(text) <= 2 * HISTORY:
+            return text
+        spare = (self._at if self._period else self._next) - HISTORY - self._base
+        if spare <= 0:
+            return text
+        self._base += spare
+        return text[spare:]
+
+    # Looking for a run
+
+    def _search(self, text: str) -> bool:
+        """Look at every due offset; True when a run is locked, else `_next` is past the text."""
+        base, last, rfind = self._base, len(text), text.rfind
+        at = self._next - base
+        while at <= last:
+            found = rfind(text[at - 16 : at], at - 272 if at > 272 else 0, at - 1)
+            step = 32 if found < 0 else self._near(text, at, found)
+            if not step or (not (base + at) & 63 and self._far(text, at)):
+                return True
+            at += step - (base + at) % step  # the next multiple of the step
+        self._next = base + at
+        return False
+
+    def _near(self, text: str, at: int, found: int) -> int:
+        """Weigh the hits of the near level: the step to the next look, 0 when a run is locked."""
+        step = NEAR.stride
+        for _ in range(TRIES):
+            period = at - 16 - found
+            if period <= 4:  # inside a filler run: no other period to be learned here
+                return 0 if self._lock(text, at, period) else step
+            if period <= 40:
+                step = CLOSE
+            if text[at - 32 : at] == text[found - 16 : found + 16]:
+                if self._lock(text, at, period):
+                    return 0
+                step = CLOSER if period <= 64 else CLOSE
+            found = text.rfind(text[at - 16 : at], at - 272 if at > 272 else 0, found + 15)
+            if found < 0:
+                break
+        return step
+
+    def _far(self, text: str, at: int) -> bool:
+        """Look on the levels of longer periods that are due at this offset; True when a run is locked."""
+        rarely = RARELY if text.find(text[at - STUTTER : at], at - AMONG, at - 1) >= 0 else 1
+        for stride, size, least, most in FAR:
+            if (self._base + at) % (stride * rarely) or at < size + least:
+                return False
+            needle, floor = text[at - size : at], at - size - most
+            found = text.rfind(needle, floor if floor > 0 else 0, at - least)
+            if found >= 0 and self._candidates(text, at, needle, found):
+                return True
+        return False
+
+    def _candidates(self, text: str, at: int, needle: str, found: int) -> bool:
+        """Try the nearest hits of a far needle as periods."""
+        size = len(needle)
+        for _ in range(TRIES):
+            if self._lock(text, at, at - size - found):
+                return True
+            found = text.rfind(needle, max(0, at - size - FAR[-1].most), found + size - 1)
+            if found < 0:
+                break
+        return False
+
+    def _lock(self, text: str, at: int, period: int) -> bool:
+        """Follow this period from here on, if the tail repeats with it for long enough to be suspect."""
+        policy = self.policy
+        if not _repeats(text, at, period, policy.glance(period)):
+            return False
+        kind = self._kind_of(text[at - period : at])
+        least = policy.suspect(period, kind)
+        if not _repeats(text, at, period, least):
+            return False
+        start = _start(text, at - least, period, max(0, at - HISTORY))
+        self._period, self._kind, self._told = period, kind, False
+        self._at = self.hold = self._base + at
+        self._onset = self._base + start
+        self._trigger = max(self._at, self._onset + policy.stall(period, kind))
+        return True
+
+    def _kind_of(self, unit: str) -> str:
+        kind = self._kinds.get(unit)
+        if kind is None:
+            if len(self._kinds) >= 32:
+                self._kinds.clear()
+            kind = self._kinds[unit] = self.policy.kind(unit)
+        return kind
+
+    # Following a run
+
+    def _follow(self, text: str) -> Stall | None:
+        """Compare what is new with one period earlier; the stall when the run has become long enough."""
+        base, period = self._base, self._period
+        here, end = self._at - base, len(text)
+        if not self._told:
+            end = min(end, self._trigger - base)
+        same = _common(text[here:end], text[here - period : end - period])
+        self._at += same
+        if here + same < end:
+            self._period, self.hold = 0, None
+            self._next = (self._at // CLOSE + 1) * CLOSE
+            return None
+        if self._told or self._at < self._trigger:
+            return None
+        self._told = True
+        stall = self._stall(text[end - period : end])
+        self._follow(text)
+        return stall
+
+    def _stall(self, unit: str) -> Stall:
+        copies = (self._at - self._onset) / self._period
+        reason = f"{copies:.1f} copies of {self._period} characters ({self._kind})"
+        return Stall(self._at, self._onset, self._period, reason, unit)
+
+
+def _repeats(text: str, at: int, period: int, size: int) -> bool:
+    """Whether the `size` characters before `at` equal those one period earlier."""
+    start = at - size - period
+    return start >= 0 and text[at - size : at] == text[start : at - period]
+
+
+def _start(text: str, at: int, period: int, floor: int) -> int:
+    """Where the run of this period that holds at `at` begins, walking back by blocks, then by characters."""
+    while at - 64 - period >= floor and _repeats(text, at, period, 64):
+        at -= 64
+    while at - period > floor and text[at - 1] == text[at - 1 - period]:
+        at -= 1
+    return at - period
+
+
+def _common(left: str, right: str) -> int:
+    """Length of the common start of two strings of equal length, by bisection."""
+    if left == right:
+        return len(left)
+    low, high = 0, len(left)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+class EntropyDetector:
+    """The published rule: stall when character entropy is low, or falls fast.
+
+    Over a window of 64 characters, from the 16th character on: below 1.5 bits ("absolute"), or 0.3 bits
+    less than 8 characters before ("derivative"). It measures the alphabet, not repetition: an option and
+    a curve on the plot, not the judge. After a stall it rests for one window.
+    """
+
+    hold = None
+
+    def __init__(
+        self,
+        *,
+        window: int = 64,
+        min_bits: float = 1.5,
+        drop: float = 0.3,
+        span: int = 8,
+        warm_up: int = 16,
+    ) -> None:
+        if window < 2 or span < 1 or warm_up < 1:
+            raise InputError(
+                f"window {window}, span {span}, warm_up {warm_up}: a window needs 2 characters, "
+                "the others at least 1"
+            )
+        self.window, self.min_bits, self.drop = window, min_bits, drop
+        self.span, self.warm_up = span, min(window, warm_up)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything seen."""
+        self._entropy = SlidingEntropy(self.window)
+        self._past: deque[float] = deque(maxlen=self.span + 1)
+        self._seen = 0
+        self._rest = self.warm_up
+
+    @property
+    def bits(self) -> float:
+        """Entropy of the window now."""
+        return self._entropy.bits
+
+    def feed(self, text: str) -> Stall | None:
+        """Take text in; the first stall inside it, or None."""
+        stall = None
+        for char in text:
+            found = self._push(char)
+            stall = stall or found
+        return stall
+
+    def _push(self, char: str) -> Stall | None:
+        bits = self._entropy.push(char)
+        past = self._past
+        past.append(bits)
+        self._seen += 1
+        if self._seen < self._rest:
+            return None
+        if bits < self.min_bits:
+            return self._stall(f"absolute: {bits:.2f} bits", self.window)
+        if len(past) > self.span and past[0] - bits >= self.drop:
+            return self._stall(f"derivative: {bits - past[0]:+.2f} bits", self.span)
+        return None
+
+    def _stall(self, reason: str, reach: int) -> Stall:
+        self._rest = self._seen + self.window
+        return Stall(self._seen, max(0, self._seen - reach), 0, reason)

@@ -1,0 +1,155 @@
+"""Units: what kind of text repeats, and how long it must repeat before anyone may act.
+
+A ruler of dashes, a table's padding or a list of zeros repeats in every good answer; a sentence does not.
+So the unit of a repetition (its first `period` characters) is put into one of a few kinds, and each kind
+has two lengths, both growing with the period p:
+    suspect  repeated characters after which the tail is held back
+    stall    characters of the whole run, first copy included, after which the answer is cut
+"""
+
+from collections import Counter
+from typing import Literal
+
+from headgate.policy import Policy, Positive, PositiveCount
+
+Kind = Literal["blank", "rule", "sparse", "dull", "data", "tiny", "code", "prose"]
+
+SAMPLE = 1024  # characters of a unit that are looked at; a longer unit does not change its kind
+
+
+def kind_of(unit: str) -> Kind:
+    """The kind of a unit, from its alphabet.
+
+    blank   one character (and newlines) over more than 8: base64 of zeros
+    rule    no letter, digit or emoji: rulers, box drawing, indentation
+    sparse  long, with at most 4 different characters or hardly a letter: tables, ASCII art
+    dull    long, with at most 6 different characters
+    data    short, digits and separators only: `0, 0, 0, `
+    tiny    at most 4 characters
+    code    at least 8 % symbols
+    prose   all the rest
+    """
+    counts = Counter(unit[:SAMPLE])
+    size = counts.total()
+    solid = sum(n for c, n in counts.items() if c.isalnum() or c >= "\U0001f000")
+    distinct = len(counts) - ("\n" in counts)
+    if distinct <= 1 and size > 8:
+        return "blank" if solid else "rule"
+    if not solid:
+        return "rule"
+    if size > 20:
+        return _long(counts, size, solid, distinct)
+    if distinct > 1 and solid == sum(n for c, n in counts.items() if c.isdigit()):
+        return "data"
+    if size <= 4:
+        return "tiny"
+    return _worded(counts, size, solid)
+
+
+def _long(counts: Counter[str], size: int, solid: int, distinct: int) -> Kind:
+    if distinct <= 4 or solid <= 0.2 * size:
+        return "sparse"
+    return "dull" if distinct <= 6 else _worded(counts, size, solid)
+
+
+def _worded(counts: Counter[str], size: int, solid: int) -> Kind:
+    spaces = sum(n for c, n in counts.items() if c.isspace())
+    return "code" if size - solid - spaces >= 0.08 * size else "prose"
+
+
+class RepeatPolicy(Policy):
+    """How long a repetition may go on, by kind of its unit; all lengths in characters.
+
+    Clean answers of a small real model hold up to 2.99 exact copies of a paragraph and no more, so no
+    kind of text is cut before its third copy is complete.
+    """
+
+    copies: Positive = 3.0
+    """Whole copies that every stall needs, whatever its kind."""
+    prose_floor: PositiveCount = 180
+    """Shortest run of prose that stalls; chants and choruses of clean answers stay below."""
+    prose_base: PositiveCount = 50
+    """Prose stalls at base + slope x period, the floor or the copies, whichever is longest."""
+    prose_slope: Positive = 2.2
+    """See prose_base."""
+    code_floor: PositiveCount = 180
+    """Shortest run of code that stalls: argument lists and initializers repeat by nature."""
+    code_base: PositiveCount = 100
+    """Code stalls at base + 3 x period, up to code_cap."""
+    code_cap: PositiveCount = 720
+    """Where the extra length asked of code ends."""
+    one: PositiveCount = 256
+    """A single letter, digit or emoji."""
+    tiny: PositiveCount = 160
+    """Units of 2 to 4 characters."""
+    data: PositiveCount = 480
+    """Lists of one number."""
+    rule: PositiveCount = 400
+    """Rulers and blanks with a period up to 8."""
+    wide_rule: PositiveCount = 1024
+    """Rulers with a longer period."""
+    sparse: PositiveCount = 640
+    """Tables, ASCII art, deep indentation."""
+    blank: PositiveCount = 8192
+    """One letter in lines: base64 of a zero-padded file."""
+    suspect_floor: PositiveCount = 40
+    """Repeated characters before the tail is held back ..."""
+    suspect_slope: Positive = 1.05
+    """... or this many periods; a little over 1, so that one natural repeat is never held."""
+    suspect_filler: PositiveCount = 120
+    """The same for rulers, tables, tiny units and data."""
+    suspect_blank: PositiveCount = 2048
+    """The same for blanks."""
+
+    def kind(self, unit: str) -> Kind:
+        """The kind of a unit; see kind_of."""
+        return kind_of(unit)
+
+    def stall(self, period: int, kind: str) -> int:
+        """Characters of the run, first copy included, at which it is a stall."""
+        return int(max(self._least(period, kind), self.copies * period))
+
+    def _least(self, period: int, kind: str) -> float:
+        match kind:
+            case "blank":
+                return self.blank
+            case "rule":
+                return self._ruled(period)
+            case "sparse":
+                return self.sparse
+            case "data":
+                return self.data
+            case "tiny":
+                return self.tiny if period > 1 else self.one
+            case "dull":
+                return min(128 + 4.4 * period, 1200)
+            case _:
+                return self._worded(period, kind)
+
+    def _ruled(self, period: int) -> float:
+        if period > 8:
+            return self.wide_rule
+        return max(self.rule, min(4 * (64 + 2.2 * period), self.wide_rule))
+
+    def _worded(self, period: int, kind: str) -> float:
+        least = max(self.prose_floor, self.prose_base + self.prose_slope * period)
+        if kind == "code" and period <= 240:
+            least = max(least, self.code_floor, min(self.code_base + 3 * period, self.code_cap))
+        return least
+
+    def suspect(self, period: int, kind: str) -> int:
+        """Repeated characters, first copy not counted, after which the tail is held back."""
+        slope = self.suspect_slope * period
+        match kind:
+            case "blank":
+                return self.suspect_blank
+            case "rule" | "sparse" | "tiny" | "data":
+                return int(max(self.suspect_filler, min(2 * slope, 300), slope))
+            case _:
+                return int(max(self.suspect_floor, slope))
+
+    def glance(self, period: int) -> int:
+        """A lower bound of `suspect` that needs no kind; the first, cheap comparison."""
+        if period <= 4:
+            return self.suspect_filler
+        return int(max(self.suspect_floor, self.suspect_slope * period))
