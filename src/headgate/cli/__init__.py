@@ -13,7 +13,9 @@ from headgate import __version__
 from headgate.errors import HeadgateError
 
 # command -> (where it lives, its line in --help)
-COMMANDS: dict[str, tuple[str, str]] = {}
+COMMANDS: dict[str, tuple[str, str]] = {
+    "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
+}
 
 
 class Lazy(click.Group):
