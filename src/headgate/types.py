@@ -242,6 +242,7 @@ class Plan:
     group: str = ""
     reasoning: str = ""
     pressure: float = 0.0
+    prefetch: bool = True
 
 
 @dataclass(frozen=True, slots=True)

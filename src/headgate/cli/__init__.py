@@ -15,6 +15,8 @@ from headgate.errors import HeadgateError
 # command -> (where it lives, its line in --help)
 COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
+    "strategy": ("headgate.cli.strategy:strategy", "Should content be stuffed, searched, or both?"),
+    "config": ("headgate.cli.config:config", "Show or check the settings in force."),
 }
 
 

@@ -1,0 +1,33 @@
+"""The error tree: statuses, hints, and that the docstring draws every branch."""
+
+import inspect
+
+import pytest
+
+from headgate import errors
+from headgate.errors import HeadgateError, LoopError, MissingExtra
+
+TREE = [e for _, e in inspect.getmembers(errors, inspect.isclass) if issubclass(e, HeadgateError)]
+
+
+@pytest.mark.parametrize("error", TREE)
+def test_each_error_stands_in_the_tree_with_its_status(error):
+    lines = [
+        line for line in (errors.__doc__ or "").splitlines() if f" {error.__name__} " in f" {line} "
+    ]
+    assert lines
+    if error is not HeadgateError:
+        assert str(error.status) in lines[0]
+
+
+def test_the_hint_is_part_of_what_is_read():
+    assert str(HeadgateError("it broke", hint="mend it")) == "it broke (mend it)"
+    assert str(HeadgateError("it broke")) == "it broke"
+
+
+def test_a_missing_extra_names_the_pip_line():
+    assert "pip install 'headgate[tokens]'" in str(MissingExtra("splintr-rs", extra="tokens"))
+
+
+def test_a_loop_error_carries_the_clean_text():
+    assert LoopError("it looped", text="so far").text == "so far"
