@@ -5,7 +5,7 @@ so that it can be neither forgotten nor guessed. Stores are synchronous and safe
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from headgate.types import (
     Candidate,
@@ -20,6 +20,10 @@ from headgate.types import (
     Size,
     Trace,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 class Documents(Protocol):
@@ -211,3 +215,79 @@ class Clock(Protocol):
     """Seconds since the epoch."""
 
     def __call__(self) -> float: ...
+
+
+class Hits(NamedTuple):
+    """Postings of several keys, one list after the other: ordinals, packed values, and each list's length."""
+
+    ords: "npt.NDArray[np.int64]"
+    values: "npt.NDArray[np.uint16]"
+    counts: "npt.NDArray[np.int64]"
+
+
+class Sequences(NamedTuple):
+    """Several chunks' terms in reading order: the terms, whose each is (index asked), and its field."""
+
+    terms: "npt.NDArray[np.uint64]"
+    owner: "npt.NDArray[np.int64]"
+    field: "npt.NDArray[np.int64]"
+
+
+class Lexicon(Protocol):
+    """Terms of a collection: who has them, how many do, what a chunk is made of, and how long chunks are."""
+
+    def postings(self, terms: "npt.NDArray[np.uint64]") -> Hits: ...
+    def frequencies(self, terms: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.int64]": ...
+    def sequences(self, ords: "npt.NDArray[np.int64]") -> Sequences: ...
+    def lengths(self, *, title: float, head: bool) -> "tuple[npt.NDArray[np.float64], float]": ...
+
+
+class Names(Protocol):
+    """Proper names of a collection: those of a chunk, who has them, which are names at all, how they read."""
+
+    def names(self, ords: "npt.NDArray[np.int64]") -> "list[npt.NDArray[np.uint64]]": ...
+    def named(self, keys: "npt.NDArray[np.uint64]", *, limit: int) -> Hits: ...
+    def proper(
+        self, keys: "npt.NDArray[np.uint64]", *, share: float
+    ) -> "npt.NDArray[np.bool_]": ...
+    def labels(self, keys: "npt.NDArray[np.uint64]") -> list[str]: ...
+
+
+class Talk(Protocol):
+    """Reading order: the key that sorts by it, who stands where, and the terms of speakers' names."""
+
+    def reading(self, ords: "npt.NDArray[np.int64]") -> "npt.NDArray[np.int64]": ...
+    def order(self) -> "tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]": ...
+    def speakers(self) -> "npt.NDArray[np.uint64]": ...
+
+
+class Vectors(Protocol):
+    """The chunks nearest to a unit vector, best first, with their cosines; empty without embeddings."""
+
+    def nearest(
+        self, vector: "Sequence[float]", k: int
+    ) -> "tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]": ...
+
+
+class Records(Protocol):
+    """From ordinals to chunks and back; unknown ids give -1."""
+
+    def ids(self, ords: "npt.NDArray[np.int64]") -> list[str]: ...
+    def chunks(self, ords: "npt.NDArray[np.int64]") -> list[Chunk]: ...
+    def find(self, ids: Sequence[str]) -> "npt.NDArray[np.int64]": ...
+
+
+class Postings(Lexicon, Names, Talk, Vectors, Records, Protocol):
+    """What ranking reads of one collection: a snapshot whose chunks are numbered 0 .. size - 1.
+
+    `count` of them are alive; dead ones never show up in an answer.
+    """
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def conversational(self) -> bool: ...
+    @property
+    def language(self) -> str: ...

@@ -1,0 +1,54 @@
+"""Small array kernels that the index is made of: ranges, blobs of strings, and merging vocabularies."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
+Bytes = npt.NDArray[np.uint8]
+
+
+def offsets(counts: npt.NDArray[np.integer]) -> Ints:
+    """Where each list begins in the flat array of all, and one more for the end."""
+    out = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=out[1:])
+    return out
+
+
+def ranges(starts: Ints, counts: Ints) -> Ints:
+    """The indices starts[0].. +counts[0], starts[1].. +counts[1], and so on, as one array."""
+    begin = offsets(counts)
+    return np.repeat(starts - begin[:-1], counts) + np.arange(begin[-1])
+
+
+def blob(texts: Sequence[str]) -> tuple[Bytes, Ints]:
+    """Strings as one run of UTF-8 bytes and the offsets into it."""
+    raw = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return np.frombuffer(b"".join(raw), np.uint8), offsets(np.array([len(r) for r in raw], int))
+
+
+def unblob(data: Bytes, starts: Ints, which: npt.NDArray[np.integer]) -> list[str]:
+    """Some of the strings of a blob."""
+    return [
+        data[starts[i] : starts[i + 1]].tobytes().decode("utf-8", "surrogatepass") for i in which
+    ]
+
+
+def find(keys: Keys, wanted: Keys) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Slots of the wanted keys in the sorted keys, and which of them are there."""
+    if not len(keys):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
+    slots = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return slots, keys[slots] == wanted
+
+
+def union(vocabularies: Sequence[Keys]) -> Keys:
+    """All keys, sorted, each once. A sort and a mask are faster than np.unique."""
+    if not vocabularies:
+        return np.zeros(0, np.uint64)
+    keys = np.sort(np.concatenate(vocabularies))
+    if len(keys):
+        keys = keys[np.append(True, keys[1:] != keys[:-1])]
+    return keys

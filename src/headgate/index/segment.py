@@ -1,0 +1,274 @@
+"""Segment: the postings of a run of chunks, immutable.
+
+Chunks are numbered by ordinals in the order they came. Everything a ranking asks for is an array: terms
+by field, names, capitals, lengths, reading order, and the raw chunk ids. A segment in memory and one
+mapped from a file are the same thing. Removing a chunk never changes a segment: `Live` (see view.py)
+carries the ordinals that are dead, and merging leaves them out.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from headgate.index.arrays import Bytes, Ints, Keys, blob, offsets, ranges
+from headgate.index.incidence import (
+    Alive,
+    Incidence,
+    Tally,
+    merge,
+    merge_tallies,
+    slotted,
+    tally,
+)
+from headgate.rank.fields import BODY, DATE, IN_BODY, IN_HEAD, IN_TITLE, SPEAKER, TITLE, pack
+from headgate.text.languages import ENGLISH
+from headgate.text.names import casing, names, part
+from headgate.text.terms import LANGUAGES, guess, number, table, terms, words
+from headgate.types import Chunk
+
+INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER = 0, 1, 2
+_KIND = 3  # the low bits of a case key hold how the word stood
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The postings of a run of chunks."""
+
+    ids: Bytes
+    id_starts: Ints
+    id_keys: Keys
+    id_ords: Ints
+    place: Ints
+    position: Ints
+    fields: Ints
+    chars: Ints
+    speaker: Keys
+    language: Bytes
+    terms: Incidence
+    names: Incidence
+    labels: Bytes
+    label_starts: Ints
+    case: Tally
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+
+@dataclass(slots=True)
+class _Drafts:
+    """What is read from the chunks of a batch, before it becomes arrays."""
+
+    terms: list[int]
+    fields: list[tuple[int, int, int, int]]
+    names: list[str]
+    flags: list[int]
+    name_counts: list[int]
+    case: list[int]
+    case_counts: list[int]
+    chars: list[int]
+    speaker: list[int]
+    language: list[int]
+
+
+def case_key(word: str, kind: int) -> int:
+    """The key under which a word is counted as standing in one way."""
+    return number(word.lower().replace("\u2019", "'")) & ~_KIND | kind
+
+
+class _Casing(dict[str, int]):
+    """word -> case key with its kind, filled as words are met; 0 for words that cannot be names."""
+
+    def __missing__(self, word: str) -> int:
+        if len(self) > 1_000_000:
+            self.clear()
+        low = word.lower()
+        known = 0
+        if len(low) > 2 and low not in ENGLISH:
+            known = case_key(word, INSIDE_UPPER if word[0].isupper() else INSIDE_LOWER)
+        self[word] = known
+        return known
+
+
+_CASING = _Casing()
+
+
+def _draft(chunk: Chunk, out: _Drafts) -> None:
+    line = part(chunk.text)
+    found = words(line.body)
+    language = guess(found)
+    known = table(language)
+    body = [term for word in found if (term := known[word])]
+    title = terms(chunk.title, language) if chunk.title else []
+    date = terms(line.date, language) if line.date else []
+    speaker = terms(line.speaker, language) if line.speaker else []
+    out.terms += title
+    out.terms += date
+    out.terms += speaker
+    out.terms += body
+    out.fields.append((len(title), len(date), len(speaker), len(body)))
+    out.chars.append(len(chunk.text))
+    out.speaker.append(number(line.speaker) if line.speaker else 0)
+    out.language.append(LANGUAGES.index(language))
+    _draft_names(chunk.title, line.body, f"{line.date}. {line.speaker}", out)
+
+
+def _draft_names(title: str, body: str, head: str, out: _Drafts) -> None:
+    flags = dict.fromkeys(names(body), IN_BODY)
+    if title:
+        for name in names(title):
+            flags[name] = flags.get(name, 0) | IN_TITLE
+    if head != ". ":
+        for name in names(head):
+            flags[name] = flags.get(name, 0) | IN_HEAD
+    out.names += flags
+    out.flags += flags.values()
+    out.name_counts.append(len(flags))
+    inside, starting = casing(body)
+    before = len(out.case)
+    out.case += [key for word in inside if (key := _CASING[word])]
+    out.case += [key & ~_KIND | STARTING_LOWER for word in starting if (key := _CASING[word])]
+    out.case_counts.append(len(out.case) - before)
+
+
+def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
+    """A segment of these chunks, in this order."""
+    chunks = list(chunks)
+    out = _Drafts([], [], [], [], [], [], [], [], [], [])
+    for chunk in chunks:
+        _draft(chunk, out)
+    ids, id_starts = blob([chunk.id for chunk in chunks])
+    id_keys = np.array([number(chunk.id) for chunk in chunks], np.uint64)
+    order = np.argsort(id_keys, kind="stable")
+    fields = np.array(out.fields, np.int64).reshape(len(chunks), 4)
+    name_incidence, labels, label_starts = _names(out)
+    return Segment(
+        ids=ids,
+        id_starts=id_starts,
+        id_keys=id_keys[order],
+        id_ords=order,
+        place=np.array(places, np.int64),
+        position=np.array([chunk.position for chunk in chunks], np.int64),
+        fields=fields,
+        chars=np.array(out.chars, np.int64),
+        speaker=np.array(out.speaker, np.uint64),
+        language=np.array(out.language, np.uint8),
+        terms=_terms(np.array(out.terms, np.uint64), fields),
+        names=name_incidence,
+        labels=labels,
+        label_starts=label_starts,
+        case=tally(np.array(out.case, np.uint64), np.array(out.case_counts, np.int64)),
+    )
+
+
+def _terms(flat: Keys, fields: Ints) -> Incidence:
+    keys, own = slotted(flat)
+    lengths = fields.sum(1)
+    count = len(fields)
+    chunk = np.repeat(np.arange(count), lengths)
+    field = np.repeat(np.tile(np.arange(4), count), fields.ravel())
+    pairs = own.astype(np.int64) * count + chunk
+    order = np.argsort(pairs, kind="stable")
+    pairs = pairs[order]
+    begins = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])) if len(pairs) else pairs
+    counts = [
+        np.add.reduceat((field[order] == which).astype(np.int64), begins) if len(begins) else begins
+        for which in (TITLE, DATE, SPEAKER, BODY)
+    ]
+    slot, ords = np.divmod(pairs[begins], max(count, 1))
+    return Incidence(
+        keys,
+        offsets(np.bincount(slot, minlength=len(keys))),
+        ords.astype(np.uint32),
+        pack(*counts),
+        offsets(lengths),
+        own,
+    )
+
+
+def _names(out: _Drafts) -> tuple[Incidence, Bytes, Ints]:
+    numbers = {name: number(name) for name in set(out.names)}
+    keys, own = slotted(np.array([numbers[name] for name in out.names], np.uint64))
+    lengths = np.array(out.name_counts, np.int64)
+    chunk = np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths)
+    order = np.argsort(own, kind="stable")
+    labels = {key: name for name, key in numbers.items()}
+    data, starts = blob([labels[int(key)] for key in keys])
+    found = Incidence(
+        keys,
+        offsets(np.bincount(own, minlength=len(keys))),
+        chunk[order],
+        np.array(out.flags, np.uint16)[order],
+        offsets(lengths),
+        own,
+    )
+    return found, data, starts
+
+
+def join(parts: Sequence[tuple[Segment, Alive]]) -> Segment:
+    """One segment of the living chunks of all, in order."""
+    ids, id_starts = _join_blobs(
+        [(s.ids, s.id_starts, np.flatnonzero(alive)) for s, alive in parts]
+    )
+    by_ord = [_unsorted(s)[alive] for s, alive in parts]
+    id_keys = np.concatenate(by_ord)
+    order = np.argsort(id_keys, kind="stable")
+    found = merge([(s.names, alive) for s, alive in parts])
+    labels, label_starts = _join_labels([s for s, _ in parts], found.keys)
+
+    def column(name: str) -> npt.NDArray[np.generic]:
+        return np.concatenate([getattr(s, name)[alive] for s, alive in parts])
+
+    return Segment(
+        ids=ids,
+        id_starts=id_starts,
+        id_keys=id_keys[order],
+        id_ords=order,
+        place=column("place").astype(np.int64),
+        position=column("position").astype(np.int64),
+        fields=column("fields").astype(np.int64),
+        chars=column("chars").astype(np.int64),
+        speaker=column("speaker").astype(np.uint64),
+        language=column("language").astype(np.uint8),
+        terms=merge([(s.terms, alive) for s, alive in parts]),
+        names=found,
+        labels=labels,
+        label_starts=label_starts,
+        case=merge_tallies([(s.case, alive) for s, alive in parts]),
+    )
+
+
+def _unsorted(segment: Segment) -> Keys:
+    keys = np.empty(len(segment), np.uint64)
+    keys[segment.id_ords] = segment.id_keys
+    return keys
+
+
+def _join_blobs(parts: Sequence[tuple[Bytes, Ints, Ints]]) -> tuple[Bytes, Ints]:
+    lengths = [starts[which + 1] - starts[which] for _, starts, which in parts]
+    data = [
+        raw[ranges(starts[which], n)]
+        for (raw, starts, which), n in zip(parts, lengths, strict=True)
+    ]
+    return np.concatenate(data), offsets(np.concatenate(lengths))
+
+
+def _join_labels(segments: Sequence[Segment], keys: Keys) -> tuple[Bytes, Ints]:
+    """The label of each key, from the first segment that has it; one blob, in the order of the keys."""
+    source = np.concatenate([s.names.keys for s in segments])
+    first = np.zeros(len(source), bool)
+    order = np.argsort(source, kind="stable")
+    ordered = source[order]
+    first[order] = np.append(True, ordered[1:] != ordered[:-1]) if len(ordered) else True
+    raw = np.concatenate([s.labels for s in segments])
+    shifts = offsets(np.array([len(s.labels) for s in segments], np.int64))
+    starts = np.concatenate(
+        [s.label_starts[:-1] + shift for s, shift in zip(segments, shifts, strict=False)]
+    )
+    lengths = np.concatenate([np.diff(s.label_starts) for s in segments])
+    everyone = source[first]
+    rank = np.argsort(everyone)
+    where = rank[np.searchsorted(everyone[rank], keys)]
+    starts, lengths = starts[first][where], lengths[first][where]
+    return raw[ranges(starts, lengths)], offsets(lengths)

@@ -1,0 +1,339 @@
+"""View: one moment of a collection's index, as ranking reads it.
+
+A view is a list of immutable segments with their dead ordinals, seen as one array of chunks. It never
+changes, so a query may read it while another thread follows the feed. Whatever it derives, it derives
+once and only when asked. Every number is exact for the living chunks, so a view ranks the same however
+its chunks came to lie in segments.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from headgate.index.arrays import Ints, Keys, find, offsets, ranges, unblob
+from headgate.index.incidence import Incidence, forget, frequencies
+from headgate.index.segment import (
+    INSIDE_LOWER,
+    INSIDE_UPPER,
+    STARTING_LOWER,
+    Segment,
+    case_key,
+)
+from headgate.index.vectors import NoVectors
+from headgate.protocols import Hits, Sequences, Vectors
+from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
+from headgate.text.languages import ENGLISH
+from headgate.text.terms import LANGUAGES, number
+from headgate.types import Chunk
+
+Fetch = Callable[[Sequence[str]], Sequence[Chunk]]
+
+_SPEAKING = 0.8  # share of texts that open with a speaker in a conversation (measured: chat 1.0, prose < 0.1)
+_FEW, _FEW_SHARE = 8, 0.05  # a conversation has few speakers: at most 8, or one per 20 lines
+_SHORT = 600  # characters; half of a conversation's lines are shorter
+
+
+@dataclass(frozen=True)
+class Live:
+    """A segment and which of its chunks are dead."""
+
+    segment: Segment
+    dead: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.segment)
+
+    @cached_property
+    def alive(self) -> npt.NDArray[np.bool_]:
+        """One flag per chunk."""
+        flags = np.ones(len(self.segment), bool)
+        flags[self.dead] = False
+        return flags
+
+    @cached_property
+    def term_counts(self) -> Ints:
+        """In how many living chunks each term stands."""
+        return frequencies(self.segment.terms, self.dead)
+
+    @cached_property
+    def name_counts(self) -> Ints:
+        """In how many living chunks each name stands."""
+        return frequencies(self.segment.names, self.dead)
+
+    @cached_property
+    def case_counts(self) -> Ints:
+        """How often each word stands inside a sentence, capitalized inside one, or small at a start."""
+        return forget(self.segment.case, self.dead)
+
+    def killed(self, more: Ints) -> "Live":
+        """The same segment with more dead chunks."""
+        return Live(self.segment, np.union1d(self.dead, more))
+
+
+class View:
+    """All living chunks of a collection at one point of its feed."""
+
+    def __init__(self, lives: Sequence[Live], fetch: Fetch, vectors: Vectors | None = None) -> None:
+        self.lives = tuple(lives)
+        self.bases = offsets(np.array([len(live) for live in self.lives], np.int64))
+        self._size = int(self.bases[-1])
+        self._count = self._size - sum(len(live.dead) for live in self.lives)
+        self._fetch = fetch
+        self._vectors = vectors or NoVectors()
+        self._lengths: dict[tuple[float, bool], tuple[npt.NDArray[np.float64], float]] = {}
+
+    @property
+    def size(self) -> int:
+        """How many ordinals there are."""
+        return self._size
+
+    @property
+    def count(self) -> int:
+        """How many chunks are alive."""
+        return self._count
+
+    def _column(self, name: str) -> npt.NDArray[np.int64]:
+        columns = [getattr(live.segment, name) for live in self.lives]
+        return np.concatenate(columns) if columns else np.zeros(0, np.int64)
+
+    @cached_property
+    def alive(self) -> npt.NDArray[np.bool_]:
+        """One flag per ordinal."""
+        flags = [live.alive for live in self.lives]
+        return np.concatenate(flags) if flags else np.zeros(0, bool)
+
+    @cached_property
+    def _dirty(self) -> bool:
+        return self.count < self.size
+
+    # -- what kind of collection this is ---------------------------------------------------------
+
+    @cached_property
+    def conversational(self) -> bool:
+        """Whether most texts open with a speaker, speakers are few, and texts are short."""
+        speaker = self._column("speaker")[self.alive].astype(np.uint64)
+        speaking = speaker[speaker > 0]
+        if len(speaking) < _SPEAKING * self.count or not len(speaking):
+            return False
+        if len(np.unique(speaking)) > max(_FEW, _FEW_SHARE * self.count):
+            return False
+        return bool(2 * (self._column("chars")[self.alive] < _SHORT).sum() >= self.count)
+
+    @cached_property
+    def language(self) -> str:
+        """The language most chunks are written in."""
+        votes = np.bincount(self._column("language")[self.alive], minlength=len(LANGUAGES))
+        return LANGUAGES[int(votes.argmax())]
+
+    # -- terms -----------------------------------------------------------------------------------
+
+    def postings(self, terms: Keys) -> Hits:
+        """The living chunks of each term, with counts by field."""
+        return self._hits(terms, lambda live: live.segment.terms)
+
+    def frequencies(self, terms: Keys) -> Ints:
+        """In how many living chunks each term stands."""
+        return self._counts(terms, lambda live: (live.segment.terms, live.term_counts))
+
+    def _counts(self, keys: Keys, of: Callable[[Live], tuple[Incidence, Ints]]) -> Ints:
+        total = np.zeros(len(keys), np.int64)
+        for live in self.lives:
+            incidence, counts = of(live)
+            slots, there = find(incidence.keys, keys)
+            total[there] += counts[slots[there]]
+        return total
+
+    def _hits(self, keys: Keys, of: Callable[[Live], Incidence]) -> Hits:
+        """Lists of several segments, sorted by key and then by ordinal."""
+        which, ords, values, lengths = [], [], [], []
+        for live, base in zip(self.lives, self.bases, strict=False):
+            incidence = of(live)
+            slots, there = find(incidence.keys, keys)
+            for index in np.flatnonzero(there):
+                begin, end = incidence.starts[slots[index]], incidence.starts[slots[index] + 1]
+                ords.append(incidence.ords[begin:end] + base)
+                values.append(incidence.values[begin:end])
+                which.append(index)
+                lengths.append(end - begin)
+        if not which:
+            empty = np.zeros(0, np.int64)
+            return Hits(empty, empty.astype(np.uint16), np.zeros(len(keys), np.int64))
+        by_key = np.argsort(which, kind="stable") if len(self.lives) > 1 else range(len(which))
+        flat = np.concatenate([ords[i] for i in by_key])
+        packed = np.concatenate([values[i] for i in by_key])
+        counts = np.bincount(which, weights=lengths, minlength=len(keys)).astype(np.int64)
+        return self._living(Hits(flat, packed, counts))
+
+    def _living(self, hits: Hits) -> Hits:
+        if not self._dirty:
+            return hits
+        stays = self.alive[hits.ords]
+        owner = np.repeat(np.arange(len(hits.counts)), hits.counts)[stays]
+        counts = np.bincount(owner, minlength=len(hits.counts))
+        return Hits(hits.ords[stays], hits.values[stays], counts)
+
+    def sequences(self, ords: Ints) -> Sequences:
+        """The terms of some chunks in reading order."""
+        terms, owner, where = [], [], []
+        for live, base, index in self._by_segment(ords):
+            local = ords[index] - base
+            part = live.segment.terms
+            starts = part.own_starts[local]
+            counts = part.own_starts[local + 1] - starts
+            terms.append(part.keys[part.own[ranges(starts, counts)]])
+            owner.append(np.repeat(index, counts))
+            lengths = live.segment.fields[local]
+            where.append(np.repeat(np.tile(np.arange(4), len(local)), lengths.ravel()))
+        if not terms:
+            empty = np.zeros(0, np.int64)
+            return Sequences(empty.astype(np.uint64), empty, empty)
+        return Sequences(np.concatenate(terms), np.concatenate(owner), np.concatenate(where))
+
+    def _by_segment(self, ords: Ints) -> list[tuple[Live, int, Ints]]:
+        """Which of the asked ordinals (as indices into them) lie in which segment."""
+        number = np.searchsorted(self.bases, ords, side="right") - 1
+        return [
+            (self.lives[n], int(self.bases[n]), np.flatnonzero(number == n))
+            for n in np.unique(number)
+        ]
+
+    def lengths(self, *, title: float, head: bool) -> tuple[npt.NDArray[np.float64], float]:
+        """Length of each chunk in terms, a title's counting `title` times, and the mean of the living."""
+        if (title, head) not in self._lengths:
+            fields = self._column("fields").reshape(-1, 4)
+            length = fields[:, BODY] + title * fields[:, TITLE]
+            if head:
+                length = length + fields[:, DATE] + fields[:, SPEAKER]
+            mean = float(length[self.alive].mean()) if self.count else 1.0
+            self._lengths[title, head] = (length.astype(np.float64), max(mean, 1e-6))
+        return self._lengths[title, head]
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def names(self, ords: Ints) -> list[Keys]:
+        """The names in each of some chunks."""
+        found: list[Keys] = [np.zeros(0, np.uint64)] * len(ords)
+        for live, base, index in self._by_segment(ords):
+            part = live.segment.names
+            for i in index:
+                local = ords[i] - base
+                found[i] = part.keys[part.own[part.own_starts[local] : part.own_starts[local + 1]]]
+        return found
+
+    def named(self, keys: Keys, *, limit: int) -> Hits:
+        """The living chunks of each name, with flags where it stands; none for names in more than `limit`."""
+        counts = self._counts(keys, lambda live: (live.segment.names, live.name_counts))
+        rare = counts <= limit
+        hits = self._hits(keys[rare], lambda live: live.segment.names)
+        every = np.zeros(len(keys), np.int64)
+        every[rare] = hits.counts
+        return Hits(hits.ords, hits.values, every)
+
+    def proper(self, keys: Keys, *, share: float) -> npt.NDArray[np.bool_]:
+        """Whether each is a proper name: one of its words capitalized in `share` of its uses in sentences."""
+        labels = [[w for w in label.split() if w not in ENGLISH] for label in self.labels(keys)]
+        flat = sorted({word for found in labels for word in found})
+        cased = dict(zip(flat, self._cased(flat, share), strict=True))
+        return np.array([any(cased[word] for word in found) for found in labels], bool)
+
+    def _cased(self, flat: list[str], share: float) -> list[bool]:
+        asked = np.array(
+            [
+                case_key(word, kind)
+                for word in flat
+                for kind in (INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER)
+            ],
+            np.uint64,
+        )
+        counts = np.zeros(len(asked), np.int64)
+        for live in self.lives:
+            slots, there = find(live.segment.case.keys, asked)
+            counts[there] += live.case_counts[slots[there]]
+        lower, upper, starting = counts.reshape(-1, 3).T
+        inside = lower + upper
+        verdict = np.where(inside > 0, upper >= share * inside, starting == 0)
+        return [bool(v) for v in verdict]
+
+    def labels(self, keys: Keys) -> list[str]:
+        """How each name reads, in lower case."""
+        found = [""] * len(keys)
+        for live in self.lives:
+            slots, there = find(live.segment.names.keys, keys)
+            index = [int(i) for i in np.flatnonzero(there) if not found[i]]
+            segment = live.segment
+            read = unblob(segment.labels, segment.label_starts, slots[index])
+            for i, label in zip(index, read, strict=True):
+                found[i] = label
+        return found
+
+    # -- reading order ---------------------------------------------------------------------------
+
+    @cached_property
+    def _reading(self) -> Ints:
+        return (self._column("place") << 24) + self._column("position")
+
+    def reading(self, ords: Ints) -> Ints:
+        """A number per chunk that grows in reading order; ties in rank are broken by it."""
+        return self._reading[ords]
+
+    @cached_property
+    def _order(self) -> tuple[Ints, Ints]:
+        living = np.flatnonzero(self.alive)
+        standing = living[np.argsort(self._reading[living], kind="stable")]
+        rank = np.full(self.size, -1, np.int64)
+        rank[standing] = np.arange(len(standing))
+        return rank, standing
+
+    def order(self) -> tuple[Ints, Ints]:
+        """Each chunk's rank in reading order (-1 when dead), and the chunk at each rank."""
+        return self._order
+
+    @cached_property
+    def _speakers(self) -> Keys:
+        found = [np.zeros(0, np.uint64)]
+        for live in self.lives:
+            fields = live.segment.fields[live.alive]
+            starts = live.segment.terms.own_starts[:-1][live.alive]
+            where = ranges(starts + fields[:, TITLE] + fields[:, DATE], fields[:, SPEAKER])
+            slots = np.unique(live.segment.terms.own[where])
+            found.append(live.segment.terms.keys[slots])
+        return np.unique(np.concatenate(found))
+
+    def speakers(self) -> Keys:
+        """The terms of all speakers' names, sorted."""
+        return self._speakers
+
+    # -- vectors and records ---------------------------------------------------------------------
+
+    def nearest(self, vector: Sequence[float], k: int) -> tuple[Ints, npt.NDArray[np.float64]]:
+        """The living chunks whose embeddings lie nearest, best first, and their cosines."""
+        return self._vectors.nearest(vector, k)
+
+    def ids(self, ords: Ints) -> list[str]:
+        """The ids of some chunks."""
+        found = [""] * len(ords)
+        for live, base, index in self._by_segment(ords):
+            segment = live.segment
+            read = unblob(segment.ids, segment.id_starts, ords[index] - base)
+            for i, id in zip(index, read, strict=True):
+                found[i] = id
+        return found
+
+    def chunks(self, ords: Ints) -> list[Chunk]:
+        """The chunks themselves, read from the store; one removed meanwhile is left out."""
+        return list(self._fetch(self.ids(ords)))
+
+    def find(self, ids: Sequence[str]) -> Ints:
+        """The ordinals of living chunks by id; -1 for an id that is not there."""
+        keys = np.array([number(id) for id in ids], np.uint64)
+        found = np.full(len(ids), -1, np.int64)
+        for live, base in zip(self.lives, self.bases, strict=False):
+            slots, there = find(live.segment.id_keys, keys)
+            local = live.segment.id_ords[slots[there]]
+            index = np.flatnonzero(there)
+            living = live.alive[local]
+            found[index[living]] = local[living] + base
+        return found

@@ -1,0 +1,255 @@
+"""Propagate: from what was found to what it is wired to.
+
+"entities" (default): the best chunks pass their mass to chunks that share a rare proper name with them
+(rank/hop.py); given knowledge edges carry it on to the names and chunks they lead to:
+s = s1 + .5·g·x / max x, with g = 1 where a seed holds a rare name of the query, else .3.
+"fire" (as published): leaky integrate-and-fire over given edges, neighbors and shared names (rank/fire.py).
+Work goes outward from the seeds: its cost follows their names and edges, never the corpus.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from headgate.policy import Policy, PositiveCount, Unit
+from headgate.protocols import Postings
+from headgate.rank.carry import carry, links_of
+from headgate.rank.fire import fire
+from headgate.rank.hop import Reach, gather, masses, spread
+from headgate.rank.scores import Scores, scores_of
+from headgate.rank.top import best, top
+from headgate.text.names import names
+from headgate.text.terms import number, words
+from headgate.types import ADD, DROP, KEEP, Candidate, Edge, Sifted, Verdict
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Weight = Annotated[float, Field(ge=0, le=100)]
+
+
+class PropagatePolicy(Policy):
+    """How far and how strongly hits lift what they are wired to."""
+
+    mode: Literal["entities", "fire", "off"] = "entities"
+    """"entities" hops over shared names and given edges; "fire" is leaky integrate-and-fire, as published."""
+    keep: PositiveCount = 100
+    """How many chunks to hand on."""
+    weight: Weight = 0.5
+    """What the most strongly reached chunk gains."""
+    seeds: Annotated[int, Field(ge=1, le=64)] = 5
+    """How many of the best chunks pass on their mass."""
+    spread: Unit = 0.7
+    """A name in df chunks gives each of them 1 / df to this power."""
+    title: Weight = 0.5
+    """What a name in a title adds."""
+    proper: Unit = 0.5
+    """A word is a proper name when it is capitalized in this share of its uses inside sentences."""
+    common: Unit = 0.02
+    """Names in more than this share of the chunks (and in more than 5) lead nowhere ..."""
+    cap: PositiveCount = 2_000
+    """... nor do names in more than this many chunks, which bounds the work."""
+    unanchored: Unit = 0.3
+    """What is left of the gain when no seed holds a rare name of the query."""
+    edge: Weight = 1.0
+    """Mass that a given edge of weight 1 carries from a name of the query or from the best seed."""
+    leak: Unit = 0.85
+    """What is left of a signal after one edge, as published."""
+    floor: Unit = 0.02
+    """Weaker signals are discarded, as published."""
+    hops: Annotated[int, Field(ge=0, le=6)] = 3
+    """How many edges a signal travels, as published."""
+    threshold: Unit = 0.5
+    """"fire": the potential at which a chunk becomes a candidate, as published."""
+    beside: Unit = 0.5
+    """"fire": the weight of the edge between neighboring lines of a conversation."""
+    fan: PositiveCount = 64
+    """"fire": names in more than this many chunks wire nobody."""
+
+
+def propagate(
+    found: Sifted,
+    query: str,
+    view: Postings,
+    policy: PropagatePolicy,
+    *,
+    edges: Sequence[Edge] = (),
+) -> Sifted:
+    """Lift and add what the best of the found chunks are wired to. Best first."""
+    if policy.mode == "off" or not found.kept:
+        return Sifted(kept=found.kept)
+    scores = scores_of(found, view)
+    if policy.mode == "fire":
+        reach, reasons = _fired(view, scores, policy, edges)
+    else:
+        reach, reasons = _hopped(query, view, scores, policy, edges)
+    return _sift(found, view, scores, reach, reasons, keep=policy.keep)
+
+
+def anchors(found: Sifted, query: str, view: Postings, policy: PropagatePolicy) -> tuple[str, ...]:
+    """The nodes worth asking a graph about: the query's names, the seeds' ids and the seeds' names."""
+    seeds = scores_of(found, view).seeds[: policy.seeds] if found.kept else np.zeros(0, np.int64)
+    rare = gather(view, seeds, limit=_limit(view, policy), share=policy.proper)
+    nodes = [*sorted(names(query)), *words(query)]
+    nodes += [*view.ids(seeds), *view.labels(rare.keys)]
+    return tuple(dict.fromkeys(nodes))
+
+
+def _limit(view: Postings, policy: PropagatePolicy) -> int:
+    return min(max(5, int(policy.common * view.count)), policy.cap)
+
+
+# -- shared names and given edges ----------------------------------------------------------------
+
+
+def _hopped(
+    query: str, view: Postings, scores: Scores, policy: PropagatePolicy, edges: Sequence[Edge]
+) -> tuple[Reach, list[str]]:
+    seeds, strength = scores.seeds[: policy.seeds], scores.strength[: policy.seeds]
+    asked = {number(name) for name in (*words(query), *names(query))}
+    own = np.array(sorted(asked), np.uint64)
+    carried = _carried(query, view, scores, edges, policy) if edges else {}
+    extra = np.array(sorted(number(node.lower()) for node in carried), np.uint64)
+    found = gather(view, seeds, limit=_limit(view, policy), share=policy.proper, extra=extra)
+    mass = masses(view, found, strength, without=own)
+    given = {number(node.lower()): force for node, force in carried.items()}
+    reach = spread(found, mass, seeds, gamma=policy.spread, title=policy.title, given=given)
+    reasons = [f"shares the name {label!r}" for label in view.labels(found.keys)]
+    reach = _direct(view, reach, carried, reason=len(reasons))
+    anchored = bool((found.owned & np.isin(found.keys, own)).any()) or bool(carried)
+    gain = policy.weight * (1.0 if anchored else policy.unanchored)
+    peak = reach.force.max() if len(reach.force) else 1.0
+    return replace(reach, force=gain * reach.force / peak), [*reasons, "a given edge leads to it"]
+
+
+def _carried(
+    query: str, view: Postings, scores: Scores, edges: Sequence[Edge], policy: PropagatePolicy
+) -> dict[str, float]:
+    """How much mass given edges carry to which nodes, from the query's names and the seeds outward."""
+    seeds, strength = scores.seeds[: policy.seeds], scores.strength[: policy.seeds]
+    charges = dict.fromkeys((*names(query), *words(query)), policy.edge)
+    force = policy.edge * (strength / strength[0]) ** 2
+    for id, mine, mass in zip(view.ids(seeds), view.names(seeds), force.tolist(), strict=True):
+        charges[id] = mass
+        for label in view.labels(mine):
+            charges.setdefault(label, mass / len(mine))
+    return carry(charges, edges, leak=policy.leak, floor=policy.floor, hops=policy.hops)
+
+
+def _direct(view: Postings, reach: Reach, carried: dict[str, float], *, reason: int) -> Reach:
+    """What was reached through names, joined with the chunks that edges lead to by their ids."""
+    nodes = sorted(carried)
+    linked = view.find(nodes)
+    if not (linked >= 0).any():
+        return reach
+    force = np.array([carried[node] for node in nodes])[linked >= 0]
+    linked = linked[linked >= 0]
+    ords = np.union1d(reach.ords, linked)
+    total = np.zeros(len(ords))
+    through = np.full(len(ords), reason)
+    total[np.searchsorted(ords, reach.ords)] = reach.force
+    through[np.searchsorted(ords, reach.ords)] = reach.through
+    at = np.searchsorted(ords, linked)
+    np.add.at(total, at, force)
+    through[at] = reason
+    return Reach(ords, total, through)
+
+
+# -- leaky integrate-and-fire --------------------------------------------------------------------
+
+
+def _fired(
+    view: Postings, scores: Scores, policy: PropagatePolicy, edges: Sequence[Edge]
+) -> tuple[Reach, list[str]]:
+    """The chunks that fire, with their potentials over the highest."""
+    graph = _Wires(view, policy, edges)
+    seeds = view.ids(scores.seeds[: policy.seeds])
+    fired = fire(
+        seeds,
+        graph.edges,
+        leak=policy.leak,
+        floor=policy.floor,
+        hops=policy.hops,
+        threshold=policy.threshold,
+    )
+    potential = dict(zip(view.find(list(fired)).tolist(), fired.values(), strict=True))
+    ords = np.array(sorted(ord for ord in potential if ord >= 0), np.int64)
+    force = np.array([potential[ord] for ord in ords.tolist()], float)
+    peak = force.max() if len(force) else 1.0
+    reach = Reach(ords, policy.weight * force / peak, np.zeros(len(ords), np.int64))
+    return reach, ["fired through edges, neighbors or shared names"]
+
+
+class _Wires:
+    """Edges of a node, as they are asked for: given ones, lines beside it, chunks that share its rare names."""
+
+    def __init__(self, view: Postings, policy: PropagatePolicy, edges: Sequence[Edge]) -> None:
+        self._view = view
+        self._policy = policy
+        self._links = links_of(edges)
+
+    def edges(self, node: str) -> Iterator[tuple[str, float]]:
+        """Where signals from this node go, and with what weight."""
+        yield from self._links.get(node.lower(), ())
+        ords = self._view.find([node])
+        if ords[0] >= 0:
+            yield from self._beside(ords)
+            yield from self._sharing(ords)
+
+    def _beside(self, ords: Ints) -> Iterator[tuple[str, float]]:
+        if not self._view.conversational:
+            return
+        rank, standing = self._view.order()
+        at = rank[ords[0]] + np.array([-1, 1])
+        near = standing[at[(at >= 0) & (at < len(standing))]]
+        yield from ((id, self._policy.beside) for id in self._view.ids(near))
+
+    def _sharing(self, ords: Ints) -> Iterator[tuple[str, float]]:
+        """A name in df chunks gives each of the others 1 / (df - 1): a name shared by two wires them fully."""
+        limit = min(_limit(self._view, self._policy), self._policy.fan)
+        found = gather(self._view, ords, limit=limit, share=self._policy.proper)
+        others = found.ords != ords[0]
+        weight = 1.0 / np.maximum(found.counts[found.which[others]] - 1, 1)
+        near, slots = np.unique(found.ords[others], return_inverse=True)
+        total = np.minimum(np.bincount(slots, weight, minlength=len(near)), 1.0)
+        yield from zip(self._view.ids(near), total.tolist(), strict=True)
+
+
+# -- the new order -------------------------------------------------------------------------------
+
+
+def _sift(
+    found: Sifted, view: Postings, scores: Scores, reach: Reach, reasons: list[str], *, keep: int
+) -> Sifted:
+    """Everyone's new score, the best of all, and who is new among them."""
+    peak = scores.every.max() or 1.0
+    everyone = np.union1d(top(scores.every, keep, view.reading), reach.ords)
+    value = scores.every[everyone] / peak
+    value[np.searchsorted(everyone, reach.ords)] += reach.force
+    order = best(value, view.reading(everyone))[:keep]
+    ords, value = everyone[order], value[order] / max(1.0, value.max())
+    gains = _gains(ords, reach, reasons)
+    ids = view.ids(ords)
+    came = {c.chunk.id: c for c in found.kept}
+    added = {c.id: Candidate(c, 0.0) for c in view.chunks(ords[[id not in came for id in ids]])}
+    kept = []
+    for id, score, (reason, gain) in zip(ids, value.tolist(), gains, strict=True):
+        if candidate := came.pop(id, None) or added.get(id):
+            verdict: Verdict = ADD if id in added else KEEP
+            kept.append(candidate.noted("propagate", verdict, reason, score=score, value=gain))
+    dropped = tuple(c.noted("propagate", DROP, "outranked", score=0.0) for c in came.values())
+    return Sifted(tuple(kept), dropped, tuple(c for c in kept if c.chunk.id in added))
+
+
+def _gains(ords: Ints, reach: Reach, reasons: list[str]) -> list[tuple[str, float]]:
+    """Why each of some chunks was lifted, and by how much."""
+    if not len(reach.ords):
+        return [("as found", 0.0)] * len(ords)
+    at = np.minimum(np.searchsorted(reach.ords, ords), len(reach.ords) - 1)
+    return [
+        (reasons[reach.through[i]], float(reach.force[i])) if hit else ("as found", 0.0)
+        for i, hit in zip(at, reach.ords[at] == ords, strict=True)
+    ]

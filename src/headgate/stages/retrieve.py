@@ -1,0 +1,183 @@
+"""Retrieve: the chunks of a collection that answer a query best.
+
+"scored" (default): a fielded lexical score L with neighbors in conversations and a bonus for phrases;
+with embeddings D = min-max of the nearest cosines, s0 = norm(L + .7 D); then feedback from the best 8:
+s1 = norm(s0 + .5 E / max E). "rrf" (as published): Σ 1 / (60 + rank) over plain BM25 and cosine.
+Without embeddings either is lexical alone. The work follows the postings touched, not the corpus.
+The found chunks carry s1; a note's value is the share of the query's lexical weight that the chunk holds.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from headgate.policy import Count, Policy, PositiveCount, Unit
+from headgate.protocols import Postings
+from headgate.rank.feedback import feedback
+from headgate.rank.lexical import Weighing, lexical, phrases, rarity
+from headgate.rank.scores import SEEDS, Found, Scores
+from headgate.rank.top import top
+from headgate.text.terms import terms
+from headgate.types import ADD, Candidate
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Weight = Annotated[float, Field(ge=0, le=100)]
+
+PLAIN = Weighing(k1=1.2, b=0.75, title=1.0)  # BM25 as it is commonly set
+
+
+class RetrievePolicy(Policy):
+    """How chunks are found and scored."""
+
+    mode: Literal["scored", "rrf"] = "scored"
+    """"scored" joins scores; "rrf" joins ranks by reciprocal rank fusion, as published."""
+    keep: PositiveCount = 100
+    """How many chunks to hand on."""
+    k1: Weight = 1.2
+    """Saturation: how soon more of the same term stops counting."""
+    b: Unit = 0.75
+    """How much longer chunks are discounted."""
+    title: Weight = 2.0
+    """A title's term counts this many times."""
+    speaker: Weight = 3.0
+    """Conversations: what a query term in the speaker's name adds."""
+    date: Weight = 1.0
+    """Conversations: what a query term in the date adds."""
+    near: tuple[Unit, ...] = (0.5, 0.3)
+    """Conversations: weight of the counts of lines one, two, ... away."""
+    rarity: Unit = 0.3
+    """Query terms weigh idf to this power more (not in conversations)."""
+    phrase: Weight = 0.5
+    """Weight of the bonus for two neighboring query terms side by side."""
+    phrase_depth: Count = 200
+    """How many of the best chunks are looked at for phrases."""
+    dense: Weight = 0.7
+    """Weight of the embedding's similarity beside the lexical score."""
+    dense_depth: PositiveCount = 300
+    """How many nearest chunks count as similar at all."""
+    feedback: Weight = 0.5
+    """Weight of the score for the best chunks' own terms."""
+    feedback_depth: Count = 8
+    """How many of the best chunks give terms."""
+    feedback_terms: Count = 20
+    """How many new terms they give."""
+    feedback_common: Unit = 0.2
+    """Terms in more than this share of the chunks give no feedback ..."""
+    feedback_cap: PositiveCount = 20_000
+    """... nor do terms in more than this many chunks, which bounds the work."""
+    rank_constant: PositiveCount = 60
+    """"rrf": the constant beside the rank, as published."""
+
+
+def retrieve(
+    query: str, view: Postings, policy: RetrievePolicy, *, vector: Sequence[float] | None = None
+) -> Found:
+    """The best chunks for a query, best first; `vector` is its embedding where there is one."""
+    if not view.count:
+        return Found()
+    lex, ceiling = _lexical(query, view, policy)
+    near = view.nearest(vector, policy.dense_depth) if vector is not None else None
+    if policy.mode == "rrf":
+        first = final = _ranked(view, lex, near, policy)
+    else:
+        first = _joined(lex, near, policy)
+        final = _fed(query, view, first, policy)
+    seeds = top(first, SEEDS, view.reading)
+    kept = top(final, policy.keep, view.reading)
+    share = np.minimum(lex[kept] / ceiling, 1.0) if ceiling else np.zeros(len(kept))
+    found = _candidates(view, kept, final[kept], share)
+    return Found(kept=found, added=found, scores=Scores(final, seeds, first[seeds]))
+
+
+def _weighing(policy: RetrievePolicy) -> Weighing:
+    if policy.mode == "rrf":
+        return PLAIN
+    return Weighing(policy.k1, policy.b, policy.title, policy.speaker, policy.date, policy.near)
+
+
+def _lexical(query: str, view: Postings, policy: RetrievePolicy) -> tuple[Floats, float]:
+    """The lexical score of every chunk, and the score that a chunk full of every query term would reach."""
+    asked = np.array(terms(query, view.language), np.uint64)
+    keys, times = np.unique(asked, return_counts=True)
+    hits = view.postings(keys)
+    known = hits.counts > 0
+    if not known.any():
+        return np.zeros(view.size), 0.0
+    by = _weighing(policy)
+    idf = rarity(view.count, hits.counts)
+    weights = times * known.astype(float)
+    if policy.mode == "scored" and not view.conversational:
+        lift = idf**policy.rarity
+        weights *= lift / lift[known].mean()
+    scores = lexical(view, keys, hits, weights, by)
+    if policy.mode == "scored" and policy.phrase:
+        best = top(scores, policy.phrase_depth, view.reading)
+        rare = dict(zip(keys[known].tolist(), idf[known].tolist(), strict=True))
+        scores[best] += policy.phrase * phrases(view, best, asked, rare, by)
+    return scores, float((weights * idf).sum() * (by.k1 + 1))
+
+
+def _joined(lex: Floats, near: tuple[Ints, Floats] | None, policy: RetrievePolicy) -> Floats:
+    """s0: the lexical score and the similarity, each 0..1, joined and brought back to 0..1."""
+    first = _unit(lex)
+    if near is None or not len(near[0]):
+        return first
+    ords, cosines = near
+    low = cosines.min()
+    first[ords] += policy.dense * (cosines - low) / max(float(cosines.max() - low), 1e-9)
+    return _unit(first)
+
+
+def _fed(query: str, view: Postings, first: Floats, policy: RetrievePolicy) -> Floats:
+    """s1: s0 with feedback."""
+    seeds = top(first, policy.feedback_depth, view.reading)
+    if not len(seeds) or not policy.feedback or not policy.feedback_terms:
+        return first
+    echo = feedback(
+        view,
+        seeds,
+        first[seeds],
+        _weighing(policy),
+        known=np.array(terms(query, view.language), np.uint64),
+        terms=policy.feedback_terms,
+        common=min(int(policy.feedback_common * view.count), policy.feedback_cap),
+    )
+    if echo is None:
+        return first
+    return _unit(first + policy.feedback * _unit(echo))
+
+
+def _ranked(
+    view: Postings, lex: Floats, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
+) -> Floats:
+    """Reciprocal rank fusion, exactly as published."""
+    scores = np.zeros(view.size)
+    rankings = [top(lex, policy.dense_depth, view.reading)]
+    if near is not None:
+        rankings.append(near[0])
+    for ranking in rankings:
+        scores[ranking] += 1.0 / (policy.rank_constant + 1 + np.arange(len(ranking)))
+    return scores
+
+
+def _unit(scores: Floats) -> Floats:
+    """Scores over their maximum."""
+    peak = scores.max() if len(scores) else 0.0
+    return scores / peak if peak > 0 else scores
+
+
+def _candidates(view: Postings, ords: Ints, scores: Floats, share: Floats) -> tuple[Candidate, ...]:
+    """The chunks behind some ordinals as candidates; one removed from the store meanwhile is left out."""
+    numbers = zip(ords.tolist(), scores.tolist(), share.tolist(), strict=True)
+    marks = dict(zip(view.ids(ords), numbers, strict=True))
+    found = []
+    for chunk in view.chunks(ords):
+        _, score, held = marks[chunk.id]
+        found.append(
+            Candidate(chunk, score).noted("retrieve", ADD, "found", score=score, value=held)
+        )
+    return tuple(found)

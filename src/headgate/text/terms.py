@@ -1,0 +1,91 @@
+"""Terms: what a text is about, as numbers.
+
+A text becomes words (lower case, letters and digits, a possessive 's dropped), words become Snowball
+stems, and a stem becomes the first 8 bytes of its BLAKE2b digest, so that postings never hold strings.
+Stopwords have no term. Text without spaces between words (CJK) becomes bigrams of its characters.
+The language of a text is voted by its stopwords; English unless another clearly wins.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from hashlib import blake2b
+from threading import Lock
+
+import Stemmer
+
+from headgate.text.languages import ENGLISH, STOPWORDS
+
+LANGUAGES = tuple(STOPWORDS)
+
+_WORD = re.compile(r"[a-z0-9]+")
+# Scripts without spaces between words: Thai, Lao, Khmer, kana, CJK ideographs, hangul is spaced and is not here.
+_DENSE = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_ANY_WORD = re.compile(rf"[{_DENSE}]+|[^\W_{_DENSE}]+")
+_IS_DENSE = re.compile(rf"[{_DENSE}]")
+_CACHE = 1_000_000  # words remembered per language; beyond it the table starts afresh
+_ENOUGH = 4  # stopwords of another language that a text must show before it counts as that language
+
+
+def number(text: str) -> int:
+    """A stable 64-bit number for a string: the same on every machine, Python and release. Never 0."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()) or 1
+
+
+def words(text: str) -> list[str]:
+    """Lower-case words in reading order; runs of CJK characters as overlapping bigrams."""
+    low = text.lower().replace("\u2019", "'").replace("'s", " ")
+    if low.isascii():
+        return _WORD.findall(low)
+    found: list[str] = _ANY_WORD.findall(low)
+    if not _IS_DENSE.search(low):
+        return found
+    return [piece for word in found for piece in _pieces(word)]
+
+
+def _pieces(word: str) -> Iterable[str]:
+    if len(word) < 3 or not _IS_DENSE.match(word):
+        return (word,)
+    return (word[i : i + 2] for i in range(len(word) - 1))
+
+
+class _Table(dict[str, int]):
+    """word -> term of one language, filled as words are met; 0 for a stopword."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self._stops = STOPWORDS[language]
+        self._stemmer = Stemmer.Stemmer(language)
+        self._lock = Lock()  # a Snowball stemmer holds state
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _CACHE:
+            self.clear()
+        with self._lock:
+            term = 0 if word in self._stops else number(self._stemmer.stemWord(word))
+        self[word] = term
+        return term
+
+
+@cache
+def table(language: str) -> _Table:
+    """The word -> term table of a language."""
+    return _Table(language)
+
+
+def terms(text: str, language: str = "english") -> list[int]:
+    """The terms of a text in reading order, stopwords left out."""
+    known = table(language)
+    return [term for word in words(text) if (term := known[word])]
+
+
+def guess(found: list[str]) -> str:
+    """The language of these words: English unless another list of stopwords fits clearly better."""
+    if not found:
+        return "english"
+    english = sum(word in ENGLISH for word in found)
+    if english * 5 >= len(found):  # English prose has 35-50 % stopwords, headings and code 5-20 %
+        return "english"
+    votes = {name: sum(word in stops for word in found) for name, stops in STOPWORDS.items()}
+    best = max(votes, key=lambda name: votes[name])
+    return best if votes[best] >= max(_ENOUGH, 2 * english) else "english"

@@ -1,0 +1,135 @@
+"""The incremental index ranks exactly as one built at once from the final state."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headgate.index.collection import absorb, tidy
+from headgate.index.indexes import Indexes
+from headgate.index.view import View
+from headgate.stages.propagate import PropagatePolicy, propagate
+from headgate.stages.retrieve import RetrievePolicy, retrieve
+from headgate.stores.memory import MemoryStore
+from headgate.types import Change, Chunk, Document
+
+WORDS = [
+    "harbor",
+    "Lisbon",
+    "signed",
+    "contract",
+    "Vega",
+    "engine",
+    "the",
+    "of",
+    "river",
+    "Oslo",
+    "pump",
+    "valve",
+    "Marta",
+    "turbine",
+]
+QUERIES = ("harbor contract", "where is Vega", "turbine valve pump", "Marta in Lisbon")
+
+texts = st.lists(st.sampled_from(WORDS), min_size=0, max_size=12).map(" ".join)
+spoken = st.tuples(st.sampled_from(["Ann", "Bo"]), texts).map(lambda t: f"[3 May] {t[0]}: {t[1]}.")
+titles = st.sampled_from(["", "Vega", "Lisbon harbor"])
+ids = st.integers(0, 12).map(lambda n: f"d{n}")
+
+
+def document(id, pieces, title):
+    chunks = tuple(
+        Chunk(f"{id}/{n}", text, document=id, title=title, position=n)
+        for n, text in enumerate(pieces)
+    )
+    return Document(id, title=title, chunks=chunks)
+
+
+def puts(kind):
+    return st.builds(
+        lambda *a: ("put", document(*a)), ids, st.lists(kind, min_size=1, max_size=3), titles
+    )
+
+
+removals = st.tuples(st.just("remove"), ids)
+
+
+def ranking(view):
+    out = []
+    for query in QUERIES:
+        found = retrieve(query, view, RetrievePolicy())
+        wired = propagate(found, query, view, PropagatePolicy())
+        out.append([(c.chunk.id, c.score, c.notes[-1].reason) for c in wired.kept])
+    return out
+
+
+def play(store, action, value):
+    if action == "put":
+        store.put("t", [value])
+    else:
+        store.remove("t", "main", documents=[value])
+
+
+@pytest.mark.parametrize("kind", [texts, spoken], ids=["prose", "talk"])
+def test_a_followed_index_ranks_as_one_built_at_once(kind):
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(st.one_of(puts(kind), puts(kind), removals), min_size=1, max_size=25))
+    def check(actions):
+        store = MemoryStore()
+        followed = Indexes(store)
+        for step, (action, value) in enumerate(actions):
+            play(store, action, value)
+            if step % 2:
+                followed.view("t", "main")
+        mine = followed.view("t", "main")
+        fresh = Indexes(store).view("t", "main")
+        assert mine.count == fresh.count == fresh.size
+        assert mine.conversational == fresh.conversational
+        assert ranking(mine) == ranking(fresh)
+
+    check()
+
+
+def test_neighbors_in_a_conversation_follow_reading_order_after_an_edit():
+    store = MemoryStore()
+    lines = [f"[1 May] {who}: {text}" for who, text in zip("ABABA" * 2, WORDS * 2, strict=False)]
+    store.put("t", [document(f"d{n}", [line], "") for n, line in enumerate(lines)])
+    indexes = Indexes(store)
+    indexes.view("t", "main")
+    store.put("t", [document("d4", ["[1 May] A: an edited line about quartz"], "")])
+    view = indexes.view("t", "main")
+    _, standing = view.order()
+    assert view.ids(standing) == [f"d{n}/0" for n in range(len(lines))]
+    best = [c.chunk.id for c in retrieve("quartz", view, RetrievePolicy(feedback=0)).kept]
+    assert best[0] == "d4/0"
+    assert set(best[1:5]) == {"d3/0", "d5/0", "d2/0", "d6/0"}
+
+
+def test_segments_stay_few_and_dead_chunks_are_swept():
+    lives = []
+    for n in range(200):
+        chunk = Chunk(f"c{n % 90}", f"text {n}", document=f"c{n % 90}")
+        lives = tidy(absorb(lives, [Change(n + 1, chunk.id, chunk, n % 90)]))
+    view = View(lives, lambda _: [])
+    assert view.count == 90
+    assert len(lives) <= 8
+    assert sum(len(live.dead) for live in lives) <= 0.25 * view.size
+    assert sorted(view.ids(np.flatnonzero(view.alive))) == sorted(f"c{n}" for n in range(90))
+
+
+def test_a_view_stays_as_it_was_while_the_store_goes_on():
+    store = MemoryStore()
+    store.put("t", [document("a", ["harbor contract"], "")])
+    indexes = Indexes(store)
+    before = indexes.view("t", "main")
+    store.put("t", [document("b", ["harbor contract signed"], "")])
+    assert indexes.view("t", "main").count == 2
+    assert before.count == 1
+    assert [c.chunk.id for c in retrieve("harbor", before, RetrievePolicy()).kept] == ["a/0"]
+
+
+def test_an_empty_collection_finds_nothing():
+    view = Indexes(MemoryStore()).view("t", "nothing")
+    found = retrieve("anything", view, RetrievePolicy())
+    assert found.kept == ()
+    assert propagate(found, "anything", view, PropagatePolicy()).kept == ()
