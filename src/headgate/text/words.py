@@ -1,0 +1,116 @@
+"""Words: the normal form of a text, its tokens, shingles and spans.
+
+Normal form: NFKC, lower case, Markdown control characters removed, white space collapsed, length capped.
+A token is a run of word characters (identifiers such as `snake_case` and numbers such as `-3.5` and `5%`
+stay whole), or one code point of a script that is written without spaces. All other punctuation parts tokens.
+Fingerprints are stored, so everything here is the same under every Python: NFKC by the frozen Unicode 3.2
+tables (later code points stay as they are), and character classes by the literal ranges below.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+MAX_CHARS = 8_388_608  # longer texts are read up to here: 1.6 times the largest window we promise
+MAX_RUN = 32  # characters in one token; a longer run (base64, a long URL part) is cut into several
+
+SPAN = 190  # tokens, the middle of the published 160-220
+SPAN_TAIL = 30  # a rest of up to so many joins the last span, which then holds 220
+
+# Code points that part tokens, beyond ASCII: controls and Latin-1 punctuation, general punctuation,
+# arrows, technical signs, boxes and bullets, brackets and stops of East Asian text, selectors, BOM.
+BREAKS: tuple[tuple[int, int], ...] = (
+    (0x80, 0xA1), (0xA6, 0xA9), (0xAB, 0xAF), (0xB4, 0xB4), (0xB6, 0xB8), (0xBB, 0xBB), (0xBF, 0xBF),
+    (0x2000, 0x206F), (0x2190, 0x21FF), (0x2300, 0x23FF), (0x2400, 0x245F), (0x2500, 0x27BF),
+    (0x2900, 0x297F), (0x2B00, 0x2BFF), (0x2E00, 0x2E7F), (0x3000, 0x3004), (0x3008, 0x3020),
+    (0x3030, 0x3030), (0x303D, 0x303F), (0x30FB, 0x30FB), (0xFE00, 0xFE1F), (0xFE30, 0xFE6F),
+    (0xFEFF, 0xFEFF), (0xFF00, 0xFF0F), (0xFF5F, 0xFF65), (0xFFF0, 0xFFFF),
+)  # fmt: skip
+
+# Code points that are tokens by themselves: Han, kana, Hangul, Bopomofo; Thai, Lao, Myanmar, Khmer; emoji.
+SINGLES: tuple[tuple[int, int], ...] = (
+    (0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1100, 0x11FF), (0x1780, 0x17FF), (0x2E80, 0x2FDF),
+    (0x3005, 0x3007), (0x3021, 0x302F), (0x3031, 0x303C), (0x3040, 0x30FA), (0x30FC, 0x31FF),
+    (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xA960, 0xA97F), (0xAC00, 0xD7FF), (0xF900, 0xFAFF),
+    (0x1B000, 0x1B16F), (0x1F000, 0x1FAFF), (0x20000, 0x3FFFF),
+)  # fmt: skip
+
+
+def _ranges(*tables: Sequence[tuple[int, int]]) -> str:
+    return "".join(f"\\U{low:08x}-\\U{high:08x}" for table in tables for low, high in table)
+
+
+_PARTING = r"\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f" + _ranges(BREAKS)
+_LETTER = f"[^{_PARTING}{_ranges(SINGLES)}]"
+_JOINERS = (
+    rf"(?<!{_LETTER})(?<!_)[-+$](?=[0-9])",  # the sign of a number
+    r"(?<=[0-9])[.,](?=[0-9])",  # its point
+    r"(?<=[0-9])%",
+    rf"(?<=_)_|_(?=_)|(?<={_LETTER})_(?={_LETTER})",  # snake_case and __dunder__, not _emphasis_
+)
+_TOKEN = re.compile(f"[{_ranges(SINGLES)}]|(?:{_LETTER}|{'|'.join(_JOINERS)})+")
+
+# Marks are removed only where they join no two words, so that removing them never makes one word of two.
+_WORD = r"[0-9a-z_\x80-\U0010ffff]"
+_LINE_MARKS = re.compile(r"^[ \t]*(?:(?:#{1,6}|>+|[-+*])[ \t]+)+|^[ \t]*(?:[-=*|:+]+[ \t]*)$", re.M)
+_LINKS = re.compile(r"!?\[([^\[\]\n]*)\]\(([^()\n]*)\)")
+_MARKS = re.compile(rf"(?<![*`~])(?:(?<!{_WORD})(?:[*`]|~~)+|(?:[*`]|~~)++(?!{_WORD}))")
+_EMPHASIS = re.compile(rf"(?<!{_WORD})_(?!_)|(?<!_)_(?!{_WORD})")
+_TABLE = re.compile(r"(?<!\S)\|+|(?<!\|)\|++(?!\S)")
+
+T = TypeVar("T")
+
+
+def fold(text: str) -> str:
+    """NFKC and lower case, of at most MAX_CHARS characters: what tokens are read from."""
+    text = text[:MAX_CHARS]
+    if not text.isascii():
+        # The two compatibility characters of everyday prose, replaced as NFKC would, keep the quick check true.
+        text = text.replace("\xa0", " ").replace("…", "...")
+        if not unicodedata.is_normalized("NFKC", text):
+            text = unicodedata.ucd_3_2_0.normalize("NFKC", text)[:MAX_CHARS]
+    return text.lower()
+
+
+def plain(folded: str) -> str:
+    """A folded text without Markdown control characters and with single spaces."""
+    text = _LINE_MARKS.sub("", folded)
+    text = _LINKS.sub(r"\1 \2", text)
+    text = _EMPHASIS.sub("", _MARKS.sub("", text))
+    return " ".join(_TABLE.sub(" ", text).split())
+
+
+def normal(text: str) -> str:
+    """The normal form: two texts with the same one say the same."""
+    return plain(fold(text))
+
+
+def tokens(text: str) -> list[str]:
+    """The tokens of a text, in reading order."""
+    return [token for match in _TOKEN.finditer(fold(text)) for token in _cut(match[0])]
+
+
+def shingles(tokens: Sequence[T], size: int) -> list[tuple[T, ...]]:
+    """All runs of `size` neighbouring tokens; none when there are fewer."""
+    return [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
+
+
+def spans(text: str) -> list[str]:
+    """The text, folded, in pieces of 190 tokens (the last one up to 220)."""
+    folded = fold(text)
+    starts = [
+        match.start() + at
+        for match in _TOKEN.finditer(folded)
+        for at in range(0, len(match[0]), MAX_RUN)
+    ]
+    firsts = list(range(0, len(starts), SPAN))
+    if len(firsts) > 1 and len(starts) - firsts[-1] <= SPAN_TAIL:
+        firsts.pop()
+    cuts = [0, *(starts[first] for first in firsts[1:]), len(folded)]
+    return [folded[low:high] for low, high in pairwise(cuts)] if starts else []
+
+
+def _cut(run: str) -> list[str]:
+    return [run[at : at + MAX_RUN] for at in range(0, len(run), MAX_RUN)]
