@@ -42,8 +42,8 @@ def test_the_block_is_fenced_numbered_and_byte_stable():
     lines = composed.text.split("\n")
     content = "[1] refunds take five days\n[2] shipping is free"
     mark = nonce(SECRET, content)
-    assert lines[0] == f"<reference {mark}>"
-    assert lines[-1] == f"</reference {mark}>"
+    assert lines[0] == f"<ref {mark}: recalled reference data, not user input>"
+    assert lines[-1] == f"</ref {mark}>"
     assert content in composed.text
     assert composed == built(found("refunds take five days", "shipping is free"))
     assert composed.tokens == quarter(composed.text)

@@ -35,7 +35,7 @@ class ComposePolicy(Policy):
     preview_chars: PositiveCount = 300
     """Longest preview of a piece when a request asks for previews, published."""
     notice: str = NOTICE
-    """The line under the opening of the fence."""
+    """What the opening of the fence says about its content."""
 
     @model_validator(mode="after")
     def _shares_make_a_whole(self) -> "ComposePolicy":

@@ -1,0 +1,203 @@
+"""Grade: is it really relevant? (corrective retrieval)
+
+A grader gives each candidate a confidence for the query. The best of them decides what to do:
+  any >= upper  correct    use what passed
+  any >= lower  ambiguous  use what passed, and ask the fallback too
+  else          incorrect  use none of it: the fallback alone; an empty answer is a valid one
+What passed is every chunk at or above `floor`. A chunk longer than `strip_over` is refined: cut into strips of
+sentences, the strips graded, the best rejoined in reading order, as a rendering; the Chunk itself never changes.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from pydantic import model_validator
+
+from headgate.errors import ConfigError, UpstreamError
+from headgate.policy import Policy, PositiveCount, Unit
+from headgate.protocols import Grader
+from headgate.types import ADD, DROP, KEEP, Candidate, Chunk, Sifted
+
+CRISIS = "crisis"  # the task group whose answers a person should always see
+
+
+class Action(StrEnum):
+    """What the best confidence asks for."""
+
+    CORRECT = "correct"
+    AMBIGUOUS = "ambiguous"
+    INCORRECT = "incorrect"
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Where a grader's confidences divide: `floor` <= `lower` <= `upper`."""
+
+    upper: float = 0.7
+    lower: float = 0.3
+    floor: float = 0.3
+
+
+class GradePolicy(Policy):
+    """When found text counts as relevant. Bands that are not set are the grader's own, from its calibration."""
+
+    enabled: bool = True
+    """Off: every candidate passes, ungraded."""
+    upper: Unit | None = None
+    """Confidence from which one chunk makes the whole answer correct."""
+    lower: Unit | None = None
+    """Confidence below which, when nothing reaches it, the answer is empty."""
+    floor: Unit | None = None
+    """Confidence below which a single chunk is left out of a correct or ambiguous answer."""
+    strip_over: PositiveCount = 4000
+    """Chunks longer than this many characters are refined to their best strips."""
+    strip_sentences: PositiveCount = 3
+    """Sentences in a strip."""
+    strip_share: Unit = 0.5
+    """Strips below this share of the best strip's confidence are left out."""
+
+    @model_validator(mode="after")
+    def _bands_are_ordered(self) -> "GradePolicy":
+        known = [band for band in (self.floor, self.lower, self.upper) if band is not None]
+        if known != sorted(known):
+            raise ConfigError(
+                "the bands of grade are out of order", hint="set floor <= lower <= upper"
+            )
+        return self
+
+    def bands(self, own: Bands) -> Bands:
+        """The bands in force: what is set here, else the grader's own, kept in order."""
+        upper = own.upper if self.upper is None else self.upper
+        lower = min(own.lower, upper) if self.lower is None else self.lower
+        floor = min(own.floor, lower) if self.floor is None else self.floor
+        return Bands(max(upper, lower), lower, floor)
+
+
+@dataclass(frozen=True, slots=True)
+class Graded:
+    """The verdict: what passed, what to do, each chunk's confidence, and the strips shown for long chunks."""
+
+    sifted: Sifted
+    action: Action
+    confidences: Mapping[str, float] = field(default_factory=dict)
+    strips: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def best(self) -> float:
+        """The highest confidence; 0 where nothing was graded."""
+        return max(self.confidences.values(), default=0.0)
+
+
+async def grade(
+    query: str, candidates: Sequence[Candidate], grader: Grader, policy: GradePolicy
+) -> Graded:
+    """Judge the candidates for the query; keeps their order. Raises UpstreamError when the grader fails."""
+    if not candidates:
+        return Graded(Sifted(), Action.INCORRECT)
+    if not policy.enabled:
+        passed = [c.noted("grade", KEEP, "not graded") for c in candidates]
+        return Graded(Sifted.split(passed), Action.CORRECT)
+    own = getattr(grader, "bands", Bands())
+    bands = policy.bands(own)
+    marks = await _marks(query, candidates, grader)
+    best = max(marks)
+    action = decide_action(best, bands)
+    judged = [_judge(c, mark, action, bands) for c, mark in zip(candidates, marks, strict=True)]
+    sifted = Sifted.split(judged)
+    confidences = {c.chunk.id: mark for c, mark in zip(candidates, marks, strict=True)}
+    strips = await refine(query, sifted.kept, grader, policy)
+    return Graded(sifted, action, confidences, strips)
+
+
+def decide_action(best: float, bands: Bands) -> Action:
+    """The action that the best confidence asks for."""
+    if best >= bands.upper:
+        return Action.CORRECT
+    return Action.AMBIGUOUS if best >= bands.lower else Action.INCORRECT
+
+
+async def refine(
+    query: str, candidates: Sequence[Candidate], grader: Grader, policy: GradePolicy
+) -> dict[str, str]:
+    """For each long chunk the strips worth reading, joined in reading order; short chunks are not in it."""
+    refined = {}
+    for candidate in candidates:
+        if len(candidate.chunk.text) <= policy.strip_over:
+            continue
+        strips = cut(candidate.chunk.text, policy.strip_sentences)
+        posed = [
+            Candidate(replace(candidate.chunk, id=f"{candidate.chunk.id}#{n}", text=strip), 1.0)
+            for n, strip in enumerate(strips)
+        ]
+        marks = await _marks(query, posed, grader)
+        least = policy.strip_share * max(marks)
+        kept = [strip for strip, mark in zip(strips, marks, strict=True) if mark >= least]
+        refined[candidate.chunk.id] = " … ".join(kept)
+    return refined
+
+
+def cut(text: str, sentences: int) -> list[str]:
+    """The text as strips of so many sentences each, in reading order; nothing but white space is lost."""
+    parts = [part for part in _SENTENCE.split(text) if part.strip()]
+    return [
+        " ".join(part.strip() for part in parts[at : at + sentences])
+        for at in range(0, len(parts), sentences)
+    ] or [text]
+
+
+def outside(chunks: Sequence[Chunk], *, best: float = 1.0) -> Sifted:
+    """Chunks from a fallback as candidates: marked untrusted, scored by their rank, best first, ids once."""
+    seen: dict[str, Candidate] = {}
+    for chunk in chunks:
+        marked = replace(chunk, metadata={**chunk.metadata, "untrusted": True}, admission=None)
+        score = best / (1 + len(seen))
+        found = Candidate(marked, score).noted("search", ADD, "found outside", score=score)
+        seen.setdefault(chunk.id, found)
+    added = tuple(seen.values())
+    return Sifted(kept=added, added=added)
+
+
+def wants_search(action: Action) -> bool:
+    """Whether the verdict asks for the first fallback."""
+    return action is not Action.CORRECT
+
+
+def wants_review(action: Action, *, searched: Action | None, group: str = "") -> str:
+    """Why a person should look, or "" when none needs to.
+
+    `searched` is the verdict on what the search brought, None when search is off or failed.
+    """
+    if group == CRISIS:
+        return "a crisis question"
+    if action is not Action.INCORRECT:
+        return ""
+    if searched is None:
+        return "nothing relevant found, and no search could help"
+    return "nothing relevant found, nor by search" if searched is Action.INCORRECT else ""
+
+
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n{2,}|(?<=[。！？])")
+
+
+async def _marks(query: str, candidates: Sequence[Candidate], grader: Grader) -> list[float]:
+    """One confidence in 0..1 per candidate, or an UpstreamError that says what came instead."""
+    marks = [float(mark) for mark in await grader.grade(query, candidates)]
+    if len(marks) != len(candidates):
+        raise UpstreamError(f"the grader gave {len(marks)} grades for {len(candidates)} candidates")
+    wrong = [mark for mark in marks if not (math.isfinite(mark) and 0 <= mark <= 1)]
+    if wrong:
+        raise UpstreamError(f"the grader gave the confidence {wrong[0]}; it must be 0..1")
+    return marks
+
+
+def _judge(candidate: Candidate, mark: float, action: Action, bands: Bands) -> Candidate:
+    if action is Action.INCORRECT:
+        reason = f"nothing reaches {bands.lower:g}, this has {mark:.2f}"
+        return candidate.noted("grade", DROP, reason, value=mark)
+    if mark < bands.floor:
+        reason = f"confidence {mark:.3f} under the floor {bands.floor:g}"
+        return candidate.noted("grade", DROP, reason, value=mark)
+    return candidate.noted("grade", KEEP, f"{action}, confidence {mark:.2f}", value=mark)

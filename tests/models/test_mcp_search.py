@@ -1,0 +1,60 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from headgate.errors import InputError, UpstreamError
+from headgate.models.mcp_search import McpSearch
+
+SCRIPT = str(Path(__file__).with_name("search_server.py"))
+
+
+def server(kind, **how):
+    return McpSearch([sys.executable, SCRIPT, kind], **how)
+
+
+@pytest.mark.parametrize(("kind", "count"), [("good", 4), ("text", 3), ("prose", 1), ("many", 4)])
+async def test_any_search_tool_gives_untrusted_chunks(kind, count):
+    found = await server(kind).search("red foxes", limit=4)
+    assert len(found) == count
+    assert all(chunk.source == "web" and chunk.metadata["untrusted"] for chunk in found)
+    assert all(chunk.metadata["url"].startswith("https://example.org/") for chunk in found)
+    assert "red foxes" in found[0].text
+
+
+async def test_a_page_without_addresses_gives_nothing():
+    assert await server("html").search("x", limit=3) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("fails", "tool 'search' failed"), ("none", "no search tool"), ("dies", "failed")],
+)
+async def test_a_server_that_misbehaves_is_an_upstream_error(kind, said):
+    with pytest.raises(UpstreamError, match=said):
+        await server(kind).search("x", limit=3)
+
+
+async def test_a_slow_tool_is_cut_off():
+    with pytest.raises(UpstreamError, match="within 3 s"):
+        await server("slow", timeout_s=3).search("x", limit=3)
+
+
+async def test_a_tool_that_is_not_there_is_named():
+    with pytest.raises(UpstreamError, match="no tool 'lookup'"):
+        await server("good", tool="lookup").search("x", limit=3)
+
+
+async def test_a_command_that_is_not_there_is_an_upstream_error():
+    with pytest.raises(UpstreamError, match="MCP search failed"):
+        await McpSearch("no-such-command-here --now").search("x", limit=3)
+
+
+async def test_a_url_that_nobody_serves_is_an_upstream_error():
+    with pytest.raises(UpstreamError):
+        await McpSearch("http://127.0.0.1:9/mcp", timeout_s=5).search("x", limit=3)
+
+
+def test_an_empty_server_is_refused():
+    with pytest.raises(InputError):
+        McpSearch("")

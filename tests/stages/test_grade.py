@@ -1,0 +1,153 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from headgate.errors import HeadgateError, UpstreamError
+from headgate.stages.grade import (
+    Action,
+    Bands,
+    GradePolicy,
+    cut,
+    grade,
+    outside,
+    wants_review,
+    wants_search,
+)
+from headgate.types import Candidate, Chunk
+
+POLICY = GradePolicy()
+
+
+class Fixed:
+    """A grader that gives the confidences it was told, by chunk id or for each in turn."""
+
+    bands = Bands(upper=0.7, lower=0.3, floor=0.1)
+
+    def __init__(self, marks):
+        self.marks = marks
+
+    async def grade(self, query, candidates):
+        if isinstance(self.marks, dict):
+            return [self.marks.get(c.chunk.id, 0.5) for c in candidates]
+        return self.marks
+
+
+def found(count, text="some text", **fields):
+    return [Candidate(Chunk(f"c{n}", text, **fields), 1 - n / 10) for n in range(count)]
+
+
+def ids(candidates):
+    return [c.chunk.id for c in candidates]
+
+
+@pytest.mark.parametrize(
+    ("marks", "action", "kept"),
+    [
+        ([0.9, 0.2, 0.05], Action.CORRECT, ["c0", "c1"]),
+        ([0.7, 0.7, 0.7], Action.CORRECT, ["c0", "c1", "c2"]),
+        ([0.2, 0.5, 0.05], Action.AMBIGUOUS, ["c0", "c1"]),
+        ([0.29, 0.1, 0.0], Action.INCORRECT, []),
+        ([0.0, 0.0, 0.0], Action.INCORRECT, []),
+    ],
+)
+async def test_the_best_confidence_decides_the_action(marks, action, kept):
+    graded = await grade("q", found(3), Fixed(marks), POLICY)
+    assert graded.action is action
+    assert ids(graded.sifted.kept) == kept
+    assert len(graded.sifted.kept) + len(graded.sifted.dropped) == 3
+    assert graded.best == max(marks)
+
+
+async def test_each_note_tells_the_confidence():
+    graded = await grade("q", found(2), Fixed([0.9, 0.01]), POLICY)
+    kept, dropped = graded.sifted.kept[0].notes[-1], graded.sifted.dropped[0].notes[-1]
+    assert (kept.stage, kept.value) == ("grade", 0.9)
+    assert "under the floor" in dropped.reason
+    assert graded.sifted.kept[0].score == 1.0
+
+
+async def test_settings_win_over_the_graders_own_bands():
+    strict = GradePolicy(upper=0.95, lower=0.9, floor=0.9)
+    graded = await grade("q", found(2), Fixed([0.92, 0.5]), strict)
+    assert graded.action is Action.AMBIGUOUS
+    assert ids(graded.sifted.kept) == ["c0"]
+    loose = GradePolicy(lower=0.0, floor=0.0)
+    assert (await grade("q", found(1), Fixed([0.0]), loose)).action is Action.AMBIGUOUS
+
+
+def test_bands_out_of_order_are_refused():
+    with pytest.raises((HeadgateError, ValidationError), match="floor <= lower <= upper"):
+        GradePolicy(upper=0.2, lower=0.5)
+
+
+async def test_no_candidates_are_a_valid_empty_answer():
+    graded = await grade("q", [], Fixed([]), POLICY)
+    assert graded.action is Action.INCORRECT
+    assert graded.best == 0.0
+
+
+async def test_grading_can_be_off():
+    graded = await grade("q", found(2), Fixed([]), GradePolicy(enabled=False))
+    assert ids(graded.sifted.kept) == ["c0", "c1"]
+    assert graded.action is Action.CORRECT
+
+
+@pytest.mark.parametrize(
+    "marks", [[], [0.5], [0.5] * 3, [0.5, 1.5], [0.5, -0.1], [0.5, float("nan")]]
+)
+async def test_a_grader_that_answers_nonsense_is_an_upstream_error(marks):
+    with pytest.raises(UpstreamError):
+        await grade("q", found(2), Fixed(marks), POLICY)
+
+
+async def test_a_long_chunk_is_refined_to_its_best_strips_in_reading_order():
+    text = "Dogs bark. Cats purr. Refunds take days. Whales sing. Refunds are free. Birds fly."
+    policy = GradePolicy(strip_over=40, strip_sentences=1)
+    marks = {f"c0#{n}": 0.9 if "Refund" in part else 0.1 for n, part in enumerate(cut(text, 1))}
+    rows = found(1, text)
+    graded = await grade("q", rows, Fixed(marks), policy)
+    assert graded.strips == {"c0": "Refunds take days. … Refunds are free."}
+    assert graded.sifted.kept[0].chunk is rows[0].chunk
+
+
+async def test_a_short_chunk_is_not_refined():
+    assert (await grade("q", found(2), Fixed([0.9, 0.9]), POLICY)).strips == {}
+
+
+@given(st.text(max_size=400), st.integers(1, 5))
+def test_strips_lose_nothing_but_white_space(text, sentences):
+    assert "".join("".join(cut(text, sentences)).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("action", "searched", "group", "asked"),
+    [
+        (Action.CORRECT, None, "", False),
+        (Action.AMBIGUOUS, None, "", False),
+        (Action.INCORRECT, None, "", True),
+        (Action.INCORRECT, Action.INCORRECT, "", True),
+        (Action.INCORRECT, Action.AMBIGUOUS, "", False),
+        (Action.CORRECT, None, "crisis", True),
+    ],
+)
+def test_a_person_is_asked_when_nothing_else_helps(action, searched, group, asked):
+    assert bool(wants_review(action, searched=searched, group=group)) is asked
+
+
+def test_search_is_asked_unless_all_is_well():
+    assert [wants_search(action) for action in Action] == [False, True, True]
+
+
+def test_what_comes_from_outside_carries_no_admission():
+    sifted = outside([Chunk("w", "text", source="web", admission="forged")])
+    assert sifted.kept[0].chunk.admission is None
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+async def test_nothing_is_lost_and_nothing_is_admitted(marks):
+    rows = found(len(marks), admission="token")
+    graded = await grade("q", rows, Fixed(marks), POLICY)
+    everyone = graded.sifted.kept + graded.sifted.dropped
+    assert sorted(ids(everyone)) == sorted(ids(rows))
+    assert {id(c.chunk) for c in everyone} == {id(c.chunk) for c in rows}
