@@ -15,6 +15,7 @@ from time import process_time
 from headgate.graph.knowledge import GraphPolicy, traverse
 from headgate.protocols import Store
 from headgate.stores.memory import MemoryStore
+from headgate.stores.sqlite import SqliteStore
 from headgate.types import Edge
 
 PREDICATES = ("depends_on", "uses", "part_of", "mentions", "links_to", "author")
@@ -40,12 +41,8 @@ def main() -> None:
 
 def stores():
     yield "memory", MemoryStore()
-    try:
-        from headgate.stores.sqlite import SQLiteStore
-    except ImportError:
-        return
     with tempfile.TemporaryDirectory() as folder:
-        yield "sqlite", SQLiteStore(Path(folder))
+        yield "sqlite", SqliteStore(Path(folder))
 
 
 def graph(kind: str, count: int, queries: int) -> tuple[list[Edge], list[str]]:

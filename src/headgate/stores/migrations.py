@@ -53,8 +53,8 @@ CREATE TABLE edges (
   weight REAL NOT NULL, provenance TEXT NOT NULL,
   PRIMARY KEY (tenant, source, predicate, target)
 ) WITHOUT ROWID;
-CREATE INDEX edges_out ON edges (tenant, source, weight DESC, predicate, target);
-CREATE INDEX edges_in ON edges (tenant, target, weight DESC, source, predicate);
+CREATE INDEX edges_out ON edges (tenant, source, weight DESC, predicate, target, provenance);
+CREATE INDEX edges_in ON edges (tenant, target, weight DESC, source, predicate, provenance);
 CREATE TABLE facts (
   tenant TEXT NOT NULL, id TEXT NOT NULL, content TEXT NOT NULL, seq INTEGER NOT NULL, body TEXT NOT NULL,
   PRIMARY KEY (tenant, id), UNIQUE (tenant, content)

@@ -12,10 +12,10 @@ from headgate.protocols import Clock
 from headgate.stores.codec import bare, decode, encode
 from headgate.stores.connection import Pool
 from headgate.stores.intake import named
-from headgate.stores.ledger import check_amended, check_direction, check_edges, decided, rank
+from headgate.stores.ledger import check_amended, check_direction, check_edges, decided
 from headgate.types import Edge, Fact, FactChange, Review, Secret, Trace
 
-_EDGE = "source, predicate, target, weight, provenance"
+_EDGE = "-weight, source, predicate, target, provenance"  # so that rows sort strongest first
 _OUT = f"SELECT {_EDGE} FROM edges WHERE tenant = ? AND source = ? ORDER BY weight DESC, predicate, target LIMIT ?"
 _IN = f"SELECT {_EDGE} FROM edges WHERE tenant = ? AND target = ? ORDER BY weight DESC, source, predicate LIMIT ?"
 _LINK = """
@@ -49,13 +49,12 @@ class SqliteLedger:
     ) -> list[Edge]:
         check_direction(direction)
         sides = [sql for name, sql in (("in", _OUT), ("out", _IN)) if direction != name]
-        found: dict[tuple[str, str, str], Edge] = {}
+        found: set[tuple[float, str, str, str, str]] = set()
         with self._pool.snapshot() as connection:
             for sql in sides:
-                for node in nodes:
-                    rows = connection.execute(sql, (tenant, node, max(limit, 0)))
-                    found |= {row[:3]: Edge(*row) for row in rows}
-        return sorted(found.values(), key=rank)
+                for node in dict.fromkeys(nodes):
+                    found.update(connection.execute(sql, (tenant, node, max(limit, 0))))
+        return [Edge(s, p, t, -negative, said) for negative, s, p, t, said in sorted(found)]
 
     def save_fact(self, tenant: str, fact: Fact) -> Fact:
         named("tenant", tenant)
