@@ -175,7 +175,7 @@ class Store(
 class TokenCounter(Protocol):
     """Counts tokens; additive enough that a budget held piece by piece holds for the whole."""
 
-    def __call__(self, text: str) -> int: ...
+    def __call__(self, text: str, /) -> int: ...
 
 
 class Embedder(Protocol):

@@ -20,6 +20,8 @@ from headgate.policy import Limits, Policy
 from headgate.stages.compose import ComposePolicy
 from headgate.stages.decide import DecidePolicy
 from headgate.stages.gate import GatePolicy
+from headgate.stages.propagate import PropagatePolicy
+from headgate.stages.retrieve import RetrievePolicy
 
 PREFIX = "HEADGATE_"
 FILE = "headgate.toml"
@@ -41,6 +43,10 @@ class Settings(Policy):
     """The largest inputs a request may bring."""
     decide: DecidePolicy = DecidePolicy()
     """Whether to retrieve, and how much."""
+    retrieve: RetrievePolicy = RetrievePolicy()
+    """How chunks are found and scored."""
+    propagate: PropagatePolicy = PropagatePolicy()
+    """How far hits lift what they are wired to."""
     gate: GatePolicy = GatePolicy()
     """What is worth its tokens."""
     compose: ComposePolicy = ComposePolicy()

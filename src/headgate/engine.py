@@ -1,0 +1,170 @@
+"""The engine: from a request to the best context that fits, with the trace of how.
+
+decide ─▶ retrieve ─▶ propagate ─▶ penalize ─▶ (expand once) ─▶ gate ─▶ grade ─▶ compose
+
+The only place where failure softens: a stage that fails leaves what came to it, and the step says so.
+"""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from headgate.errors import InputError, LimitError
+from headgate.policy import Limits
+from headgate.protocols import Clock, Postings, Store, TokenCounter
+from headgate.stages.compose import Composed, ComposePolicy, compose
+from headgate.stages.decide import DecidePolicy, decide
+from headgate.stages.gate import GatePolicy, gate, report
+from headgate.stages.propagate import PropagatePolicy, anchors, propagate
+from headgate.stages.retrieve import RetrievePolicy, retrieve
+from headgate.story import Story
+from headgate.types import Candidate, Context, Plan, Request, Sifted, Size, Strategy, Trace
+
+Views = Callable[[str, str], Postings]
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The knobs of every stage."""
+
+    limits: Limits
+    decide: DecidePolicy
+    retrieve: RetrievePolicy
+    propagate: PropagatePolicy
+    gate: GatePolicy
+    compose: ComposePolicy
+
+
+class Engine:
+    """The pipeline over one store. Safe to share between threads and event loops."""
+
+    def __init__(
+        self,
+        store: Store,
+        views: Views,
+        policy: Policies,
+        *,
+        count: TokenCounter,
+        clock: Clock = time.time,
+        tick: Callable[[], float] = time.perf_counter,
+        name: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> None:
+        self._store = store
+        self._views = views
+        self._policy = policy
+        self._count = count
+        self._clock = clock
+        self._tick = tick
+        self._name = name
+
+    async def build(self, request: Request) -> Context:
+        """From a request to the best context that fits."""
+        self._admit(request)
+        story = Story(self._tick)
+        plan = await asyncio.to_thread(self._plan, request, story)
+        if plan.skip:
+            return self._answer(request, plan, story, Composed("", 0, Sifted()))
+        found = await asyncio.to_thread(self._find, request, plan, story)
+        composed = await asyncio.to_thread(self._compose, request, plan, story, found)
+        return self._answer(request, plan, story, composed)
+
+    def _admit(self, request: Request) -> None:
+        """Refuse what cannot be used, naming the limit it broke."""
+        if not request.query.strip():
+            raise InputError("the query is empty", hint="say what the context is for")
+        limits = self._policy.limits
+        measured = {
+            "query_chars": len(request.query),
+            "window_chars": sum(map(len, request.window.texts)),
+            "window_blocks": len(request.window.texts),
+            "budget": request.budget,
+            "k": request.k or 0,
+        }
+        for name, value in measured.items():
+            most = getattr(limits, name)
+            if not 0 <= value <= most:
+                raise LimitError(
+                    f"{name} is {value:,}; it must be 0 to {most:,}",
+                    hint=f"the limit is set by limits.{name}",
+                )
+
+    def _plan(self, request: Request, story: Story) -> Plan:
+        none: Mapping[str, Size] = {}
+        sizes = story.soften("decide", lambda: self._store.collections(request.tenant), none)
+        size = sizes.get(request.collection)
+        content = size.chars // 4 if size else 0
+        return decide(request, self._policy.decide, content_tokens=content)
+
+    def _find(self, request: Request, plan: Plan, story: Story) -> Sequence[Candidate]:
+        """What the collection holds for the query, best first; all of it in reading order when stuffing."""
+        if plan.strategy is Strategy.STUFF:
+            return story.sift("retrieve", (), lambda: self._whole(request)).kept
+        view = story.soften(
+            "retrieve", lambda: self._views(request.tenant, request.collection), None
+        )
+        if view is None:
+            return ()
+        found = story.sift(
+            "retrieve", (), lambda: retrieve(request.query, view, self._policy.retrieve)
+        )
+        return story.sift(
+            "propagate", found.kept, lambda: self._propagate(request, view, found)
+        ).kept
+
+    def _propagate(self, request: Request, view: Postings, found: Sifted) -> Sifted:
+        nodes = anchors(found, request.query, view, self._policy.propagate) if request.graph else ()
+        edges = self._store.touching(request.tenant, nodes) if nodes else []
+        return propagate(found, request.query, view, self._policy.propagate, edges=edges)
+
+    def _whole(self, request: Request) -> Sifted:
+        chunks = self._store.scan(request.tenant, request.collection)
+        everyone = tuple(
+            Candidate(chunk, 1.0).noted("retrieve", "add", "loaded whole") for chunk in chunks
+        )
+        return Sifted(kept=everyone, added=everyone)
+
+    def _compose(
+        self, request: Request, plan: Plan, story: Story, found: Sequence[Candidate]
+    ) -> Composed:
+        count, policy = self._count, self._policy
+        fitting = story.sift(
+            "gate",
+            found,
+            lambda: gate(found, plan.budget, count, policy.gate, k=request.k),
+        )
+        secret = self._store.secret(request.tenant)
+        composed = compose(
+            fitting.kept,
+            plan.budget,
+            count,
+            policy.compose,
+            secret=secret,
+            detail=request.detail,
+            order=request.order,
+        )
+        story.sift("compose", fitting.kept, lambda: composed.sifted)
+        return composed
+
+    def _answer(self, request: Request, plan: Plan, story: Story, composed: Composed) -> Context:
+        trace = Trace(
+            id=self._name(),
+            request=request,
+            plan=plan,
+            steps=story.steps,
+            candidates=story.candidates,
+            created=self._clock(),
+        )
+        dropped = [c for c in trace.candidates if c.dropped]
+        return Context(
+            text=composed.text,
+            chunks=composed.shown,
+            token_estimate=composed.tokens,
+            trace=trace,
+            report=report(composed.sifted.kept, dropped),
+            sources=composed.sources,
+            graph_context=composed.graph_context,
+            admissibility_token=composed.token,
+            latency_ms=1000 * story.seconds,
+        )

@@ -1,0 +1,42 @@
+"""Wiring: Settings -> Store, Indexes, Engine. The only file that names concrete classes."""
+
+from dataclasses import dataclass, fields
+
+from headgate.engine import Engine, Policies
+from headgate.index.indexes import Indexes
+from headgate.protocols import Store
+from headgate.settings import Settings
+from headgate.stores.memory import MemoryStore
+from headgate.stores.sqlite import SqliteStore
+from headgate.text.tokens import counter
+
+MEMORY = ":memory:"
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """The parts of one open Headgate."""
+
+    settings: Settings
+    store: Store
+    indexes: Indexes
+    engine: Engine
+
+    def close(self) -> None:
+        """Close what holds files."""
+        self.store.close()
+
+
+def build(settings: Settings) -> House:
+    """Open the store that the settings name, and everything over it."""
+    store = _store(settings)
+    indexes = Indexes(store)
+    policy = Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)})
+    engine = Engine(store, indexes.view, policy, count=counter(settings.tokens))
+    return House(settings, store, indexes, engine)
+
+
+def _store(settings: Settings) -> Store:
+    if settings.store == MEMORY:
+        return MemoryStore()
+    return SqliteStore(settings.store)

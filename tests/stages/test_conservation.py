@@ -1,0 +1,142 @@
+"""The law of conservation: no stage loses, invents, alters or admits a chunk.
+
+Every function of headgate.stages that returns Sifted, or something that holds one, is found by its annotation and
+must have a driver here; a stage without one fails the test below.
+"""
+
+import importlib
+import inspect
+import pkgutil
+import typing
+from collections import Counter
+from dataclasses import is_dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headgate.stages
+from headgate.index.indexes import Indexes
+from headgate.stages.compose import ComposePolicy, compose
+from headgate.stages.gate import GatePolicy, gate
+from headgate.stages.propagate import PropagatePolicy, propagate
+from headgate.stages.retrieve import RetrievePolicy, retrieve
+from headgate.stores.memory import MemoryStore
+from headgate.text.tokens import estimate_tokens
+from headgate.types import Candidate, Chunk, Document, Edge, Sifted, Window
+
+WORDS = [
+    "gate",
+    "river",
+    "Ada",
+    "Lovelace",
+    "engine",
+    "the",
+    "of",
+    "42",
+    "漢字",
+    "café",
+    "```",
+    "|",
+]
+
+texts = st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join)
+chunks = st.lists(
+    st.builds(
+        Chunk,
+        id=st.integers(0, 10**6).map(str),
+        text=texts,
+        title=texts,
+        source=st.sampled_from(["document", "turn", "graph", "memory", "web"]),
+        admission=st.none() | st.text("0123456789abcdef", min_size=32, max_size=32),
+    ),
+    max_size=12,
+    unique_by=lambda chunk: chunk.id,
+)
+found = st.tuples(chunks, st.lists(st.floats(0, 1), min_size=12, max_size=12)).map(
+    lambda pair: [Candidate(c, s) for c, s in zip(pair[0], pair[1], strict=False)]
+)
+windows = st.lists(texts, max_size=4).map(lambda blocks: Window(tuple(blocks)))
+
+
+def ids(candidates):
+    return [c.chunk.id for c in candidates]
+
+
+def stored(candidates):
+    """The candidates' chunks as a collection, each its own document."""
+    store = MemoryStore()
+    documents = [
+        Document(id=f"d{c.chunk.id}", chunks=(c.chunk,)) for c in candidates if c.chunk.text
+    ]
+    store.put("t", documents)
+    return Indexes(store).view("t", "main")
+
+
+# A driver runs one stage and returns what came to it and what it made of that.
+
+
+def drive_retrieve(candidates, window):
+    return (), retrieve("Ada Lovelace river", stored(candidates), RetrievePolicy(keep=3))
+
+
+def drive_propagate(candidates, window):
+    view = stored(candidates)
+    came = retrieve("river gate", view, RetrievePolicy(keep=3))
+    edges = [Edge("gate", "uses", c.chunk.id) for c in candidates[:2]]
+    sifted = propagate(came, "river gate", view, PropagatePolicy(keep=4), edges=edges)
+    return came.kept, sifted
+
+
+def drive_gate(candidates, window):
+    return candidates, gate(candidates, 60, estimate_tokens, GatePolicy(), k=5)
+
+
+def drive_compose(candidates, window):
+    made = compose(candidates, 60, estimate_tokens, ComposePolicy(), secret=b"s", order="edges")
+    assert made.tokens <= 60
+    return candidates, made.sifted
+
+
+DRIVERS = {
+    "retrieve.retrieve": drive_retrieve,
+    "propagate.propagate": drive_propagate,
+    "gate.gate": drive_gate,
+    "compose.compose": drive_compose,
+}
+
+
+def holds_sifted(annotation):
+    if isinstance(annotation, type) and issubclass(annotation, Sifted):
+        return True
+    return is_dataclass(annotation) and Sifted in typing.get_type_hints(annotation).values()
+
+
+def sifting():
+    """Every public function of a stage whose answer is, or holds, a Sifted."""
+    for module in pkgutil.iter_modules(headgate.stages.__path__):
+        stage = importlib.import_module(f"headgate.stages.{module.name}")
+        for name, function in inspect.getmembers(stage, inspect.isfunction):
+            own = function.__module__ == stage.__name__ and not name.startswith("_")
+            if own and holds_sifted(typing.get_type_hints(function).get("return")):
+                yield f"{module.name}.{name}"
+
+
+def test_every_stage_that_sifts_is_driven():
+    assert sorted(sifting()) == sorted(DRIVERS)
+
+
+@pytest.mark.parametrize("stage", sorted(DRIVERS))
+@settings(max_examples=60, deadline=None)
+@given(candidates=found, window=windows)
+def test_nothing_is_lost_invented_altered_or_admitted(stage, candidates, window):
+    came, sifted = DRIVERS[stage](candidates, window)
+    after = [*sifted.kept, *sifted.dropped]
+    assert Counter(ids(after)) == Counter(ids([*came, *sifted.added]))
+    whole = {c.chunk.id: c.chunk for c in candidates}
+    for candidate in after:
+        before = whole[candidate.chunk.id]
+        assert (candidate.chunk.text, candidate.chunk.admission) == (before.text, before.admission)
+        assert 0 <= candidate.score <= 1
+    assert all(c.dropped for c in sifted.dropped)
+    assert not any(c.dropped for c in sifted.kept)
