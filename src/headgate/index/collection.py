@@ -6,15 +6,20 @@ and a query meets few segments. `view` is the newest moment; views handed out be
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from threading import Lock
 
 import numpy as np
 
+from headgate.index.files import Damaged
+from headgate.index.folder import State, mark_of, read, store, writing
 from headgate.index.segment import build, join
 from headgate.index.view import Live, View
 from headgate.protocols import Store
-from headgate.types import Change
+from headgate.types import Change, Chunk
 
+_FLUSH = 1_000  # new or dead chunks from which a change is saved at once; fewer are saved on close
 _BATCH = 10_000  # changes read at a time
 _FAN = 4  # segments of one size class that are merged
 _SMALL = 64  # chunks; segments below this are all of the first class
@@ -22,32 +27,117 @@ _DEAD = 0.25  # share of dead chunks from which a segment is rewritten
 
 
 class Collection:
-    """The index of one collection."""
+    """The index of one collection; in a folder, or in memory only when there is none."""
 
-    def __init__(self, store: Store, tenant: str, name: str) -> None:
+    def __init__(self, store: Store, tenant: str, name: str, *, folder: Path | None = None) -> None:
         self._store = store
         self._tenant = tenant
         self._name = name
+        self._folder = folder
         self._lock = Lock()
-        self._seen = 0
+        self._degraded = ""
+        self._state = State("", 0)
         self._view = self._snapshot(())
+        self._opened = False
+        self._fresh = 0
 
     def view(self) -> View:
         """The collection as the store has it now."""
-        if self._store.head(self._tenant, self._name) != self._seen:
+        if not self._opened or self._head() != self._state.seen:
             with self._lock:
-                self._follow()
+                self._degraded = ""
+                self._open()
+                if self._head() != self._state.seen:
+                    self._follow()
+                    self._flush(least=_FLUSH)
         return self._view
 
+    def flush(self) -> None:
+        """Save what is not on disk yet."""
+        with self._lock:
+            self._flush(least=1)
+
+    def _head(self) -> int:
+        return self._store.head(self._tenant, self._name)
+
     def _snapshot(self, lives: Sequence[Live]) -> View:
-        return View(lives, lambda ids: self._store.chunks(self._tenant, self._name, ids))
+        def fetch(ids: Sequence[str]) -> Sequence[Chunk]:
+            return self._store.chunks(self._tenant, self._name, ids)
+
+        return View(lives, fetch, degraded=self._degraded)
+
+    def _open(self) -> None:
+        """Begin with what the folder holds, where that can be used and belongs to this store."""
+        if self._opened:
+            return
+        self._opened = True
+        if self._folder is None:
+            return
+        try:
+            state = read(self._folder)
+        except Damaged as error:
+            self._distrust(f"the index was rebuilt: {error.message}")
+            return
+        if state is None:
+            return
+        self._adopt(state)
+        self._follow()
+        if state.seen > self._head() or self._view.count != self._expected():
+            self._distrust("the index was rebuilt: it did not belong to this store")
+
+    def _distrust(self, why: str) -> None:
+        """Begin afresh; what the folder holds is written over."""
+        assert self._folder is not None
+        self._degraded = why
+        self._adopt(State(mark_of(self._folder), 0))
+
+    def _expected(self) -> int:
+        size = self._store.collections(self._tenant).get(self._name)
+        return size.chunks if size else 0
+
+    def _adopt(self, state: State) -> None:
+        self._state = state
+        self._view = self._snapshot(state.lives)
 
     def _follow(self) -> None:
-        lives = list(self._view.lives)
-        while changes := self._store.changes(self._tenant, self._name, self._seen, _BATCH):
+        """Read the feed to its end."""
+        lives, seen = list(self._state.lives), self._state.seen
+        while changes := self._store.changes(self._tenant, self._name, seen, _BATCH):
             lives = tidy(absorb(lives, changes))
-            self._seen = changes[-1].seq
-        self._view = self._snapshot(lives)
+            seen = changes[-1].seq
+            self._fresh += len(changes)
+        self._adopt(State(self._state.mark, seen, tuple(lives)))
+
+    def _flush(self, *, least: int) -> None:
+        """Save, when at least so many chunks are new, unless another process is at it."""
+        if self._folder is None or self._fresh < least:
+            return
+        try:
+            with writing(self._folder) as mine:
+                if not mine:
+                    return
+                if mark_of(self._folder) != self._state.mark:
+                    self._rebase()
+                self._adopt(store(self._folder, self._state.seen, self._state.lives))
+                self._fresh = 0
+        except OSError as error:
+            self._degraded = f"the index cannot be saved and lives in memory: {error}"
+            self._folder = None
+            self._adopt(self._state)
+
+    def _rebase(self) -> None:
+        """Another process saved meanwhile: go on from its files, so that no two states mix."""
+        assert self._folder is not None
+        try:
+            state = read(self._folder)
+        except Damaged:
+            state = None
+        if state is not None and state.seen <= self._head():
+            self._adopt(state)
+            self._follow()
+        else:  # our own files may be gone by now, so all is written again
+            lives = tuple(replace(live, file="") for live in self._state.lives)
+            self._adopt(State("", self._state.seen, lives))
 
 
 def absorb(lives: Sequence[Live], changes: Sequence[Change]) -> list[Live]:

@@ -38,10 +38,11 @@ _SHORT = 600  # characters; half of a conversation's lines are shorter
 
 @dataclass(frozen=True)
 class Live:
-    """A segment and which of its chunks are dead."""
+    """A segment, which of its chunks are dead, and the file it lies in ("" when only in memory)."""
 
     segment: Segment
     dead: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    file: str = ""
 
     def __len__(self) -> int:
         return len(self.segment)
@@ -70,13 +71,24 @@ class Live:
 
     def killed(self, more: Ints) -> "Live":
         """The same segment with more dead chunks."""
-        return Live(self.segment, np.union1d(self.dead, more))
+        return Live(self.segment, np.union1d(self.dead, more), self.file)
 
 
 class View:
     """All living chunks of a collection at one point of its feed."""
 
-    def __init__(self, lives: Sequence[Live], fetch: Fetch, vectors: Vectors | None = None) -> None:
+    degraded: str
+    """What went wrong with the index on the way to this view, empty when nothing did."""
+
+    def __init__(
+        self,
+        lives: Sequence[Live],
+        fetch: Fetch,
+        *,
+        vectors: Vectors | None = None,
+        degraded: str = "",
+    ) -> None:
+        self.degraded = degraded
         self.lives = tuple(lives)
         self.bases = offsets(np.array([len(live) for live in self.lives], np.int64))
         self._size = int(self.bases[-1])

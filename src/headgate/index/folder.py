@@ -1,0 +1,144 @@
+"""Folder: a collection's index on disk.
+
+The manifest names the segment files, their dead chunks and the last change they hold. It is written last,
+so whatever happens before leaves the former index whole. One process writes at a time (it holds `lock`);
+any number may read: files never change, and one that was replaced under a reader is simply read anew.
+Everything here is derived. Deleting the folder costs a rebuild and loses nothing.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+
+from headgate.index.files import Damaged, load, save, write
+from headgate.index.view import Live
+
+FORMAT = 1
+_TRIES = 5  # times a reader looks again when a writer swept a file it was about to open
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a manifest says: which write it was, the last change seen, and the segments."""
+
+    mark: str
+    seen: int
+    lives: tuple[Live, ...] = ()
+
+
+def folder_of(root: Path, tenant: str, collection: str) -> Path:
+    """The folder of one collection: a digest, since names may hold anything."""
+    return root / blake2b(f"{tenant}\0{collection}".encode(), digest_size=16).hexdigest()
+
+
+def mark_of(folder: Path) -> str:
+    """Which write the manifest comes from; empty when there is none."""
+    try:
+        return str(json.loads((folder / "manifest.json").read_bytes())["mark"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def read(folder: Path) -> State | None:
+    """The index in a folder, None where there is none; Damaged when it cannot be used."""
+    for left in reversed(range(_TRIES)):
+        before = mark_of(folder)
+        try:
+            return _read(folder)
+        except Damaged:
+            # a writer may have replaced manifest and files between our reading one and the other
+            if not left or mark_of(folder) == before:
+                raise
+    return None
+
+
+def _read(folder: Path) -> State | None:
+    try:
+        manifest = json.loads((folder / "manifest.json").read_bytes())
+        if manifest["format"] != FORMAT:
+            raise Damaged(f"the index has format {manifest['format']}, not {FORMAT}")
+        lives = tuple(_live(folder, entry) for entry in manifest["segments"])
+        return State(manifest["mark"], manifest["seen"], lives)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Damaged(f"the index manifest cannot be read: {error}") from error
+
+
+def _live(folder: Path, entry: dict[str, str]) -> Live:
+    segment = load(folder / entry["file"])
+    dead = np.zeros(0, np.int64)
+    if entry["dead"]:
+        try:
+            dead = np.frombuffer((folder / entry["dead"]).read_bytes(), np.int64)
+        except (OSError, ValueError) as error:
+            raise Damaged(f"{entry['dead']} cannot be read: {error}") from error
+        if _digest(dead) not in entry["dead"] or (len(dead) and dead.max() >= len(segment)):
+            raise Damaged(f"{entry['dead']} does not match its checksum")
+    return Live(segment, dead, entry["file"])
+
+
+def _digest(dead: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> str:
+    return blake2b(dead.tobytes(), digest_size=8).hexdigest()
+
+
+def store(folder: Path, seen: int, lives: Sequence[Live]) -> State:
+    """Write what is not on disk yet, then the manifest, then sweep what it no longer names."""
+    kept, entries = [], []
+    for live in lives:
+        name = live.file or f"{uuid4().hex}.seg"
+        if not live.file:
+            save(live.segment, folder / name)
+        dead = f"{name}.{_digest(live.dead)}.dead" if len(live.dead) else ""
+        if dead and not (folder / dead).exists():
+            write(folder / dead, live.dead.astype(np.int64).tobytes())
+        entries.append({"file": name, "dead": dead})
+        kept.append(replace(live, file=name))
+    mark = uuid4().hex
+    manifest = {"format": FORMAT, "mark": mark, "seen": seen, "segments": entries}
+    write(folder / "manifest.json", json.dumps(manifest).encode())
+    _sweep(folder, {"manifest.json", "lock", *(n for e in entries for n in e.values())})
+    return State(mark, seen, tuple(kept))
+
+
+def _sweep(folder: Path, named: set[str]) -> None:
+    for path in folder.iterdir():
+        if path.name not in named:
+            with suppress(
+                OSError
+            ):  # Windows keeps files that a reader has mapped; the next sweep takes them
+                path.unlink()
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[bool]:
+    """Whether this process may write now; another that writes keeps us out, and is not waited for."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a+b") as held:
+        if not _lock(held.fileno()):
+            yield False
+            return
+        yield True
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file until it is closed; False when another process holds it."""
+    try:
+        if os.name == "nt":
+            import msvcrt  # noqa: PLC0415 - one platform only
+
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        else:
+            import fcntl  # noqa: PLC0415 - the other platforms
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,238 @@
+"""The index on disk: it comes back, survives damage and crashes, and shares its folder."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import headgate.index.folder as folders
+from headgate.index.collection import Collection
+from headgate.index.indexes import Indexes
+from headgate.stages.propagate import PropagatePolicy, propagate
+from headgate.stages.retrieve import RetrievePolicy, retrieve
+from headgate.stores.memory import MemoryStore
+from headgate.types import Chunk, Document
+
+QUERIES = ("harbor contract", "who is Vega", "turbine number 7")
+
+
+def put(store, *numbers, text="Vega signed contract {} at the harbor turbine"):
+    store.put(
+        "t",
+        [
+            Document(f"d{n}", chunks=(Chunk(f"d{n}", text.format(n), document=f"d{n}"),))
+            for n in numbers
+        ],
+    )
+
+
+def ranking(view):
+    out = []
+    for query in QUERIES:
+        found = retrieve(query, view, RetrievePolicy())
+        wired = propagate(found, query, view, PropagatePolicy())
+        out.append([(c.chunk.id, c.score) for c in wired.kept])
+    return out
+
+
+def truth(store):
+    return ranking(Indexes(store).view("t", "main"))
+
+
+def place(tmp_path):
+    return folders.folder_of(tmp_path, "t", "main")
+
+
+@pytest.fixture
+def store():
+    store = MemoryStore()
+    put(store, *range(30))
+    return store
+
+
+@pytest.fixture
+def saved(store, tmp_path):
+    indexes = Indexes(store, tmp_path)
+    indexes.view("t", "main")
+    indexes.close()
+    return place(tmp_path)
+
+
+def test_an_index_comes_back_without_reading_the_feed_again(store, saved, tmp_path):
+    put(store, 31)
+    asked = []
+
+    class Watched:
+        def __getattr__(self, name):
+            return getattr(store, name)
+
+        def changes(self, tenant, collection, after, limit=10_000):
+            asked.append(after)
+            return store.changes(tenant, collection, after, limit)
+
+    view = Indexes(Watched(), tmp_path).view("t", "main")
+    assert min(asked) > 0
+    assert view.count == 31
+    assert not view.degraded
+    assert ranking(view) == truth(store)
+
+
+def test_deleting_the_folder_loses_nothing(store, saved, tmp_path):
+    shutil.rmtree(saved)
+    view = Indexes(store, tmp_path).view("t", "main")
+    assert ranking(view) == truth(store)
+    assert not view.degraded
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.9])
+def test_an_altered_segment_is_noticed_and_rebuilt(store, saved, tmp_path, share):
+    path = next(saved.glob("*.seg"))
+    data = bytearray(path.read_bytes())
+    data[int(share * len(data))] ^= 0xFF
+    path.write_bytes(data)
+    indexes = Indexes(store, tmp_path)
+    view = indexes.view("t", "main")
+    assert "rebuilt" in view.degraded
+    assert ranking(view) == truth(store)
+    indexes.close()
+    again = Indexes(store, tmp_path).view("t", "main")
+    assert not again.degraded
+    assert ranking(again) == truth(store)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda folder: next(folder.glob("*.seg")).unlink(),
+        lambda folder: next(folder.glob("*.seg")).write_bytes(b""),
+        lambda folder: (folder / "manifest.json").write_text("{"),
+        lambda folder: (folder / "manifest.json").write_text("[]"),
+        lambda folder: (folder / "manifest.json").write_text('{"format": 99}'),
+    ],
+    ids=["missing", "empty", "half", "list", "newer"],
+)
+def test_a_damaged_folder_is_rebuilt_and_said(store, saved, tmp_path, harm):
+    harm(saved)
+    view = Indexes(store, tmp_path).view("t", "main")
+    assert "rebuilt" in view.degraded
+    assert ranking(view) == truth(store)
+
+
+def test_an_index_of_another_store_is_rebuilt(saved, tmp_path):
+    other = MemoryStore()
+    put(other, *range(100, 104), text="another turbine {}")
+    view = Indexes(other, tmp_path).view("t", "main")
+    assert "rebuilt" in view.degraded
+    assert ranking(view) == truth(other)
+
+
+def test_a_folder_that_cannot_be_written_leaves_the_index_in_memory(store, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    indexes = Indexes(store, tmp_path / "file")
+    assert ranking(indexes.view("t", "main")) == truth(store)
+    indexes.close()
+    assert "lives in memory" in indexes.view("t", "main").degraded
+
+
+class Crash(Exception):
+    pass
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_a_crash_in_the_middle_of_saving_leaves_a_usable_index(
+    store, saved, tmp_path, monkeypatch, after
+):
+    """The writer dies before its n-th file is in place: segment, dead list, manifest, or the sweep."""
+    put(store, *range(5), text="replaced {} Vega")
+    put(store, *range(40, 60))
+    steps = iter(range(100))
+
+    def dying(real):
+        def step(*args):
+            if next(steps) == after:
+                raise Crash
+            return real(*args)
+
+        return step
+
+    for name in ("save", "write", "_sweep"):
+        monkeypatch.setattr(folders, name, dying(getattr(folders, name)))
+    doomed = Collection(store, "t", "main", folder=saved)
+    doomed.view()
+    with pytest.raises(Crash):
+        doomed.flush()
+    monkeypatch.undo()
+    view = Indexes(store, tmp_path).view("t", "main")
+    assert not view.degraded
+    assert ranking(view) == truth(store)
+
+
+def test_two_indexes_in_one_folder_never_mix(store, tmp_path):
+    one, two = Indexes(store, tmp_path), Indexes(store, tmp_path)
+    for step in range(6):
+        put(store, 100 + step, step)
+        for mine in (one, two)[:: 1 if step % 2 else -1]:
+            mine.view("t", "main")
+            mine.close()
+    put(store, 7, text="last {} harbor")
+    assert ranking(one.view("t", "main")) == ranking(two.view("t", "main")) == truth(store)
+    assert ranking(Indexes(store, tmp_path).view("t", "main")) == truth(store)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["put", "remove", "reopen", "save"]), st.integers(0, 9)),
+        max_size=20,
+    )
+)
+def test_reopening_at_any_moment_changes_nothing(tmp_path_factory, actions):
+    root = tmp_path_factory.mktemp("index")
+    store, open_ = MemoryStore(), None
+    for step, (action, n) in enumerate(actions):
+        open_ = open_ or Indexes(store, root)
+        if action == "put":
+            put(store, n, text=f"Vega text {step} number {{}} Harbor")
+        elif action == "remove":
+            store.remove("t", "main", documents=[f"d{n}"])
+        elif action == "save":
+            open_.view("t", "main")
+            open_.close()
+        else:
+            open_.view("t", "main")
+            open_ = None
+    assert ranking(Indexes(store, root).view("t", "main")) == truth(store)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from headgate.index.indexes import Indexes
+from headgate.stores.memory import MemoryStore
+from headgate.types import Chunk, Document
+store = MemoryStore()
+for n in range(60):
+    store.put("t", [Document(f"d{n}", chunks=(Chunk(f"d{n}", f"Vega {n} harbor", document=f"d{n}"),))])
+    if n % 3 == int(sys.argv[2]) % 3:
+        indexes = Indexes(store, Path(sys.argv[1]))
+        assert indexes.view("t", "main").count == n + 1
+        indexes.close()
+"""
+
+
+def test_processes_that_write_at_once_leave_a_whole_index(tmp_path):
+    running = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(n)], stderr=subprocess.PIPE)
+        for n in range(3)
+    ]
+    failed = [process.communicate()[1].decode() for process in running]
+    assert failed == [""] * 3
+    manifest = json.loads((place(tmp_path) / "manifest.json").read_text())
+    assert {entry["file"] for entry in manifest["segments"]} == {
+        path.name for path in Path(place(tmp_path)).glob("*.seg")
+    }
