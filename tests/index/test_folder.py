@@ -227,7 +227,9 @@ for n in range(60):
 
 def test_processes_that_write_at_once_leave_a_whole_index(tmp_path):
     running = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(n)], stderr=subprocess.PIPE)
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path), str(n)], stderr=subprocess.PIPE
+        )
         for n in range(3)
     ]
     failed = [process.communicate()[1].decode() for process in running]
