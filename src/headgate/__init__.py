@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         StoreError,
         UpstreamError,
     )
+    from headgate.gateway import Headgate
     from headgate.types import Candidate, Chunk, Context, ContextBudget, Plan, Request, Tier, Window
 
 __version__ = "0.1.0"
@@ -30,6 +31,7 @@ _HOME = {
     "Context": "types",
     "ContextBudget": "types",
     "GuardError": "errors",
+    "Headgate": "gateway",
     "HeadgateError": "errors",
     "InputError": "errors",
     "LimitError": "errors",
@@ -51,6 +53,7 @@ __all__ = [
     "Context",
     "ContextBudget",
     "GuardError",
+    "Headgate",
     "HeadgateError",
     "InputError",
     "LimitError",

@@ -101,9 +101,7 @@ class Engine:
         """What the collection holds for the query, best first; all of it in reading order when stuffing."""
         if plan.strategy is Strategy.STUFF:
             return story.sift("retrieve", (), lambda: self._whole(request)).kept
-        view = story.soften(
-            "retrieve", lambda: self._views(request.tenant, request.collection), None
-        )
+        view = story.soften("index", lambda: self._views(request.tenant, request.collection), None)
         if view is None:
             return ()
         found = story.sift(

@@ -1,0 +1,136 @@
+"""Headgate, the face: open a store, add to it, ask it for context, and ask it why.
+
+Every call that waits has two forms: `acontext` for code that runs in an event loop, `context` for code that does
+not. The second runs the first on a loop of its own in a background thread, so it works everywhere, notebooks included.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
+
+from headgate.settings import Settings, load
+from headgate.types import Context, ContextBudget, Request, Window, WindowLike
+from headgate.wiring import House, build
+
+T = TypeVar("T")
+
+
+class Asked(TypedDict, total=False):
+    """What can be said beside the query.
+
+    `window` is what the model already sees: texts, chat messages, or a fingerprint payload. `budget` is tokens.
+    `k` is the most chunks to give, None whatever fits. `context_budget` tells how full the model's window is.
+    """
+
+    window: WindowLike
+    budget: int
+    collection: str
+    k: int | None
+    context_budget: ContextBudget | None
+    task: str | None
+    session: str
+    cwd: str
+    penalize: bool
+    graph: bool
+    best_effort: bool
+    detail: Literal["whole", "preview"]
+    order: Literal["rank", "edges"]
+    debug: bool
+
+
+class Headgate:
+    """The gate over one store. Safe to share between threads; close it, or use it in a `with` block."""
+
+    def __init__(self, house: House, tenant: str) -> None:
+        self._house = house
+        self._loop = _Loop()
+        self.tenant = tenant
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path | None = None,
+        *,
+        tenant: str | None = None,
+        settings: Settings | None = None,
+        **arguments: Any,  # noqa: ANN401  (settings by name, checked by their schema)
+    ) -> Self:
+        """Open a folder, ":memory:", or what the settings name; it is made when it is not there.
+
+        Settings come from `settings`, or from environment and file with `arguments` on top:
+        `Headgate.open("./kb", gate={"order": "entropy"})`.
+        """
+        given = dict(arguments)
+        if path is not None:
+            given["store"] = str(path)
+        if tenant is not None:
+            given["tenant"] = tenant
+        if settings is None:
+            settings = load(arguments=given)
+        elif given:
+            settings = Settings.model_validate({**settings.model_dump(), **given})
+        return cls(build(settings), settings.tenant)
+
+    async def acontext(self, query: str, **asked: Unpack[Asked]) -> Context:
+        """The best context for a query that fits the budget and is new to the window; see `Asked`."""
+        window = Window.of(asked.pop("window", None))
+        return await self.abuild(Request(query, tenant=self.tenant, window=window, **asked))
+
+    def context(self, query: str, **asked: Unpack[Asked]) -> Context:
+        """As `acontext`, for code outside an event loop."""
+        return self._loop.run(self.acontext(query, **asked))
+
+    async def abuild(self, request: Request) -> Context:
+        """The context for a ready-made request; its trace is stored."""
+        context = await self._house.engine.build(request)
+        await asyncio.to_thread(self._house.store.save_trace, context.trace)
+        return context
+
+    def close(self) -> None:
+        """Close the store and stop the background loop."""
+        self._loop.close()
+        self._house.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class _Loop:
+    """An event loop in a daemon thread, started at first need."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run the work on the loop and wait for it."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="headgate", daemon=True
+                )
+                self._thread.start()
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._loop is None or self._thread is None:
+                return
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._loop.close()
+            self._loop = self._thread = None
