@@ -19,13 +19,12 @@ T = TypeVar("T")
 
 
 class Asked(TypedDict, total=False):
-    """What can be said beside the query.
+    """What can be said beside query and window.
 
-    `window` is what the model already sees: texts, chat messages, or a fingerprint payload. `budget` is tokens.
-    `k` is the most chunks to give, None whatever fits. `context_budget` tells how full the model's window is.
+    `budget` is tokens; `k` is the most chunks to give, None whatever fits; `context_budget` tells how full the
+    model's window is. Defaults are those of `Request`.
     """
 
-    window: WindowLike
     budget: int
     collection: str
     k: int | None
@@ -74,14 +73,19 @@ class Headgate:
             settings = Settings.model_validate({**settings.model_dump(), **given})
         return cls(build(settings), settings.tenant)
 
-    async def acontext(self, query: str, **asked: Unpack[Asked]) -> Context:
-        """The best context for a query that fits the budget and is new to the window; see `Asked`."""
-        window = Window.of(asked.pop("window", None))
-        return await self.abuild(Request(query, tenant=self.tenant, window=window, **asked))
+    async def acontext(
+        self, query: str, *, window: WindowLike = None, **asked: Unpack[Asked]
+    ) -> Context:
+        """The best context for a query that fits the budget and is new to the window.
 
-    def context(self, query: str, **asked: Unpack[Asked]) -> Context:
+        `window` is what the model already sees: texts, chat messages, or a fingerprint payload.
+        """
+        seen = Window.of(window)
+        return await self.abuild(Request(query, tenant=self.tenant, window=seen, **asked))
+
+    def context(self, query: str, *, window: WindowLike = None, **asked: Unpack[Asked]) -> Context:
         """As `acontext`, for code outside an event loop."""
-        return self._loop.run(self.acontext(query, **asked))
+        return self._loop.run(self.acontext(query, window=window, **asked))
 
     async def abuild(self, request: Request) -> Context:
         """The context for a ready-made request; its trace is stored."""
