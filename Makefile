@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test check format docs bench clean
 
 help:
 	@sed -n '3,5s/^# *//p' Makefile
@@ -38,6 +38,9 @@ check: $(READY)
 
 format: $(READY)
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+docs: $(READY)
+	@$(BIN)/python -c 'from headgate.settings import page; print(page(), end="")' > docs/settings.md
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench
