@@ -1,0 +1,1 @@
+"""Recall from many providers; facts and the trust they earn; turns of conversations."""

@@ -1,0 +1,118 @@
+"""The shelf: facts in memory, found by their words, kept up to date by the store's fact feed.
+
+relevance(q, f) = Σ idf(t)·s(t, f) / Σ idf(t) over the terms t of q, clamped to 1, where s is BM25's saturation
+tf·(k+1) / (tf + k·(1 − b + b·len/avg)): a fact of average length that holds every term once has relevance 1.
+Terms unknown to all facts count in the sum below, so one shared word of ten is worth little.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from math import log
+from threading import Lock
+
+from headgate.protocols import Facts
+from headgate.text.terms import terms
+from headgate.types import Fact
+
+K, B = 1.2, 0.75  # the usual constants of BM25
+QUERY_TERMS = 64  # distinct terms of a query that are looked up; a pasted page is no question
+
+
+class Shelf:
+    """The facts of one tenant. Every reading call first takes in what changed in the store."""
+
+    def __init__(self, store: Facts, tenant: str) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._lock = Lock()
+        self._seen = 0
+        self._facts: dict[str, Fact] = {}
+        self._counts: dict[str, Counter[int]] = {}
+        self._postings: defaultdict[int, set[str]] = defaultdict(set)
+        self._plain: dict[str, str] = {}
+        self._length = 0
+
+    def facts(self) -> list[Fact]:
+        """All facts, by id."""
+        with self._lock:
+            self._follow()
+            return [self._facts[id] for id in sorted(self._facts)]
+
+    def twin(self, content: str) -> Fact | None:
+        """The fact that says the same, letter case and closing stops aside."""
+        with self._lock:
+            self._follow()
+            id = self._plain.get(plain(content))
+            return self._facts[id] if id else None
+
+    def relevant(self, query: str) -> list[tuple[Fact, float]]:
+        """Facts that share a term with the query and their relevance, best first; ties by id."""
+        asked = list(dict.fromkeys(terms(query)))[:QUERY_TERMS]
+        with self._lock:
+            self._follow()
+            total = sum(map(self._idf, asked))
+            scores: defaultdict[str, float] = defaultdict(float)
+            for term in asked:
+                for id in self._postings.get(term, ()):
+                    scores[id] += self._idf(term) * self._saturation(term, id)
+            found = [(self._facts[id], min(1.0, score / total)) for id, score in scores.items()]
+        return sorted(found, key=lambda hit: (-hit[1], hit[0].id))
+
+    def _follow(self) -> None:
+        for change in self._store.fact_changes(self._tenant, self._seen):
+            former = self._facts.pop(change.id, None)
+            if change.fact and former and _text(change.fact) == _text(former):
+                self._facts[change.id] = change.fact  # a change of trust moves no words
+            else:
+                if former:
+                    self._remove(former)
+                if change.fact:
+                    self._insert(change.fact)
+            self._seen = change.seq
+
+    def _insert(self, fact: Fact) -> None:
+        counts = Counter(terms(_text(fact)))
+        self._facts[fact.id] = fact
+        self._counts[fact.id] = counts
+        self._plain[plain(fact.content)] = fact.id
+        self._length += counts.total()
+        for term in counts:
+            self._postings[term].add(fact.id)
+
+    def _remove(self, fact: Fact) -> None:
+        counts = self._counts.pop(fact.id)
+        self._length -= counts.total()
+        if self._plain.get(plain(fact.content)) == fact.id:
+            del self._plain[plain(fact.content)]
+        for term in counts:
+            self._postings[term].discard(fact.id)
+            if not self._postings[term]:
+                del self._postings[term]
+
+    def _idf(self, term: int) -> float:
+        held = len(self._postings.get(term, ()))
+        return log(1 + (len(self._facts) - held + 0.5) / (held + 0.5))
+
+    def _saturation(self, term: int, id: str) -> float:
+        counts = self._counts[id]
+        share = counts.total() * len(self._facts) / max(self._length, 1)
+        return counts[term] * (K + 1) / (counts[term] + K * (1 - B + B * share))
+
+
+def plain(content: str) -> str:
+    """What two wordings of one fact share: lower case, single spaces, no closing stop."""
+    return " ".join(content.lower().split()).rstrip(".! ")
+
+
+def distinct(*groups: Iterable[str]) -> tuple[str, ...]:
+    """All names of the groups in order, each once, letter case aside."""
+    seen: dict[str, str] = {}
+    for group in groups:
+        for name in group:
+            seen.setdefault(name.lower(), name)
+    return tuple(seen.values())
+
+
+def _text(fact: Fact) -> str:
+    extra = () if fact.category == "general" else (fact.category,)
+    return " ".join((fact.content, *fact.tags, *extra))
