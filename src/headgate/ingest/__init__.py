@@ -1,0 +1,1 @@
+"""Ingest: files, streams and rows become documents of chunks in a store."""

@@ -1,0 +1,64 @@
+"""Decode: bytes to text, or the reason why they are none.
+
+Tried in order: a byte order mark (UTF-8, UTF-16, UTF-32), UTF-8, and Windows-1252 where the bytes look like Western text.
+A NUL, or many control characters, mean binary: guessing there would fill the store with noise.
+"""
+
+import codecs
+import re
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_PLAUSIBLE = 0.7  # share of ASCII bytes; French and German prose stand above .9, random bytes at .5
+HEAD = 8192  # bytes that tell a binary file
+
+
+class Undecodable(ValueError):
+    """Bytes that are no text; the message is the reason."""
+
+
+def decode(data: bytes) -> str:
+    """The text of a file; Undecodable with the reason where there is none."""
+    encoding = marked(data)
+    if encoding:
+        return _strict(data, encoding)
+    if binary(data[:HEAD]):
+        raise Undecodable("binary file")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        if _western(data):
+            return _strict(data, "cp1252")
+        raise Undecodable(
+            f"neither UTF-8 (byte {error.start}) nor another encoding that can be told"
+        ) from error
+
+
+def marked(head: bytes) -> str:
+    """The encoding that a byte order mark tells, or nothing."""
+    return next((encoding for mark, encoding in _MARKS if head.startswith(mark)), "")
+
+
+def binary(head: bytes) -> bool:
+    """Whether the first bytes of a file are not text."""
+    if marked(head):
+        return False
+    return b"\0" in head or len(_CONTROL.findall(head)) * 50 > len(head)
+
+
+def _strict(data: bytes, encoding: str) -> str:
+    try:
+        return data.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise Undecodable(f"broken {encoding} at byte {error.start}") from error
+
+
+def _western(data: bytes) -> bool:
+    ascii = len(data) - len(data.translate(None, bytes(range(128))))
+    return ascii / max(1, len(data)) >= _PLAUSIBLE

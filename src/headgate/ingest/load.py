@@ -1,0 +1,259 @@
+"""Load: files, streams and rows into a store, batch by batch.
+
+What has not changed is told by its digest and left alone; a changed document replaces its former self in one
+transaction. Whatever cannot be taken is skipped with its reason and everything else goes on. Each batch is
+acknowledged before the next begins, so that stopping at any moment leaves a consistent store.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from headgate.errors import InputError
+from headgate.ingest import sweep, tables
+from headgate.ingest.chunk import ChunkPolicy
+from headgate.ingest.decode import Undecodable, decode
+from headgate.ingest.readers import Found, read
+from headgate.ingest.rows import LINE, Skip, Text, assemble, digest, parse
+from headgate.ingest.walk import name, walk
+from headgate.policy import Policy, PositiveCount
+from headgate.protocols import Documents
+from headgate.types import Document
+
+_LISTED = 1000  # reasons that a summary lists; beyond these it only counts
+
+
+class IngestPolicy(Policy):
+    """How much is read and written at a time, and how texts are cut."""
+
+    max_bytes: PositiveCount = 200_000_000
+    """Largest file that is read whole; files of rows are streamed and may be larger."""
+    batch_bytes: PositiveCount = 2_000_000
+    """Text that is written in one transaction."""
+    batch_documents: PositiveCount = 2000
+    """Documents that are written in one transaction."""
+    chunk: ChunkPolicy = ChunkPolicy()
+    """How texts are cut."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far an ingest has come; handed to `attend` after each batch."""
+
+    bytes: int = 0
+    total: int = 0
+    documents: int = 0
+    chunks: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    skips: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What an ingest did: documents and chunks written, left alone, removed, and skipped with the reason."""
+
+    documents: int = 0
+    chunks: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    skips: int = 0
+    skipped: tuple[Skip, ...] = ()
+
+
+Attend = Callable[[Progress], None]
+
+
+def add_rows(
+    store: Documents,
+    tenant: str,
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    collection: str = "main",
+    policy: IngestPolicy | None = None,
+    attend: Attend | None = None,
+) -> Summary:
+    """Add rows; one that is none stops with an error that tells its number, before it is written."""
+    load = _Load(store, tenant, policy or IngestPolicy(), attend)
+    for number, row in enumerate(rows):
+        try:
+            load.take(parse(row, collection=collection))
+        except InputError as error:
+            load.flush()
+            raise InputError(f"row {number}: {error.message}", hint=error.hint) from error
+    return load.finish()
+
+
+def add_files(
+    store: Documents,
+    tenant: str,
+    paths: Iterable[str | Path],
+    *,
+    collection: str = "main",
+    policy: IngestPolicy | None = None,
+    root: Path | None = None,
+    prune: bool = False,
+    attend: Attend | None = None,
+) -> Summary:
+    """Add files and folders. With `prune`, documents of files that are gone from a folder go too."""
+    policy = policy or IngestPolicy()
+    places = [Path(path) for path in paths]
+    load = _Load(store, tenant, policy, attend)
+    found = list(walk(places, root=root))
+    load.progress.total = sum(one.size for one in found)
+    whole: set[str] = set()
+    for one in found:
+        if isinstance(one, Skip):
+            load.take(one)
+        elif load.read(one, collection):
+            whole.add(one.id)
+    load.flush()
+    stale: list[str] = []
+    if load.lines:
+        stale += sweep.lines(store.digests(tenant, collection), read=whole, met=load.lines)
+    if prune:
+        base = (root or Path.cwd()).resolve()
+        folders = [name(place, base) for place in places if place.is_dir()]
+        there = {one.id if isinstance(one, Found) else one.what for one in found}
+        stale += sweep.files(store.digests(tenant, collection), folders=folders, found=there)
+    load.remove(collection, stale)
+    return load.finish()
+
+
+def add_stream(
+    store: Documents,
+    tenant: str,
+    data: bytes,
+    *,
+    id: str = "stdin",
+    collection: str = "main",
+    policy: IngestPolicy | None = None,
+    attend: Attend | None = None,
+) -> Summary:
+    """Add what came over a pipe: JSON lines as rows, anything else as one text."""
+    policy = policy or IngestPolicy()
+    load = _Load(store, tenant, policy, attend)
+    load.progress.total = len(data)
+    if len(data) > policy.max_bytes:
+        load.take(Skip(id, f"more than {policy.max_bytes / 1e6:.0f} MB", len(data)))
+    else:
+        for item in _stream(data, id, collection):
+            load.take(item)
+    return load.finish()
+
+
+def _stream(data: bytes, id: str, collection: str) -> Iterable[Text | Skip]:
+    if not data.strip():
+        return [Skip(id, "nothing came in")]
+    first = next(tables.stream(BytesIO(data.lstrip().split(b"\n", 1)[0]), id, collection))
+    if isinstance(first, Text):
+        return tables.stream(BytesIO(data), id, collection)
+    try:
+        return [Text(id, decode(data), collection=collection, size=len(data))]
+    except Undecodable as error:
+        return [Skip(id, str(error), len(data))]
+
+
+@dataclass
+class _Load:
+    """Gathers texts to batches, writes them, and counts."""
+
+    store: Documents
+    tenant: str
+    policy: IngestPolicy
+    attend: Attend | None
+    progress: Progress = field(default_factory=Progress)
+    skipped: list[Skip] = field(default_factory=list)
+    batch: dict[tuple[str, str], Text] = field(default_factory=dict)
+    weight: int = 0
+    seen: set[int] = field(default_factory=set)
+    lines: set[str] = field(default_factory=set)
+
+    def take(self, item: Text | Skip) -> None:
+        """Take one text in; write when a batch is full."""
+        self.progress.bytes += item.size
+        if isinstance(item, Skip):
+            self.skip(item)
+            return
+        key = (item.collection, item.id)
+        mark = hash(key)  # of a million ids the hashes take a tenth of the room
+        if mark in self.seen:
+            self.skip(Skip(item.id, "an id that came before: the later one stands"))
+        self.seen.add(mark)
+        self.batch[key] = item
+        self.weight += len(item.text)
+        full = len(self.batch) >= self.policy.batch_documents
+        if full or self.weight >= self.policy.batch_bytes:
+            self.flush()
+
+    def skip(self, skip: Skip) -> None:
+        """Note what was left out."""
+        if skip.reason:
+            self.progress.skips += 1
+            if len(self.skipped) < _LISTED:
+                self.skipped.append(skip)
+
+    def flush(self) -> None:
+        """Write the batch: only what changed, and all of it or, where one is bad, all but that."""
+        batch, self.batch, self.weight = self.batch, {}, 0
+        fresh = self._fresh(list(batch.values()))
+        try:
+            self.progress.chunks += self.store.put(self.tenant, fresh)
+            self.progress.documents += len(fresh)
+        except InputError:
+            for document in fresh:
+                self._single(document)
+        if self.attend:
+            self.attend(self.progress)
+
+    def read(self, file: Found, collection: str) -> bool:
+        """Take in all that a file holds; whether nothing of it was skipped."""
+        before = self.progress.skips
+        for item in read(file, collection=collection, max_bytes=self.policy.max_bytes):
+            if isinstance(item, Text) and item.origin == LINE:
+                self.lines.add(item.id)
+            self.take(item)
+        return self.progress.skips == before
+
+    def remove(self, collection: str, ids: list[str]) -> None:
+        """Remove documents that lost their file."""
+        if ids:
+            self.store.remove(self.tenant, collection, documents=ids)
+            self.progress.removed += len(ids)
+
+    def finish(self) -> Summary:
+        """Write what is left and sum up."""
+        self.flush()
+        done = self.progress
+        return Summary(
+            documents=done.documents,
+            chunks=done.chunks,
+            unchanged=done.unchanged,
+            removed=done.removed,
+            skips=done.skips,
+            skipped=tuple(self.skipped),
+        )
+
+    def _fresh(self, items: list[Text]) -> list[Document]:
+        """The documents of those texts whose digest is not in the store."""
+        asked: dict[str, list[str]] = {}
+        for item in items:
+            asked.setdefault(item.collection, []).append(item.id)
+        known = {name: self.store.digests(self.tenant, name, ids) for name, ids in asked.items()}
+        fresh = []
+        for item in items:
+            mark = digest(item, self.policy.chunk)
+            if known[item.collection].get(item.id) == mark:
+                self.progress.unchanged += 1
+            else:
+                fresh.append(assemble(item, self.policy.chunk, digest=mark))
+        return fresh
+
+    def _single(self, document: Document) -> None:
+        try:
+            self.progress.chunks += self.store.put(self.tenant, [document])
+            self.progress.documents += 1
+        except InputError as error:
+            self.skip(Skip(document.id, str(error)))

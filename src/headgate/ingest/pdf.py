@@ -1,0 +1,33 @@
+"""PDF to text, by pypdf (an extra). A broken, locked or scanned file is told apart from one with text."""
+
+import logging
+from io import BytesIO
+
+from headgate.errors import MissingExtra
+
+
+class Broken(ValueError):
+    """A PDF that gives no text; the message is the reason."""
+
+
+def extract(data: bytes) -> tuple[str, str]:
+    """The title and the text of all pages, a blank line between them."""
+    try:
+        import pypdf  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise MissingExtra("pypdf", extra="pdf") from error
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it narrates every repair
+    try:
+        reader = pypdf.PdfReader(BytesIO(data))
+        locked = reader.is_encrypted and not reader.decrypt("")
+        pages = [] if locked else [page.extract_text() for page in reader.pages]
+        title = reader.metadata.title if reader.metadata and not locked else ""
+    except Exception as error:  # a parser of hostile files raises anything at all
+        raise Broken(f"broken PDF: {error}"[:200]) from error
+    if locked:
+        raise Broken("PDF is locked by a password")
+    text = "\n\n".join(page.strip() for page in pages).replace("\0", "").strip()
+    if not text:
+        raise Broken("PDF without text (scanned?)")
+    clean = text.encode(errors="replace").decode()
+    return str(title or "").strip(), clean

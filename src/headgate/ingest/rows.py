@@ -1,0 +1,137 @@
+"""Rows and texts: what becomes a document, and how.
+
+A row is a mapping {id or _id, text or content, title, collection, source, metadata}; keys beyond these join its metadata.
+A Text is a row, or a file that was read, checked and ready to be cut. Its digest covers all that the
+chunks are made of, the chunk policy too, so that an equal digest means there is nothing to do.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from headgate.errors import InputError
+from headgate.ingest.chunk import ChunkPolicy, cut
+from headgate.types import Chunk, Document
+
+_KNOWN = frozenset({"id", "_id", "text", "content", "title", "collection", "source", "metadata"})
+FILE = "file"
+LINE = "line"
+_FORMAT = b"1"  # raised when the chunker cuts differently, so that files are cut anew
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text on its way to become a document. `name` titles chunks that have no better title.
+
+    `origin` is FILE for a whole file and LINE for a row that is named by its file and line, so that they
+    can be told from rows that carry their own id when the file has gone or shrunk.
+    """
+
+    id: str
+    text: str
+    title: str = ""
+    name: str = ""
+    kind: str = "markdown"
+    collection: str = "main"
+    source: str = "document"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    size: int = 0
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Something that was left out, and why."""
+
+    what: str
+    reason: str
+    size: int = 0
+
+
+def parse(row: object, *, collection: str, id: str = "", size: int = 0) -> Text:
+    """A row as a Text; InputError says what is wrong with it. `id` stands in for a missing one."""
+    if not isinstance(row, Mapping):
+        raise InputError(f"a row is {type(row).__name__}, not a mapping", hint=_HINT)
+    text = row.get("text", row.get("content"))
+    if not isinstance(text, str):
+        raise InputError("a row has no text", hint=_HINT)
+    given = row.get("metadata") or {}
+    if not isinstance(given, Mapping):
+        raise InputError(f"the metadata of a row is {type(given).__name__}, not a mapping")
+    rest = {key: row[key] for key in row.keys() - _KNOWN} if len(row) > 3 else {}
+    own = _name(row)
+    return Text(
+        own or id or blake2b(text.encode(errors="replace"), digest_size=8).hexdigest(),
+        text,
+        title=_word(row, "title", ""),
+        collection=_word(row, "collection", "") or collection,
+        source=_word(row, "source", "") or "document",
+        metadata={**rest, **given},
+        size=size or len(text),
+        origin=LINE if id and not own else "",
+    )
+
+
+_HINT = 'give {"id": …, "text": …}, and where you like title, collection, source, metadata'
+
+
+def digest(item: Text, policy: ChunkPolicy) -> str:
+    """A short hash of everything that the document will hold, after where it came from."""
+    head = (item.title, item.name, item.kind, item.source, policy.target, policy.maximum)
+    hash = blake2b(_FORMAT, digest_size=16)
+    try:
+        hash.update(orjson.dumps([head, item.metadata], option=orjson.OPT_SORT_KEYS))
+    except TypeError:  # keys that are no text, or values that JSON lacks: the store judges them
+        hash.update(repr((head, item.metadata)).encode(errors="replace"))
+    hash.update(item.text.encode(errors="surrogatepass"))
+    return f"{item.origin}{hash.hexdigest()}"
+
+
+def assemble(item: Text, policy: ChunkPolicy, *, digest: str = "") -> Document:
+    """Cut a text into the chunks of a document. A single chunk keeps the document's id."""
+    pieces = cut(item.text, policy, kind=item.kind)
+    single = len(pieces) == 1
+    chunks = tuple(
+        Chunk(
+            item.id if single else f"{item.id}#{n}",
+            piece.text,
+            document=item.id,
+            collection=item.collection,
+            source=item.source,
+            title=item.title or " > ".join(piece.path) or item.name,
+            position=n,
+            metadata=item.metadata,
+        )
+        for n, piece in enumerate(pieces)
+    )
+    return Document(
+        item.id,
+        collection=item.collection,
+        title=item.title or item.name,
+        digest=digest,
+        source=item.source,
+        metadata=item.metadata,
+        chunks=chunks,
+    )
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    """The row's own id as text; numbers are fine."""
+    found = row.get("id", row.get("_id"))
+    if found is None:
+        return ""
+    if isinstance(found, bool) or not isinstance(found, (str, int)) or found == "":
+        raise InputError(f"a row has the id {found!r}; an id is a text or a whole number")
+    return str(found)
+
+
+def _word(row: Mapping[str, Any], key: str, default: str) -> str:
+    found = row.get(key)
+    if found is None:
+        return default
+    if not isinstance(found, str):
+        raise InputError(f"the {key} of a row is {type(found).__name__}, not a text")
+    return found

@@ -1,0 +1,117 @@
+"""The chunker: nothing lost, nothing added, natural parts kept whole."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headgate.errors import ConfigError
+from headgate.ingest.blocks import blocks
+from headgate.ingest.chunk import ChunkPolicy, cut
+
+SMALL = ChunkPolicy(target=20, maximum=40)  # 80 and 160 bytes
+
+LINES = st.sampled_from(
+    [
+        *("# One", "## Two", "### Three", "", "", "plain words stand here.", "| a | b |", "|---|"),
+        *("```python", "```", "~~~", "    indented", "x" * 300, "def f():", "#no", "}"),
+        "漢字のテキスト。" * 12,
+        "A sentence. Another one! A third? " * 8,
+    ]
+)
+TEXTS = st.lists(LINES, max_size=40).map("\n".join) | st.text(max_size=600)
+
+
+def bare(text):
+    return re.sub(r"\s+", "", text)
+
+
+@given(TEXTS, st.sampled_from(["markdown", "text", "code"]))
+@settings(max_examples=300, deadline=None)
+def test_pieces_hold_every_character_once_in_order(text, kind):
+    pieces = cut(text, SMALL, kind=kind)
+    assert bare("".join(piece.text for piece in pieces)) == bare(text)
+    assert all(piece.text.strip() for piece in pieces)
+
+
+@given(TEXTS, st.sampled_from(["markdown", "text", "code"]))
+@settings(max_examples=300, deadline=None)
+def test_no_piece_is_larger_than_the_maximum(text, kind):
+    assert all(len(p.text.encode(errors="replace")) <= 160 for p in cut(text, SMALL, kind=kind))
+
+
+@given(TEXTS)
+@settings(max_examples=200, deadline=None)
+def test_blocks_do_not_overlap(text):
+    end = 0
+    for block in blocks(text, "markdown"):
+        assert end <= block.start < block.end
+        end = block.end
+
+
+def test_a_text_that_fits_stays_whole():
+    text = "# Title\n\nfirst\n\nsecond"
+    (piece,) = cut(text, ChunkPolicy())
+    assert piece.text == text
+    assert piece.path == ("Title",)
+
+
+@pytest.mark.parametrize("text", ["", "  \n\t\n"])
+def test_white_space_has_no_pieces(text):
+    assert cut(text, SMALL) == []
+
+
+def test_a_fence_stays_whole_where_it_fits():
+    fence = "```python\n" + "\n\n".join(f"value_{n} = {n}" for n in range(7)) + "\n```"
+    text = f"{'words ' * 14}\n\n{fence}\n\n{'more ' * 30}"
+    assert sum(fence in piece.text for piece in cut(text, SMALL)) == 1
+
+
+def test_a_table_stays_whole_where_it_fits():
+    table = "\n".join(f"| row {n} | value {n} |" for n in range(6))
+    text = f"{'words ' * 14}\n{table}\n{'more ' * 30}"
+    assert sum(table in piece.text for piece in cut(text, SMALL)) == 1
+
+
+def test_a_heading_stays_with_what_it_heads():
+    text = "\n\n".join(f"## Part {n}\n\n{'word ' * 15}" for n in range(6))
+    for piece in cut(text, SMALL):
+        assert not piece.text.splitlines()[-1].startswith("#")
+
+
+def test_pieces_know_the_headings_above_them():
+    text = f"# Guide\n\n{'a ' * 40}\n\n## Install\n\n{'b ' * 40}\n\n### Linux\n\n{'c ' * 40}\n\n## Use\n\n{'d ' * 40}"
+    paths = [piece.path for piece in cut(text, SMALL)]
+    assert paths == [
+        ("Guide",),
+        ("Guide", "Install"),
+        ("Guide", "Install", "Linux"),
+        ("Guide", "Use"),
+    ]
+
+
+def test_a_hash_inside_a_fence_is_no_heading():
+    text = f"# Real\n\n```sh\n# a comment\n```\n\n{'w ' * 100}"
+    assert {piece.path for piece in cut(text, SMALL)} == {("Real",)}
+
+
+def test_code_is_cut_between_definitions():
+    parts = [f"def f{n}():\n    a = {n}\n\n    return a + {n} * 1000" for n in range(8)]
+    for piece in cut("\n\n\n".join(parts), SMALL, kind="code"):
+        assert piece.text.startswith("def f")
+        assert piece.text.count("def ") == piece.text.count("return")
+
+
+def test_long_prose_is_cut_at_sentences():
+    text = " ".join(f"This is sentence number {n}." for n in range(40))
+    assert all(piece.text.endswith(".") for piece in cut(text, SMALL, kind="text"))
+
+
+def test_a_word_without_end_is_cut_all_the_same():
+    assert "".join(p.text for p in cut("x" * 5000, SMALL)) == "x" * 5000
+
+
+def test_a_target_above_the_maximum_is_refused():
+    with pytest.raises(ConfigError, match="target is 50"):
+        ChunkPolicy(target=50, maximum=40)
