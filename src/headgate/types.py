@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from headgate.errors import InputError
+from headgate.text.table import clip, table
 
 DROP: Final = "drop"
 KEEP: Final = "keep"
@@ -321,9 +322,41 @@ class Context:
         return self.trace.degraded
 
     def why(self, chunk_id: str) -> tuple[Note, ...]:
-        """The notes of one chunk: each stage's verdict, reason and number."""
+        """The notes of one chunk: each stage's verdict, reason and number; empty when it never was found."""
         candidate = self.trace.find(chunk_id)
         return candidate.notes if candidate else ()
+
+    def explain(self) -> str:
+        """A table for a person: every candidate, kept or dropped, by which stage, with what score and why."""
+        rows = [("", "chunk", "stage", "score", "why", "text")]
+        for candidate in self.trace.candidates:
+            last = candidate.notes[-1]
+            rows.append((
+                DROP if candidate.dropped else KEEP,
+                clip(candidate.chunk.id, 32),
+                last.stage,
+                f"{last.score:.3f}",
+                clip(last.reason, 48),
+                clip(candidate.chunk.text, 60),
+            ))  # fmt: skip
+        head = (
+            f"{self.strategy.value}: {self.trace.plan.reasoning}\n"
+            f"{self.token_estimate} of {self.trace.plan.budget} tokens, "
+            f"{self.report.kept} kept, {self.report.evicted} dropped"
+        )
+        return "\n".join((head, *self.degraded, "", table(rows)))
+
+    def as_messages(
+        self, form: Literal["user", "system", "tool"] = "user", *, call_id: str = ""
+    ) -> list[dict[str, str]]:
+        """The block as chat messages, to stand after the stable prefix of a prompt; none for an empty context.
+
+        "tool" gives the result of the tool call `call_id`, also when there is nothing to show.
+        """
+        if form == "tool":
+            content = self.text or "No relevant context was found."
+            return [{"role": "tool", "tool_call_id": call_id, "content": content}]
+        return [{"role": form, "content": self.text}] if self.text else []
 
 
 @dataclass(frozen=True, slots=True)

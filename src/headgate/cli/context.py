@@ -1,0 +1,76 @@
+"""`headgate context QUERY`: the context itself, or the story of how it came to be."""
+
+import sys
+from pathlib import Path
+
+import click
+import orjson
+
+from headgate.cli.options import json_option, opened, store_options
+from headgate.errors import InputError
+from headgate.explain.answer import answer
+
+
+@click.command()
+@click.argument("query")
+@store_options
+@click.option("--budget", default=1000, show_default=True, help="Most tokens of the block.")
+@click.option("--k", type=int, help="Most chunks; whatever fits when not given.")
+@click.option("--window", help="File with what the model already sees; '-' reads stdin.")
+@click.option("--detail", type=click.Choice(["whole", "preview"]), default="whole")
+@click.option("--order", type=click.Choice(["rank", "edges"]), default="rank")
+@click.option("--explain", is_flag=True, help="Show every candidate's fate beside the block.")
+@click.option("--debug", is_flag=True, help="With --json: the numbers behind each chunk.")
+@json_option
+def context(
+    query: str,
+    store: str | None,
+    tenant: str | None,
+    collection: str,
+    budget: int,
+    k: int | None,
+    window: str | None,
+    detail: str,
+    order: str,
+    explain: bool,
+    debug: bool,
+    as_json: bool,
+) -> None:
+    """Print the best context for QUERY that fits the budget."""
+    with opened(store, tenant) as hg:
+        made = hg.context(
+            query,
+            window=_seen(window),
+            budget=budget,
+            k=k,
+            collection=collection,
+            detail="preview" if detail == "preview" else "whole",
+            order="edges" if order == "edges" else "rank",
+        )
+    if as_json:
+        data = answer(made, debug=debug)
+        click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+        return
+    click.echo(made.text or "(nothing relevant was found)")
+    if explain:
+        click.echo()
+        click.echo(made.explain())
+    for line in made.degraded:
+        click.echo(f"degraded: {line}", err=True)
+    click.echo(
+        f"{made.token_estimate} of {budget} tokens, {made.report.kept} of "
+        f"{made.report.total_candidates} candidates, trace {made.trace.id}",
+        err=True,
+    )
+
+
+def _seen(window: str | None) -> str | None:
+    if window is None:
+        return None
+    try:
+        raw = sys.stdin.buffer.read() if window == "-" else Path(window).read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"cannot read {window}: {error.strerror}", hint="check its path"
+        ) from error
+    return raw.decode("utf-8", "replace")

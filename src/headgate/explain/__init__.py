@@ -1,0 +1,1 @@
+"""Seeing inside: answers as data, why a chunk fell, and replaying a request."""

@@ -1,0 +1,97 @@
+"""The nouns: what they refuse, split and render."""
+
+import pytest
+
+from headgate.errors import InputError
+from headgate.types import (
+    Candidate,
+    Chunk,
+    Context,
+    Plan,
+    Report,
+    Request,
+    Sifted,
+    Step,
+    Strategy,
+    Tier,
+    Trace,
+    Window,
+)
+
+A = Candidate(Chunk("a", "kept text"), 0.9).noted("gate", "keep", "fits 4 tokens")
+B = Candidate(Chunk("b", "dropped text"), 0.5).noted("gate", "drop", "no room", value=9.0)
+
+
+def context(text="<ref>kept text</ref>"):
+    trace = Trace(
+        id="t1",
+        request=Request("q"),
+        plan=Plan(False, Tier.HYBRID, Strategy.HYBRID, 50, reasoning="because."),
+        steps=(Step("gate", 0.1), Step("penalize", 0.1, degraded="it broke")),
+        candidates=(A, B),
+    )
+    report = Report(2, 1, 1, evicted_ids=("b",), reasons={"b": "no room"})
+    return Context(text=text, chunks=(A.chunk,), token_estimate=4, trace=trace, report=report)
+
+
+def test_a_note_changes_the_score_only_when_it_says_so():
+    assert A.noted("x", "keep", "r").score == 0.9
+    assert A.noted("x", "keep", "r", score=0.1).score == 0.1
+    assert A.noted("x", "keep", "r", score=0.1).notes[-1].score == 0.1
+
+
+def test_split_parts_by_the_last_verdict_and_keeps_order():
+    sifted = Sifted.split([B, A, B])
+    assert (sifted.kept, sifted.dropped) == ((A,), (B, B))
+
+
+@pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        (None, ()),
+        ("", ()),
+        ("one", ("one",)),
+        (["one", "two"], ("one", "two")),
+        ([{"role": "user", "content": "hi"}], ("hi",)),
+        ([{"role": "user", "content": [{"type": "text", "text": "hi"}, {"type": "image_url"}]}], ("hi",)),
+        ([{"role": "assistant", "content": None, "tool_calls": []}], ()),
+        (Window(("x",)), ("x",)),
+    ],
+)  # fmt: skip
+def test_a_window_is_made_of_texts_or_messages(value, texts):
+    window = Window.of(value)
+    assert window.texts == texts
+    assert bool(window) is bool(texts)
+
+
+def test_a_window_may_be_a_fingerprint():
+    assert Window.of({"version": 1}).fingerprint == {"version": 1}
+
+
+def test_a_window_of_numbers_is_refused():
+    with pytest.raises(InputError, match="a window block is int"):
+        Window.of([3])
+
+
+def test_why_gives_the_notes_and_nothing_for_a_stranger():
+    assert context().why("b") == B.notes
+    assert context().why("zzz") == ()
+
+
+def test_explain_shows_who_stayed_who_went_and_why():
+    said = context().explain()
+    assert "HYBRID: because." in said
+    assert "4 of 50 tokens, 1 kept, 1 dropped" in said
+    assert "penalize: it broke" in said
+    kept, dropped = said.splitlines()[-2:]
+    assert kept.split()[:4] == ["keep", "a", "gate", "0.900"]
+    assert dropped.split()[:4] == ["drop", "b", "gate", "0.500"]
+    assert "no room" in dropped
+
+
+def test_a_context_becomes_messages():
+    assert context().as_messages() == [{"role": "user", "content": "<ref>kept text</ref>"}]
+    assert context("").as_messages("system") == []
+    assert context("").as_messages("tool", call_id="c1") == [
+        {"role": "tool", "tool_call_id": "c1", "content": "No relevant context was found."}
+    ]

@@ -1,0 +1,19 @@
+"""A table in plain text."""
+
+from headgate.text.table import clip, table
+
+
+def test_columns_align_and_numbers_stand_to_the_right():
+    assert (
+        table([("id", "score"), ("a", "0.5"), ("bcd", "12")])
+        == "id   score\na      0.5\nbcd     12"
+    )
+
+
+def test_nothing_makes_an_empty_table():
+    assert table([]) == ""
+
+
+def test_a_long_text_is_cut_on_one_line():
+    assert clip("one\n two   three", 9) == "one two …"
+    assert clip("short", 9) == "short"
