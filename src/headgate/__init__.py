@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         UpstreamError,
     )
     from headgate.gateway import Headgate
+    from headgate.guard import Guard
     from headgate.types import Candidate, Chunk, Context, ContextBudget, Plan, Request, Tier, Window
 
 __version__ = "0.1.0"
@@ -30,6 +31,7 @@ _HOME = {
     "ConfigError": "errors",
     "Context": "types",
     "ContextBudget": "types",
+    "Guard": "guard",
     "GuardError": "errors",
     "Headgate": "gateway",
     "HeadgateError": "errors",
@@ -52,6 +54,7 @@ __all__ = [
     "ConfigError",
     "Context",
     "ContextBudget",
+    "Guard",
     "GuardError",
     "Headgate",
     "HeadgateError",

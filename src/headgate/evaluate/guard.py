@@ -175,7 +175,7 @@ def _watch(stream: Stream, detector: Detector) -> Seen:
         if seen.stall:
             continue
         seen.stall = detector.feed(chunk)
-        hold = detector.hold
+        hold: int | None = getattr(detector, "hold", None)
         if hold is not None and hold != held_from:
             seen.holds += 1
             _held(seen, hold)

@@ -1,6 +1,36 @@
 """The guard: watches the model's stream, cuts loops out of it, and lets the model go on."""
 
+from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
+from headgate.guard.counting import CountingDetector, CountPolicy
 from headgate.guard.detectors import Detector, EntropyDetector, RepeatDetector, Stall
+from headgate.guard.policy import GuardPolicy
+from headgate.guard.report import Cut, GuardReport, State
+from headgate.guard.resume import PUBLISHED_DIVERGENCE, Call
+from headgate.guard.rollback import TRANSITIONS, Session
+from headgate.guard.stream import Guard, GuardedStream
 from headgate.guard.units import RepeatPolicy
 
-__all__ = ["Detector", "EntropyDetector", "RepeatDetector", "RepeatPolicy", "Stall"]
+__all__ = [
+    "CONTENT",
+    "EVENT",
+    "PUBLISHED_DIVERGENCE",
+    "REASONING",
+    "TOOL",
+    "TRANSITIONS",
+    "Call",
+    "CountPolicy",
+    "CountingDetector",
+    "Cut",
+    "Detector",
+    "EntropyDetector",
+    "Guard",
+    "GuardPolicy",
+    "GuardReport",
+    "GuardedStream",
+    "Piece",
+    "RepeatDetector",
+    "RepeatPolicy",
+    "Session",
+    "Stall",
+    "State",
+]

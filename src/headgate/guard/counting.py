@@ -56,8 +56,6 @@ class CountPolicy(Policy):
 class CountingDetector:
     """Finds text that repeats but for numbers which step evenly. A stall has no exact onset: 0 stands there."""
 
-    hold = None
-
     def __init__(self, policy: CountPolicy | None = None) -> None:
         self._folded = RepeatDetector(policy or CountPolicy())
         self.reset()

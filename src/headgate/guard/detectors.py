@@ -10,7 +10,7 @@ EntropyDetector is the published rule over a sliding window of character entropy
 
 from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from headgate.errors import InputError
 from headgate.guard.units import RepeatPolicy
@@ -33,11 +33,14 @@ class Stall:
         return (self.position - self.onset) / self.period if self.period else 0.0
 
 
+@runtime_checkable
 class Detector(Protocol):
-    """Text in, the first stall inside it out; `hold` is the offset the tail is held back from, or None."""
+    """Text in, the first stall inside it out.
 
-    @property
-    def hold(self) -> int | None: ...  # noqa: D102
+    One that also has `hold`, the offset from which the tail is to be held back or None, is held back by;
+    one that also has `prime(text)` begins behind a text after a rollback.
+    """
+
     def feed(self, text: str) -> Stall | None: ...  # noqa: D102
     def reset(self) -> None: ...  # noqa: D102
 
@@ -72,6 +75,7 @@ CLOSE, CLOSER = (
     16,
     8,
 )  # the near stride while a suspicion is in the air, and when it is about to come true
+MORE = 64  # least characters before a second verdict on a loop that was already cut once
 PULSE = 8  # a followed run is compared at least this many characters at a time
 TRIES = 2  # candidates per look; the nearest hit is nearly always the period
 # A needle whose last 8 characters recur just before is a stutter ("-----", "ababab"): it nearly matches almost
@@ -119,6 +123,13 @@ class RepeatDetector:
         self._pending.append(text)
         self._seen = seen = self._seen + len(text)
         return self._advance() if seen >= self._due else None
+
+    def prime(self, text: str) -> None:
+        """Begin anew behind this text; a loop already in it stalls again when it grows by one more copy."""
+        self.reset()
+        stall = self.feed(text)
+        if stall and self._period:
+            self.again(max(self._period, MORE))
 
     def again(self, chars: int) -> None:
         """After a stall: give another verdict on the same run when it has grown by so many characters."""
@@ -296,8 +307,6 @@ class EntropyDetector:
     less than 8 characters before ("derivative"). It measures the alphabet, not repetition: an option and
     a curve on the plot, not the judge. After a stall it rests for one window.
     """
-
-    hold = None
 
     def __init__(
         self,

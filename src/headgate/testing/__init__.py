@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headgate.testing.clock import FixedClock
     from headgate.testing.failing import FailingStore
+    from headgate.testing.model import ScriptedModel
     from headgate.testing.store import StoreContract
 
-__all__ = ["FailingStore", "FixedClock", "StoreContract"]
+__all__ = ["FailingStore", "FixedClock", "ScriptedModel", "StoreContract"]
 
-_HOME = {"FailingStore": "failing", "FixedClock": "clock", "StoreContract": "store"}
+_HOME = {
+    "FailingStore": "failing",
+    "FixedClock": "clock",
+    "ScriptedModel": "model",
+    "StoreContract": "store",
+}
 
 
 def __getattr__(name: str) -> object:

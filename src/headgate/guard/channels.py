@@ -1,0 +1,170 @@
+"""Channels: what a model streams, kept apart: content, reasoning, tool calls.
+
+A Piece is its text, with the channel it came on, so a list of content pieces joins to the answer.
+Each Channel has its own detector and its own held-back tail. While its detector suspects a repetition,
+text past the point of suspicion waits; it goes out when the suspicion passes and is cut when it does not.
+A channel that is delivered whole (a tool call, structured output) waits until it is complete.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headgate.guard.detectors import HISTORY, Detector, Stall
+from headgate.guard.echo import Echo
+
+CONTENT = "content"
+REASONING = "reasoning"
+TOOL = "tool"
+EVENT = "event"  # no text: roles, pings, usage, finish reasons
+
+
+class Piece(str):
+    """A piece of a stream: its text, the channel it belongs to, the call it is part of, the event it came in."""
+
+    __slots__ = ("call", "channel", "raw")
+
+    channel: str
+    call: int
+    raw: Any
+
+    def __new__(cls, channel: str, text: str = "", *, call: int = 0, raw: object = None) -> "Piece":
+        """A piece of text on a channel; `call` counts tool calls, `raw` is what the provider sent."""
+        piece = super().__new__(cls, text)
+        piece.channel, piece.call, piece.raw = channel, call, raw
+        return piece
+
+    @property
+    def text(self) -> str:
+        """The text alone."""
+        return str(self)
+
+    def __repr__(self) -> str:
+        return f"Piece({self.channel!r}, {str(self)!r})"
+
+
+@dataclass(slots=True)
+class Channel:
+    """One channel on its way to the client: what was sent, what waits, and who watches."""
+
+    name: str
+    make: Callable[[], Detector]
+    hold_back: bool = True
+    whole: bool = False
+    max_hold: int = 16_384
+    call: int = 0
+    sent: int = 0  # characters the client has
+    detector: Detector = field(init=False)
+    echo: Echo = field(default_factory=Echo)
+    _fresh: int = 0  # offset at which the call of now began
+    _waiting: list[Piece] = field(default_factory=list)
+    _held: int = 0  # characters waiting
+    _base: int = 0  # offset of the detector's first character
+    _waived: int | None = None  # a suspicion whose hold went on for too long
+    _tail: str = ""  # the last characters sent, for the detector after a rollback
+
+    def __post_init__(self) -> None:
+        self.detector = self.make()
+
+    @property
+    def held(self) -> int:
+        """Characters that wait."""
+        return self._held
+
+    @property
+    def waiting(self) -> str:
+        """The text that waits."""
+        return "".join(self._waiting)
+
+    def feed(self, piece: Piece) -> Stall | None:
+        """Take a piece in; a stall in offsets of the whole channel, or None."""
+        self._waiting.append(piece)
+        self._held += len(piece)
+        stall = self.detector.feed(piece.text)
+        if stall:
+            return _moved(stall, self._base)
+        again = self.echo.feed(piece.text)
+        return _moved(again, self._fresh) if again else None
+
+    @property
+    def hold(self) -> int | None:
+        """Offset from which text waits, or None: the earlier of what the detector and the echo say."""
+        suspected = getattr(self.detector, "hold", None)
+        holds = [suspected + self._base] if suspected is not None else []
+        if self.echo.hold is not None:
+            holds.append(self.echo.hold + self._fresh)
+        return min(holds, default=None)
+
+    def queue(self, piece: Piece) -> None:
+        """Let an event wait its turn behind the text that waits."""
+        self._waiting.append(piece)
+
+    def ready(self) -> list[Piece]:
+        """What may go out now."""
+        if not self._waiting or self.whole:
+            return []
+        hold = self.hold
+        if hold is None or not self.hold_back or hold == self._waived:
+            return self.release()
+        if self._held > self.max_hold:
+            return self.waive()
+        return self.take(max(0, hold - self.sent))
+
+    def waive(self) -> list[Piece]:
+        """Stop holding for the suspicion of now, whatever becomes of it."""
+        self._waived = self.hold
+        return self.release()
+
+    def release(self) -> list[Piece]:
+        """Everything that waits, sent."""
+        return self.take(self._held)
+
+    def take(self, chars: int) -> list[Piece]:
+        """The next so many characters that wait, sent; a piece is cut in two where it must be."""
+        out: list[Piece] = []
+        queue, at = self._waiting, 0
+        while at < len(queue) and len(queue[at]) <= chars:
+            chars -= len(queue[at])
+            out.append(queue[at])
+            at += 1
+        rest = queue[at:]
+        if chars and rest:
+            out.append(Piece(self.name, rest[0].text[:chars], call=rest[0].call))
+            rest[0] = Piece(self.name, rest[0].text[chars:], call=rest[0].call)
+        self._waiting = rest
+        self._note(out)
+        return out
+
+    def _note(self, out: list[Piece]) -> None:
+        text = "".join(out)
+        self.sent += len(text)
+        self._held -= len(text)
+        self._tail += text
+        if len(self._tail) > 2 * HISTORY:
+            self._tail = self._tail[-HISTORY:]
+
+    def drop(self) -> int:
+        """Forget what waits; how many characters that were."""
+        dropped, self._held = self._held, 0
+        self._waiting = []
+        return dropped
+
+    def rewind(self) -> None:
+        """After a rollback: watch on from what the client has, so that a loop cannot begin again unseen."""
+        self.drop()
+        self._waived, self._fresh = None, self.sent
+        self.echo.restart()
+        prime = getattr(self.detector, "prime", None)
+        if prime is None:
+            self.detector.reset()
+            self._base = self.sent
+        else:
+            prime(self._tail)
+            self._base = self.sent - len(self._tail)
+
+
+def _moved(stall: Stall, base: int) -> Stall:
+    """The same stall in offsets that begin `base` characters earlier."""
+    if not base:
+        return stall
+    return replace(stall, position=stall.position + base, onset=stall.onset + base)

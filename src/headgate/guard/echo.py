@@ -1,0 +1,75 @@
+"""Echo: notices at once when a loop that was cut comes back.
+
+After a rollback the client has one or two copies of the unit, and the model may begin it anew, at any
+point of it. So the fresh text is compared with the unit itself: while its tail lies inside the repeated
+unit it is an echo. Half a unit of echo is held back, a whole unit is a stall.
+"""
+
+from headgate.guard.detectors import Stall
+
+LEAST = 40  # characters of echo below which nothing is said; shorter units are repeated up to it
+SLICE = 64  # a larger piece is heard bit by bit, so that a copy in its middle is not missed
+
+
+class Echo:
+    """Watches fresh text for the units of loops that were cut before."""
+
+    def __init__(self) -> None:
+        self._rings: dict[
+            str, tuple[str, int]
+        ] = {}  # unit -> (the unit laid end to end, its length)
+        self._seen = 0
+        self._echo = ""
+        self.hold: int | None = None
+        """Offset in the fresh text from which the tail should be held back, or None."""
+
+    def learn(self, unit: str) -> None:
+        """Remember the unit of a loop that was cut; the last four are kept."""
+        if not unit:
+            return
+        size = len(unit) * -(-LEAST // len(unit))
+        self._rings[unit] = (unit * (2 * size // len(unit) + 1), size)
+        while len(self._rings) > 4:
+            del self._rings[next(iter(self._rings))]
+
+    def restart(self) -> None:
+        """Fresh text begins here."""
+        self._seen, self._echo, self.hold = 0, "", None
+
+    def feed(self, text: str) -> Stall | None:
+        """Take fresh text in; a stall, with no period of its own, when it holds a whole copy of a known unit."""
+        if not self._rings:
+            self._seen += len(text)
+            return None
+        for start in range(0, len(text), SLICE):
+            stall = self._hear(text[start : start + SLICE])
+            if stall:
+                return stall
+        return None
+
+    def _hear(self, text: str) -> Stall | None:
+        self._seen += len(text)
+        heard = self._echo + text
+        for unit, (ring, size) in self._rings.items():
+            echo = _tail(heard[-len(ring) :], ring)
+            if len(echo) >= size:
+                return Stall(self._seen, self._seen - len(echo), 0, "a loop came back", unit)
+            if len(echo) >= max(LEAST // 2, size // 2):
+                self._echo = echo
+                self.hold = self.hold if self.hold is not None else self._seen
+                return None
+        longest = max(len(ring) for ring, _ in self._rings.values())
+        self._echo, self.hold = heard[-longest:], None
+        return None
+
+
+def _tail(text: str, ring: str) -> str:
+    """The longest end of `text` that lies in the ring, by bisection (shorter ends of an end lie there too)."""
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if text[len(text) - middle :] in ring:
+            low = middle
+        else:
+            high = middle - 1
+    return text[len(text) - low :] if low else ""

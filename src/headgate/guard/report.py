@@ -1,0 +1,57 @@
+"""Report: what the guard did to one stream, and what that cost and saved."""
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class State(StrEnum):
+    """Where a guarded stream is."""
+
+    IDLE = "idle"
+    GENERATING = "generating"
+    RECOVERING = "recovering"
+    DONE = "done"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One rollback: on which channel, the run that was found, what was cut and what the client kept of it."""
+
+    channel: str
+    position: int
+    onset: int
+    period: int
+    reason: str
+    unit: str
+    cut_chars: int
+    shown_repeats: float
+
+
+@dataclass(slots=True)
+class GuardReport:
+    """What happened to one stream, up to now.
+
+    Tokens are estimates of the counter in use. `wasted_tokens` were generated and cut, `resent_tokens` are
+    the prompts of the calls after the first, `saved_tokens` is what the severed calls had left of
+    `max_tokens` (0 where the limit is not known).
+    """
+
+    state: State = State.IDLE
+    rollbacks: int = 0
+    calls: int = 0
+    sent_chars: int = 0
+    cut_chars: int = 0
+    held_chars: int = 0
+    wasted_tokens: int = 0
+    resent_tokens: int = 0
+    saved_tokens: int = 0
+    ended: str = ""
+    warnings: list[str] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain values."""
+        return asdict(self)

@@ -1,0 +1,139 @@
+"""Resume: how the model is asked to go on after a cut.
+
+prefill       the assistant's text so far stands last; the model continues it
+continuation  the assistant's text so far, then a short user turn that says what to do
+restart       the request as it was (nothing was sent yet, or what was sent cannot be continued)
+Divergence None says it in plain words, more firmly each time; a string is injected as published.
+Sampling changes from the first try on: greedy decoding walks straight back into its loop.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from headgate.errors import InputError
+
+PUBLISHED_DIVERGENCE = "<system: branch_divergence_forced>"
+
+Message = Mapping[str, Any]
+Resume = Literal["auto", "prefill", "continuation", "restart"]
+
+# Said to the model, never shown to the client. Measured on a small chat model: asking to go on or to
+# finish recovers nearly always, and most answers then end by themselves.
+TURNS = (
+    "You repeated yourself. Go on from there without repeating anything, or finish your answer.",
+    "You are still repeating yourself. Say only what is new, briefly, and then finish.",
+    "Stop repeating. Finish your answer now in one or two new sentences.",
+)
+
+# By attempt, in the names of the OpenAI API; the last step stands for all further ones.
+SAMPLING: tuple[Mapping[str, float], ...] = (
+    {"temperature": 0.8},
+    {"temperature": 0.9, "frequency_penalty": 0.3},
+    {"temperature": 1.0, "frequency_penalty": 0.6},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of the model: the messages, and changed sampling where there is any."""
+
+    messages: tuple[Message, ...]
+    sampling: Mapping[str, float] | None = None
+    steering: str = ""  # text that must not come back in the answer
+
+
+def conversation(messages: str | Sequence[Message]) -> tuple[Message, ...]:
+    """Messages as a tuple; a bare string is one user message."""
+    if isinstance(messages, str):
+        return ({"role": "user", "content": messages},)
+    if not all(isinstance(message, Mapping) for message in messages):
+        raise InputError(
+            "a message is not a mapping", hint='give {"role": ..., "content": ...} or a string'
+        )
+    return tuple(messages)
+
+
+def resumed(
+    messages: tuple[Message, ...],
+    text: str,
+    *,
+    attempt: int,
+    divergence: str | None = None,
+    how: Resume = "auto",
+    sampling: Sequence[Mapping[str, float]] = SAMPLING,
+) -> Call:
+    """The call that goes on from `text`, for the given attempt (1 is the first)."""
+    changed = sampling[min(attempt, len(sampling)) - 1] if sampling else None
+    turn = TURNS[min(attempt, len(TURNS)) - 1] if divergence is None else divergence
+    if how == "auto":
+        how = "continuation" if divergence is None else "prefill"
+    if how == "restart":
+        return Call(messages, changed)
+    if how == "prefill":
+        injected = divergence or ""
+        if not text + injected:
+            return Call(messages, changed)
+        return Call(_answered(messages, text + injected), changed, injected)
+    history = _answered(messages, text) if text else messages
+    return Call(_asked(history, turn), changed, turn)
+
+
+def _answered(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
+    """The messages with the assistant's text at the end, joined to a last assistant message if there is one."""
+    last = messages[-1] if messages else {}
+    if last.get("role") == "assistant" and isinstance(last.get("content"), str):
+        return (*messages[:-1], {**last, "content": last["content"] + text})
+    return (*messages, {"role": "assistant", "content": text})
+
+
+def _asked(messages: tuple[Message, ...], turn: str) -> tuple[Message, ...]:
+    """The messages with a user turn at the end; two user turns become one, which strict templates ask for."""
+    last = messages[-1] if messages else {}
+    content = last.get("content")
+    if last.get("role") == "user" and isinstance(content, str):
+        return (*messages[:-1], {**last, "content": f"{content}\n\n{turn}"})
+    if last.get("role") == "user" and isinstance(content, Sequence):
+        return (*messages[:-1], {**last, "content": [*content, {"type": "text", "text": turn}]})
+    return (*messages, {"role": "user", "content": turn})
+
+
+def boundary(text: str, reach: int) -> int:
+    """Where to end near the start of `text`: after a sentence or line, else after a word, else 0."""
+    near = text[:reach]
+    for marks in (("\n",), (". ", "! ", "? ", "。", "！", "？")):
+        ends = [at + len(mark) for mark in marks if (at := near.find(mark)) >= 0]
+        if ends:
+            return min(ends)
+    blank = near.find(" ")
+    return blank if blank > 0 else 0
+
+
+class Scrub:
+    """Removes a steering text from a stream, also where it is split over pieces."""
+
+    def __init__(self, steering: str) -> None:
+        self._steering = steering
+        self._kept = ""
+
+    def feed(self, text: str) -> str:
+        """The text that may go on; what could be the start of the steering text waits."""
+        steering = self._steering
+        if not steering:
+            return text
+        text = (self._kept + text).replace(steering, "")
+        size = next(
+            (
+                n
+                for n in range(min(len(text), len(steering) - 1), 0, -1)
+                if text.endswith(steering[:n])
+            ),
+            0,
+        )
+        self._kept = text[len(text) - size :]
+        return text[: len(text) - size]
+
+    def end(self) -> str:
+        """What waited in vain."""
+        kept, self._kept = self._kept, ""
+        return kept

@@ -1,0 +1,317 @@
+"""Rollback: the machine behind a guarded stream, without any I/O.
+
+Pieces of the model's stream go in, pieces for the client come out. On a stall the caller severs the
+upstream, asks for the next Call and feeds its stream into the same session:
+
+    IDLE -start-> GENERATING -end-> DONE
+    GENERATING -stall-> RECOVERING -resume-> GENERATING ... -give up-> FAILED
+
+The history of each further call is exactly what the client received. Tool calls and structured output
+are never spliced: they are delivered whole, or not at all.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from headgate.errors import LoopError
+from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Channel, Piece
+from headgate.guard.counting import CountingDetector
+from headgate.guard.detectors import Detector, RepeatDetector, Stall
+from headgate.guard.policy import GuardPolicy
+from headgate.guard.report import Cut, GuardReport, State
+from headgate.guard.resume import Call, Message, Resume, Scrub, boundary, resumed
+
+TRANSITIONS: Mapping[tuple[State, str], State] = {
+    (State.IDLE, "start"): State.GENERATING,
+    (State.GENERATING, "end"): State.DONE,
+    (State.GENERATING, "stall"): State.RECOVERING,
+    (State.RECOVERING, "resume"): State.GENERATING,
+    (State.RECOVERING, "finish"): State.DONE,  # complete tool calls stand; nothing more is asked
+    (State.RECOVERING, "give up"): State.FAILED,
+    (State.IDLE, "error"): State.FAILED,
+    (State.GENERATING, "error"): State.FAILED,
+    (State.RECOVERING, "error"): State.FAILED,
+    (State.IDLE, "leave"): State.CLOSED,
+    (State.GENERATING, "leave"): State.CLOSED,
+    (State.RECOVERING, "leave"): State.CLOSED,
+}
+
+
+def quarter(text: str) -> int:
+    """About how many tokens a text has: a quarter of its characters, rounded up."""
+    return -(-len(text) // 4)
+
+
+class Session:
+    """One guarded stream: feed pieces, send what comes back, resume when `stalled`."""
+
+    def __init__(
+        self,
+        messages: tuple[Message, ...],
+        *,
+        policy: GuardPolicy | None = None,
+        detector: Callable[[], Detector] = RepeatDetector,
+        divergence: str | None = None,
+        structured: bool = False,
+        max_tokens: int = 0,
+        count: Callable[[str], int] = quarter,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.messages = messages
+        self.policy = policy or GuardPolicy()
+        self.divergence, self.max_tokens = divergence, max_tokens
+        self.report = GuardReport()
+        self._detector, self._count, self._clock = detector, count, clock
+        self._content = self._open(CONTENT, whole=structured)
+        self._reasoning = self._open(REASONING)
+        self._current = self._content
+        self._counting = CountingDetector() if self.policy.counting != "off" else None
+        self._scrub = Scrub("")
+        self._texts: list[str] = []  # content the client has
+        self._generated = 0  # characters of the call of now
+        self._calls_done = 0  # tool calls delivered whole
+        self._joint = False  # whether the next content begins a new turn
+        self._since: float | None = None  # when holding began
+
+    def _open(self, name: str, *, whole: bool = False, call: int = 0) -> Channel:
+        return Channel(
+            name,
+            self._detector,
+            hold_back=self.policy.hold_back,
+            whole=whole,
+            max_hold=self.policy.max_hold_chars,
+            call=call,
+        )
+
+    @property
+    def text(self) -> str:
+        """The content that the client has."""
+        return "".join(self._texts)
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the upstream must be severed: ask `resume` for the next call."""
+        return self.report.state is State.RECOVERING
+
+    @property
+    def done(self) -> bool:
+        """Whether the answer is complete."""
+        return self.report.state is State.DONE
+
+    @property
+    def holding(self) -> bool:
+        """Whether text waits for a suspicion to pass."""
+        return self._since is not None
+
+    def _go(self, event: str) -> None:
+        self.report.state = TRANSITIONS[self.report.state, event]
+
+    # The life of a stream
+
+    def start(self) -> Call:
+        """The first call."""
+        self._go("start")
+        self.report.calls = 1
+        return Call(self.messages)
+
+    def feed(self, piece: str) -> list[Piece]:
+        """A piece of the model's stream in; what the client may have out."""
+        if not isinstance(piece, Piece):
+            piece = Piece(CONTENT, piece)
+        if not self.policy.enabled or (piece.channel == REASONING and not self.policy.reasoning):
+            return self._send([piece])
+        if piece.channel == EVENT:
+            return self._event(piece)
+        self._generated += len(piece)
+        out = self._switch(piece)
+        if piece.channel == CONTENT:
+            piece = self._joined(piece)
+        stall = self._current.feed(piece) or self._counted(piece)
+        out += self._cut(self._current, stall) if stall else self._current.ready()
+        return self._send(out)
+
+    def tick(self) -> list[Piece]:
+        """What must go out because it was held for too long."""
+        if self._since is None or self._clock() - self._since <= self.policy.max_hold_s:
+            return []
+        return self._send(self._current.waive())
+
+    def end(self) -> list[Piece]:
+        """The model ended by itself: whatever still waits."""
+        rest = self._scrub.end()
+        if rest:
+            self._current.feed(Piece(CONTENT, rest))
+        out = self._send(self._current.release())
+        self._go("end")
+        return out
+
+    def fail(self) -> list[Piece]:
+        """The upstream broke: whatever waits and is not part of a loop."""
+        self._go("error")
+        return [] if self._current.whole else self._send(self._current.release())
+
+    def leave(self) -> None:
+        """The client went away."""
+        if (self.report.state, "leave") in TRANSITIONS:
+            self._go("leave")
+
+    def resume(self) -> Call:
+        """The next call after a stall; LoopError when the budget of rollbacks or tokens is spent."""
+        why = self._spent()
+        if why:
+            self._go("give up")
+            cut = self.report.cuts[-1]
+            raise LoopError(
+                f"the model kept looping: {why}; last: {cut.reason}",
+                text=self.text,
+                hint="raise max_rollbacks, change the prompt, or use another model",
+            )
+        self.report.rollbacks += 1
+        self.report.calls += 1
+        call = self._next()
+        self.report.resent_tokens += sum(self._count(str(m.get("content"))) for m in call.messages)
+        self._content.rewind()
+        self._reasoning.rewind()
+        self._current = self._content
+        self._scrub = Scrub(call.steering)
+        self._joint = call.messages[-1].get("role") != "assistant"
+        self._generated = 0
+        self._go("resume")
+        return call
+
+    # Inside
+
+    def _event(self, piece: Piece) -> list[Piece]:
+        if self._current.held:
+            self._current.queue(piece)
+            return []
+        return [piece]
+
+    def _switch(self, piece: Piece) -> list[Piece]:
+        """Turn to the piece's channel; leaving one completes it, so what waits there goes out."""
+        current = self._current
+        if current.name == piece.channel and current.call == piece.call:
+            return []
+        if current.name == CONTENT and (rest := self._scrub.end()):
+            current.feed(Piece(CONTENT, rest))
+        out = current.release()
+        if current.name == TOOL:
+            self._calls_done += 1
+        if piece.channel == TOOL:
+            whole = self.policy.tool_calls == "whole"
+            self._current = self._open(TOOL, whole=whole, call=piece.call)
+        else:
+            self._current = self._content if piece.channel == CONTENT else self._reasoning
+        return out
+
+    def _joined(self, piece: Piece) -> Piece:
+        """The piece without steering text, and with a space where a new turn follows a broken line."""
+        text = self._scrub.feed(piece.text)
+        if self._joint and text:
+            self._joint = False
+            before = self._texts[-1][-1:] if self._texts else ""
+            if before and not before.isspace() and not text[0].isspace():
+                text = f" {text}"
+        return piece if text == piece else Piece(CONTENT, text)
+
+    def _counted(self, piece: Piece) -> Stall | None:
+        if self._counting is None or piece.channel != CONTENT:
+            return None
+        stall = self._counting.feed(piece.text)
+        if stall is None:
+            return None
+        if self.policy.counting == "cut":
+            here = self._content.sent
+            return Stall(stall.position, here, 0, stall.reason, stall.unit)
+        self.report.warnings.append(stall.reason)
+        return None
+
+    def _cut(self, channel: Channel, stall: Stall) -> list[Piece]:
+        """End the channel at the stall: what the client still gets of it; the rest is gone."""
+        self._go("stall")
+        kept = [] if channel.whole else channel.take(self._keep(channel, stall))
+        report = self.report
+        wasted = self._count(channel.waiting)
+        report.wasted_tokens += wasted
+        report.saved_tokens += max(0, self.max_tokens - quarter(" " * self._generated))
+        dropped = channel.drop()
+        channel.echo.learn(stall.unit)
+        report.cut_chars += dropped
+        shown = (channel.sent - stall.onset) / stall.period - 1 if stall.period else 0.0
+        report.cuts.append(
+            Cut(
+                channel.name,
+                stall.position,
+                stall.onset,
+                stall.period,
+                stall.reason,
+                stall.unit[:200],
+                dropped,
+                round(max(0.0, shown), 2),
+            )
+        )
+        if channel.name == TOOL and self._calls_done:
+            report.ended = "tool_calls"
+            self._go("finish")
+        return kept
+
+    def _keep(self, channel: Channel, stall: Stall) -> int:
+        """Characters that still go out: to the end of the first copy, and on to a boundary if one is near.
+
+        The client never gets as much as two more copies than the first.
+        """
+        first = max(channel.sent, stall.onset + stall.period)
+        waiting = channel.waiting
+        start = min(first - channel.sent, len(waiting))
+        room = stall.onset + 3 * stall.period - 1 - first
+        if not stall.period or room <= 0 or (start and waiting[start - 1].isspace()):
+            return start
+        return start + boundary(waiting[start:], min(room, self.policy.boundary_chars))
+
+    def _spent(self) -> str:
+        """Why no further call may be made, or nothing."""
+        policy, report = self.policy, self.report
+        if report.rollbacks >= policy.max_rollbacks:
+            return f"{report.rollbacks} rollbacks did not help"
+        if report.wasted_tokens > policy.max_wasted_tokens:
+            return f"{report.wasted_tokens} tokens were cut, more than max_wasted_tokens"
+        if self._content.sent > policy.max_history_chars:
+            return f"the answer is longer than max_history_chars {policy.max_history_chars}"
+        if self._current.name == TOOL and self._current.sent:
+            return "the client already has a part of the tool call, and calls are never spliced"
+        if self._content.whole and self._content.sent:
+            return "the client already has a part of the structured output, which is never spliced"
+        return ""
+
+    def _next(self) -> Call:
+        text = self.text
+        whole = self._current.whole
+        how: Resume = "restart" if whole and not text else self.policy.resume
+        if how == "restart" and text:  # the client has a part of the answer: go on from there
+            how = "auto"
+        return resumed(
+            self.messages,
+            text,
+            attempt=self.report.rollbacks,
+            divergence=self.divergence,
+            how=how,
+            sampling=self.policy.sampling,
+        )
+
+    def _send(self, out: Sequence[Piece]) -> list[Piece]:
+        """Book what goes out, and whether anything still waits."""
+        for piece in out:
+            self.report.sent_chars += len(piece)
+            if (
+                piece.channel == CONTENT
+                and piece
+                and self._content.sent <= self.policy.max_history_chars
+            ):
+                self._texts.append(piece.text)
+        waits = self._current.held and not self._current.whole
+        if waits and self._since is None:
+            self._since = self._clock()
+        elif not waits:
+            self._since = None
+        self.report.held_chars = max(self.report.held_chars, self._current.held)
+        return [piece for piece in out if piece or piece.raw is not None]

@@ -1,0 +1,356 @@
+"""Guard: a model's stream as the client should see it.
+
+The machine (rollback.py) decides; this file calls the model, waits, severs and closes.
+Whatever happens (a stall, an error, a client that goes away), the upstream iterator is closed before
+anything else is done.
+"""
+
+import asyncio
+import inspect
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import ExitStack, aclosing
+from copy import deepcopy
+from types import TracebackType
+from typing import Any, Self
+
+from headgate.errors import ConfigError, HeadgateError, UpstreamError
+from headgate.guard.channels import Piece
+from headgate.guard.detectors import Detector, RepeatDetector
+from headgate.guard.policy import GuardPolicy
+from headgate.guard.report import GuardReport
+from headgate.guard.resume import Call, Message, conversation
+from headgate.guard.rollback import Session, quarter
+
+Messages = str | Sequence[Message]
+Generate = Callable[..., Any]  # (messages, *, sampling=None) -> async iterator of str or Piece
+KeepAlive = Callable[[], object]
+
+
+class GuardedStream(AsyncIterator[Piece]):
+    """One guarded stream: iterate it, close it, read its report."""
+
+    def __init__(self, session: Session, pieces: AsyncGenerator[Piece]) -> None:
+        self._session = session
+        self._pieces = pieces
+
+    @property
+    def report(self) -> GuardReport:
+        """What happened so far."""
+        return self._session.report
+
+    @property
+    def text(self) -> str:
+        """The content sent so far."""
+        return self._session.text
+
+    async def __anext__(self) -> Piece:
+        return await anext(self._pieces)
+
+    async def aclose(self) -> None:
+        """The client goes away: close the upstream."""
+        await self._pieces.aclose()
+        self._session.leave()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class Guard:
+    """Watches what `generate` streams; a loop is cut, and the model asked to go on in the same stream.
+
+    `generate(messages, *, sampling=None)`, a plain function or `async def`, gives an async iterator of
+    `str` or `Piece` (for `iterate`: an iterator). One that takes no `sampling` is called without.
+    `detector` is a detector, copied for each stream, or a function that makes one.
+    """
+
+    def __init__(
+        self,
+        generate: Generate,
+        *,
+        detector: Detector | Callable[[], Detector] | None = None,
+        divergence: str | None = None,
+        max_rollbacks: int | None = None,
+        policy: GuardPolicy | None = None,
+        count: Callable[[str], int] = quarter,
+        keep_alive: KeepAlive | None = None,
+        **knobs: object,
+    ) -> None:
+        if max_rollbacks is not None:
+            knobs["max_rollbacks"] = max_rollbacks
+        self.policy = configured(policy, knobs)
+        self.divergence = divergence
+        self._generate = generate
+        self._samples = _takes(generate, "sampling")
+        self._detector = _maker(detector)
+        self._count = count
+        self._keep_alive = keep_alive
+        self.report = GuardReport()
+        """The report of the stream that was started last."""
+
+    def stream(
+        self,
+        messages: Messages,
+        *,
+        enabled: bool = True,
+        structured: bool = False,
+        max_tokens: int = 0,
+    ) -> GuardedStream:
+        """The guarded stream of one answer.
+
+        `structured` output is delivered whole; `max_tokens`, the limit of the request, lets the report say
+        what was saved.
+        """
+        session = self.session(
+            messages, enabled=enabled, structured=structured, max_tokens=max_tokens
+        )
+        return GuardedStream(session, self._run(session))
+
+    def session(
+        self,
+        messages: Messages,
+        *,
+        enabled: bool = True,
+        structured: bool = False,
+        max_tokens: int = 0,
+    ) -> Session:
+        """The machine alone, for a caller that does its own I/O."""
+        policy = self.policy if enabled else self.policy.model_copy(update={"enabled": False})
+        session = Session(
+            conversation(messages),
+            policy=policy,
+            detector=self._detector,
+            divergence=self.divergence,
+            structured=structured,
+            max_tokens=max_tokens,
+            count=self._count,
+        )
+        self.report = session.report
+        return session
+
+    # Waiting for an async stream
+
+    async def _run(self, session: Session) -> AsyncGenerator[Piece]:
+        call: Call | None = session.start()
+        try:
+            while call is not None:
+                async with aclosing(self._attempt(session, call)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                call = session.resume() if session.stalled else None
+        except GeneratorExit:
+            session.leave()
+            raise
+
+    async def _attempt(self, session: Session, call: Call) -> AsyncGenerator[Piece]:
+        """One call of the model: its pieces through the session, to its end or its stall."""
+        upstream = await self._call(call)
+        source = _Source(upstream, self.policy, self._keep_alive)
+        try:
+            while not session.stalled and not session.done:
+                try:
+                    piece = await source.next(holding=session.holding)
+                except StopAsyncIteration:
+                    out = session.end()
+                except Exception as error:
+                    for rest in session.fail():
+                        yield rest
+                    raise _broken(error, session) from error
+                else:
+                    out = session.tick() if piece is None else session.feed(piece)
+                for ready in out:
+                    yield ready
+        finally:
+            await source.close()
+
+    async def _call(self, call: Call) -> AsyncIterator[str]:
+        upstream = self._ask(call)
+        if inspect.isawaitable(upstream):
+            upstream = await upstream
+        if not hasattr(upstream, "__aiter__"):
+            raise ConfigError(
+                f"generate gave {type(upstream).__name__}, not an async iterator",
+                hint="use guard.iterate(...) for a generate that gives a plain iterator",
+            )
+        return upstream  # type: ignore[no-any-return]  # user code: only __aiter__ can be checked
+
+    def _ask(self, call: Call) -> Any:  # noqa: ANN401  # whatever the caller's generate gives
+        messages = [dict(message) for message in call.messages]
+        if self._samples:
+            return self._generate(messages, sampling=call.sampling)
+        return self._generate(messages)
+
+    # Taking a plain iterator
+
+    def iterate(
+        self,
+        messages: Messages,
+        *,
+        enabled: bool = True,
+        structured: bool = False,
+        max_tokens: int = 0,
+    ) -> Iterator[Piece]:
+        """The same for a `generate` that gives a plain iterator; `guard.report` has the report."""
+        session = self.session(
+            messages, enabled=enabled, structured=structured, max_tokens=max_tokens
+        )
+        return self._loop(session)
+
+    def _loop(self, session: Session) -> Iterator[Piece]:
+        call: Call | None = session.start()
+        try:
+            while call is not None:
+                yield from self._turn(session, self._ask(call))
+                call = session.resume() if session.stalled else None
+        except GeneratorExit:
+            session.leave()
+            raise
+
+    def _turn(self, session: Session, upstream: Iterable[str]) -> Iterator[Piece]:
+        with ExitStack() as stack:
+            close = getattr(upstream, "close", None)
+            if close is not None:
+                stack.callback(close)
+            yield from self._pass(session, iter(upstream))
+
+    def _pass(self, session: Session, pieces: Iterator[str]) -> Iterator[Piece]:
+        while not session.stalled and not session.done:
+            try:
+                piece = next(pieces)
+            except StopIteration:
+                out = session.end()
+            except Exception as error:
+                yield from session.fail()
+                raise _broken(error, session) from error
+            else:
+                out = session.tick() + session.feed(piece)
+            yield from out
+
+
+class _Source:
+    """An async iterator that can be waited for in slices of time, and closed at any moment."""
+
+    def __init__(
+        self, upstream: AsyncIterator[str], policy: GuardPolicy, keep_alive: KeepAlive | None
+    ) -> None:
+        self._upstream = upstream
+        self._pieces = aiter(upstream)
+        self._policy = policy
+        self._keep_alive = keep_alive
+        self._task: asyncio.Future[str] | None = None
+
+    async def next(self, *, holding: bool) -> str | None:
+        """The next piece; None when a slice of time passed while text is held back."""
+        if not holding and self._task is None:
+            return await self._soon()
+        if self._task is None:
+            self._task = asyncio.ensure_future(anext(self._pieces))
+        slice_s = min(self._policy.keep_alive_s, self._policy.max_hold_s)
+        wait_s = slice_s if holding else self._policy.idle_s
+        done, _ = await asyncio.wait({self._task}, timeout=wait_s)
+        if done:
+            task, self._task = self._task, None
+            return task.result()
+        if not holding:
+            raise self._silent()
+        await self._alive()
+        return None
+
+    async def _soon(self) -> str:
+        try:
+            async with asyncio.timeout(self._policy.idle_s) as limit:
+                return await anext(self._pieces)
+        except TimeoutError:
+            if limit.expired():
+                raise self._silent() from None
+            raise
+
+    def _silent(self) -> UpstreamError:
+        return UpstreamError(
+            f"the model sent nothing for {self._policy.idle_s:g} s",
+            hint="raise idle_s to wait longer",
+        )
+
+    async def _alive(self) -> None:
+        if self._keep_alive is not None:
+            answer = self._keep_alive()
+            if inspect.isawaitable(answer):
+                await answer
+
+    async def close(self) -> None:
+        """End the wait and close the upstream, however it can be closed."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        await _closed(self._pieces)
+        if self._upstream is not self._pieces:
+            await _closed(self._upstream)
+
+
+async def _closed(thing: object) -> None:
+    """Close whatever way it has: aclose, close, or none."""
+    close = getattr(thing, "aclose", None) or getattr(thing, "close", None)
+    if close is not None:
+        answer = close()
+        if inspect.isawaitable(answer):
+            await answer
+
+
+def configured(policy: GuardPolicy | None, knobs: Mapping[str, object]) -> GuardPolicy:
+    """A policy with some knobs set; an unknown or impossible one is a ConfigError."""
+    values = {**(policy.model_dump() if policy else {}), **knobs}
+    try:
+        return GuardPolicy(**values)
+    except ValueError as error:
+        raise ConfigError(f"the guard cannot be set up so: {error}") from error
+
+
+def _maker(detector: Detector | Callable[[], Detector] | None) -> Callable[[], Detector]:
+    """A function that makes detectors, from an example, a class or such a function."""
+    if detector is None:
+        return RepeatDetector
+    if isinstance(detector, Detector) and not isinstance(detector, type):
+        pattern = deepcopy(detector)
+        pattern.reset()
+        return lambda: deepcopy(pattern)
+    if not callable(detector):
+        raise ConfigError(
+            f"{detector!r} is no detector", hint="give an object with feed and reset, or a class"
+        )
+    return detector
+
+
+def _takes(function: Generate, name: str) -> bool:
+    """Whether a function can be called with this keyword."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(
+        p.kind is p.VAR_KEYWORD or (p.name == name and p.kind is not p.POSITIONAL_ONLY)
+        for p in parameters
+    )
+
+
+def _broken(error: Exception, session: Session) -> HeadgateError:
+    """What to raise when the upstream breaks: our own errors as they are, others with what had come."""
+    if isinstance(error, HeadgateError):
+        return error
+    sent = session.report.sent_chars
+    what = f"the model's stream broke after {sent} characters: {type(error).__name__}: {error}"
+    return UpstreamError(what, hint="the text so far was delivered")
