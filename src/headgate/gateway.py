@@ -6,11 +6,12 @@ not. The second runs the first on a loop of its own in a background thread, so i
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
+from headgate.ingest.load import Attend, Summary, add_files, add_rows
 from headgate.settings import Settings, load
 from headgate.types import Context, ContextBudget, Request, Window, WindowLike
 from headgate.wiring import House, build
@@ -72,6 +73,42 @@ class Headgate:
         elif given:
             settings = Settings.model_validate({**settings.model_dump(), **given})
         return cls(build(settings), settings.tenant)
+
+    def add(
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        *,
+        collection: str = "main",
+        attend: Attend | None = None,
+    ) -> Summary:
+        """Add rows {id, text, title, collection, metadata}; a row with a known id replaces what had it.
+
+        A row that fits one chunk keeps its id. `attend` is told of the progress after each batch.
+        """
+        return add_rows(
+            self._house.store, self.tenant, rows,
+            collection=collection, policy=self._house.settings.ingest, attend=attend,
+        )  # fmt: skip
+
+    def add_files(
+        self, *paths: str | Path, collection: str = "main", attend: Attend | None = None
+    ) -> Summary:
+        """Add files and folders; what has not changed since is left alone, what cannot be read is skipped and said."""
+        return add_files(
+            self._house.store, self.tenant, paths,
+            collection=collection, policy=self._house.settings.ingest, attend=attend,
+        )  # fmt: skip
+
+    def remove(
+        self,
+        *,
+        collection: str = "main",
+        documents: Sequence[str] | None = None,
+        chunks: Sequence[str] | None = None,
+    ) -> int:
+        """Remove documents, chunks, or the whole collection; how many chunks went."""
+        store = self._house.store
+        return store.remove(self.tenant, collection, documents=documents, chunks=chunks)
 
     async def acontext(
         self, query: str, *, window: WindowLike = None, **asked: Unpack[Asked]

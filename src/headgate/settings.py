@@ -16,6 +16,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from headgate.errors import ConfigError
+from headgate.ingest.load import IngestPolicy
 from headgate.policy import Limits, Policy
 from headgate.stages.compose import ComposePolicy
 from headgate.stages.decide import DecidePolicy
@@ -41,6 +42,8 @@ class Settings(Policy):
     """Token counter: 'estimate', or an exact one by vocabulary, as 'o200k_base' (extra 'tokens')."""
     limits: Limits = Limits()
     """The largest inputs a request may bring."""
+    ingest: IngestPolicy = IngestPolicy()
+    """How much is read and written at a time, and how texts are cut."""
     decide: DecidePolicy = DecidePolicy()
     """Whether to retrieve, and how much."""
     retrieve: RetrievePolicy = RetrievePolicy()

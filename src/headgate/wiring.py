@@ -1,6 +1,7 @@
 """Wiring: Settings -> Store, Indexes, Engine. The only file that names concrete classes."""
 
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 from headgate.engine import Engine, Policies
 from headgate.index.indexes import Indexes
@@ -23,20 +24,22 @@ class House:
     engine: Engine
 
     def close(self) -> None:
-        """Close what holds files."""
+        """Save and close what holds files."""
+        self.indexes.close()
         self.store.close()
 
 
 def build(settings: Settings) -> House:
     """Open the store that the settings name, and everything over it."""
-    store = _store(settings)
-    indexes = Indexes(store)
+    store, folder = _store(settings)
+    indexes = Indexes(store, folder)
     policy = Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)})
     engine = Engine(store, indexes.view, policy, count=counter(settings.tokens))
     return House(settings, store, indexes, engine)
 
 
-def _store(settings: Settings) -> Store:
+def _store(settings: Settings) -> tuple[Store, Path | None]:
+    """The store, and the folder its indexes are kept in."""
     if settings.store == MEMORY:
-        return MemoryStore()
-    return SqliteStore(settings.store)
+        return MemoryStore(), None
+    return SqliteStore(settings.store), Path(settings.store) / "index"
