@@ -15,6 +15,7 @@ from headgate.types import (
     Edge,
     Fact,
     FactChange,
+    Key,
     Review,
     Secret,
     Size,
@@ -164,8 +165,21 @@ class Traces(Protocol):
     def traces(self, tenant: str, *, limit: int = 100) -> list[Trace]: ...
 
 
+class Keys(Protocol):
+    """API keys. They say whose a request is, so they alone are found without a tenant: by their hash.
+
+    `save_key` refuses an id or a hash that is taken. `keys` gives all, or one tenant's, oldest first, revoked
+    ones included. `revoke` marks a key once; it answers whether there was one to mark.
+    """
+
+    def save_key(self, key: Key) -> None: ...
+    def key(self, digest: str) -> Key | None: ...
+    def keys(self, tenant: str | None = None) -> list[Key]: ...
+    def revoke(self, tenant: str, id: str) -> bool: ...
+
+
 class Store(
-    Documents, Chunks, Changes, Attachments, Edges, Facts, Secrets, Reviews, Traces, Protocol
+    Documents, Chunks, Changes, Attachments, Edges, Facts, Secrets, Reviews, Traces, Keys, Protocol
 ):
     """Everything that must not be lost, behind one door."""
 

@@ -416,6 +416,22 @@ class Secret:
     expires: float | None = None
 
 
+Scope = Literal["read", "write", "review", "admin"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """An API key as it is kept: whose it is and what it may do, with the hash of its secret, never the secret."""
+
+    id: str
+    digest: str
+    tenant: str
+    scopes: tuple[Scope, ...] = ("read",)
+    name: str = ""
+    created: float = 0.0
+    revoked: float | None = None
+
+
 ReviewStatus = Literal["pending", "answered", "approved", "rejected", "expired"]
 
 

@@ -15,6 +15,7 @@ from time import time
 from headgate.errors import StoreError
 from headgate.protocols import Clock
 from headgate.stores import intake
+from headgate.stores.keys import MemoryKeys
 from headgate.stores.ledger import MemoryLedger
 from headgate.types import Change, Chunk, Document, Size
 
@@ -44,7 +45,7 @@ class _Shelf:
                     raise intake.clash(document.collection, chunk.id, held.document, document.id)
 
 
-class MemoryStore(MemoryLedger):
+class MemoryStore(MemoryKeys, MemoryLedger):
     """A store that lives as long as the process."""
 
     def __init__(self, *, clock: Clock = time) -> None:
@@ -53,6 +54,7 @@ class MemoryStore(MemoryLedger):
         self._shelves: dict[tuple[str, str], _Shelf] = {}
         self._seqs: dict[str, int] = defaultdict(int)
         self._places: dict[str, int] = defaultdict(int)
+        self._held = {}
         self._closed = False
 
     def put(self, tenant: str, documents: Sequence[Document]) -> int:

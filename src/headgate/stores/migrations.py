@@ -83,7 +83,15 @@ CREATE INDEX traces_recent ON traces (tenant, number);
 CREATE INDEX traces_age ON traces (tenant, created);
 """
 
-STEPS = (CONTENT, LEDGER, TRACES)
+KEYS = """
+CREATE TABLE keys (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, digest TEXT NOT NULL UNIQUE, scopes TEXT NOT NULL,
+  name TEXT NOT NULL, created REAL NOT NULL, revoked REAL,
+  PRIMARY KEY (tenant, id)
+) WITHOUT ROWID
+"""
+
+STEPS = (CONTENT, LEDGER, TRACES, KEYS)
 
 
 def version(connection: sqlite3.Connection) -> int:

@@ -17,6 +17,7 @@ from headgate.stores import intake
 from headgate.stores.attachments import SqliteAttachments
 from headgate.stores.codec import encode
 from headgate.stores.connection import Pool, patient
+from headgate.stores.keys import SqliteKeys
 from headgate.stores.migrations import STEPS, migrate, version
 from headgate.stores.records import SqliteLedger
 from headgate.stores.rows import COLUMNS, HERE, LISTED, Row, chunk
@@ -27,7 +28,7 @@ FILE = "headgate.db"
 PAGE = 1000  # chunks a scan reads at a time, so that a slow reader holds no snapshot open
 
 
-class SqliteStore(SqliteAttachments, SqliteLedger):
+class SqliteStore(SqliteAttachments, SqliteKeys, SqliteLedger):
     """A store in a folder. `max_bytes` bounds its file; `timeout_s` how long a writer waits its turn."""
 
     def __init__(

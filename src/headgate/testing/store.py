@@ -14,10 +14,11 @@ import pytest
 from headgate.protocols import Store
 from headgate.testing.content import ContentContract
 from headgate.testing.intake import IntakeContract
+from headgate.testing.keys import KeysContract
 from headgate.testing.ledger import LedgerContract
 
 
-class StoreContract(ContentContract, IntakeContract, LedgerContract):
+class StoreContract(ContentContract, IntakeContract, LedgerContract, KeysContract):
     """Everything a store promises; give a `store` fixture and inherit."""
 
     @pytest.fixture
