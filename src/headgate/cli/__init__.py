@@ -14,6 +14,10 @@ from headgate.errors import HeadgateError
 
 # command -> (where it lives, its line in --help)
 COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": (
+        "headgate.cli.demo:demo",
+        "See Headgate keep, drop and explain on a small collection.",
+    ),
     "context": ("headgate.cli.context:context", "The best context for a query that fits a budget."),
     "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
     "strategy": ("headgate.cli.strategy:strategy", "Should content be stuffed, searched, or both?"),
