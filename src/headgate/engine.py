@@ -92,7 +92,9 @@ class Engine:
 
     def _plan(self, request: Request, story: Story) -> Plan:
         none: Mapping[str, Size] = {}
-        sizes = story.soften("decide", lambda: self._store.collections(request.tenant), none)
+        sizes = story.soften(
+            "decide", lambda: self._store.collections(request.tenant), instead=none
+        )
         size = sizes.get(request.collection)
         content = size.chars // 4 if size else 0
         return decide(request, self._policy.decide, content_tokens=content)
@@ -101,7 +103,9 @@ class Engine:
         """What the collection holds for the query, best first; all of it in reading order when stuffing."""
         if plan.strategy is Strategy.STUFF:
             return story.sift("retrieve", (), lambda: self._whole(request)).kept
-        view = story.soften("index", lambda: self._views(request.tenant, request.collection), None)
+        view = story.soften(
+            "index", lambda: self._views(request.tenant, request.collection), instead=None
+        )
         if view is None:
             return ()
         found = story.sift(
@@ -133,17 +137,20 @@ class Engine:
             lambda: gate(found, plan.budget, count, policy.gate, k=request.k),
         )
         secret = self._store.secret(request.tenant)
-        composed = compose(
+        return story.sift(
+            "compose",
             fitting.kept,
-            plan.budget,
-            count,
-            policy.compose,
-            secret=secret,
-            detail=request.detail,
-            order=request.order,
+            lambda: compose(
+                fitting.kept,
+                plan.budget,
+                count,
+                policy.compose,
+                secret=secret,
+                detail=request.detail,
+                order=request.order,
+            ),
+            instead=Composed("", 0, Sifted()),
         )
-        story.sift("compose", fitting.kept, lambda: composed.sifted)
-        return composed
 
     def _answer(self, request: Request, plan: Plan, story: Story, composed: Composed) -> Context:
         trace = Trace(
