@@ -4,6 +4,10 @@ HeadgateError                 anything below; carries a hint and the HTTP status
 ├── InputError        422     a value the caller gave cannot be used
 │   ├── LimitError    413     ... because it is larger than a named limit
 │   └── NotFound      404     ... because nothing has that name
+├── AccessError       401     it is not known who asks
+│   └── ScopeError    403     ... or the key does not open this
+├── BusyError         429     too much is asked at once; carries after how many seconds to try again
+├── DeadlineError     504     the answer took longer than it may
 ├── ConfigError       500     a setting is unknown, out of range or contradicts another
 │   └── MissingExtra  500     ... because an optional package is not installed (names the pip line)
 ├── StoreError        503     the store cannot be opened, read or written
@@ -43,6 +47,34 @@ class NotFound(InputError):
     """Nothing has that name."""
 
     status = 404
+
+
+class AccessError(HeadgateError):
+    """It is not known who asks."""
+
+    status = 401
+
+
+class ScopeError(AccessError):
+    """Who asks is known, and may not do this."""
+
+    status = 403
+
+
+class BusyError(HeadgateError):
+    """Too much is asked at once; `retry_after` is the seconds to wait before asking again."""
+
+    status = 429
+
+    def __init__(self, message: str, *, retry_after: float, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
+
+
+class DeadlineError(HeadgateError):
+    """The answer took longer than it may."""
+
+    status = 504
 
 
 class ConfigError(HeadgateError):

@@ -7,13 +7,15 @@ not. The second runs the first on a loop of its own in a background thread, so i
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
+from headgate.errors import StoreError
 from headgate.ingest.load import Attend, Summary, add_files, add_rows
 from headgate.settings import Settings, load
-from headgate.types import Context, ContextBudget, Request, Window, WindowLike
+from headgate.types import Context, ContextBudget, Request, Step, Window, WindowLike
 from headgate.wiring import House, build
 
 T = TypeVar("T")
@@ -45,7 +47,7 @@ class Headgate:
     """The gate over one store. Safe to share between threads; close it, or use it in a `with` block."""
 
     def __init__(self, house: House, tenant: str) -> None:
-        self._house = house
+        self.house = house
         self._loop = _Loop()
         self.tenant = tenant
 
@@ -86,8 +88,8 @@ class Headgate:
         A row that fits one chunk keeps its id. `attend` is told of the progress after each batch.
         """
         return add_rows(
-            self._house.store, self.tenant, rows,
-            collection=collection, policy=self._house.settings.ingest, attend=attend,
+            self.house.store, self.tenant, rows,
+            collection=collection, policy=self.house.settings.ingest, attend=attend,
         )  # fmt: skip
 
     def add_files(
@@ -95,8 +97,8 @@ class Headgate:
     ) -> Summary:
         """Add files and folders; what has not changed since is left alone, what cannot be read is skipped and said."""
         return add_files(
-            self._house.store, self.tenant, paths,
-            collection=collection, policy=self._house.settings.ingest, attend=attend,
+            self.house.store, self.tenant, paths,
+            collection=collection, policy=self.house.settings.ingest, attend=attend,
         )  # fmt: skip
 
     def remove(
@@ -107,7 +109,7 @@ class Headgate:
         chunks: Sequence[str] | None = None,
     ) -> int:
         """Remove documents, chunks, or the whole collection; how many chunks went."""
-        store = self._house.store
+        store = self.house.store
         return store.remove(self.tenant, collection, documents=documents, chunks=chunks)
 
     async def acontext(
@@ -126,14 +128,32 @@ class Headgate:
 
     async def abuild(self, request: Request) -> Context:
         """The context for a ready-made request; its trace is stored."""
-        context = await self._house.engine.build(request)
-        await asyncio.to_thread(self._house.store.save_trace, context.trace)
+        context = await self.house.engine.build(request)
+        return await asyncio.to_thread(self._keep, context)
+
+    def act_for(self, tenant: str) -> "Headgate":
+        """The same gate for another tenant; closing it leaves the shared store open."""
+        return _Guest(self.house, tenant)
+
+    def _keep(self, context: Context) -> Context:
+        """Store the trace; where that fails the answer stands and says so."""
+        keeping = self.house.settings.trace
+        if not keeping.keep:
+            return context
+        try:
+            self.house.store.save_trace(
+                context.trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
+            )
+        except StoreError as error:
+            lost = Step("trace", 0.0, degraded=f"not stored: {error}")
+            told = replace(context.trace, steps=(*context.trace.steps, lost))
+            return replace(context, trace=told)
         return context
 
     def close(self) -> None:
         """Close the store and stop the background loop."""
         self._loop.close()
-        self._house.close()
+        self.house.close()
 
     def __enter__(self) -> Self:
         return self
@@ -145,6 +165,14 @@ class Headgate:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class _Guest(Headgate):
+    """A gate over a house that somebody else closes."""
+
+    def close(self) -> None:
+        """Stop the background loop, if there was need of one."""
+        self._loop.close()
 
 
 class _Loop:

@@ -4,7 +4,7 @@ Frozen, range-checked, unknown keys refused. Each stage's policy stands beside i
 inherits from `Policy`; the number types here give every knob its bounds.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -35,3 +35,43 @@ class Limits(Policy):
     """Largest token budget of one context."""
     k: PositiveCount = 10_000
     """Most chunks one context may ask for."""
+
+
+class TracePolicy(Policy):
+    """How long the stories of requests are kept, and whether with their text."""
+
+    keep: Count = 10_000
+    """Most traces kept for a tenant; 0 keeps none."""
+    age_s: Positive | None = 30 * 86_400.0
+    """Oldest trace kept, in seconds."""
+    text: bool = True
+    """Whether query, window and chunk texts are kept; without them a trace cannot be replayed."""
+
+
+class ServicePolicy(Policy):
+    """The HTTP service: where it listens, whom it lets in, and how much it takes on."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on; one that others can reach is refused while no API key exists."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8642
+    """Port to listen on; 0 lets the system choose one."""
+    workers: Annotated[int, Field(ge=1, le=256)] = 1
+    """Processes that share the port."""
+    keyless: Literal["auto", "loopback", "never"] = "auto"
+    """Callers without a key, from this machine only: "auto" until the first key exists, "loopback" always."""
+    body_bytes: PositiveCount = 32 << 20
+    """Largest request body."""
+    rate: Positive = 6000
+    """Requests a minute for one key, on average; callers without a key are not limited by rate."""
+    burst: PositiveCount = 600
+    """Requests one key may send at once after a pause."""
+    concurrency: PositiveCount = 128
+    """Requests of one key, or of all callers without one, that one process works on at the same time."""
+    deadline_s: Positive = 60.0
+    """Longest a request may take; then it is answered with 504."""
+    drain_s: Positive = 10.0
+    """At shutdown: how long requests that are under way may still take; then they are answered with 503."""
+    log: bool = True
+    """Whether to write one line a request to stderr."""
+    log_query: bool = False
+    """Whether that line holds the query."""

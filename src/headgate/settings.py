@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from headgate.errors import ConfigError
 from headgate.ingest.load import IngestPolicy
-from headgate.policy import Limits, Policy
+from headgate.policy import Limits, Policy, ServicePolicy, TracePolicy
 from headgate.stages.compose import ComposePolicy
 from headgate.stages.decide import DecidePolicy
 from headgate.stages.gate import GatePolicy
@@ -54,6 +54,10 @@ class Settings(Policy):
     """What is worth its tokens."""
     compose: ComposePolicy = ComposePolicy()
     """How the block is filled and laid out."""
+    trace: TracePolicy = TracePolicy()
+    """How long the stories of requests are kept."""
+    service: ServicePolicy = ServicePolicy()
+    """The HTTP service."""
 
 
 class Setting(NamedTuple):
