@@ -30,6 +30,7 @@ class Shelf:
         self._counts: dict[str, Counter[int]] = {}
         self._postings: defaultdict[int, set[str]] = defaultdict(set)
         self._plain: dict[str, str] = {}
+        self._lengths: dict[str, int] = {}
         self._length = 0
 
     def facts(self) -> list[Fact]:
@@ -50,11 +51,14 @@ class Shelf:
         asked = list(dict.fromkeys(terms(query)))[:QUERY_TERMS]
         with self._lock:
             self._follow()
-            total = sum(map(self._idf, asked))
+            rarity = {term: self._idf(term) for term in asked}
+            total = sum(rarity.values())
+            mean = self._length / max(len(self._facts), 1)
             scores: defaultdict[str, float] = defaultdict(float)
-            for term in asked:
+            for term, weight in rarity.items():
                 for id in self._postings.get(term, ()):
-                    scores[id] += self._idf(term) * self._saturation(term, id)
+                    count, length = self._counts[id][term], self._lengths[id]
+                    scores[id] += weight * _saturation(count, length / mean)
             found = [(self._facts[id], min(1.0, score / total)) for id, score in scores.items()]
         return sorted(found, key=lambda hit: (-hit[1], hit[0].id))
 
@@ -75,13 +79,14 @@ class Shelf:
         self._facts[fact.id] = fact
         self._counts[fact.id] = counts
         self._plain[plain(fact.content)] = fact.id
+        self._lengths[fact.id] = counts.total()
         self._length += counts.total()
         for term in counts:
             self._postings[term].add(fact.id)
 
     def _remove(self, fact: Fact) -> None:
         counts = self._counts.pop(fact.id)
-        self._length -= counts.total()
+        self._length -= self._lengths.pop(fact.id)
         if self._plain.get(plain(fact.content)) == fact.id:
             del self._plain[plain(fact.content)]
         for term in counts:
@@ -93,10 +98,10 @@ class Shelf:
         held = len(self._postings.get(term, ()))
         return log(1 + (len(self._facts) - held + 0.5) / (held + 0.5))
 
-    def _saturation(self, term: int, id: str) -> float:
-        counts = self._counts[id]
-        share = counts.total() * len(self._facts) / max(self._length, 1)
-        return counts[term] * (K + 1) / (counts[term] + K * (1 - B + B * share))
+
+def _saturation(count: int, share: float) -> float:
+    """What `count` occurrences are worth in a fact of `share` times the mean length."""
+    return count * (K + 1) / (count + K * (1 - B + B * share))
 
 
 def plain(content: str) -> str:
