@@ -24,12 +24,13 @@ from headgate.index.incidence import (
 )
 from headgate.rank.fields import BODY, DATE, IN_BODY, IN_HEAD, IN_TITLE, SPEAKER, TITLE, pack
 from headgate.text.languages import ENGLISH
-from headgate.text.names import casing, names, part
-from headgate.text.terms import LANGUAGES, guess, number, table, terms, words
+from headgate.text.names import Line, ends, names, part, word
+from headgate.text.terms import LANGUAGES, Numbers, number, read, terms
 from headgate.types import Chunk
 
 INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER = 0, 1, 2
-_KIND = 3  # the low bits of a case key hold how the word stood
+_KIND = 7  # the low bits of a case key hold how the word stood ...
+_ENDS = 4  # ... and, while reading, whether a sentence may end after it
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +75,32 @@ class _Drafts:
 
 def case_key(word: str, kind: int) -> int:
     """The key under which a word is counted as standing in one way."""
-    return number(word.lower().replace("\u2019", "'")) & ~_KIND | kind
+    return number(word.lower()) & ~_KIND | kind
 
 
 class _Casing(dict[str, int]):
-    """word -> case key with its kind, filled as words are met; 0 for words that cannot be names."""
+    """A piece of text -> the case key of its word (0 when it cannot be a name), and whether a sentence ends."""
 
-    def __missing__(self, word: str) -> int:
-        if len(self) > 1_000_000:
+    def __missing__(self, piece: str) -> int:
+        if len(self) >= _CACHE:
             self.clear()
-        low = word.lower()
+        found = word(piece)
         known = 0
-        if len(low) > 2 and low not in ENGLISH:
-            known = case_key(word, INSIDE_UPPER if word[0].isupper() else INSIDE_LOWER)
-        self[word] = known
+        if len(found) > 2 and found.lower() not in ENGLISH:
+            known = case_key(found, INSIDE_UPPER if found[0].isupper() else INSIDE_LOWER)
+        self[piece] = known = known | (_ENDS if ends(piece) else 0)
         return known
 
 
 _CASING = _Casing()
+_NUMBERS = Numbers()
+_CACHE = 1_000_000  # pieces remembered; beyond it the table starts afresh
 
 
 def _draft(chunk: Chunk, out: _Drafts) -> None:
     line = part(chunk.text)
-    found = words(line.body)
-    language = guess(found)
-    known = table(language)
-    body = [term for word in found if (term := known[word])]
+    pieces = line.body.split()
+    body, language = read(line.body, pieces)
     title = terms(chunk.title, language) if chunk.title else []
     date = terms(line.date, language) if line.date else []
     speaker = terms(line.speaker, language) if line.speaker else []
@@ -111,25 +112,35 @@ def _draft(chunk: Chunk, out: _Drafts) -> None:
     out.chars.append(len(chunk.text))
     out.speaker.append(number(line.speaker) if line.speaker else 0)
     out.language.append(LANGUAGES.index(language))
-    _draft_names(chunk.title, line.body, f"{line.date}. {line.speaker}", out)
+    out.case += map(_CASING.__getitem__, pieces)
+    out.case_counts.append(len(pieces))
+    _draft_names(chunk.title, line, out)
 
 
-def _draft_names(title: str, body: str, head: str, out: _Drafts) -> None:
-    flags = dict.fromkeys(names(body), IN_BODY)
+def _draft_names(title: str, line: Line, out: _Drafts) -> None:
+    flags = dict.fromkeys(names(line.body), IN_BODY)
     if title:
         for name in names(title):
             flags[name] = flags.get(name, 0) | IN_TITLE
-    if head != ". ":
-        for name in names(head):
+    if line.date or line.speaker:
+        for name in names(f"{line.date}. {line.speaker}"):
             flags[name] = flags.get(name, 0) | IN_HEAD
     out.names += flags
     out.flags += flags.values()
     out.name_counts.append(len(flags))
-    inside, starting = casing(body)
-    before = len(out.case)
-    out.case += [key for word in inside if (key := _CASING[word])]
-    out.case += [key & ~_KIND | STARTING_LOWER for word in starting if (key := _CASING[word])]
-    out.case_counts.append(len(out.case) - before)
+
+
+def _case(found: list[int], counts: list[int]) -> Tally:
+    """Words inside sentences by how they are written, and small ones at starts; capitals there prove nothing."""
+    keys, lengths = np.array(found, np.uint64), np.array(counts, np.int64)
+    ended = np.append(True, (keys & np.uint64(_ENDS)) > 0)[:-1] if len(keys) else keys > 0
+    ended[offsets(lengths)[:-1][lengths > 0]] = True
+    keys = keys & ~np.uint64(_ENDS)
+    upper = (keys & np.uint64(INSIDE_UPPER)) > 0
+    keys = np.where(ended, keys | np.uint64(STARTING_LOWER), keys)
+    stays = (keys > _KIND) & ~(ended & upper)
+    owner = np.repeat(np.arange(len(lengths)), lengths)[stays]
+    return tally(keys[stays], np.bincount(owner, minlength=len(lengths)))
 
 
 def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
@@ -158,7 +169,7 @@ def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
         names=name_incidence,
         labels=labels,
         label_starts=label_starts,
-        case=tally(np.array(out.case, np.uint64), np.array(out.case_counts, np.int64)),
+        case=_case(out.case, out.case_counts),
     )
 
 
@@ -188,13 +199,13 @@ def _terms(flat: Keys, fields: Ints) -> Incidence:
 
 
 def _names(out: _Drafts) -> tuple[Incidence, Bytes, Ints]:
-    numbers = {name: number(name) for name in set(out.names)}
-    keys, own = slotted(np.array([numbers[name] for name in out.names], np.uint64))
+    flat = np.array(list(map(_NUMBERS.__getitem__, out.names)), np.uint64)
+    keys, own = slotted(flat)
     lengths = np.array(out.name_counts, np.int64)
     chunk = np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths)
     order = np.argsort(own, kind="stable")
-    labels = {key: name for name, key in numbers.items()}
-    data, starts = blob([labels[int(key)] for key in keys])
+    first = order[np.searchsorted(own[order], np.arange(len(keys)))]
+    data, starts = blob([out.names[i] for i in first])
     found = Incidence(
         keys,
         offsets(np.bincount(own, minlength=len(keys))),

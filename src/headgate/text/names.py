@@ -1,21 +1,24 @@
 """Names: the proper names in a text, how words are capitalized, and the head of a chat line.
 
 A name is a span of capitalized words ("Bank of England"); its longer words count as names too.
-Capitals at the start of a sentence prove nothing, so `casing` counts only the other places:
-a word is a name when it is capitalized in most of them.
+Capitals at the start of a sentence prove nothing: a word is a name when it is capitalized in most of the
+other places. `ends` tells where sentences end, `word` what a piece of text between spaces begins with.
 """
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 
 from headgate.text.languages import ENGLISH
 
 _UPPER = "A-Z\u00c0-\u00d6\u00d8-\u00de\u0410-\u042f"
+# A look-behind after the capital lets the scan run to the next capital instead of the next word.
 _NAME = re.compile(
-    rf"\b(?:[{_UPPER}][\w'\u2019-]+(?:\s+(?:of|the|de|von|van|and)\s+(?=[{_UPPER}]))?\s*)+"
+    rf"[{_UPPER}](?<!\w[{_UPPER}])[\w'\u2019-]+"
+    rf"(?:\s+(?:(?:of|the|de|von|van|and)\s+)?[{_UPPER}][\w'\u2019-]+)*"
 )
-_INSIDE = re.compile(r"(?:(?<=[\w,;)'\u2019-]\s)|(?<=\())([^\W\d_][\w'\u2019-]*)")
-_STARTING = re.compile(r"(?<![\w,;)'\u2019-]\s)(?<!\()\b([a-z][\w'\u2019-]*)")
+_WORD = re.compile(r"\(?([^\W\d_][\w'\u2019-]*)")
+_GOES_ON = frozenset(",;)'\u2019-_")  # a sentence goes on after these, as after a letter or a digit
 _HEAD = re.compile(
     rf"^\[([^\]]{{0,60}})\]\s*(?:([{_UPPER}][\w .'-]{{0,30}}?):\s*)?|^([{_UPPER}][\w .'-]{{0,30}}?):\s+"
 )
@@ -39,23 +42,35 @@ def part(text: str) -> Line:
     return Line(date or "", (one or two or "").strip(), text[match.end() :])
 
 
+class _Spans(dict[str, tuple[str, ...]]):
+    """A capitalized span -> its names, filled as spans are met."""
+
+    def __missing__(self, span: str) -> tuple[str, ...]:
+        if len(self) >= _CACHE:
+            self.clear()
+        name = " ".join(span.lower().replace("\u2019", "'").split()).removesuffix("'s")
+        found = [name] if len(name) > 2 and name not in ENGLISH else []
+        if " " in name:
+            found += [w for w in name.split() if len(w) > 3 and w not in ENGLISH]
+        self[span] = tuple(found)
+        return self[span]
+
+
+_SPANS = _Spans()
+_CACHE = 1_000_000  # spans remembered; beyond it the table starts afresh
+
+
 def names(text: str) -> set[str]:
     """The names in a text, lower case: whole spans, and their words of four letters or more."""
-    found = set()
-    for span in _NAME.findall(text):
-        name = _plain(span.strip())
-        if len(name) > 2 and name not in ENGLISH:
-            found.add(name)
-            if " " in name:
-                found.update(w for w in name.split() if len(w) > 3 and w not in ENGLISH)
-    return found
+    return set(chain.from_iterable(map(_SPANS.__getitem__, _NAME.findall(text))))
 
 
-def _plain(span: str) -> str:
-    name = span.lower().replace("\u2019", "'")
-    return name[:-2] if name.endswith("'s") else name
+def ends(piece: str) -> bool:
+    """Whether a sentence may end with this piece of text, so that the next word may be its first."""
+    return not (piece[-1].isalnum() or piece[-1] in _GOES_ON)
 
 
-def casing(text: str) -> tuple[list[str], list[str]]:
-    """Words inside sentences as they stand, and the lower-case words at places where sentences start."""
-    return _INSIDE.findall(text), _STARTING.findall(text)
+def word(piece: str) -> str:
+    """The word a piece of text begins with, as it stands; empty when it begins with none."""
+    match = _WORD.match(piece)
+    return match[1].replace("\u2019", "'").removesuffix("'s") if match else ""

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from hashlib import blake2b
+from itertools import chain
 from threading import Lock
 
 import Stemmer
@@ -23,13 +24,24 @@ _WORD = re.compile(r"[a-z0-9]+")
 _DENSE = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _ANY_WORD = re.compile(rf"[{_DENSE}]+|[^\W_{_DENSE}]+")
 _IS_DENSE = re.compile(rf"[{_DENSE}]")
-_CACHE = 1_000_000  # words remembered per language; beyond it the table starts afresh
+_CACHE = 1_000_000  # pieces remembered per language; beyond it the table starts afresh
+_LONGEST = 40  # characters; longer pieces (links, text without spaces) are seldom met twice
 _ENOUGH = 4  # stopwords of another language that a text must show before it counts as that language
 
 
 def number(text: str) -> int:
     """A stable 64-bit number for a string: the same on every machine, Python and release. Never 0."""
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()) or 1
+
+
+class Numbers(dict[str, int]):
+    """string -> number, remembered while there is room."""
+
+    def __missing__(self, text: str) -> int:
+        if len(self) >= _CACHE:
+            self.clear()
+        self[text] = found = number(text)
+        return found
 
 
 def words(text: str) -> list[str]:
@@ -49,8 +61,11 @@ def _pieces(word: str) -> Iterable[str]:
     return (word[i : i + 2] for i in range(len(word) - 1))
 
 
-class _Table(dict[str, int]):
-    """word -> term of one language, filled as words are met; 0 for a stopword."""
+class _Table(dict[str, tuple[int, ...]]):
+    """What stands between two spaces -> its terms, in one language, filled as it is met.
+
+    Most pieces of a text have been met before, so a text costs one look-up a piece.
+    """
 
     def __init__(self, language: str) -> None:
         super().__init__()
@@ -58,25 +73,39 @@ class _Table(dict[str, int]):
         self._stemmer = Stemmer.Stemmer(language)
         self._lock = Lock()  # a Snowball stemmer holds state
 
-    def __missing__(self, word: str) -> int:
-        if len(self) >= _CACHE:
-            self.clear()
+    def __missing__(self, piece: str) -> tuple[int, ...]:
+        kept = [word for word in words(piece) if word not in self._stops]
         with self._lock:
-            term = 0 if word in self._stops else number(self._stemmer.stemWord(word))
-        self[word] = term
-        return term
+            found = tuple(number(stem) for stem in self._stemmer.stemWords(kept))
+        if len(piece) <= _LONGEST:
+            if len(self) >= _CACHE:
+                self.clear()
+            self[piece] = found
+        return found
 
 
 @cache
-def table(language: str) -> _Table:
-    """The word -> term table of a language."""
+def _table(language: str) -> _Table:
     return _Table(language)
 
 
 def terms(text: str, language: str = "english") -> list[int]:
     """The terms of a text in reading order, stopwords left out."""
-    known = table(language)
-    return [term for word in words(text) if (term := known[word])]
+    return _terms(text.split(), language)
+
+
+def _terms(pieces: list[str], language: str) -> list[int]:
+    return list(chain.from_iterable(map(_table(language).__getitem__, pieces)))
+
+
+def read(text: str, pieces: list[str]) -> tuple[list[int], str]:
+    """The terms of a text, given as a whole and split at spaces, in its own language; and that language."""
+    found = _terms(pieces, "english")
+    # English prose has 35-50 % stopwords, headings and code 5-20 %: what has many needs no vote
+    if 5 * (len(pieces) - len(found)) >= len(pieces):
+        return found, "english"
+    language = guess(words(text))
+    return (found if language == "english" else _terms(pieces, language)), language
 
 
 def guess(found: list[str]) -> str:
@@ -84,8 +113,6 @@ def guess(found: list[str]) -> str:
     if not found:
         return "english"
     english = sum(word in ENGLISH for word in found)
-    if english * 5 >= len(found):  # English prose has 35-50 % stopwords, headings and code 5-20 %
-        return "english"
     votes = {name: sum(word in stops for word in found) for name, stops in STOPWORDS.items()}
     best = max(votes, key=lambda name: votes[name])
     return best if votes[best] >= max(_ENOUGH, 2 * english) else "english"
