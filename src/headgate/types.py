@@ -7,7 +7,7 @@ Scores are 0..1 where they end, higher is better; budgets are tokens; times are 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal
 
@@ -138,7 +138,7 @@ class Candidate:
         """The same chunk with one more note, and a new score where one is given."""
         now = self.score if score is None else score
         note = Note(stage, verdict, reason, now, value)
-        return replace(self, score=now, notes=(*self.notes, note))
+        return Candidate(self.chunk, now, (*self.notes, note))
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,9 +73,9 @@ class _Drafts:
     language: list[int]
 
 
-def case_key(word: str, kind: int) -> int:
-    """The key under which a word is counted as standing in one way."""
-    return number(word.lower()) & ~_KIND | kind
+def case_key(word: str) -> int:
+    """The key under which a word is counted, its low bits free for how it stands."""
+    return _NUMBERS[word.lower()] & ~_KIND
 
 
 class _Casing(dict[str, int]):
@@ -87,7 +87,7 @@ class _Casing(dict[str, int]):
         found = word(piece)
         known = 0
         if len(found) > 2 and found.lower() not in ENGLISH:
-            known = case_key(found, INSIDE_UPPER if found[0].isupper() else INSIDE_LOWER)
+            known = case_key(found) | (INSIDE_UPPER if found[0].isupper() else INSIDE_LOWER)
         self[piece] = known = known | (_ENDS if ends(piece) else 0)
         return known
 

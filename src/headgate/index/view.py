@@ -144,40 +144,29 @@ class View:
 
     def postings(self, terms: Keys) -> Hits:
         """The living chunks of each term, with counts by field."""
-        return self._hits(terms, lambda live: live.segment.terms)
+        return self._hits(terms, lambda live: (live.segment.terms, live.term_counts))
 
     def frequencies(self, terms: Keys) -> Ints:
         """In how many living chunks each term stands."""
-        return self._counts(terms, lambda live: (live.segment.terms, live.term_counts))
-
-    def _counts(self, keys: Keys, of: Callable[[Live], tuple[Incidence, Ints]]) -> Ints:
-        total = np.zeros(len(keys), np.int64)
+        total = np.zeros(len(terms), np.int64)
         for live in self.lives:
-            incidence, counts = of(live)
-            slots, there = find(incidence.keys, keys)
-            total[there] += counts[slots[there]]
+            slots, there = find(live.segment.terms.keys, terms)
+            total += np.where(there, live.term_counts[slots], 0)
         return total
 
-    def _hits(self, keys: Keys, of: Callable[[Live], Incidence]) -> Hits:
-        """Lists of several segments, sorted by key and then by ordinal."""
-        which, ords, values, lengths = [], [], [], []
-        for live, base in zip(self.lives, self.bases, strict=False):
-            incidence = of(live)
+    def _hits(
+        self, keys: Keys, of: Callable[[Live], tuple[Incidence, Ints]], limit: int | None = None
+    ) -> Hits:
+        """The lists of all segments, those of one key side by side; none for keys in more than `limit`."""
+        parts, living = [], np.zeros(len(keys), np.int64)
+        for live, base in zip(self.lives, self.bases.tolist(), strict=False):
+            incidence, counts = of(live)
             slots, there = find(incidence.keys, keys)
-            for index in np.flatnonzero(there):
-                begin, end = incidence.starts[slots[index]], incidence.starts[slots[index] + 1]
-                ords.append(incidence.ords[begin:end] + base)
-                values.append(incidence.values[begin:end])
-                which.append(index)
-                lengths.append(end - begin)
-        if not which:
-            empty = np.zeros(0, np.int64)
-            return Hits(empty, empty.astype(np.uint16), np.zeros(len(keys), np.int64))
-        by_key = np.argsort(which, kind="stable") if len(self.lives) > 1 else range(len(which))
-        flat = np.concatenate([ords[i] for i in by_key])
-        packed = np.concatenate([values[i] for i in by_key])
-        counts = np.bincount(which, weights=lengths, minlength=len(keys)).astype(np.int64)
-        return self._living(Hits(flat, packed, counts))
+            if there.any():
+                living += np.where(there, counts[slots], 0)
+                parts.append((incidence, base, slots, there))
+        rare = np.ones(len(keys), bool) if limit is None else living <= limit
+        return self._living(_copied(parts, rare))
 
     def _living(self, hits: Hits) -> Hits:
         if not self._dirty:
@@ -237,12 +226,7 @@ class View:
 
     def named(self, keys: Keys, *, limit: int) -> Hits:
         """The living chunks of each name, with flags where it stands; none for names in more than `limit`."""
-        counts = self._counts(keys, lambda live: (live.segment.names, live.name_counts))
-        rare = counts <= limit
-        hits = self._hits(keys[rare], lambda live: live.segment.names)
-        every = np.zeros(len(keys), np.int64)
-        every[rare] = hits.counts
-        return Hits(hits.ords, hits.values, every)
+        return self._hits(keys, lambda live: (live.segment.names, live.name_counts), limit)
 
     def proper(self, keys: Keys, *, share: float) -> npt.NDArray[np.bool_]:
         """Whether each is a proper name: one of its words capitalized in `share` of its uses in sentences."""
@@ -252,14 +236,9 @@ class View:
         return np.array([any(cased[word] for word in found) for found in labels], bool)
 
     def _cased(self, flat: list[str], share: float) -> list[bool]:
-        asked = np.array(
-            [
-                case_key(word, kind)
-                for word in flat
-                for kind in (INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER)
-            ],
-            np.uint64,
-        )
+        kinds = np.array([INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER], np.uint64)
+        bare = np.array([case_key(word) for word in flat], np.uint64)
+        asked = (bare[:, None] | kinds).ravel()
         counts = np.zeros(len(asked), np.int64)
         for live in self.lives:
             slots, there = find(live.segment.case.keys, asked)
@@ -334,9 +313,9 @@ class View:
                 found[i] = id
         return found
 
-    def chunks(self, ords: Ints) -> list[Chunk]:
+    def read(self, ids: Sequence[str]) -> list[Chunk]:
         """The chunks themselves, read from the store; one removed meanwhile is left out."""
-        return list(self._fetch(self.ids(ords)))
+        return list(self._fetch(ids))
 
     def find(self, ids: Sequence[str]) -> Ints:
         """The ordinals of living chunks by id; -1 for an id that is not there."""
@@ -349,3 +328,26 @@ class View:
             living = live.alive[local]
             found[index[living]] = local[living] + base
         return found
+
+
+def _copied(
+    parts: Sequence[tuple[Incidence, int, Ints, npt.NDArray[np.bool_]]],
+    wanted: npt.NDArray[np.bool_],
+) -> Hits:
+    """The lists of the wanted keys, copied out of their segments key by key."""
+    counts = np.zeros(len(wanted), np.int64)
+    spans = []
+    for incidence, base, slots, there in parts:
+        which = np.flatnonzero(there & wanted)
+        first, last = incidence.starts[slots[which]], incidence.starts[slots[which] + 1]
+        counts[which] += last - first
+        spans.append((incidence, base, which.tolist(), first.tolist(), last.tolist()))
+    at = offsets(counts).tolist()
+    ords, values = np.empty(at[-1], np.int64), np.empty(at[-1], np.uint16)
+    for incidence, base, indices, begins, ends in spans:
+        for index, begin, end in zip(indices, begins, ends, strict=True):
+            here = at[index]
+            stop = at[index] = here + end - begin
+            np.add(incidence.ords[begin:end], base, out=ords[here:stop])
+            values[here:stop] = incidence.values[begin:end]
+    return Hits(ords, values, counts)

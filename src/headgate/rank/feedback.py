@@ -7,7 +7,17 @@ counting by the square of its score, give the strongest new terms; very common o
 import numpy as np
 
 from headgate.protocols import Postings
-from headgate.rank.lexical import Floats, Ints, Keys, Weighing, contents, lexical, rarity, summed
+from headgate.rank.lexical import (
+    Floats,
+    Ints,
+    Keys,
+    Weighing,
+    contents,
+    lexical,
+    rarity,
+    summed,
+    within,
+)
 
 
 def feedback(
@@ -27,7 +37,7 @@ def feedback(
     counts = view.frequencies(vocabulary)
     weight = summed(slots, share[who] * value, len(vocabulary))
     weight *= rarity(view.count, counts)
-    weight[(counts > common) | (counts == 0) | np.isin(vocabulary, known)] = 0.0
+    weight[(counts > common) | (counts == 0) | within(known, vocabulary)] = 0.0
     best = np.lexsort((vocabulary, -weight))[:terms]
     best = best[weight[best] > 0]
     if not len(best):

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from headgate.protocols import Hits, Postings
 from headgate.rank.fields import IN_BODY, IN_TITLE
-from headgate.rank.lexical import Floats, Ints, Keys, summed
+from headgate.rank.lexical import Floats, Ints, Keys, within
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,18 @@ def gather(
     given = np.zeros(0, np.uint64) if extra is None else extra
     keys = np.union1d(own, given)
     hits = view.named(keys, limit=limit)
-    fits = (hits.counts > 0) & np.isin(keys, own)
+    fits = (hits.counts > 0) & within(own, keys)
     fits[fits] = view.proper(keys[fits], share=share)
-    fits |= (hits.counts > 0) & np.isin(keys, given)
+    fits |= (hits.counts > 0) & within(given, keys)
     hits = _only(hits, fits)
     keys = keys[fits]
     which = np.repeat(np.arange(len(keys)), hits.counts)
     places = IN_BODY if view.conversational else 0xFFFF
     inside = (hits.values & places) > 0
     titled = (hits.values & IN_TITLE) > 0
-    owned = np.array([np.isin(keys, names) for names in mine], bool).reshape(len(mine), len(keys))
+    owned = np.zeros((len(mine), len(keys)), bool)
+    for row, held in zip(owned, mine, strict=True):
+        row[np.searchsorted(keys, held[within(keys, held)])] = True
     return Names(
         keys,
         owned,
@@ -81,7 +83,7 @@ def _only(hits: Hits, fits: npt.NDArray[np.bool_]) -> Hits:
 
 def masses(view: Postings, names: Names, strength: Floats, *, without: Keys) -> Floats:
     """How much of each seed's mass goes to each of its names (seed × name)."""
-    useful = (names.counts >= 2) & ~np.isin(names.keys, without)
+    useful = (names.counts >= 2) & ~within(without, names.keys)
     share = np.log(view.count / np.maximum(names.counts, 1)) * useful
     spread = names.owned * share
     total = spread.sum(1, keepdims=True)
@@ -105,13 +107,15 @@ def spread(
     per = names.inside * np.maximum(names.counts, 1)[names.which] ** -gamma
     per = per + title * names.titled * np.maximum(names.title_counts, 1)[names.which] ** -gamma
     part = total[names.which] * per
-    ords, slots = np.unique(names.ords, return_inverse=True)
-    force = summed(slots, part, len(ords))
+    order = np.lexsort((part, names.ords))  # by chunk, the strongest name last
+    ranked = names.ords[order]
+    last = np.append(ranked[1:] != ranked[:-1], True) if len(ranked) else ranked > 0
+    ends = np.flatnonzero(last)
+    ords, through = ranked[ends], names.which[order[ends]]
+    begins = np.append(0, ends[:-1] + 1)[: len(ends)]
+    force = np.add.reduceat(part[order], begins) if len(ends) else np.zeros(0)
     for index, seed in enumerate(seeds):
         here = names.ords == seed
         force[ords == seed] -= (mass[index, names.which[here]] * per[here]).sum()
-    through = np.zeros(len(ords), np.int64)
-    order = np.argsort(part, kind="stable")  # the strongest writes last
-    through[slots[order]] = names.which[order]
     reached = force > 1e-12
     return Reach(ords[reached], force[reached], through[reached])

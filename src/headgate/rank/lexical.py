@@ -50,6 +50,13 @@ def lexical(view: Postings, terms: Keys, hits: Hits, weights: Floats, by: Weighi
     return summed(hits.ords, f, view.size)
 
 
+def within(keys: npt.NDArray[np.integer], found: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+    """Which of the found keys are among the sorted ones; for short arrays far faster than np.isin."""
+    if not len(keys):
+        return np.zeros(len(found), bool)
+    return np.asarray(keys[np.minimum(np.searchsorted(keys, found), len(keys) - 1)] == found)
+
+
 def summed(slots: Ints, values: Floats, size: int) -> Floats:
     """The sum of the values at each slot."""
     return np.asarray(np.bincount(slots, values, minlength=size), np.float64)
@@ -59,7 +66,7 @@ def _talk(view: Postings, terms: Keys, hits: Hits, scale: Floats, by: Weighing) 
     """The same in a conversation. Works in reading order, where neighbors are next to each other."""
     rank, standing = view.order()
     length, mean = view.lengths(title=by.title, head=False)
-    spoken = np.isin(terms, view.speakers())
+    spoken = within(view.speakers(), terms)
     f = table(title=by.title)[hits.values]
     f /= (1 - by.b) + (by.b / mean) * length[hits.ords]
     heads = present(speaker=by.speaker, date=by.date)[hits.values]
@@ -99,7 +106,7 @@ def contents(view: Postings, ords: Ints, by: Weighing) -> tuple[Keys, Ints, Floa
     count = np.where(found.field == TITLE, by.title, 1.0)
     if talk:
         count[(found.field == SPEAKER) | (found.field == DATE)] = 0.0
-        count[np.isin(found.terms, view.speakers())] = 0.0
+        count[within(view.speakers(), found.terms)] = 0.0
     count /= ((1 - by.b) + (by.b / mean) * length[asked])[found.owner]
     if share is not None:
         count *= share[found.owner]
@@ -141,19 +148,17 @@ def phrases(
     if not pairs or len(found.terms) < 2:
         return bonus
     vocabulary = np.unique(query)
-    slots = np.minimum(np.searchsorted(vocabulary, found.terms), len(vocabulary) - 1)
-    known = vocabulary[slots] == found.terms
+    known = np.flatnonzero(within(vocabulary, found.terms))
+    pair = known[:-1][np.diff(known) == 1]  # places where a query term is followed by another
     talk = view.conversational and bool(by.near)
     block = _blocks(found.field, talk=talk)
-    beside = known[:-1] & known[1:] & (found.owner[:-1] == found.owner[1:])
-    beside &= (block[:-1] == block[1:]) & (block[1:] >= 0)
-    at = np.flatnonzero(beside)
+    together = (found.owner[pair] == found.owner[pair + 1]) & (block[pair] == block[pair + 1])
+    at = pair[together & (block[pair] >= 0)]
     length, mean = view.lengths(title=by.title, head=not talk)
     damp = by.k1 * ((1 - by.b) + (by.b / mean) * length[ords])
-    codes = slots[at] * len(vocabulary) + slots[at + 1]
+    first, second, owner = found.terms[at], found.terms[at + 1], found.owner[at]
     for (a, b), weight in pairs.items():
-        code = np.searchsorted(vocabulary, a) * len(vocabulary) + np.searchsorted(vocabulary, b)
-        n = np.bincount(found.owner[at[codes == code]], minlength=len(ords))
+        n = np.bincount(owner[(first == a) & (second == b)], minlength=len(ords))
         bonus += weight * n * (by.k1 + 1) / (n + damp)
     return bonus
 

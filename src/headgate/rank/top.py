@@ -14,22 +14,27 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 _BLOCK = 256
+_TINY = np.nextafter(0.0, 1.0)
 
 
 def top(scores: Floats, k: int, reading: Callable[[Ints], Ints]) -> Ints:
     """Ordinals of the k best positive scores, best first."""
     if k <= 0 or not len(scores):
         return np.zeros(0, np.int64)
-    found = np.flatnonzero(scores >= max(_floor(scores, k), np.nextafter(0.0, 1.0)))
-    if len(found) > 4 * k:  # many ties at the floor, or a small array: keep what can be among the k
-        values = scores[found]
-        found = found[values >= np.partition(values, -k)[-k]]
-    return found[best(scores[found], reading(found))[:k]]
+    found = np.flatnonzero(scores >= max(_floor(scores, k), _TINY))
+    return found[best(scores[found], k, lambda index: reading(found[index]))]
 
 
-def best(scores: Floats, reading: Ints) -> Ints:
-    """The order that puts the highest score first, ties in reading order."""
-    return np.lexsort((reading, -scores))
+def best(scores: Floats, k: int, reading: Callable[[Ints], Ints]) -> Ints:
+    """Indices of the k highest scores, highest first, ties in reading order."""
+    index = np.arange(len(scores))
+    if len(scores) > k:  # all that tie with the k-th stay in for now
+        index = np.flatnonzero(scores >= np.partition(scores, -k)[-k])
+    order = index[np.argsort(-scores[index], kind="stable")]
+    ranked = scores[order]
+    if (ranked[1:] == ranked[:-1]).any():
+        order = order[np.lexsort((reading(order), -ranked))]
+    return order[:k]
 
 
 def _floor(scores: Floats, k: int) -> float:

@@ -8,7 +8,7 @@ Work goes outward from the seeds: its cost follows their names and edges, never 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from headgate.protocols import Postings
 from headgate.rank.carry import carry, links_of
 from headgate.rank.fire import fire
 from headgate.rank.hop import Reach, gather, masses, spread
+from headgate.rank.lexical import within
 from headgate.rank.scores import Scores, scores_of
 from headgate.rank.top import best, top
 from headgate.text.names import names
@@ -28,7 +29,11 @@ from headgate.types import ADD, DROP, KEEP, Candidate, Edge, Sifted, Verdict
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
 Weight = Annotated[float, Field(ge=0, le=100)]
+
+
+NO_NAME = -1  # reached by an edge, not through a name
 
 
 class PropagatePolicy(Policy):
@@ -83,10 +88,10 @@ def propagate(
         return Sifted(kept=found.kept)
     scores = scores_of(found, view)
     if policy.mode == "fire":
-        reach, reasons = _fired(view, scores, policy, edges)
+        reach, keys = _fired(view, scores, policy, edges)
     else:
-        reach, reasons = _hopped(query, view, scores, policy, edges)
-    return _sift(found, view, scores, reach, reasons, keep=policy.keep)
+        reach, keys = _hopped(query, view, scores, policy, edges)
+    return _sift(found, view, scores, _Lift(reach, keys), keep=policy.keep)
 
 
 def anchors(found: Sifted, query: str, view: Postings, policy: PropagatePolicy) -> tuple[str, ...]:
@@ -107,7 +112,8 @@ def _limit(view: Postings, policy: PropagatePolicy) -> int:
 
 def _hopped(
     query: str, view: Postings, scores: Scores, policy: PropagatePolicy, edges: Sequence[Edge]
-) -> tuple[Reach, list[str]]:
+) -> tuple[Reach, Keys]:
+    """What shared names and given edges reach, and the names."""
     seeds, strength = scores.seeds[: policy.seeds], scores.strength[: policy.seeds]
     asked = {number(name) for name in (*words(query), *names(query))}
     own = np.array(sorted(asked), np.uint64)
@@ -117,12 +123,11 @@ def _hopped(
     mass = masses(view, found, strength, without=own)
     given = {number(node.lower()): force for node, force in carried.items()}
     reach = spread(found, mass, seeds, gamma=policy.spread, title=policy.title, given=given)
-    reasons = [f"shares the name {label!r}" for label in view.labels(found.keys)]
-    reach = _direct(view, reach, carried, reason=len(reasons))
-    anchored = bool((found.owned & np.isin(found.keys, own)).any()) or bool(carried)
+    reach = _direct(view, reach, carried)
+    anchored = bool((found.owned & within(own, found.keys)).any()) or bool(carried)
     gain = policy.weight * (1.0 if anchored else policy.unanchored)
     peak = reach.force.max() if len(reach.force) else 1.0
-    return replace(reach, force=gain * reach.force / peak), [*reasons, "a given edge leads to it"]
+    return replace(reach, force=gain * reach.force / peak), found.keys
 
 
 def _carried(
@@ -139,7 +144,7 @@ def _carried(
     return carry(charges, edges, leak=policy.leak, floor=policy.floor, hops=policy.hops)
 
 
-def _direct(view: Postings, reach: Reach, carried: dict[str, float], *, reason: int) -> Reach:
+def _direct(view: Postings, reach: Reach, carried: dict[str, float]) -> Reach:
     """What was reached through names, joined with the chunks that edges lead to by their ids."""
     nodes = sorted(carried)
     linked = view.find(nodes)
@@ -149,12 +154,12 @@ def _direct(view: Postings, reach: Reach, carried: dict[str, float], *, reason: 
     linked = linked[linked >= 0]
     ords = np.union1d(reach.ords, linked)
     total = np.zeros(len(ords))
-    through = np.full(len(ords), reason)
+    through = np.full(len(ords), NO_NAME)
     total[np.searchsorted(ords, reach.ords)] = reach.force
     through[np.searchsorted(ords, reach.ords)] = reach.through
     at = np.searchsorted(ords, linked)
     np.add.at(total, at, force)
-    through[at] = reason
+    through[at] = NO_NAME
     return Reach(ords, total, through)
 
 
@@ -163,7 +168,7 @@ def _direct(view: Postings, reach: Reach, carried: dict[str, float], *, reason: 
 
 def _fired(
     view: Postings, scores: Scores, policy: PropagatePolicy, edges: Sequence[Edge]
-) -> tuple[Reach, list[str]]:
+) -> tuple[Reach, Keys]:
     """The chunks that fire, with their potentials over the highest."""
     graph = _Wires(view, policy, edges)
     seeds = view.ids(scores.seeds[: policy.seeds])
@@ -179,8 +184,8 @@ def _fired(
     ords = np.array(sorted(ord for ord in potential if ord >= 0), np.int64)
     force = np.array([potential[ord] for ord in ords.tolist()], float)
     peak = force.max() if len(force) else 1.0
-    reach = Reach(ords, policy.weight * force / peak, np.zeros(len(ords), np.int64))
-    return reach, ["fired through edges, neighbors or shared names"]
+    through = np.full(len(ords), NO_NAME)
+    return Reach(ords, policy.weight * force / peak, through), np.zeros(0, np.uint64)
 
 
 class _Wires:
@@ -221,20 +226,21 @@ class _Wires:
 # -- the new order -------------------------------------------------------------------------------
 
 
-def _sift(
-    found: Sifted, view: Postings, scores: Scores, reach: Reach, reasons: list[str], *, keep: int
-) -> Sifted:
+def _sift(found: Sifted, view: Postings, scores: Scores, lift: "_Lift", *, keep: int) -> Sifted:
     """Everyone's new score, the best of all, and who is new among them."""
-    peak = scores.every.max() or 1.0
-    everyone = np.union1d(top(scores.every, keep, view.reading), reach.ords)
+    reach = lift.reach
+    plain = top(scores.every, keep, view.reading)
+    peak = float(scores.every[plain[0]])
+    plain = plain[~within(reach.ords, plain)]
+    everyone = np.concatenate([plain, reach.ords])
     value = scores.every[everyone] / peak
-    value[np.searchsorted(everyone, reach.ords)] += reach.force
-    order = best(value, view.reading(everyone))[:keep]
+    value[len(plain) :] += reach.force
+    order = best(value, keep, lambda index: view.reading(everyone[index]))
     ords, value = everyone[order], value[order] / max(1.0, value.max())
-    gains = _gains(ords, reach, reasons)
+    gains = lift.gains(ords, view)
     ids = view.ids(ords)
     came = {c.chunk.id: c for c in found.kept}
-    added = {c.id: Candidate(c, 0.0) for c in view.chunks(ords[[id not in came for id in ids]])}
+    added = {c.id: Candidate(c, 0.0) for c in view.read([id for id in ids if id not in came])}
     kept = []
     for id, score, (reason, gain) in zip(ids, value.tolist(), gains, strict=True):
         if candidate := came.pop(id, None) or added.get(id):
@@ -244,12 +250,27 @@ def _sift(
     return Sifted(tuple(kept), dropped, tuple(c for c in kept if c.chunk.id in added))
 
 
-def _gains(ords: Ints, reach: Reach, reasons: list[str]) -> list[tuple[str, float]]:
-    """Why each of some chunks was lifted, and by how much."""
-    if not len(reach.ords):
-        return [("as found", 0.0)] * len(ords)
-    at = np.minimum(np.searchsorted(reach.ords, ords), len(reach.ords) - 1)
-    return [
-        (reasons[reach.through[i]], float(reach.force[i])) if hit else ("as found", 0.0)
-        for i, hit in zip(at, reach.ords[at] == ords, strict=True)
-    ]
+@dataclass(frozen=True, slots=True)
+class _Lift:
+    """What was reached, and the names it was reached through."""
+
+    reach: Reach
+    keys: Keys
+
+    def gains(self, ords: Ints, view: Postings) -> list[tuple[str, float]]:
+        """Why each of some chunks was lifted, and by how much."""
+        hit = within(self.reach.ords, ords)
+        at = np.searchsorted(self.reach.ords, ords[hit])
+        through = self.reach.through[at]
+        used = np.unique(through[through != NO_NAME])
+        labels = dict(zip(used.tolist(), view.labels(self.keys[used]), strict=True))
+        out = [("as found", 0.0)] * len(ords)
+        for i, name, force in zip(
+            np.flatnonzero(hit).tolist(),
+            through.tolist(),
+            self.reach.force[at].tolist(),
+            strict=True,
+        ):
+            label = labels.get(name)
+            out[i] = (f"shares the name {label!r}" if label else "wired to what was found", force)
+        return out

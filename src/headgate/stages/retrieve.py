@@ -21,7 +21,7 @@ from headgate.rank.lexical import Weighing, lexical, phrases, rarity
 from headgate.rank.scores import SEEDS, Found, Scores
 from headgate.rank.top import top
 from headgate.text.terms import terms
-from headgate.types import ADD, Candidate
+from headgate.types import ADD, Candidate, Note
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -61,7 +61,7 @@ class RetrievePolicy(Policy):
     """How many nearest chunks count as similar at all."""
     feedback: Weight = 0.5
     """Weight of the score for the best chunks' own terms."""
-    feedback_depth: Count = 8
+    feedback_depth: Annotated[int, Field(ge=0, le=SEEDS)] = 8
     """How many of the best chunks give terms."""
     feedback_terms: Count = 20
     """How many new terms they give."""
@@ -83,10 +83,11 @@ def retrieve(
     near = view.nearest(vector, policy.dense_depth) if vector is not None else None
     if policy.mode == "rrf":
         first = final = _ranked(view, lex, near, policy)
+        seeds = top(first, SEEDS, view.reading)
     else:
         first = _joined(lex, near, policy)
-        final = _fed(query, view, first, policy)
-    seeds = top(first, SEEDS, view.reading)
+        seeds = top(first, SEEDS, view.reading)
+        final = _fed(query, view, first, seeds[: policy.feedback_depth], policy)
     kept = top(final, policy.keep, view.reading)
     share = np.minimum(lex[kept] / ceiling, 1.0) if ceiling else np.zeros(len(kept))
     found = _candidates(view, kept, final[kept], share)
@@ -132,9 +133,8 @@ def _joined(lex: Floats, near: tuple[Ints, Floats] | None, policy: RetrievePolic
     return _unit(first)
 
 
-def _fed(query: str, view: Postings, first: Floats, policy: RetrievePolicy) -> Floats:
-    """s1: s0 with feedback."""
-    seeds = top(first, policy.feedback_depth, view.reading)
+def _fed(query: str, view: Postings, first: Floats, seeds: Ints, policy: RetrievePolicy) -> Floats:
+    """s1: s0 with feedback from its best chunks."""
     if not len(seeds) or not policy.feedback or not policy.feedback_terms:
         return first
     echo = feedback(
@@ -142,13 +142,17 @@ def _fed(query: str, view: Postings, first: Floats, policy: RetrievePolicy) -> F
         seeds,
         first[seeds],
         _weighing(policy),
-        known=np.array(terms(query, view.language), np.uint64),
+        known=np.unique(np.array(terms(query, view.language), np.uint64)),
         terms=policy.feedback_terms,
         common=min(int(policy.feedback_common * view.count), policy.feedback_cap),
     )
     if echo is None:
         return first
-    return _unit(first + policy.feedback * _unit(echo))
+    peak = echo.max()
+    if peak > 0:
+        echo *= policy.feedback / peak
+    echo += first
+    return _unit(echo)
 
 
 def _ranked(
@@ -172,12 +176,11 @@ def _unit(scores: Floats) -> Floats:
 
 def _candidates(view: Postings, ords: Ints, scores: Floats, share: Floats) -> tuple[Candidate, ...]:
     """The chunks behind some ordinals as candidates; one removed from the store meanwhile is left out."""
-    numbers = zip(ords.tolist(), scores.tolist(), share.tolist(), strict=True)
-    marks = dict(zip(view.ids(ords), numbers, strict=True))
+    ids = view.ids(ords)
+    marks = dict(zip(ids, zip(scores.tolist(), share.tolist(), strict=True), strict=True))
     found = []
-    for chunk in view.chunks(ords):
-        _, score, held = marks[chunk.id]
-        found.append(
-            Candidate(chunk, score).noted("retrieve", ADD, "found", score=score, value=held)
-        )
+    for chunk in view.read(ids):
+        score, held = marks[chunk.id]
+        note = Note("retrieve", ADD, "found", score, held)
+        found.append(Candidate(chunk, score, (note,)))
     return tuple(found)
