@@ -151,7 +151,7 @@ class View:
         total = np.zeros(len(terms), np.int64)
         for live in self.lives:
             slots, there = find(live.segment.terms.keys, terms)
-            total += np.where(there, live.term_counts[slots], 0)
+            total[there] += live.term_counts[slots[there]]
         return total
 
     def _hits(
