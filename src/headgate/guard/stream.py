@@ -159,7 +159,11 @@ class Guard:
 
     async def _attempt(self, session: Session, call: Call) -> AsyncGenerator[Piece]:
         """One call of the model: its pieces through the session, to its end or its stall."""
-        upstream = await self._call(call)
+        try:
+            upstream = await self._call(call)
+        except Exception:
+            session.fail()
+            raise
         source = _Source(upstream, self.policy, self._keep_alive)
         try:
             while not session.stalled and not session.done:
@@ -215,13 +219,18 @@ class Guard:
         call: Call | None = session.start()
         try:
             while call is not None:
-                yield from self._turn(session, self._ask(call))
+                yield from self._turn(session, call)
                 call = session.resume() if session.stalled else None
         except GeneratorExit:
             session.leave()
             raise
 
-    def _turn(self, session: Session, upstream: Iterable[str]) -> Iterator[Piece]:
+    def _turn(self, session: Session, call: Call) -> Iterator[Piece]:
+        try:
+            upstream: Iterable[str] = self._ask(call)
+        except Exception:
+            session.fail()
+            raise
         with ExitStack() as stack:
             close = getattr(upstream, "close", None)
             if close is not None:

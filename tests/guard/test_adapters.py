@@ -1,0 +1,435 @@
+"""The guard around the real OpenAI and Anthropic SDKs, against a scripted provider on loopback."""
+
+import itertools
+import json
+
+import anthropic
+import openai
+import pytest
+
+from headgate.errors import LoopError, UpstreamError
+from headgate.guard import State, adapters
+from headgate.guard.resume import TURNS
+
+INTRO = "The river rose in spring, and the keeper of the gate went out before dawn.\n"
+UNIT = "He lifted the first board and looked at the water below him for a while. "
+AFTER = "Then he went home and slept. The end."
+ASK = [{"role": "user", "content": "Tell me about the keeper."}]
+
+
+def tokens(text, size=4):
+    return [text[i : i + size] for i in range(0, len(text), size)]
+
+
+def looping():
+    """Tokens of a loop that never ends: only a severed connection stops it."""
+    return itertools.chain(tokens(INTRO), itertools.cycle(tokens(UNIT)))
+
+
+# chat completions
+
+
+def chunk(delta, id="a", finish=None):
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    head = {"id": id, "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    return (None, {**head, "choices": [choice]})
+
+
+def chat(texts, id="a", field="content"):
+    yield chunk({"role": "assistant", "content": ""}, id)
+    for text in texts:
+        yield chunk({field: text}, id)
+    yield chunk({}, id, "stop")
+    usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+    yield (None, {**chunk({}, id)[1], "choices": [], "usage": usage})
+    yield (None, "[DONE]")
+
+
+def calls(arguments, id="a", index=0):
+    call = {"index": index, "id": f"call{index}", "type": "function"}
+    yield chunk({"tool_calls": [{**call, "function": {"name": "find", "arguments": ""}}]}, id)
+    for text in arguments:
+        yield chunk({"tool_calls": [{"index": index, "function": {"arguments": text}}]}, id)
+
+
+def openai_async(server):
+    return openai.AsyncOpenAI(base_url=server.url, api_key="none", max_retries=0)
+
+
+async def test_a_chat_stream_recovers_with_one_id_and_one_role(provider):
+    with provider(chat(looping()), chat(tokens(AFTER), id="b")) as server:
+        async with openai_async(server) as client:
+            events = adapters.chat(client, model="m", messages=ASK, temperature=0)
+            chunks = [event async for event in events]
+        assert server.finished.acquire(timeout=5)
+        assert server.finished.acquire(timeout=5)
+    text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    assert text.startswith(INTRO + UNIT)
+    assert text.endswith(AFTER)
+    assert text.count(UNIT) <= 2
+    assert {c.id for c in chunks} == {"a"}
+    assert sum(bool(c.choices and c.choices[0].delta.role) for c in chunks) == 1
+    assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
+    assert chunks[-1].usage.total_tokens == 3
+    assert server.severed == 1
+    first, second = server.requests
+    assert (first["temperature"], second["temperature"]) == (0, 0.8)
+    assert second["messages"][-1]["content"] == TURNS[0]
+    assert text.startswith(second["messages"][-2]["content"])
+    assert events.report.rollbacks == 1
+    assert all(isinstance(c, type(chunks[0])) for c in chunks)
+
+
+def test_a_sync_chat_stream_is_guarded_too(provider):
+    with provider(chat(looping()), chat(tokens(AFTER), id="b")) as server:
+        with openai.OpenAI(base_url=server.url, api_key="none", max_retries=0) as client:
+            chunks = list(adapters.chat(client, model="m", messages=ASK))
+        server.finished.acquire(timeout=5)
+        server.finished.acquire(timeout=5)
+    text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    assert text.endswith(AFTER)
+    assert text.count(UNIT) <= 2
+    assert server.severed == 1
+
+
+async def test_a_clean_chat_stream_passes_chunk_by_chunk(provider):
+    with provider(chat(tokens(INTRO + AFTER))) as server:
+        async with openai_async(server) as client:
+            chunks = [c async for c in adapters.chat(client, model="m", messages=ASK)]
+    assert len(chunks) == len(list(chat(tokens(INTRO + AFTER)))) - 1
+    assert chunks[0].choices[0].delta.role == "assistant"
+
+
+async def test_reasoning_in_a_chat_stream_is_watched(provider):
+    with provider(
+        chat(looping(), field="reasoning_content"), chat(tokens(AFTER), id="b")
+    ) as server:
+        async with openai_async(server) as client:
+            events = adapters.chat(client, model="m", messages=ASK)
+            chunks = [c async for c in events]
+    text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    assert text == AFTER
+    assert events.report.cuts[0].channel == "reasoning"
+
+
+async def test_tool_calls_in_a_chat_stream_are_whole_or_asked_for_again(provider):
+    loop = calls(itertools.chain(tokens('{"query": "'), itertools.cycle(tokens(UNIT))))
+    good = [
+        *calls(tokens('{"query": "x"}'), id="b"),
+        chunk({}, "b", "tool_calls"),
+        (None, "[DONE]"),
+    ]
+    with provider(loop, good) as server:
+        async with openai_async(server) as client:
+            chunks = [c async for c in adapters.chat(client, model="m", messages=ASK)]
+    parts = [c.choices[0].delta.tool_calls[0] for c in chunks if c.choices[0].delta.tool_calls]
+    assert "".join(p.function.arguments for p in parts) == '{"query": "x"}'
+    assert parts[0].function.name == "find"
+    assert chunks[-1].choices[0].finish_reason == "tool_calls"
+    assert server.requests[1]["messages"] == ASK
+
+
+async def test_a_complete_call_stands_when_the_next_one_loops(provider):
+    script = itertools.chain(
+        calls(tokens('{"query": "x"}')), calls(itertools.cycle(tokens(UNIT)), index=1)
+    )
+    with provider(script) as server:
+        async with openai_async(server) as client:
+            chunks = [c async for c in adapters.chat(client, model="m", messages=ASK)]
+    parts = [c.choices[0].delta.tool_calls[0] for c in chunks if c.choices[0].delta.tool_calls]
+    assert {p.index for p in parts} == {0}
+    assert chunks[-1].choices[0].finish_reason == "tool_calls"
+    assert len(server.requests) == 1
+
+
+async def test_structured_output_is_not_spliced(provider):
+    loop = chat(itertools.chain(['{"a": "'], itertools.cycle(tokens(UNIT))))
+    with provider(loop, chat(['{"a": ', "1}"])) as server:
+        async with openai_async(server) as client:
+            events = adapters.chat(
+                client, model="m", messages=ASK, response_format={"type": "json_object"}
+            )
+            text = "".join([c.choices[0].delta.content or "" async for c in events if c.choices])
+    assert json.loads(text) == {"a": 1}
+
+
+async def test_a_client_that_leaves_closes_the_connection(provider):
+    with provider(chat(looping())) as server:
+        async with openai_async(server) as client:
+            events = adapters.chat(client, model="m", messages=ASK)
+            async for _ in events:
+                break
+            await events.aclose()
+            assert server.finished.acquire(timeout=5)
+    assert server.severed == 1
+    assert events.report.state is State.CLOSED
+
+
+def test_a_sync_client_that_leaves_closes_the_connection(provider):
+    with (
+        provider(chat(looping())) as server,
+        openai.OpenAI(base_url=server.url, api_key="none", max_retries=0) as client,
+    ):
+        events = adapters.chat(client, model="m", messages=ASK)
+        next(iter(events))
+        events.close()
+        assert server.finished.acquire(timeout=5)
+    assert server.severed == 1
+
+
+async def test_switched_off_the_stream_passes(provider):
+    with provider(chat(tokens(INTRO + UNIT * 20))) as server:
+        async with openai_async(server) as client:
+            events = adapters.chat(client, model="m", messages=ASK, guard={"enabled": False})
+            text = "".join([c.choices[0].delta.content or "" async for c in events if c.choices])
+    assert text == INTRO + UNIT * 20
+
+
+async def test_giving_up_and_breaking_off_are_told_apart(provider):
+    with provider(*[chat(looping()) for _ in range(2)]) as server:
+        async with openai_async(server) as client:
+            events = adapters.chat(client, model="m", messages=ASK, guard={"max_rollbacks": 1})
+            with pytest.raises(LoopError):
+                [c async for c in events]
+    broken = [chunk({"content": "a"}), (None, {"error": {"message": "overloaded"}})]
+    with provider(broken) as server:
+        async with openai_async(server) as client:
+            events = adapters.chat(client, model="m", messages=ASK)
+            with pytest.raises(UpstreamError, match="overloaded"):
+                [c async for c in events]
+
+
+async def test_an_error_before_the_stream_is_the_sdks_own():
+    async with openai.AsyncOpenAI(
+        base_url="http://127.0.0.1:9", api_key="none", max_retries=0
+    ) as client:
+        events = adapters.chat(client, model="m", messages=ASK)
+        with pytest.raises(openai.APIConnectionError):
+            [c async for c in events]
+        assert events.report.state is State.FAILED
+
+
+# messages
+
+
+def message(texts, kind="text", id="msg_a", thinking=()):
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    head = {"id": id, "type": "message", "role": "assistant", "model": "m", "content": []}
+    head |= {"stop_reason": None, "stop_sequence": None, "usage": usage}
+    yield ("message_start", {"type": "message_start", "message": head})
+    index = 0
+    if thinking:
+        yield from block(thinking, "thinking", index)
+        index += 1
+    yield ("ping", {"type": "ping"})
+    yield from block(texts, kind, index)
+    reason = "tool_use" if kind == "tool_use" else "end_turn"
+    delta = {"stop_reason": reason, "stop_sequence": None}
+    yield (
+        "message_delta",
+        {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 9}},
+    )
+    yield ("message_stop", {"type": "message_stop"})
+
+
+BLOCKS = {
+    "text": ({"type": "text", "text": ""}, "text_delta", "text"),
+    "thinking": (
+        {"type": "thinking", "thinking": "", "signature": ""},
+        "thinking_delta",
+        "thinking",
+    ),
+    "tool_use": (
+        {"type": "tool_use", "id": "t", "name": "find", "input": {}},
+        "input_json_delta",
+        "partial_json",
+    ),
+}
+
+
+def block(texts, kind, index):
+    start, delta, field = BLOCKS[kind]
+    yield (
+        "content_block_start",
+        {"type": "content_block_start", "index": index, "content_block": start},
+    )
+    for text in texts:
+        data = {
+            "type": "content_block_delta",
+            "index": index,
+            "delta": {"type": delta, field: text},
+        }
+        yield ("content_block_delta", data)
+    if kind == "thinking":
+        sign = {"type": "signature_delta", "signature": "s"}
+        yield (
+            "content_block_delta",
+            {"type": "content_block_delta", "index": index, "delta": sign},
+        )
+    yield ("content_block_stop", {"type": "content_block_stop", "index": index})
+
+
+def claude(server):
+    return anthropic.AsyncAnthropic(base_url=server.url, api_key="none", max_retries=0)
+
+
+def told(events):
+    return [e.type for e in events if e.type not in ("content_block_delta", "ping")]
+
+
+def said(events, field="text"):
+    deltas = (e.delta for e in events if e.type == "content_block_delta")
+    return "".join(getattr(delta, field, "") for delta in deltas)
+
+
+WHOLE = [
+    "message_start",
+    "content_block_start",
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+]
+
+
+async def test_a_message_stream_recovers_in_the_same_block(provider):
+    with provider(message(looping()), message(tokens(AFTER), id="msg_b")) as server:
+        async with claude(server) as client:
+            stream = adapters.messages(client, model="m", max_tokens=500, messages=ASK)
+            events = [event async for event in stream]
+        server.finished.acquire(timeout=5)
+        server.finished.acquire(timeout=5)
+    assert told(events) == WHOLE
+    assert said(events).startswith(INTRO + UNIT)
+    assert said(events).endswith(AFTER)
+    assert said(events).count(UNIT) <= 2
+    assert {e.index for e in events if e.type.startswith("content_block")} == {0}
+    assert server.severed == 1
+    assert "temperature" not in server.requests[1]  # this SDK takes none
+    assert stream.report.saved_tokens > 0
+
+
+async def test_looping_thoughts_are_cut_and_the_answer_follows_in_its_own_block(provider):
+    first = message([], thinking=looping())
+    second = message(tokens(AFTER), id="msg_b", thinking=["Short."])
+    with provider(first, second) as server:
+        async with claude(server) as client:
+            stream = adapters.messages(client, model="m", max_tokens=500, messages=ASK)
+            events = [event async for event in stream]
+    starts = [e for e in events if e.type == "content_block_start"]
+    assert [(e.index, e.content_block.type) for e in starts] == [(0, "thinking"), (1, "text")]
+    assert told(events).count("content_block_stop") == 2
+    assert said(events) == AFTER
+    assert said(events, "signature") == ""
+
+
+async def test_a_looping_tool_block_never_reaches_the_client(provider):
+    loop = message(itertools.chain(['{"q": "'], itertools.cycle(tokens(UNIT))), kind="tool_use")
+    with provider(loop, message(['{"q": ', "1}"], kind="tool_use")) as server:
+        async with claude(server) as client:
+            stream = adapters.messages(client, model="m", max_tokens=500, messages=ASK)
+            events = [event async for event in stream]
+    assert json.loads(said(events, "partial_json")) == {"q": 1}
+    assert told(events) == WHOLE
+    assert server.requests[1]["messages"] == ASK
+
+
+def test_a_sync_message_stream_is_guarded_too(provider):
+    with (
+        provider(message(looping()), message(tokens(AFTER))) as server,
+        anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0) as client,
+    ):
+        events = list(adapters.messages(client, model="m", max_tokens=500, messages=ASK))
+    assert told(events) == WHOLE
+    assert said(events).endswith(AFTER)
+
+
+# responses
+
+
+def response(texts, id="resp_a"):
+    base = {"id": id, "object": "response", "created_at": 1, "model": "m", "output": []}
+    base |= {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    item = {"id": f"msg_{id}", "type": "message", "role": "assistant", "status": "in_progress"}
+    place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
+    part = {"type": "output_text", "text": "", "annotations": []}
+    number = itertools.count()
+
+    def event(kind, **fields):
+        return (kind, {"type": kind, "sequence_number": next(number), **fields})
+
+    yield event("response.created", response={**base, "status": "in_progress"})
+    yield event("response.output_item.added", output_index=0, item={**item, "content": []})
+    yield event("response.content_part.added", **place, part=part)
+    said = ""
+    for text in texts:
+        said += text
+        yield event("response.output_text.delta", **place, delta=text, logprobs=[])
+    part = {**part, "text": said}
+    item = {**item, "status": "completed", "content": [part]}
+    yield event("response.output_text.done", **place, text=said, logprobs=[])
+    yield event("response.content_part.done", **place, part=part)
+    yield event("response.output_item.done", output_index=0, item=item)
+    yield event("response.completed", response={**base, "status": "completed", "output": [item]})
+
+
+async def test_a_responses_stream_recovers_as_one_response(provider):
+    with provider(response(looping()), response(tokens(AFTER), id="resp_b")) as server:
+        async with openai_async(server) as client:
+            stream = adapters.responses(client, model="m", input="Tell me.")
+            events = [event async for event in stream]
+        server.finished.acquire(timeout=5)
+        server.finished.acquire(timeout=5)
+    text = "".join(e.delta for e in events if e.type == "response.output_text.delta")
+    assert text.startswith(INTRO + UNIT)
+    assert text.endswith(AFTER)
+    assert text.count(UNIT) <= 2
+    kinds = [e.type for e in events if not e.type.endswith(".delta")]
+    assert kinds == [kind for kind, _ in response([])]
+    assert [e.sequence_number for e in events] == list(range(len(events)))
+    last = events[-1].response
+    assert last.id == "resp_a"
+    assert last.output_text == text
+    assert {e.item_id for e in events if hasattr(e, "item_id")} == {"msg_resp_a"}
+    assert server.severed == 1
+    assert server.requests[1]["input"][0] == {"role": "user", "content": "Tell me."}
+
+
+async def test_a_clean_responses_stream_passes_event_by_event(provider):
+    with provider(response(tokens(AFTER))) as server:
+        async with openai_async(server) as client:
+            events = [e async for e in adapters.responses(client, model="m", input="Tell me.")]
+    assert [e.type for e in events] == [kind for kind, _ in response(tokens(AFTER))]
+    assert events[-1].response.output_text == AFTER
+
+
+def function_call(arguments, id="resp_a"):
+    base = {"id": id, "object": "response", "created_at": 1, "model": "m", "output": []}
+    base |= {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    item = {"id": f"fc_{id}", "type": "function_call", "call_id": "c", "name": "find"}
+    place = {"item_id": item["id"], "output_index": 0}
+
+    def event(kind, **fields):
+        return (kind, {"type": kind, "sequence_number": 0, **fields})
+
+    yield event("response.created", response={**base, "status": "in_progress"})
+    yield event("response.output_item.added", output_index=0, item={**item, "arguments": ""})
+    said = ""
+    for text in arguments:
+        said += text
+        yield event("response.function_call_arguments.delta", **place, delta=text)
+    yield event("response.function_call_arguments.done", **place, arguments=said, name="find")
+    yield event("response.output_item.done", output_index=0, item={**item, "arguments": said})
+    done = {**base, "status": "completed", "output": [{**item, "arguments": said}]}
+    yield event("response.completed", response=done)
+
+
+async def test_a_looping_function_call_is_asked_for_again(provider):
+    loop = function_call(itertools.chain(['{"q": "'], itertools.cycle(tokens(UNIT))))
+    with provider(loop, function_call(['{"q": ', "1}"], id="resp_b")) as server:
+        async with openai_async(server) as client:
+            events = [e async for e in adapters.responses(client, model="m", input="Tell me.")]
+    done = next(e for e in events if e.type == "response.output_item.done")
+    assert json.loads(done.item.arguments) == {"q": 1}
+    deltas = [e.delta for e in events if e.type == "response.function_call_arguments.delta"]
+    assert "".join(deltas) == '{"q": 1}'
+    assert events[-1].response.output[0].arguments == '{"q": 1}'
