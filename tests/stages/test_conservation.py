@@ -21,6 +21,7 @@ from headgate.index.indexes import Indexes
 from headgate.stages.compose import ComposePolicy, compose
 from headgate.stages.gate import GatePolicy, gate
 from headgate.stages.grade import GradePolicy, grade, outside
+from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory import MemoryStore
@@ -90,6 +91,10 @@ def drive_propagate(candidates, window):
     return came.kept, sifted
 
 
+def drive_penalize(candidates, window):
+    return candidates, penalize(candidates, window, PenalizePolicy())
+
+
 def drive_gate(candidates, window):
     return candidates, gate(candidates, 60, estimate_tokens, GatePolicy(), k=5)
 
@@ -120,6 +125,7 @@ def drive_outside(candidates, window):
 DRIVERS = {
     "retrieve.retrieve": drive_retrieve,
     "propagate.propagate": drive_propagate,
+    "penalize.penalize": drive_penalize,
     "gate.gate": drive_gate,
     "grade.grade": drive_grade,
     "grade.outside": drive_outside,

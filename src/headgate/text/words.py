@@ -59,6 +59,14 @@ _LINKS = re.compile(r"!?\[([^\[\]\n]*)\]\(([^()\n]*)\)")
 _MARKS = re.compile(rf"(?<![*`~])(?:(?<!{_WORD})(?:[*`]|~~)+|(?:[*`]|~~)++(?!{_WORD}))")
 _EMPHASIS = re.compile(rf"(?<!{_WORD})_(?!_)|(?<!_)_(?!{_WORD})")
 _TABLE = re.compile(r"(?<!\S)\|+|(?<!\|)\|++(?!\S)")
+_DRESS = (
+    ("](", _LINKS, r"\1 \2"),
+    ("*", _MARKS, ""),
+    ("`", _MARKS, ""),
+    ("~~", _MARKS, ""),
+    ("_", _EMPHASIS, ""),
+    ("|", _TABLE, " "),
+)
 
 T = TypeVar("T")
 
@@ -77,9 +85,10 @@ def fold(text: str) -> str:
 def plain(folded: str) -> str:
     """A folded text without Markdown control characters and with single spaces."""
     text = _LINE_MARKS.sub("", folded)
-    text = _LINKS.sub(r"\1 \2", text)
-    text = _EMPHASIS.sub("", _MARKS.sub("", text))
-    return " ".join(_TABLE.sub(" ", text).split())
+    for sign, marks, instead in _DRESS:
+        if sign in text:  # ten times faster than a search that finds nothing
+            text = marks.sub(instead, text)
+    return " ".join(text.split())
 
 
 def normal(text: str) -> str:

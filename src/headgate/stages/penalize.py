@@ -1,0 +1,150 @@
+"""Penalize: lower the score of what the model can already see.
+
+A chunk that repeats the window costs tokens and adds nothing, so its score falls with its overlap r,
+gently at first:  score · (1 - weight · r^exponent).  An exact repeat (r = 1) falls to 0 and is left out.
+Of several candidates with the same words only the best stays, window or not.
+The stage only reorders and drops. It never alters a chunk, its admission included; with no window, or
+switched off, no score changes by a bit.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from time import monotonic
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from headgate.policy import Count, Policy, Positive, Unit
+from headgate.text.cache import WindowCache
+from headgate.text.coverage import Shares
+from headgate.text.fingerprint import FORMAT_VERSION, MINHASH_PERM, SHINGLE, WindowFingerprint
+from headgate.text.hashes import Tokens
+from headgate.types import DROP, KEEP, Candidate, Sifted, Window
+
+STAGE = "penalize"
+EXACT = "already in the window"
+NEAR = "nearly all in the window"
+PARTLY = "overlaps the window"
+NEW = "new to the window"
+
+Overlap = Callable[[Sequence[str], Tokens], Shares]
+
+
+def _frozen(expected: int) -> AfterValidator:
+    """A number that stored fingerprints are made with: it may be named, not changed."""
+
+    def check(value: int) -> int:
+        if value != expected:
+            message = f"fingerprint format {FORMAT_VERSION} is made with {expected}; leave it at {expected}"
+            raise ValueError(message)
+        return value
+
+    return AfterValidator(check)
+
+
+class PenalizePolicy(Policy):
+    """How hard to push repeated text down."""
+
+    enabled: bool = True
+    """Off: the stage hands its candidates on untouched."""
+    weight: Unit = 0.9
+    """Share of the score that a full repeat loses."""
+    weight_by_source: Mapping[str, Unit] = Field(default={"graph": 0.6})
+    """Another weight for chunks of a source."""
+    exponent: Positive = 1.35
+    """Above 1, small overlaps cost little."""
+    near_duplicate: Unit = 0.85
+    """Overlap from which a chunk is called nearly all in the window."""
+    self_referential: Unit = 0.60
+    """Overlap from which a chunk mostly repeats the window."""
+    novel: Unit = 0.30
+    """Overlap below which a chunk is new."""
+    shingle_size: Annotated[int, _frozen(SHINGLE)] = SHINGLE
+    """Tokens in a shingle; part of the fingerprint format."""
+    minhash_perm: Annotated[int, _frozen(MINHASH_PERM)] = MINHASH_PERM
+    """Permutations of MinHash; part of the fingerprint format."""
+    dup_hamming: Annotated[Count, Field(le=64)] = 3
+    """SimHash distance of near-duplicates, where only fingerprints are known."""
+
+
+def penalize(
+    candidates: Sequence[Candidate],
+    window: Window,
+    policy: PenalizePolicy,
+    *,
+    fingerprints: Mapping[str, bytes] | None = None,
+    best_effort: bool = False,
+    cache: WindowCache | None = None,
+) -> Sifted:
+    """Rescore by overlap with the window; drop repeats of it and of better candidates. Best first.
+
+    `fingerprints` are the packed bytes stored with chunks, by chunk id; `best_effort` keeps exact repeats of
+    the window when there is nothing else; `cache` carries what was read before from request to request.
+    """
+    if not policy.enabled or not candidates:
+        return Sifted(kept=tuple(candidates))
+    cache = cache or WindowCache(clock=monotonic)
+    stored = fingerprints or {}
+    texts = [c.chunk.text for c in candidates]
+    tokens = cache.tokens(texts, [stored.get(c.chunk.id) for c in candidates])
+    judged, order = list(candidates), list(range(len(candidates)))
+    if window:
+        overlaps = overlap_with(window, cache, policy)(texts, tokens).tolist()
+        judged = [_judge(c, r, policy) for c, r in zip(candidates, overlaps, strict=True)]
+        if best_effort and all(c.dropped for c in judged):
+            judged = [_spare(c, r) for c, r in zip(candidates, overlaps, strict=True)]
+        order = sorted(range(len(judged)), key=lambda i: -judged[i].score)
+    judged = _without_copies(judged, order, tokens)
+    return Sifted.split(judged[i] for i in order)
+
+
+def overlap_with(window: Window, cache: WindowCache, policy: PenalizePolicy) -> Overlap:
+    """How to measure overlap with this window: by its fingerprint if one is given, else by its texts."""
+    if window.fingerprint is None:
+        index = cache.index(window.texts)
+        return lambda _, tokens: index.overlap(tokens)
+    known = WindowFingerprint.from_json(window.fingerprint)
+    if known.sketch is not None:
+        sketch = known.sketch
+        return lambda _, tokens: sketch.overlap(tokens)
+    return lambda texts, _: known.overlap(texts, hamming=policy.dup_hamming)
+
+
+def adjusted(score: float, overlap: float, *, weight: float, exponent: float) -> float:
+    """The score after the penalty; never above what it was, and 0 for an exact repeat."""
+    if overlap <= 0:
+        return score
+    if overlap >= 1:
+        return min(score, 0.0)
+    penalty: float = weight * overlap**exponent
+    return min(score, max(0.0, score * (1 - penalty)))
+
+
+def _judge(candidate: Candidate, overlap: float, policy: PenalizePolicy) -> Candidate:
+    weight = policy.weight_by_source.get(candidate.chunk.source, policy.weight)
+    score = adjusted(candidate.score, overlap, weight=weight, exponent=policy.exponent)
+    if overlap >= 1:
+        return candidate.noted(STAGE, DROP, EXACT, score=score, value=overlap)
+    reason = NEAR if overlap >= policy.near_duplicate else PARTLY if overlap > 0 else NEW
+    return candidate.noted(STAGE, KEEP, reason, score=score, value=overlap)
+
+
+def _spare(candidate: Candidate, overlap: float) -> Candidate:
+    """Everything is in the window already and the caller wants something all the same."""
+    score = min(candidate.score, 0.0)
+    return candidate.noted(STAGE, KEEP, f"{EXACT}, best effort", score=score, value=overlap)
+
+
+def _without_copies(
+    judged: Sequence[Candidate], order: Sequence[int], tokens: Tokens
+) -> list[Candidate]:
+    """Drop each candidate whose words are those of a better one; what has no words is no copy."""
+    words = [tokens.values[a:b].tobytes() for a, b in pairwise(tokens.bounds.tolist())]
+    best: dict[bytes, str] = {}
+    result = list(judged)
+    for i in order:
+        if words[i] and not judged[i].dropped:
+            first = best.setdefault(words[i], judged[i].chunk.id)
+            if first != judged[i].chunk.id:
+                result[i] = judged[i].noted(STAGE, DROP, f"repeats chunk {first}", value=1.0)
+    return result

@@ -1,0 +1,127 @@
+"""Cache: windows and texts that were read before are not read again.
+
+Keys are the raw texts (hashing one costs a microsecond; its normal form would cost ten). Entries leave when
+there are too many (least recently used first) or when they are too old. A window that grew by appending, in
+blocks or in its last text, starts from the index it had.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from threading import Lock
+from typing import Generic, TypeVar
+
+from headgate.errors import InputError
+from headgate.text.coverage import WindowIndex
+from headgate.text.fingerprint import unpack
+from headgate.text.hashes import U32, Tokens
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """A mapping that forgets: at most `entries`, none older than `age_s`. Safe to share between threads."""
+
+    def __init__(self, entries: int, age_s: float, clock: Callable[[], float]) -> None:
+        self._entries = entries
+        self._age_s = age_s
+        self._clock = clock
+        self._items: OrderedDict[K, tuple[float, V]] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def find(self, keys: Sequence[K]) -> list[V | None]:
+        """The value of each key, None where it is unknown or too old."""
+        oldest = self._clock() - self._age_s
+        found: list[V | None] = []
+        with self._lock:
+            for key in keys:
+                born, value = self._items.get(key, (oldest, None))
+                if value is not None and born > oldest:
+                    self._items.move_to_end(key)
+                    found.append(value)
+                else:
+                    found.append(None)
+        return found
+
+    def keep(self, items: Mapping[K, V]) -> None:
+        """Remember these, and forget the least recently used beyond the limit."""
+        now = self._clock()
+        with self._lock:
+            for key, value in items.items():
+                self._items[key] = (now, value)
+                self._items.move_to_end(key)
+            while len(self._items) > self._entries:
+                self._items.popitem(last=False)
+
+    def latest(self) -> list[K]:
+        """The keys, most recently used first."""
+        with self._lock:
+            return list(reversed(self._items))
+
+
+class WindowCache:
+    """Indexes of recent windows and token hashes of recent texts."""
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float],
+        entries: int = 10_000,  # published
+        windows: int = 32,  # an index of 128 k tokens holds 4 MB
+        age_s: float = 1200.0,  # published: 10 to 30 minutes
+    ) -> None:
+        self._texts: Recent[str, U32] = Recent(entries, age_s, clock)
+        self._windows: Recent[tuple[str, ...], WindowIndex] = Recent(windows, age_s, clock)
+
+    def index(self, texts: Sequence[str]) -> WindowIndex:
+        """The index of a window, as much of it re-used as is known."""
+        key = tuple(texts)
+        (known,) = self._windows.find([key])
+        if known is None:
+            known = self._grown(key) or WindowIndex.of(key)
+            self._windows.keep({key: known})
+        return known
+
+    def _grown(self, texts: tuple[str, ...]) -> WindowIndex | None:
+        """The index of the longest known window that this one begins with, extended."""
+        rests = {old: rest for old in self._windows.latest() if (rest := appended(old, texts))}
+        for old in sorted(rests, key=lambda old: sum(map(len, rests[old]))):
+            (index,) = self._windows.find([old])
+            if index is not None:
+                return index.extended(rests[old])
+        return None
+
+    def tokens(self, texts: Sequence[str], packed: Sequence[bytes | None] = ()) -> Tokens:
+        """The tokens of texts: stored bytes first, then the cache, and all others read at once."""
+        parts = self._texts.find(texts)
+        for i, data in enumerate(packed):
+            if parts[i] is None and data is not None:
+                parts[i] = _unpacked(data)
+        missing = [i for i, part in enumerate(parts) if part is None]
+        if missing:
+            fresh = Tokens.of([texts[i] for i in missing]).split()
+            for i, part in zip(missing, fresh, strict=True):
+                parts[i] = part
+            self._texts.keep({texts[i]: part for i, part in zip(missing, fresh, strict=True)})
+        return Tokens.join([part for part in parts if part is not None])
+
+
+def appended(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+    """What `new` adds to `old`, if it is `old` with something appended; else nothing."""
+    if not old or len(new) < len(old) or new[: len(old) - 1] != old[:-1]:
+        return ()
+    last, grown = old[-1], new[len(old) - 1]
+    rest = grown[len(last) :]
+    if not grown.startswith(last) or (rest and not (rest[0].isspace() or last[-1:].isspace())):
+        return ()  # another text, or one that goes on in the middle of a word
+    return tuple(text for text in (rest, *new[len(old) :]) if text)
+
+
+def _unpacked(data: bytes) -> U32 | None:
+    try:
+        return unpack(data)
+    except InputError:
+        return None  # of another version: read the text again

@@ -1,0 +1,169 @@
+"""Coverage: which share of a text's tokens stands in the window word for word.
+
+A token is covered when it lies inside a shingle that the window contains; shingles have 5 tokens, 3 in texts
+under 20 tokens, and all of them in texts under 3. Verbatim copies score 1.0 wherever they stand; a changed
+token costs itself and, at worst, the few tokens between two changes.
+Membership is exact: a sorted array of the window's shingle hashes, entered through a table of their top bits.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headgate.text.hashes import U32, U64, Bools, Tokens, shingle_hashes
+
+SHINGLE = 5  # published
+SHORT_SHINGLE = 3  # published, for texts of fewer than SHORT_TEXT tokens
+SHORT_TEXT = 20
+_DEEP = 24  # longest bucket searched by steps; chance makes 8, only crafted input makes more
+
+_ANY = 1 << 62
+
+Shares = NDArray[np.float64]
+Sizes = tuple[tuple[int, int, int], ...]  # shingle size, for texts of at least, and of fewer than
+PUBLISHED_SIZES: Sizes = (
+    (1, 1, 2),
+    (2, 2, 3),
+    (SHORT_SHINGLE, 3, SHORT_TEXT),
+    (SHINGLE, SHORT_TEXT, _ANY),
+)
+
+
+def shingle_size(count: int) -> int:
+    """Tokens in one shingle of a text of `count` tokens."""
+    return next((size for size, low, high in PUBLISHED_SIZES if low <= count < high), 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HashSet:
+    """Sorted distinct 64-bit hashes with a table from their top bits to the first that has them."""
+
+    keys: U64
+    first: NDArray[np.int32]
+    shift: np.uint64
+    depth: int
+
+    @classmethod
+    def of(cls, hashes: U64) -> "HashSet":
+        """A set of these hashes."""
+        ordered = np.sort(hashes)
+        fresh = np.ones(ordered.size, dtype=bool)
+        np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
+        return cls.sorted(ordered[fresh])
+
+    @classmethod
+    def sorted(cls, keys: U64) -> "HashSet":
+        """A set of hashes that are sorted and distinct."""
+        bits = max(4, (2 * keys.size).bit_length())  # two to four buckets a key
+        shift = np.uint64(64 - bits)
+        sizes = np.bincount((keys >> shift).astype(np.int64), minlength=1 << bits)
+        first = np.zeros(sizes.size, dtype=np.int32)
+        np.cumsum(sizes[:-1], out=first[1:])
+        depth = int(sizes.max())
+        return cls(np.append(keys, np.repeat(keys[-1:], depth)), first, shift, depth)
+
+    @property
+    def distinct(self) -> U64:
+        """The hashes without the padding behind them."""
+        return self.keys[: self.keys.size - self.depth]
+
+    def merged(self, more: U64) -> "HashSet":
+        """The set with more hashes in it, without sorting all of them again."""
+        keys, fresh = self.distinct, np.unique(more)
+        fresh = fresh[~self.contains(fresh)]
+        return HashSet.sorted(np.insert(keys, np.searchsorted(keys, fresh), fresh))
+
+    def contains(self, hashes: U64) -> Bools:
+        """Which of the hashes are in the set."""
+        if not self.depth:
+            return np.zeros(hashes.size, dtype=bool)
+        if self.depth > _DEEP:
+            return np.asarray(
+                self.keys.take(np.searchsorted(self.keys, hashes), mode="clip") == hashes
+            )
+        place = self.first.take((hashes >> self.shift).view(np.int64)).astype(np.int64)
+        found = self.keys.take(place) == hashes
+        for _ in range(1, self.depth):  # a step beyond the bucket meets other hashes: harmless
+            place += 1
+            found |= self.keys.take(place) == hashes
+        return np.asarray(found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowIndex:
+    """What the model already sees, ready to measure how much of any text is in it."""
+
+    tokens: U32
+    _sets: dict[int, HashSet] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "WindowIndex":
+        """Index the window's texts as one running text."""
+        return cls(Tokens.of(texts).values)
+
+    def extended(self, texts: Sequence[str]) -> "WindowIndex":
+        """The index of this window with more texts appended; only what is new is read."""
+        tail = Tokens.of(texts).values
+        grown = WindowIndex(np.concatenate([self.tokens, tail]))
+        for size, known in list(self._sets.items()):
+            since = max(0, self.tokens.size - size + 1)  # shingles across the seam are new too
+            grown._sets[size] = known.merged(shingle_hashes(grown.tokens[since:], size))
+        return grown
+
+    def coverage(self, texts: Sequence[str]) -> Shares:
+        """For each text, the share of its tokens that the window contains, 0..1."""
+        return self.overlap(Tokens.of(texts))
+
+    def overlap(self, tokens: Tokens) -> Shares:
+        """As `coverage`, of texts that are read already."""
+        return by_shingles(tokens, self._hits)
+
+    def _hits(self, tokens: U32, size: int) -> Bools:
+        return self.shingles(size).contains(shingle_hashes(tokens, size))
+
+    def shingles(self, size: int) -> HashSet:
+        """The window's shingles of that size, made when first asked for."""
+        if size not in self._sets:
+            self._sets[size] = HashSet.of(shingle_hashes(self.tokens, size))
+        return self._sets[size]
+
+
+def by_shingles(
+    tokens: Tokens, hits: Callable[[U32, int], Bools], sizes: Sizes = PUBLISHED_SIZES
+) -> Shares:
+    """Share of covered tokens of each text, where hits(tokens, size) says which shingles are known."""
+    counts = tokens.counts
+    shares = np.zeros(counts.size)
+    for size, low, high in sizes:
+        chosen = (counts >= low) & (counts < high)
+        if chosen.all():
+            return _shares(tokens, size, hits)
+        if chosen.any():
+            parts = [
+                tokens.values[tokens.bounds[i] : tokens.bounds[i + 1]]
+                for i in np.flatnonzero(chosen)
+            ]
+            shares[chosen] = _shares(Tokens.join(parts), size, hits)
+    return shares
+
+
+def _shares(tokens: Tokens, size: int, hits: Callable[[U32, int], Bools]) -> Shares:
+    """All texts have at least `size` tokens."""
+    if tokens.bounds.size == 1:
+        return np.zeros(0)
+    known = hits(tokens.values, size)
+    seams = tokens.bounds[1:-1]
+    for back in range(1, size):
+        known[seams - back] = False  # shingles across two texts are no text's own
+    covered = spread(known, size)
+    return np.asarray(np.add.reduceat(covered, tokens.bounds[:-1], dtype=np.int64) / tokens.counts)
+
+
+def spread(known: Bools, size: int) -> Bools:
+    """Which tokens lie inside a known shingle."""
+    covered = np.zeros(known.size + size - 1, dtype=bool)
+    for offset in range(size):
+        covered[offset : offset + known.size] |= known
+    return covered

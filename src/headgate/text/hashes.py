@@ -1,0 +1,193 @@
+"""Hashes: the tokens of many texts at once, as numbers.
+
+All texts are joined, their token bounds found by character class, and each token hashed from its UTF-8 bytes,
+eight at a time: no Python work per token. A shingle of n tokens is Σ kⱼ·tⱼ (mod 2^64) with odd constants kⱼ.
+Everything later (coverage, SimHash, MinHash, sketches) is made from these token hashes, so they are what is
+stored. The constants are literals and the arithmetic is unsigned 64-bit: equal on every machine.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headgate.text.words import BREAKS, MAX_RUN, SINGLES, fold
+
+U64 = NDArray[np.uint64]
+U32 = NDArray[np.uint32]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+# Odd 64-bit constants: the first digits of well-known mixers and of sqrt(2), sqrt(3), sqrt(5), sqrt(7), sqrt(11).
+_LENGTH = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+_PLACES = np.array(
+    [0x6A09E667F3BCC909, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1, 0x510E527FADE682D1],
+    dtype=np.uint64,
+)  # fmt: skip
+
+_BREAK, _LETTER, _DIGIT, _SINGLE, _SIGN, _POINT, _PERCENT, _BAR = range(8)
+_KEEP_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tokens:
+    """The token hashes of several texts, end to end: text i is values[bounds[i]:bounds[i + 1]]."""
+
+    values: U32
+    bounds: Ints
+
+    @property
+    def counts(self) -> Ints:
+        """How many tokens each text has."""
+        return np.diff(self.bounds)
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "Tokens":
+        """Read all texts at once."""
+        return _read(texts)
+
+    @classmethod
+    def join(cls, parts: Sequence[U32]) -> "Tokens":
+        """From the hashes of single texts."""
+        bounds = np.zeros(len(parts) + 1, dtype=np.int64)
+        np.cumsum([part.size for part in parts], out=bounds[1:])
+        return cls(np.concatenate(parts) if parts else np.zeros(0, np.uint32), bounds)
+
+    def split(self) -> list[U32]:
+        """The hashes of each text by itself, in memory of their own."""
+        cuts = self.bounds.tolist()
+        return [self.values[a:b].copy() for a, b in pairwise(cuts)]
+
+
+def mix(x: U64) -> U64:
+    """Spread every bit over all 64 (the finisher of SplitMix64)."""
+    x = (x ^ (x >> np.uint64(30))) * _MIX_1
+    x = (x ^ (x >> np.uint64(27))) * _MIX_2
+    return x ^ (x >> np.uint64(31))
+
+
+def shingle_hashes(tokens: U32, size: int) -> U64:
+    """The hash of every run of `size` (1 to 5) neighbouring tokens; none when there are fewer."""
+    count = tokens.size - size + 1
+    if count <= 0:
+        return np.zeros(0, np.uint64)
+    wide = tokens.astype(np.uint64)
+    total: U64 = wide[:count] * _PLACES[0]
+    for place in range(1, size):
+        total += wide[place : place + count] * _PLACES[place]
+    return total
+
+
+def _read(texts: Sequence[str]) -> Tokens:
+    folded = [fold(text) for text in texts]
+    joined = "\n".join(folded)
+    ends = np.cumsum([len(text) + 1 for text in folded], dtype=np.int64)
+    plain = joined.isascii()
+    codes: NDArray[Any]
+    if plain:
+        codes = np.frombuffer(joined.encode("ascii"), dtype=np.uint8)
+    else:
+        codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    starts, stops = _bounds(_classes(plain=plain)[codes])
+    bounds = np.zeros(len(texts) + 1, dtype=np.int64)
+    bounds[1:] = np.searchsorted(starts, ends)
+    if plain:
+        raw = codes.tobytes()
+    else:
+        places = np.zeros(codes.size + 1, dtype=np.int64)
+        np.cumsum(_widths(codes), out=places[1:])
+        raw = joined.encode("utf-8", "surrogatepass")
+        starts, stops = places[starts], places[stops]
+    return Tokens(_hash(raw, starts, stops - starts), bounds)
+
+
+def _widths(codes: NDArray[Any]) -> Ints:
+    """Bytes of each code point in UTF-8."""
+    return np.int64(1) + (codes >= 0x80) + (codes >= 0x800) + (codes >= 0x10000)
+
+
+@cache
+def _classes(*, plain: bool) -> NDArray[np.uint8]:
+    """The class of every code point (of ASCII alone where that is enough)."""
+    table = np.full(0x80 if plain else 0x110000, _LETTER, dtype=np.uint8)
+    table[:0x80] = _BREAK
+    table[ord("0") : ord("9") + 1] = _DIGIT
+    table[ord("a") : ord("z") + 1] = _LETTER
+    table[ord("A") : ord("Z") + 1] = _LETTER
+    for signs, kind in (("+-$", _SIGN), (".,", _POINT), ("%", _PERCENT), ("_", _BAR)):
+        table[[ord(sign) for sign in signs]] = kind
+    ranges: Iterable[tuple[tuple[tuple[int, int], ...], int]] = (
+        () if plain else ((BREAKS, _BREAK), (SINGLES, _SINGLE))
+    )
+    for pairs, kind in ranges:
+        for low, high in pairs:
+            table[low : high + 1] = kind
+    return table
+
+
+def _bounds(kinds: NDArray[np.uint8]) -> tuple[Ints, Ints]:
+    """Where tokens start and stop, in characters, by the same rules as `words.tokens`."""
+    edged = np.zeros(kinds.size + 2, dtype=np.uint8)
+    edged[1:-1] = kinds
+    inside = (edged > _BREAK) & (edged < _SIGN)
+    rare = np.flatnonzero(edged >= _SIGN)
+    inside[rare] = _joins(edged[rare - 1], edged[rare], edged[rare + 1])
+    single = edged == _SINGLE
+    fresh = inside[1:] != inside[:-1]
+    if not single.any():
+        edges = np.flatnonzero(fresh)
+        return _cut_long(edges[::2], edges[1::2])
+    fresh |= single[1:] | single[:-1]
+    return _cut_long(np.flatnonzero(fresh & inside[1:]), np.flatnonzero(fresh & inside[:-1]))
+
+
+def _joins(before: NDArray[np.uint8], kind: NDArray[np.uint8], after: NDArray[np.uint8]) -> Bools:
+    """Whether a sign, point, percent or bar belongs to the token it touches."""
+    digit_before, digit_after = before == _DIGIT, after == _DIGIT
+    letter_before, letter_after = (
+        digit_before | (before == _LETTER),
+        digit_after | (after == _LETTER),
+    )
+    bar_before, bar_after = before == _BAR, after == _BAR
+    joins: Bools = (kind == _SIGN) & digit_after & ~letter_before & ~bar_before
+    joins |= (kind == _POINT) & digit_before & digit_after
+    joins |= (kind == _PERCENT) & digit_before
+    joins |= (kind == _BAR) & (bar_before | bar_after | (letter_before & letter_after))
+    return joins
+
+
+def _cut_long(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
+    lengths = stops - starts
+    if not lengths.size or lengths.max() <= MAX_RUN:
+        return starts, stops
+    pieces = -(-lengths // MAX_RUN)
+    first = np.repeat(np.cumsum(pieces) - pieces, pieces)
+    cut = np.repeat(starts, pieces) + MAX_RUN * (np.arange(first.size) - first)
+    return cut, np.minimum(cut + MAX_RUN, np.repeat(stops, pieces))
+
+
+def _hash(raw: bytes, starts: Ints, lengths: Ints) -> U32:
+    """One 32-bit hash for each slice of the bytes."""
+    words = np.frombuffer(raw + bytes(16 - len(raw) % 8), dtype="<u8").astype(np.uint64)
+    total = lengths.astype(np.uint64) * _LENGTH
+    total = mix(total ^ _load(words, starts, lengths))
+    for at in range(8, int(lengths.max(initial=0)), 8):
+        more = np.flatnonzero(lengths > at)
+        total[more] = mix(total[more] ^ _load(words, starts[more] + at, lengths[more] - at))
+    return (total >> np.uint64(32)).astype(np.uint32)
+
+
+def _load(words: U64, at: Ints, lengths: Ints) -> U64:
+    """The next (at most) 8 bytes from each place, as a little-endian number."""
+    index = at >> 3
+    shift = ((at & 7) << 3).astype(np.uint64)
+    low = words[index] >> shift
+    high = (words[index + 1] << np.uint64(1)) << (np.uint64(63) - shift)
+    loaded: U64 = (low | high) & _KEEP_BYTES[np.minimum(lengths, 8)]
+    return loaded

@@ -1,0 +1,170 @@
+"""Penalize: what repeats the window sinks, exact repeats fall out, copies enter once."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from headgate.errors import InputError
+from headgate.stages.penalize import PenalizePolicy, adjusted, penalize
+from headgate.text.cache import WindowCache
+from headgate.text.fingerprint import WindowFingerprint, pack
+from headgate.types import Candidate, Chunk, Window
+
+POLICY = PenalizePolicy()
+
+
+def words(start, stop):
+    return " ".join(f"word{i}" for i in range(start, stop))
+
+
+def found(*texts, source="document"):
+    return [
+        Candidate(Chunk(id=f"c{i}", text=text, source=source, admission="token"), 1.0 - i / 100)
+        for i, text in enumerate(texts)
+    ]
+
+
+def ids(candidates):
+    return [c.chunk.id for c in candidates]
+
+
+texts = st.lists(st.sampled_from("abcd"), max_size=30).map(" ".join)
+
+
+def test_an_exact_repeat_is_dropped():
+    sifted = penalize(found(words(0, 50), words(500, 550)), Window((words(0, 90),)), POLICY)
+    (repeat,) = sifted.dropped
+    assert ids(sifted.kept) == ["c1"]
+    assert (repeat.score, repeat.notes[-1].value) == (0.0, 1.0)
+    assert repeat.notes[-1].reason == "already in the window"
+
+
+def test_partial_overlap_costs_what_the_formula_says():
+    (half,) = penalize(found(words(45, 145)), Window((words(0, 95),)), POLICY).kept
+    assert half.notes[-1].value == 0.5
+    assert half.score == pytest.approx(1 - 0.9 * 0.5**1.35)
+    assert half.notes[-1].verdict == "keep"
+
+
+@pytest.mark.parametrize(("source", "weight"), [("document", 0.9), ("turn", 0.9), ("graph", 0.6)])
+def test_graph_paths_lose_less(source, weight):
+    (half,) = penalize(found(words(45, 145), source=source), Window((words(0, 95),)), POLICY).kept
+    assert half.score == pytest.approx(1 - weight * 0.5**1.35)
+
+
+def test_penalized_candidates_sink_below_new_ones():
+    sifted = penalize(found(words(20, 100), words(300, 380)), Window((words(0, 95),)), POLICY)
+    assert ids(sifted.kept) == ["c1", "c0"]
+    assert [c.notes[-1].reason for c in sifted.kept] == [
+        "new to the window",
+        "nearly all in the window",
+    ]
+
+
+@given(st.lists(texts, max_size=8), st.floats(0, 1))
+def test_without_a_window_scores_stay_bit_for_bit(pieces, score):
+    came = [Candidate(Chunk(id=str(i), text=t), score) for i, t in enumerate(pieces)]
+    sifted = penalize(came, Window(), POLICY)
+    assert [c for c in came if c in sifted.kept] == list(sifted.kept)
+    assert all(c.score == score for c in [*sifted.kept, *sifted.dropped])
+
+
+@given(st.lists(texts, max_size=8), st.lists(texts, max_size=3))
+def test_switched_off_nothing_is_touched(pieces, window):
+    came = tuple(found(*pieces))
+    sifted = penalize(came, Window(tuple(window)), PenalizePolicy(enabled=False))
+    assert (sifted.kept, sifted.dropped) == (came, ())
+
+
+@given(st.floats(-1, 2), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0.01, 10))
+def test_more_overlap_never_raises_a_score(score, less, more, weight, exponent):
+    low, high = sorted([less, more])
+    assert adjusted(score, high, weight=weight, exponent=exponent) <= adjusted(
+        score, low, weight=weight, exponent=exponent
+    )
+    assert adjusted(score, low, weight=weight, exponent=exponent) <= score
+
+
+@given(st.lists(texts, min_size=1, max_size=5), texts, texts)
+def test_a_window_that_holds_more_lowers_or_keeps_every_score(pieces, window, more):
+    def scores(texts_):
+        sifted = penalize(found(*pieces), Window(texts_), POLICY)
+        return {c.chunk.id: c.score for c in [*sifted.kept, *sifted.dropped]}
+
+    small, large = scores((window, "end")), scores((window, "end", more))
+    assert all(large[i] <= small[i] for i in small)
+
+
+def test_copies_of_one_text_enter_once_and_the_best_stays():
+    sifted = penalize(found("Some **Text** here.", "other", "some text\nHERE"), Window(), POLICY)
+    assert ids(sifted.kept) == ["c0", "c1"]
+    assert sifted.dropped[0].notes[-1].reason == "repeats chunk c0"
+
+
+def test_texts_without_words_are_no_copies_of_each_other():
+    assert ids(penalize(found("", "!", "?"), Window(), POLICY).kept) == ["c0", "c1", "c2"]
+
+
+def test_texts_that_differ_in_a_number_both_enter():
+    assert len(penalize(found("balance is -5", "balance is 5"), Window(), POLICY).kept) == 2
+
+
+def test_best_effort_keeps_repeats_only_when_nothing_else_is_left():
+    window = Window((words(0, 90),))
+    only = penalize(found(words(0, 50), words(3, 40)), window, POLICY, best_effort=True)
+    assert ids(only.kept) == ["c0", "c1"]
+    assert all(c.score == 0 and c.notes[-1].verdict == "keep" for c in only.kept)
+    mixed = penalize(found(words(0, 50), words(200, 250)), window, POLICY, best_effort=True)
+    assert ids(mixed.kept) == ["c1"]
+
+
+def test_stored_bytes_spare_reading_the_text():
+    came = found(words(0, 50), words(500, 550))
+    stored = dict(zip(["c0", "c1"], pack([words(500, 550), words(0, 50)]), strict=True))
+    sifted = penalize(came, Window((words(0, 90),)), POLICY, fingerprints=stored)
+    assert ids(sifted.dropped) == ["c1"]
+
+
+def test_stored_bytes_of_another_version_are_ignored():
+    came = found(words(0, 50))
+    sifted = penalize(came, Window((words(0, 90),)), POLICY, fingerprints={"c0": b"HGF\x09...."})
+    assert ids(sifted.dropped) == ["c0"]
+
+
+@pytest.mark.parametrize("sketch", [True, False])
+def test_a_fingerprint_stands_for_the_text(sketch):
+    payload = WindowFingerprint.of([words(0, 190)], sketch=sketch).to_json()
+    sifted = penalize(found(words(0, 190), words(500, 600)), Window(fingerprint=payload), POLICY)
+    assert (ids(sifted.kept), ids(sifted.dropped)) == (["c1"], ["c0"])
+
+
+def test_a_fingerprint_is_taken_before_texts():
+    payload = WindowFingerprint.of([words(0, 190)]).to_json()
+    window = Window((words(500, 600),), fingerprint=payload)
+    assert ids(penalize(found(words(0, 190), words(500, 600)), window, POLICY).dropped) == ["c0"]
+
+
+def test_a_broken_fingerprint_is_an_error_that_names_it():
+    with pytest.raises(InputError, match="version"):
+        penalize(found("a"), Window(fingerprint={"version": 9}), POLICY)
+
+
+@pytest.mark.parametrize("field", ["shingle_size", "minhash_perm"])
+def test_what_the_fingerprint_format_fixes_cannot_be_set_otherwise(field):
+    assert getattr(PenalizePolicy(**{field: str(getattr(POLICY, field))}), field)
+    with pytest.raises(ValidationError, match="fingerprint format 1"):
+        PenalizePolicy(**{field: 7})
+
+
+def test_chunks_and_their_admission_are_untouched():
+    came = found(words(0, 50), words(20, 120), words(500, 550))
+    sifted = penalize(came, Window((words(0, 90),)), POLICY, cache=WindowCache(clock=lambda: 0.0))
+    after = {c.chunk.id: c.chunk for c in [*sifted.kept, *sifted.dropped]}
+    assert all(after[c.chunk.id] is c.chunk for c in came)
+
+
+@pytest.mark.parametrize("text", ["\ud800\udc00", "\x00" * 10, "漢" * 50, "x" * 100_000])
+def test_odd_texts_have_a_fate(text):
+    sifted = penalize(found(text, "plain words"), Window((text, "\udfff")), POLICY)
+    assert sorted(ids([*sifted.kept, *sifted.dropped])) == ["c0", "c1"]

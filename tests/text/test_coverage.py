@@ -1,0 +1,165 @@
+"""Coverage by the index, by the sketch, and through the cache."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.testing import FixedClock
+from headgate.text.cache import WindowCache, appended
+from headgate.text.coverage import HashSet, WindowIndex
+from headgate.text.fingerprint import pack
+from headgate.text.hashes import Tokens
+from headgate.text.sketch import Sketch
+from headgate.text.words import shingles, tokens
+
+WORDS = [f"w{i}" for i in range(3000)]
+TEXTS = st.lists(st.sampled_from("abcde"), max_size=40).map(" ".join)
+
+
+def prose(count, seed=0):
+    rng = random.Random(seed)
+    return [rng.choice(WORDS) for _ in range(count)]
+
+
+def plain_coverage(window, text):
+    """The definition, word for word."""
+    seen, read = tokens(window), tokens(text)
+    size = 5 if len(read) >= 20 else min(3, len(read))
+    known = set(shingles(seen, size))
+    covered = {i + k for i, s in enumerate(shingles(read, size)) if s in known for k in range(size)}
+    return len(covered) / len(read) if read else 0.0
+
+
+@given(st.lists(TEXTS, max_size=3), st.lists(TEXTS, max_size=6))
+def test_coverage_is_what_its_definition_says(window, texts):
+    expected = [plain_coverage("\n".join(window), text) for text in texts]
+    assert WindowIndex.of(window).coverage(texts).tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 8, 19, 20, 190, 700, 1000])
+@pytest.mark.parametrize("blocks", [1, 40])
+def test_a_verbatim_copy_is_covered_wherever_it_stands(length, blocks):
+    window = prose(4000)
+    step = len(window) // blocks
+    texts = [" ".join(window[i : i + step]) for i in range(0, len(window), step)]
+    copies = [" ".join(window[at : at + length]) for at in range(0, 3000, 371)]
+    assert WindowIndex.of(texts).coverage(copies).tolist() == [1.0] * len(copies)
+
+
+@pytest.mark.parametrize(
+    ("texts", "probes", "expected"),
+    [
+        ([], [], []),
+        ([], ["a b c"], [0]),
+        ([""], ["", "a"], [0, 0]),
+        (["a"], ["a", "a b c"], [1, 0]),
+        (["\x00\ud800 x\xff"], ["\ud800 x\xff"], [1]),
+        (["!!!"], ["!!!"], [0]),
+    ],
+)
+def test_odd_windows_have_a_defined_answer(texts, probes, expected):
+    assert WindowIndex.of(texts).coverage(probes).tolist() == expected
+
+
+def test_a_window_of_five_megabytes_and_one_of_ten_thousand_blocks():
+    huge = "x y z " * 900_000
+    assert WindowIndex.of([huge]).coverage(["x y z x y z"]).tolist() == [1.0]
+    blocks = [f"block number {i} says {i * 7}" for i in range(10_000)]
+    assert WindowIndex.of(blocks).coverage([blocks[9_999], "something else here"]).tolist() == [
+        1,
+        0,
+    ]
+    noise = random.Random(1).randbytes(1_000_000).decode("latin-1")
+    assert WindowIndex.of([noise]).coverage([noise[1000:3000]])[0] > 0.98
+
+
+@given(st.lists(st.integers(0, 50)), st.lists(st.integers(0, 60)), st.booleans())
+def test_a_hash_set_contains_what_was_put_in(keys, probes, crowded):
+    scale = np.uint64(1 if crowded else 1 << 57)
+    held = HashSet.of(np.array(keys, dtype=np.uint64) * scale)
+    found = held.contains(np.array(probes, dtype=np.uint64) * scale)
+    assert found.tolist() == [p in keys for p in probes]
+    more = held.merged(np.array(probes, dtype=np.uint64) * scale)
+    assert more.distinct.tolist() == sorted({int(k) * int(scale) for k in [*keys, *probes]})
+
+
+def test_the_sketch_comes_within_three_hundredths_of_coverage():
+    window = prose(8000)
+    rng = random.Random(5)
+    probes = []
+    for share in (0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1):
+        for at in range(0, 6000, 500):
+            copy = window[at : at + rng.randrange(40, 300)]
+            probes.append(" ".join(rng.choice(WORDS) if rng.random() < share else w for w in copy))
+    index = WindowIndex.of([" ".join(window)])
+    read = Tokens.of(probes)
+    apart = np.abs(Sketch.of(index).overlap(read) - index.overlap(read))
+    assert apart.max() <= 0.03
+
+
+def test_the_sketch_calls_tiny_texts_new():
+    sketch = Sketch.of(WindowIndex.of(["a b c d e f"]))
+    assert sketch.overlap(Tokens.of(["", "a", "a b", "a b c", "a b c x"])).tolist() == [
+        0,
+        0,
+        0,
+        1,
+        0.75,
+    ]
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4), st.lists(TEXTS, max_size=3), TEXTS, TEXTS)
+def test_a_grown_window_measures_like_a_fresh_one(window, more, tail, probe):
+    cache = WindowCache(clock=lambda: 0.0)
+    cache.index(window).coverage([probe, "a b c"])
+    grown = [*window[:-1], f"{window[-1]} {tail}", *more]
+    assert (
+        cache.index(grown).coverage([probe]).tolist()
+        == WindowIndex.of(grown).coverage([probe]).tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (("a",), ("a", "b"), ("b",)),
+        (("a",), ("a b",), (" b",)),
+        (("a ",), ("a b", "c"), ("b", "c")),
+        (("a",), ("ab",), ()),
+        (("a", "b"), ("a",), ()),
+        (("a", "b"), ("x", "b", "c"), ()),
+        ((), ("a",), ()),
+        (("a",), ("a",), ()),
+    ],
+)
+def test_what_a_window_appends(old, new, expected):
+    assert appended(old, new) == expected
+
+
+def test_the_cache_gives_the_same_index_until_it_is_old():
+    clock = FixedClock()
+    cache = WindowCache(clock=clock, age_s=60)
+    first = cache.index(["a b c"])
+    assert cache.index(["a b c"]) is first
+    clock.advance(61)
+    assert cache.index(["a b c"]) is not first
+
+
+def test_the_cache_forgets_the_least_recently_used():
+    cache = WindowCache(clock=lambda: 0.0, entries=2, windows=1)
+    kept = cache.tokens(["a", "b", "c"])
+    assert kept.counts.tolist() == [1, 1, 1]
+    assert len(cache._texts) == 2
+    first = cache.index(["x y z"])
+    cache.index(["other"])
+    assert cache.index(["x y z"]) is not first
+
+
+def test_stored_bytes_are_believed_and_foreign_ones_read_again():
+    cache = WindowCache(clock=lambda: 0.0)
+    (stored,) = pack(["other words"])
+    read = cache.tokens(["a text", "a b c", "d"], [stored, b"foreign", None])
+    assert read.values.tolist() == Tokens.of(["other words", "a b c", "d"]).values.tolist()
