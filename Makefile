@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format docs bench clean
+.PHONY: help demo test check format docs bench bench-grade clean
 
 help:
 	@sed -n '3,5s/^# *//p' Makefile
@@ -41,6 +41,10 @@ format: $(READY)
 
 docs: $(READY)
 	@$(BIN)/python -c 'from headgate.settings import page; print(page(), end="")' > docs/settings.md
+
+# make bench-grade DATA=DIR [FIT=--fit]: the built-in grader's figures on labeled sets, and its constants anew
+bench-grade: $(READY)
+	@$(BIN)/python bench/grade.py $(DATA) $(FIT)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench

@@ -19,6 +19,7 @@ from pydantic import model_validator
 from headgate.errors import ConfigError, UpstreamError
 from headgate.policy import Policy, PositiveCount, Unit
 from headgate.protocols import Grader
+from headgate.rank.confidence import Vocabulary, confidences
 from headgate.types import ADD, DROP, KEEP, Candidate, Chunk, Sifted
 
 CRISIS = "crisis"  # the task group whose answers a person should always see
@@ -39,6 +40,22 @@ class Bands:
     upper: float = 0.7
     lower: float = 0.3
     floor: float = 0.3
+
+
+class Calibrated:
+    """The built-in grader: confidences from how well the candidates cover the query, in one collection's words.
+
+    Its bands are where calibration put them: docs/grade.md has the figures and how to reproduce them.
+    """
+
+    bands = Bands(upper=0.6, lower=0.34, floor=0.002)
+
+    def __init__(self, words: Vocabulary) -> None:
+        self._words = words
+
+    async def grade(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
+        """A confidence in 0..1 for each candidate."""
+        return confidences(query, candidates, self._words)
 
 
 class GradePolicy(Policy):
