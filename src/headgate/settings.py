@@ -21,6 +21,7 @@ from headgate.policy import Limits, Policy, ServicePolicy, TracePolicy
 from headgate.stages.compose import ComposePolicy
 from headgate.stages.decide import DecidePolicy
 from headgate.stages.gate import GatePolicy
+from headgate.stages.grade import GradePolicy
 from headgate.stages.propagate import PropagatePolicy
 from headgate.stages.retrieve import RetrievePolicy
 
@@ -52,6 +53,8 @@ class Settings(Policy):
     """How far hits lift what they are wired to."""
     gate: GatePolicy = GatePolicy()
     """What is worth its tokens."""
+    grade: GradePolicy = GradePolicy()
+    """When found text counts as relevant."""
     compose: ComposePolicy = ComposePolicy()
     """How the block is filled and laid out."""
     trace: TracePolicy = TracePolicy()
