@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from headgate.errors import ConfigError
 from headgate.ingest.load import IngestPolicy
+from headgate.memory.review import ReviewPolicy
 from headgate.policy import Limits, Policy, ServicePolicy, TracePolicy
 from headgate.stages.compose import ComposePolicy
 from headgate.stages.decide import DecidePolicy
@@ -55,6 +56,8 @@ class Settings(Policy):
     """What is worth its tokens."""
     grade: GradePolicy = GradePolicy()
     """When found text counts as relevant."""
+    review: ReviewPolicy = ReviewPolicy()
+    """When a person is asked, and what an answer is worth."""
     compose: ComposePolicy = ComposePolicy()
     """How the block is filled and laid out."""
     trace: TracePolicy = TracePolicy()

@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "See Headgate keep, drop and explain on a small collection.",
     ),
     "context": ("headgate.cli.context:context", "The best context for a query that fits a budget."),
+    "review": ("headgate.cli.review:review", "Decide the questions that wait for a person."),
     "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
     "strategy": ("headgate.cli.strategy:strategy", "Should content be stuffed, searched, or both?"),
     "config": ("headgate.cli.config:config", "Show or check the settings in force."),

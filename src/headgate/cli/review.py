@@ -1,0 +1,161 @@
+"""`headgate review`: the questions that wait for a person, and what that person says."""
+
+import getpass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import click
+import orjson
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from headgate.cli.options import json_option, opened
+from headgate.memory.review import Decision, ReviewQueue
+from headgate.types import Review
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group()
+def review() -> None:
+    """Answer, approve or reject what the pipeline could not decide."""
+
+
+def _where(command: F) -> F:
+    command = click.option("--tenant", help="Whose data (default: the setting `tenant`).")(command)
+    return click.option("--store", help="Store folder (default: the setting `store`).")(command)
+
+
+def _who(command: F) -> F:
+    command = click.option("--note", default="", help="A word on the decision.")(command)
+    return click.option("--who", help="Who decides (default: the user's name).")(command)
+
+
+@contextmanager
+def _queue(store: str | None, tenant: str | None) -> Iterator[ReviewQueue]:
+    with opened(store, tenant) as hg:
+        yield ReviewQueue(hg.house.store, hg.tenant, hg.house.settings.review)
+
+
+@review.command("list")
+@_where
+@click.option(
+    "--status",
+    type=click.Choice(["pending", "answered", "approved", "rejected", "expired", "all"]),
+    default="pending",
+    show_default=True,
+)
+@json_option
+def list_reviews(store: str | None, tenant: str | None, status: str, as_json: bool) -> None:
+    """The questions that wait, oldest first."""
+    with _queue(store, tenant) as queue:
+        found = [r for r in queue.reviews() if status in ("all", r.status)]
+    if as_json:
+        _print_json([asdict(one) for one in found])
+        return
+    table = Table("id", "status", "asked", "question", "why", box=None, pad_edge=False)
+    for one in found:
+        table.add_row(one.id, one.status, _when(one.created), escape(one.query), one.reason)
+    Console().print(table if found else "nothing is waiting")
+
+
+@review.command("show")
+@click.argument("id")
+@_where
+@json_option
+def show_review(id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
+    """One question with what was found for it."""
+    with _queue(store, tenant) as queue:
+        one = queue.review(id)
+    if as_json:
+        _print_json(asdict(one))
+    else:
+        _print_review(one)
+
+
+@review.command("answer")
+@click.argument("id")
+@click.argument("text")
+@_where
+@_who
+@json_option
+def answer_review(
+    id: str,
+    text: str,
+    store: str | None,
+    tenant: str | None,
+    who: str | None,
+    note: str,
+    as_json: bool,
+) -> None:
+    """Answer the question; the answer becomes a trusted fact."""
+    with _queue(store, tenant) as queue:
+        _print_decision(queue.answer(id, text, who=who or _user(), note=note), as_json)
+
+
+@review.command("approve")
+@click.argument("id")
+@_where
+@_who
+@json_option
+def approve_review(
+    id: str, store: str | None, tenant: str | None, who: str | None, note: str, as_json: bool
+) -> None:
+    """Say that what was found is right."""
+    with _queue(store, tenant) as queue:
+        _print_decision(queue.approve(id, who=who or _user(), note=note), as_json)
+
+
+@review.command("reject")
+@click.argument("id")
+@_where
+@_who
+@json_option
+def reject_review(
+    id: str, store: str | None, tenant: str | None, who: str | None, note: str, as_json: bool
+) -> None:
+    """Say that what was found is wrong."""
+    with _queue(store, tenant) as queue:
+        _print_decision(queue.reject(id, who=who or _user(), note=note), as_json)
+
+
+def _print_decision(decision: Decision, as_json: bool) -> None:
+    if as_json:
+        _print_json(asdict(decision))
+        return
+    click.echo(f"{decision.review.id} is {decision.review.status}")
+    if decision.fact:
+        click.echo(f"remembered as fact {decision.fact.id}, trust {decision.fact.trust:.2f}")
+    for moved in decision.feedback:
+        click.echo(f"trust of fact {moved.id}: {moved.old:.2f} -> {moved.new:.2f}")
+
+
+def _print_review(one: Review) -> None:
+    click.echo(f"{one.id}  {one.status}  asked {_when(one.created)}, expires {_when(one.expires)}")
+    click.echo(f"question: {one.query}")
+    click.echo(f"why: {one.reason}")
+    for id, grade in sorted(one.grades.items(), key=lambda item: -item[1]):
+        click.echo(f"  {grade:.2f}  {id}")
+    if one.decided:
+        click.echo(
+            f"{one.status} {_when(one.decided)} by {one.who or 'nobody'}: {one.answer or one.note}"
+        )
+
+
+def _print_json(data: object) -> None:
+    click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2, default=str).decode())
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # no name for this user id, as in some containers
+        return "somebody"

@@ -1,0 +1,171 @@
+"""The review queue: questions that wait for a person.
+
+pending → answered | approved | rejected | expired, once; a second decision is refused and changes nothing.
+An answer becomes a fact with high trust, so the next who asks is served from memory. Approval makes the facts that
+were found more trusted, rejection less. The same question asked again while it waits is the same item.
+"""
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from headgate.errors import InputError, LimitError, NotFound
+from headgate.memory.facts import Feedback, Notebook
+from headgate.policy import Policy, Positive, PositiveCount, Unit
+from headgate.protocols import Clock, Facts, Reviews
+from headgate.types import Fact, Review, ReviewStatus
+
+DAY = 86_400.0
+
+
+class ReviewPolicy(Policy):
+    """When a person is asked, and what an answer is worth."""
+
+    enabled: bool = True
+    """Off: nothing is put into the queue."""
+    days: Positive = 7.0
+    """Days after which a question that nobody decided expires."""
+    trust: Unit = 0.9
+    """Trust of a fact that a reviewer's answer becomes."""
+    pending: PositiveCount = 1000
+    """Most questions that wait at once; beyond it no more are taken."""
+
+
+class ReviewStore(Reviews, Facts, Protocol):
+    """What the queue needs of a store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decided review, the fact its answer became, and how the trust of found facts moved."""
+
+    review: Review
+    fact: Fact | None = None
+    feedback: tuple[Feedback, ...] = ()
+
+
+class ReviewQueue:
+    """The questions of one tenant that wait for a person, and the decisions on them."""
+
+    def __init__(
+        self,
+        store: ReviewStore,
+        tenant: str,
+        policy: ReviewPolicy | None = None,
+        *,
+        clock: Clock = time.time,
+        name: Callable[[], str] = lambda: uuid.uuid4().hex[:12],
+    ) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._policy = policy or ReviewPolicy()
+        self._clock = clock
+        self._name = name
+
+    def ask(
+        self, query: str, *, collection: str, grades: dict[str, float], reason: str
+    ) -> Review | None:
+        """Put a question into the queue, or find it there; None when the queue is off."""
+        if not self._policy.enabled:
+            return None
+        waiting = self.reviews("pending")
+        for review in waiting:
+            if (review.query, review.collection) == (query, collection):
+                return review
+        if len(waiting) >= self._policy.pending:
+            raise LimitError(
+                f"{len(waiting):,} reviews are waiting; review.pending is {self._policy.pending:,}",
+                hint="decide some: headgate review list",
+            )
+        now = self._clock()
+        review = Review(
+            id=self._name(),
+            query=query,
+            collection=collection,
+            grades=grades,
+            reason=reason,
+            created=now,
+            expires=now + self._policy.days * DAY,
+        )
+        self._store.save_review(self._tenant, review)
+        return review
+
+    def reviews(self, status: ReviewStatus | None = None) -> list[Review]:
+        """The reviews with that status, oldest first; what has run out is expired on the way."""
+        now = self._clock()
+        for review in self._store.reviews(self._tenant, status="pending"):
+            if review.expires <= now:
+                self._store.decide(
+                    self._tenant, replace(review, status="expired", decided=review.expires)
+                )
+        return self._store.reviews(self._tenant, status=status)
+
+    def review(self, id: str) -> Review:
+        """One review; an error when there is none of that id."""
+        self.reviews("pending")
+        review = self._store.review(self._tenant, id)
+        if review is None:
+            raise NotFound(
+                f"no review has the id {id!r}", hint="`headgate review list` shows them all"
+            )
+        return review
+
+    def answer(self, id: str, text: str, *, who: str = "", note: str = "") -> Decision:
+        """Answer the question; the answer becomes a trusted fact."""
+        if not text.strip():
+            raise InputError(
+                "the answer is empty", hint="say it in a sentence, or reject the review"
+            )
+        review = self._decide(id, "answered", who=who, note=note, answer=text)
+        book = self._notebook()
+        added = book.add(
+            f"{review.query} {text.strip()}",
+            category="review",
+            tags=(f"review:{review.id}",),
+            trust=self._policy.trust,
+        )
+        fact = added.fact
+        if not added.new and fact.trust < self._policy.trust:
+            fact = book.update(fact.id, trust=self._policy.trust)
+        return Decision(review, fact)
+
+    def approve(self, id: str, *, who: str = "", note: str = "") -> Decision:
+        """Say that what was found is right; found facts gain trust."""
+        review = self._decide(id, "approved", who=who, note=note)
+        return Decision(review, feedback=self._feedback(review, helpful=True))
+
+    def reject(self, id: str, *, who: str = "", note: str = "") -> Decision:
+        """Say that what was found is wrong; found facts lose trust."""
+        review = self._decide(id, "rejected", who=who, note=note)
+        return Decision(review, feedback=self._feedback(review, helpful=False))
+
+    def _decide(
+        self, id: str, status: ReviewStatus, *, who: str, note: str, answer: str = ""
+    ) -> Review:
+        """Move a pending review once; the first decision stands."""
+        review = self.review(id)
+        decided = replace(
+            review, status=status, who=who, note=note, answer=answer, decided=self._clock()
+        )
+        if not self._store.decide(self._tenant, decided):
+            held = self.review(id)
+            by = f" by {held.who}" if held.who else ""
+            raise InputError(
+                f"review {id!r} is already {held.status}{by}",
+                hint="ask the question again to open a new one",
+            )
+        return decided
+
+    def _feedback(self, review: Review, *, helpful: bool) -> tuple[Feedback, ...]:
+        """Feedback for the facts among what was found; chunks of documents have no trust to move."""
+        book = self._notebook()
+        return tuple(
+            book.feedback(id, helpful=helpful, note=f"review {review.id}")
+            for id in review.grades
+            if self._store.fact(self._tenant, id) is not None
+        )
+
+    def _notebook(self) -> Notebook:
+        return Notebook(self._store, self._tenant, clock=self._clock)

@@ -1,0 +1,162 @@
+import json
+from contextlib import closing
+
+import pytest
+from click.testing import CliRunner
+
+from headgate.cli import app, main
+from headgate.errors import InputError, LimitError, NotFound
+from headgate.memory.facts import Notebook
+from headgate.memory.review import DAY, ReviewPolicy, ReviewQueue
+from headgate.stores.memory import MemoryStore
+from headgate.stores.sqlite import SqliteStore
+from headgate.testing import FixedClock
+
+
+@pytest.fixture
+def clock():
+    return FixedClock(1_000_000.0)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request, clock, tmp_path):
+    made = MemoryStore(clock=clock) if request.param == "memory" else SqliteStore(tmp_path / "kb")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def queue(store, clock):
+    return ReviewQueue(store, "default", clock=clock)
+
+
+def asked(queue, query="Where is the key?", **grades):
+    return queue.ask(query, collection="main", grades=grades, reason="nothing relevant found")
+
+
+def test_a_question_waits_until_somebody_decides(queue):
+    review = asked(queue, a=0.1)
+    assert [r.id for r in queue.reviews("pending")] == [review.id]
+    assert queue.review(review.id).grades == {"a": 0.1}
+
+
+def test_the_same_question_is_asked_once_while_it_waits(queue):
+    first = asked(queue)
+    assert asked(queue).id == first.id
+    assert asked(queue, "Another?").id != first.id
+    queue.reject(first.id)
+    assert asked(queue).status == "pending"
+
+
+def test_an_answer_becomes_a_trusted_fact(queue, store):
+    review = asked(queue)
+    decision = queue.answer(review.id, "Under the mat.", who="ada", note="sure")
+    assert (decision.review.status, decision.review.who) == ("answered", "ada")
+    assert decision.fact.trust == 0.9
+    found = Notebook(store, "default").search("where is the key")
+    assert "Under the mat." in found[0].fact.content
+
+
+def test_an_answer_that_is_known_already_gains_trust(queue, store, clock):
+    Notebook(store, "default", clock=clock).add("Where is the key? Under the mat.", trust=0.2)
+    assert queue.answer(asked(queue).id, "Under the mat.").fact.trust == 0.9
+
+
+@pytest.mark.parametrize("first", ["answer", "approve", "reject"])
+@pytest.mark.parametrize("second", ["answer", "approve", "reject"])
+def test_the_first_decision_stands(queue, store, first, second):
+    def decide(how, id):
+        if how == "answer":
+            return queue.answer(id, "Under the mat.", who=how)
+        return getattr(queue, how)(id, who=how)
+
+    review = asked(queue)
+    decided = decide(first, review.id).review
+    facts = len(store.facts("default"))
+    with pytest.raises(InputError, match=f"already {decided.status} by {first}"):
+        decide(second, review.id)
+    assert queue.review(review.id) == decided
+    assert len(store.facts("default")) == facts
+
+
+@pytest.mark.parametrize(("how", "trust"), [("approve", 0.55), ("reject", 0.4)])
+def test_a_decision_moves_the_trust_of_the_facts_that_were_found(queue, store, clock, how, trust):
+    fact = Notebook(store, "default", clock=clock).add("The key is red.").fact
+    review = asked(queue, **{fact.id: 0.2, "some-chunk": 0.1})
+    decision = getattr(queue, how)(review.id)
+    assert [(f.id, f.old, f.new) for f in decision.feedback] == [(fact.id, 0.5, trust)]
+    assert store.fact("default", fact.id).trust == trust
+
+
+def test_what_nobody_decides_expires(queue, clock):
+    review = asked(queue)
+    clock.advance(7 * DAY)
+    assert queue.review(review.id).status == "expired"
+    assert queue.reviews("pending") == []
+    with pytest.raises(InputError, match="already expired"):
+        queue.answer(review.id, "late")
+
+
+def test_an_empty_answer_and_an_unknown_id_are_refused(queue):
+    with pytest.raises(InputError, match="empty"):
+        queue.answer(asked(queue).id, "  ")
+    with pytest.raises(NotFound, match="nope"):
+        queue.review("nope")
+
+
+def test_the_queue_has_a_limit_and_an_off_switch(store, clock):
+    small = ReviewQueue(store, "default", ReviewPolicy(pending=1), clock=clock)
+    asked(small)
+    with pytest.raises(LimitError, match=r"review\.pending"):
+        asked(small, "More?")
+    assert asked(ReviewQueue(store, "default", ReviewPolicy(enabled=False)), "Off?") is None
+
+
+def test_tenants_do_not_see_each_other(store, clock, queue):
+    review = asked(queue)
+    with pytest.raises(NotFound):
+        ReviewQueue(store, "other", clock=clock).review(review.id)
+
+
+@pytest.fixture
+def kb(tmp_path):
+    path = tmp_path / "kb"
+    with closing(SqliteStore(path)) as store:
+        review = ReviewQueue(store, "default").ask(
+            "Where is the key?", collection="main", grades={"a": 0.1}, reason="nothing relevant"
+        )
+    return str(path), review.id
+
+
+def run(*args):
+    result = CliRunner().invoke(app, ["review", *args], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_the_command_line_lists_shows_and_answers(kb):
+    path, id = kb
+    listed = json.loads(run("list", "--store", path, "--json"))
+    assert [one["id"] for one in listed] == [id]
+    assert "Where is the key?" in run("show", id, "--store", path)
+    told = run("answer", id, "Under the mat.", "--store", path, "--who", "ada")
+    assert "is answered" in told
+    assert "remembered as fact" in told
+    assert "nothing is waiting" in run("list", "--store", path)
+    assert json.loads(run("show", id, "--store", path, "--json"))["who"] == "ada"
+
+
+@pytest.mark.parametrize("how", ["approve", "reject"])
+def test_the_command_line_approves_and_rejects(kb, how):
+    path, id = kb
+    decision = json.loads(run(how, id, "--store", path, "--json"))
+    assert decision["review"]["status"] == {"approve": "approved", "reject": "rejected"}[how]
+
+
+def test_a_second_answer_on_the_command_line_is_two_lines_and_exit_two(kb, capsys):
+    path, id = kb
+    run("reject", id, "--store", path)
+    with pytest.raises(SystemExit) as stop:
+        main(["review", "answer", id, "late", "--store", path])
+    assert stop.value.code == 2
+    assert "already rejected" in capsys.readouterr().err
