@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import headgate.stages
 from headgate.index.indexes import Indexes
 from headgate.stages.compose import ComposePolicy, compose
+from headgate.stages.expand import ExpandPolicy, fuse
 from headgate.stages.gate import GatePolicy, gate
 from headgate.stages.grade import GradePolicy, grade, outside
 from headgate.stages.penalize import PenalizePolicy, penalize
@@ -95,6 +96,12 @@ def drive_penalize(candidates, window):
     return candidates, penalize(candidates, window, PenalizePolicy())
 
 
+def drive_fuse(candidates, window):
+    first, second = candidates[::2], candidates[1::2]
+    more = penalize(second, window, PenalizePolicy())
+    return first, fuse(first, more, ExpandPolicy())
+
+
 def drive_gate(candidates, window):
     return candidates, gate(candidates, 60, estimate_tokens, GatePolicy(), k=5)
 
@@ -126,6 +133,7 @@ DRIVERS = {
     "retrieve.retrieve": drive_retrieve,
     "propagate.propagate": drive_propagate,
     "penalize.penalize": drive_penalize,
+    "expand.fuse": drive_fuse,
     "gate.gate": drive_gate,
     "grade.grade": drive_grade,
     "grade.outside": drive_outside,

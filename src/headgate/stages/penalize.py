@@ -8,7 +8,6 @@ switched off, no score changes by a bit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from time import monotonic
 from typing import Annotated
 
@@ -16,7 +15,7 @@ from pydantic import AfterValidator, Field
 
 from headgate.policy import Count, Policy, Positive, Unit
 from headgate.text.cache import WindowCache
-from headgate.text.coverage import Shares
+from headgate.text.coverage import Shares, copies
 from headgate.text.fingerprint import FORMAT_VERSION, MINHASH_PERM, SHINGLE, WindowFingerprint
 from headgate.text.hashes import Tokens
 from headgate.types import DROP, KEEP, Candidate, Sifted, Window
@@ -94,7 +93,9 @@ def penalize(
         if best_effort and all(c.dropped for c in judged):
             judged = [_spare(c, r) for c, r in zip(candidates, overlaps, strict=True)]
         order = sorted(range(len(judged)), key=lambda i: -judged[i].score)
-    judged = _without_copies(judged, order, tokens)
+    for late, early in copies(tokens, (i for i in order if not judged[i].dropped)).items():
+        reason = f"repeats chunk {judged[early].chunk.id}"
+        judged[late] = judged[late].noted(STAGE, DROP, reason, value=1.0)
     return Sifted.split(judged[i] for i in order)
 
 
@@ -133,18 +134,3 @@ def _spare(candidate: Candidate, overlap: float) -> Candidate:
     """Everything is in the window already and the caller wants something all the same."""
     score = min(candidate.score, 0.0)
     return candidate.noted(STAGE, KEEP, f"{EXACT}, best effort", score=score, value=overlap)
-
-
-def _without_copies(
-    judged: Sequence[Candidate], order: Sequence[int], tokens: Tokens
-) -> list[Candidate]:
-    """Drop each candidate whose words are those of a better one; what has no words is no copy."""
-    words = [tokens.values[a:b].tobytes() for a, b in pairwise(tokens.bounds.tolist())]
-    best: dict[bytes, str] = {}
-    result = list(judged)
-    for i in order:
-        if words[i] and not judged[i].dropped:
-            first = best.setdefault(words[i], judged[i].chunk.id)
-            if first != judged[i].chunk.id:
-                result[i] = judged[i].noted(STAGE, DROP, f"repeats chunk {first}", value=1.0)
-    return result

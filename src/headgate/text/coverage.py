@@ -6,7 +6,7 @@ token costs itself and, at worst, the few tokens between two changes.
 Membership is exact: a sorted array of the window's shingle hashes, entered through a table of their top bits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -167,3 +167,15 @@ def spread(known: Bools, size: int) -> Bools:
     for offset in range(size):
         covered[offset : offset + known.size] |= known
     return covered
+
+
+def copies(tokens: Tokens, order: Iterable[int]) -> dict[int, int]:
+    """Which texts have the very words of one that stands before them in that order: copy -> first."""
+    first: dict[bytes, int] = {}
+    cuts = tokens.bounds.tolist()
+    found: dict[int, int] = {}
+    for i in order:
+        words = tokens.values[cuts[i] : cuts[i + 1]].tobytes()
+        if words and first.setdefault(words, i) != i:  # what has no words is no copy
+            found[i] = first[words]
+    return found

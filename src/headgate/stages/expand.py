@@ -1,0 +1,167 @@
+"""Expand: ask once more, in other words, when the window already holds most of what was found.
+
+Wanted when fewer than min(min_novel, k) candidates are new, or all of the first k mostly repeat the window.
+The second pass asks 2 to 4 queries that depend on nothing but their input: the question; with the strongest
+adjacent entity or project; with a dependency or conflict; as bare keywords. Terms that fill the window already
+are left out. What it brings passes penalize, loses what overlaps too much, and joins the first pass below par.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import PurePath, PureWindowsPath
+from typing import Annotated
+
+from pydantic import Field
+
+from headgate.policy import Policy, PositiveCount, Unit
+from headgate.text.coverage import copies
+from headgate.text.hashes import Tokens
+from headgate.text.stopwords import STOPWORDS
+from headgate.text.words import tokens
+from headgate.types import DROP, KEEP, Candidate, Edge, Sifted, Window
+
+STAGE = "expand"
+PENALIZE = "penalize"  # the stage whose notes carry the overlap
+TIES = ("depends_on", "conflicts_with", "extends", "resolves")  # published: a need or a conflict
+SIGNALS = (*TIES, "relates_to_project")  # published: what leads to new knowledge first
+
+
+class ExpandPolicy(Policy):
+    """When and how to ask a second time."""
+
+    enabled: bool = True
+    """Off: what was found first is all there is."""
+    trigger_overlap: Unit = 0.60
+    """Overlap from which a chunk mostly repeats the window; what a second pass brings must stay below."""
+    min_novel: PositiveCount = 2
+    """Fewer new candidates than this (or than k) ask for more."""
+    novel: Unit = 0.30
+    """Overlap below which a candidate is new."""
+    k: PositiveCount = 5
+    """How many first candidates are looked at when the request names no k."""
+    queries: Annotated[int, Field(ge=2, le=4)] = 4
+    """Most queries of a second pass."""
+    weight: Unit = 0.8
+    """What the scores of a second pass count beside those of the first."""
+    dominant: Unit = 0.01
+    """A term that makes up this share of the window's words (and occurs 3 times) leads nowhere new."""
+
+
+def wanted(
+    fresh: Sifted,
+    window: Window,
+    policy: ExpandPolicy,
+    *,
+    k: int | None = None,
+) -> bool:
+    """Whether too little is new: read from the notes that `penalize` left."""
+    if not policy.enabled or not window:
+        return False
+    first = policy.k if k is None else max(1, k)
+    overlaps = sorted(_overlaps(fresh), reverse=True)
+    novel = sum(overlap < policy.novel for _, overlap in overlaps)
+    if novel < min(policy.min_novel, first):
+        return True
+    return all(overlap >= policy.trigger_overlap for _, overlap in overlaps[:first])
+
+
+def depth(k: int | None, policy: ExpandPolicy) -> int:
+    """How many candidates a second pass fetches for each query: max(3k, 12), as published."""
+    return max(3 * (policy.k if k is None else k), 12)
+
+
+def variants(
+    query: str, policy: ExpandPolicy, *, edges: Sequence[Edge] = (), cwd: str = "", window: Window
+) -> tuple[str, ...]:
+    """Two to four queries, the question first; equal input gives equal queries."""
+    stale = _dominant(window, policy)
+    ties = _adjacent(query, (e for e in edges if e.predicate in TIES), stale)
+    others = _adjacent(query, (e for e in edges if e.predicate not in TIES), stale)
+    project = [name for name in _project(cwd) if _fresh(name, query, stale)]
+    keywords = " ".join(word for word in tokens(query) if word not in STOPWORDS)
+    tied = [term for term in ties if term not in others[:1]]
+    asked = [
+        query,
+        *(f"{query} {term}" for term in (others or project or ties)[:1]),
+        *(f"{query} {term}" for term in tied[:1]),
+        keywords,
+        f"{query} {TIES[0].replace('_', ' ')} {TIES[1].replace('_', ' ')}",  # when nothing else is left
+    ]
+    unique = list(dict.fromkeys(text for text in asked if text))
+    return tuple(unique[: min(policy.queries, max(2, len(unique) - 1))])
+
+
+def gather(passes: Iterable[Sequence[Candidate]], known: Collection[str]) -> list[Candidate]:
+    """What a second pass brought that the first had not: each once, with its best score, best first."""
+    best: dict[str, Candidate] = {}
+    for found in passes:
+        for candidate in found:
+            id = candidate.chunk.id
+            if id not in known and (id not in best or candidate.score > best[id].score):
+                best[id] = candidate
+    return sorted(best.values(), key=lambda c: -c.score)
+
+
+def fuse(first: Sequence[Candidate], more: Sifted, policy: ExpandPolicy) -> Sifted:
+    """The first pass with what the second adds, best first.
+
+    `more` has passed penalize. What overlaps the window too much is dropped, and what repeats the first pass.
+    """
+    came = [*first, *(_judge(c, policy) for c in more.kept)]
+    order = sorted(range(len(came)), key=lambda i: -came[i].score)
+    seen = copies(Tokens.of([c.chunk.text for c in came]), range(len(came)))
+    for late, early in seen.items():
+        if late >= len(first) and not came[late].dropped:
+            reason = f"repeats chunk {came[early].chunk.id}"
+            came[late] = came[late].noted(STAGE, DROP, reason, value=1.0)
+    judged = Sifted.split(came[i] for i in order)
+    added = tuple(c for i, c in enumerate(came) if i >= len(first)) + more.dropped
+    return Sifted(judged.kept, judged.dropped + more.dropped, added)
+
+
+def _judge(candidate: Candidate, policy: ExpandPolicy) -> Candidate:
+    overlap = _overlap(candidate)
+    if overlap is not None and overlap >= policy.trigger_overlap:
+        return candidate.noted(STAGE, DROP, "found again, mostly in the window", value=overlap)
+    score = candidate.score * policy.weight
+    return candidate.noted(STAGE, KEEP, "found by asking again", score=score, value=overlap)
+
+
+def _overlaps(fresh: Sifted) -> Iterator[tuple[float, float]]:
+    """For each candidate the score it came to the stage with, and its overlap."""
+    for candidate in (*fresh.kept, *fresh.dropped):
+        overlap = _overlap(candidate)
+        if overlap is not None:
+            before = [note.score for note in candidate.notes if note.stage != PENALIZE]
+            yield (before[-1] if before else candidate.score), overlap
+
+
+def _overlap(candidate: Candidate) -> float | None:
+    return next((note.value for note in candidate.notes if note.stage == PENALIZE), None)
+
+
+def _adjacent(query: str, edges: Iterable[Edge], stale: Callable[[str], bool]) -> list[str]:
+    """The far ends of edges, high-signal predicates first, then the strongest."""
+    ordered = sorted(
+        edges, key=lambda e: (e.predicate not in SIGNALS, -e.weight, e.source, e.target)
+    )
+    ends = (end for edge in ordered for end in (edge.target, edge.source))
+    return list(dict.fromkeys(end for end in ends if _fresh(end, query, stale)))
+
+
+def _fresh(term: str, query: str, stale: Callable[[str], bool]) -> bool:
+    """Whether the term says something that neither the question nor the window is full of."""
+    said = set(tokens(query))
+    words = tokens(term)
+    return bool(words) and not all(word in said or stale(word) for word in words)
+
+
+def _project(cwd: str) -> list[str]:
+    path = PureWindowsPath(cwd) if "\\" in cwd else PurePath(cwd)
+    return [path.name] if path.name else []
+
+
+def _dominant(window: Window, policy: ExpandPolicy) -> Callable[[str], bool]:
+    """Whether a word makes up so much of the window that asking for it again leads nowhere new."""
+    seen = Tokens.of(window.texts).values
+    least = max(3, policy.dominant * seen.size)
+    return lambda word: int((seen == Tokens.of([word]).values[:1]).sum()) >= least
