@@ -12,6 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headgate.errors import InputError, LimitError
+from headgate.graph.knowledge import GraphPolicy, paths
+from headgate.graph.knowledge import anchors as mentioned
+from headgate.memory.recall import Memory, Recollection
 from headgate.policy import Limits
 from headgate.protocols import Clock, Postings, Store, TokenCounter
 from headgate.stages.compose import Composed, ComposePolicy, compose
@@ -33,6 +36,7 @@ class Policies:
     decide: DecidePolicy
     retrieve: RetrievePolicy
     propagate: PropagatePolicy
+    graph: GraphPolicy
     gate: GatePolicy
     compose: ComposePolicy
 
@@ -47,6 +51,7 @@ class Engine:
         policy: Policies,
         *,
         count: TokenCounter,
+        memory: Memory | None = None,
         clock: Clock = time.time,
         tick: Callable[[], float] = time.perf_counter,
         name: Callable[[], str] = lambda: uuid.uuid4().hex,
@@ -55,6 +60,7 @@ class Engine:
         self._views = views
         self._policy = policy
         self._count = count
+        self._memory = memory
         self._clock = clock
         self._tick = tick
         self._name = name
@@ -66,8 +72,12 @@ class Engine:
         plan = await asyncio.to_thread(self._plan, request, story)
         if plan.skip:
             return self._answer(request, plan, story, Composed("", 0, Sifted()))
-        found = await asyncio.to_thread(self._find, request, plan, story)
-        composed = await asyncio.to_thread(self._compose, request, plan, story, found)
+        found, recalled = await asyncio.gather(
+            asyncio.to_thread(self._find, request, plan, story),
+            self._recall(request, plan, story),
+        )
+        joined = sorted((*found, *recalled), key=lambda c: -c.score) if recalled else found
+        composed = await asyncio.to_thread(self._compose, request, plan, story, joined)
         return self._answer(request, plan, story, composed)
 
     def _admit(self, request: Request) -> None:
@@ -119,6 +129,35 @@ class Engine:
         nodes = anchors(found, request.query, view, self._policy.propagate) if request.graph else ()
         edges = self._store.touching(request.tenant, nodes) if nodes else []
         return propagate(found, request.query, view, self._policy.propagate, edges=edges)
+
+    async def _recall(self, request: Request, plan: Plan, story: Story) -> Sequence[Candidate]:
+        """What memory holds for the query, and the paths of the things it names, best first."""
+        found: list[Candidate] = []
+        if self._memory is not None:
+            memory = self._memory
+            recalled = await story.asift(
+                "memory", (), lambda: memory.recall(request, plan), instead=Recollection()
+            )
+            for reason in recalled.degraded:
+                story.degrade("memory", reason)
+            found += recalled.sifted.kept
+        if request.graph:
+            found += await asyncio.to_thread(self._paths, request, plan, story)
+        return found
+
+    def _paths(self, request: Request, plan: Plan, story: Story) -> Sequence[Candidate]:
+        policy = self._policy.graph
+        if plan.strategy is Strategy.RAG_GRAPH:  # lean on the graph: a hop farther, twice as much
+            wider = {"max_hops": policy.max_hops + 1, "keep": 2 * policy.keep}
+            policy = policy.model_copy(update=wider)
+        tenant, store = request.tenant, self._store
+        none: tuple[str, ...] = ()
+        named = story.soften(
+            "graph", lambda: mentioned(request.query, store, policy, tenant=tenant), instead=none
+        )
+        if not named:
+            return ()
+        return story.sift("graph", (), lambda: paths(named, store, policy, tenant=tenant)).kept
 
     def _whole(self, request: Request) -> Sifted:
         chunks = self._store.scan(request.tenant, request.collection)

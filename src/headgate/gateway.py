@@ -6,6 +6,7 @@ not. The second runs the first on a loop of its own in a background thread, so i
 
 import asyncio
 import threading
+import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
 from headgate.errors import StoreError
 from headgate.ingest.load import Attend, Summary, add_files, add_rows
+from headgate.memory.facts import Added, Feedback, Hit, Notebook
+from headgate.memory.sessions import Kept, keep
 from headgate.settings import Settings, load
 from headgate.types import Context, ContextBudget, Request, Step, Window, WindowLike
 from headgate.wiring import House, build
@@ -111,6 +114,49 @@ class Headgate:
         """Remove documents, chunks, or the whole collection; how many chunks went."""
         store = self.house.store
         return store.remove(self.tenant, collection, documents=documents, chunks=chunks)
+
+    @property
+    def notebook(self) -> Notebook:
+        """The facts of this tenant: add, update, forget, search, feedback."""
+        return self.house.memory.notebook(self.tenant)
+
+    def remember(
+        self,
+        content: str,
+        *,
+        category: str = "general",
+        tags: Sequence[str] = (),
+        trust: float | None = None,
+    ) -> Added:
+        """Remember a fact; one that is known already comes back as it is, with `new` False."""
+        return self.notebook.add(content, category=category, tags=tags, trust=trust)
+
+    def recall(
+        self, query: str, *, limit: int | None = None, min_trust: float | None = None
+    ) -> list[Hit]:
+        """The facts that fit a query, best first, by relevance and trust."""
+        hits = self.notebook.search(query, limit=limit, min_trust=min_trust)
+        self.notebook.recalled(hit.fact.id for hit in hits)
+        return hits
+
+    def feedback(self, id: str, *, helpful: bool, note: str = "") -> Feedback:
+        """Tell whether a fact helped; its trust before and after."""
+        return self.notebook.feedback(id, helpful=helpful, note=note)
+
+    def listen(
+        self,
+        session: str,
+        messages: Iterable[Mapping[str, Any] | str],
+        *,
+        collection: str = "turns",
+    ) -> Kept:
+        """Keep the turns of a conversation, so that `context(..., collection="turns")` recalls what was said.
+
+        The whole history may be sent each time; only what is new is added.
+        """
+        return keep(
+            self.house.store, self.tenant, session, messages, collection=collection, now=time.time()
+        )
 
     async def acontext(
         self, query: str, *, window: WindowLike = None, **asked: Unpack[Asked]

@@ -16,7 +16,11 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from headgate.errors import ConfigError
+from headgate.graph.kernel import SlicePolicy
+from headgate.graph.knowledge import GraphPolicy
 from headgate.ingest.load import IngestPolicy
+from headgate.memory.facts import FactsPolicy
+from headgate.memory.panel import RecallPolicy
 from headgate.memory.review import ReviewPolicy
 from headgate.policy import Limits, Policy, ServicePolicy, TracePolicy
 from headgate.stages.compose import ComposePolicy
@@ -52,6 +56,14 @@ class Settings(Policy):
     """How chunks are found and scored."""
     propagate: PropagatePolicy = PropagatePolicy()
     """How far hits lift what they are wired to."""
+    facts: FactsPolicy = FactsPolicy()
+    """How remembered facts are trusted, found and forgotten."""
+    recall: RecallPolicy = RecallPolicy()
+    """How long memory providers may take, and when they are left alone."""
+    graph: GraphPolicy = GraphPolicy()
+    """How far knowledge is followed, and what a path is worth."""
+    slice: SlicePolicy = SlicePolicy()
+    """How far admissibility reaches from an anchor turn."""
     gate: GatePolicy = GatePolicy()
     """What is worth its tokens."""
     grade: GradePolicy = GradePolicy()

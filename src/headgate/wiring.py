@@ -5,6 +5,8 @@ from pathlib import Path
 
 from headgate.engine import Engine, Policies
 from headgate.index.indexes import Indexes
+from headgate.memory.panel import Panel, plugins
+from headgate.memory.recall import Memory
 from headgate.protocols import Store
 from headgate.settings import Settings
 from headgate.stores.memory import MemoryStore
@@ -21,10 +23,12 @@ class House:
     settings: Settings
     store: Store
     indexes: Indexes
+    memory: Memory
     engine: Engine
 
     def close(self) -> None:
         """Save and close what holds files."""
+        self.memory.close()
         self.indexes.close()
         self.store.close()
 
@@ -34,8 +38,9 @@ def build(settings: Settings) -> House:
     store, folder = _store(settings)
     indexes = Indexes(store, folder)
     policy = Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)})
-    engine = Engine(store, indexes.view, policy, count=counter(settings.tokens))
-    return House(settings, store, indexes, engine)
+    memory = Memory(store, Panel(plugins(), settings.recall), settings.facts)
+    engine = Engine(store, indexes.view, policy, count=counter(settings.tokens), memory=memory)
+    return House(settings, store, indexes, memory, engine)
 
 
 def _store(settings: Settings) -> tuple[Store, Path | None]:

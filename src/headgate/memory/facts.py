@@ -22,6 +22,7 @@ from headgate.types import ADD, DROP, Candidate, Chunk, Fact, Plan, Sifted, Trus
 
 DAY = 86_400.0
 HISTORY = 100  # changes of trust kept with a fact
+CANDIDATES = 50  # facts a recall judges; a word that all facts share would bring them all
 NEAR = 20  # most relevant facts that a new one is compared with
 
 
@@ -185,7 +186,7 @@ class Notebook:
         most = policy.limit if plan is None or plan.limit is None else plan.limit
         judged: list[Candidate] = []
         kept = 0
-        for hit in self._hits(query):
+        for hit in self._hits(query)[:CANDIDATES]:
             candidate = _candidate(hit)
             reason = self._against(hit, least) or ("" if kept < most else f"beyond limit {most}")
             kept += not reason

@@ -88,9 +88,9 @@ async def prefetch_all(
     policy: RecallPolicy | None = None,
 ) -> Recalled:
     """Ask all providers at once; answers, and who was left out, after at most the longest deadline."""
-    declined = _declined(query, plan)
-    if declined:
-        return Recalled(asked=False, reason=declined)
+    reason = declined(query, plan)
+    if reason:
+        return Recalled(asked=False, reason=reason)
     with _seated(providers, policy) as panel:
         began = time.monotonic()
         calls = panel.ask(query, _options(plan, session_id))
@@ -115,9 +115,9 @@ def prefetch_all_sync(
     policy: RecallPolicy | None = None,
 ) -> Recalled:
     """`prefetch_all` for callers without an event loop."""
-    declined = _declined(query, plan)
-    if declined:
-        return Recalled(asked=False, reason=declined)
+    reason = declined(query, plan)
+    if reason:
+        return Recalled(asked=False, reason=reason)
     with _seated(providers, policy) as panel:
         began = time.monotonic()
         calls = panel.ask(query, _options(plan, session_id))
@@ -169,7 +169,8 @@ def _quoted(text: str) -> str:
     return _LABEL.sub(r"\\##", quote(text))
 
 
-def _declined(query: str, plan: Plan | None) -> str:
+def declined(query: str, plan: Plan | None) -> str:
+    """Why memory is not asked, or nothing when it is."""
     if plan is not None and plan.skip:
         return "the plan skips retrieval"
     if plan is not None and not plan.prefetch:
