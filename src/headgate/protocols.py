@@ -198,7 +198,7 @@ class Embedder(Protocol):
     name: str
     dimension: int
 
-    def embed(self, texts: Sequence[str]) -> "list[list[float]]": ...
+    def embed(self, texts: Sequence[str]) -> "npt.NDArray[np.float32]": ...
 
 
 class Grader(Protocol):

@@ -12,11 +12,13 @@ from threading import Lock
 
 import numpy as np
 
+from headgate.errors import ConfigError
 from headgate.index.files import Damaged
 from headgate.index.folder import State, mark_of, read, store, writing
 from headgate.index.segment import build, join
+from headgate.index.vectors import Embeddings
 from headgate.index.view import Live, View
-from headgate.protocols import Store
+from headgate.protocols import Embedder, Store
 from headgate.types import Change, Chunk
 
 _FLUSH = 1_000  # new or dead chunks from which a change is saved at once; fewer are saved on close
@@ -29,11 +31,20 @@ _DEAD = 0.25  # share of dead chunks from which a segment is rewritten
 class Collection:
     """The index of one collection; in a folder, or in memory only when there is none."""
 
-    def __init__(self, store: Store, tenant: str, name: str, *, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        tenant: str,
+        name: str,
+        *,
+        folder: Path | None = None,
+        embedder: Embedder | None = None,
+    ) -> None:
         self._store = store
         self._tenant = tenant
         self._name = name
         self._folder = folder
+        self._embeddings = Embeddings(store, tenant, name, embedder) if embedder else None
         self._lock = Lock()
         self._degraded = ""
         self._state = State("", 0)
@@ -70,16 +81,25 @@ class Collection:
         """Begin with what the folder holds, where that can be used and belongs to this store."""
         if self._opened:
             return
-        self._opened = True
         if self._folder is None:
+            self._opened = True
             return
         try:
             state = read(self._folder)
         except Damaged as error:
+            self._opened = True
             self._distrust(f"the index was rebuilt: {error.message}")
             return
         if state is None:
+            self._opened = True
             return
+        if self._kind and state.kind != self._kind:
+            raise ConfigError(
+                f"collection {self._name!r} was indexed with {state.kind or 'no embeddings'}, "
+                f"and the settings ask for {self._kind}",
+                hint=f"run: headgate reindex --collection {self._name}, or set embed.model back",
+            )
+        self._opened = True
         self._adopt(state)
         self._follow()
         if state.seen > self._head() or self._view.count != self._expected():
@@ -89,7 +109,11 @@ class Collection:
         """Begin afresh; what the folder holds is written over."""
         assert self._folder is not None
         self._degraded = why
-        self._adopt(State(mark_of(self._folder), 0))
+        self._adopt(State(mark_of(self._folder), 0, (), self._kind))
+
+    @property
+    def _kind(self) -> str:
+        return self._embeddings.kind if self._embeddings else ""
 
     def _expected(self) -> int:
         size = self._store.collections(self._tenant).get(self._name)
@@ -103,10 +127,10 @@ class Collection:
         """Read the feed to its end."""
         lives, seen = list(self._state.lives), self._state.seen
         while changes := self._store.changes(self._tenant, self._name, seen, _BATCH):
-            lives = tidy(absorb(lives, changes))
             seen = changes[-1].seq
+            lives = tidy(absorb(lives, changes, self._embeddings))
             self._fresh += len(changes)
-        self._adopt(State(self._state.mark, seen, tuple(lives)))
+        self._adopt(State(self._state.mark, seen, tuple(lives), self._kind))
 
     def _flush(self, *, least: int) -> None:
         """Save, when at least so many chunks are new, unless another process is at it."""
@@ -118,7 +142,7 @@ class Collection:
                     return
                 if mark_of(self._folder) != self._state.mark:
                     self._rebase()
-                self._adopt(store(self._folder, self._state.seen, self._state.lives))
+                self._adopt(store(self._folder, self._state))
                 self._fresh = 0
         except OSError as error:
             self._degraded = f"the index cannot be saved and lives in memory: {error}"
@@ -137,10 +161,12 @@ class Collection:
             self._follow()
         else:  # our own files may be gone by now, so all is written again
             lives = tuple(replace(live, file="") for live in self._state.lives)
-            self._adopt(State("", self._state.seen, lives))
+            self._adopt(State("", self._state.seen, lives, self._kind))
 
 
-def absorb(lives: Sequence[Live], changes: Sequence[Change]) -> list[Live]:
+def absorb(
+    lives: Sequence[Live], changes: Sequence[Change], embeddings: Embeddings | None = None
+) -> list[Live]:
     """The segments after a batch of changes: what was replaced or removed is dead, what is new is added."""
     gone = View(lives, lambda _: ()).find([change.id for change in changes])
     gone = gone[gone >= 0]
@@ -152,7 +178,8 @@ def absorb(lives: Sequence[Live], changes: Sequence[Change]) -> list[Live]:
     fresh = [change for change in changes if change.chunk is not None]
     if fresh:
         chunks = [change.chunk for change in fresh if change.chunk is not None]
-        out.append(Live(build(chunks, [change.place for change in fresh])))
+        vectors = embeddings.of(chunks, changes[-1].seq) if embeddings else None
+        out.append(Live(build(chunks, [change.place for change in fresh]), vectors=vectors))
     return out
 
 
@@ -172,7 +199,9 @@ def _rewritten(live: Live) -> Live:
 
 
 def _merged(lives: Sequence[Live]) -> Live:
-    return Live(join([(live.segment, live.alive) for live in lives]))
+    rows = [live.vectors[live.alive] for live in lives if live.vectors is not None]
+    vectors = np.concatenate(rows) if len(rows) == len(lives) else None
+    return Live(join([(live.segment, live.alive) for live in lives]), vectors=vectors)
 
 
 def _tail(lives: Sequence[Live]) -> Sequence[Live]:

@@ -105,3 +105,12 @@ def _segment(data: npt.NDArray[np.uint8], table: dict[str, Any]) -> Segment:
         arrays = {k: v for k, v in arrays.items() if not k.startswith(prefix)}
         arrays[group] = make(**mine)
     return Segment(**arrays)
+
+
+def load_vectors(path: Path, count: int) -> npt.NDArray[np.float16]:
+    """Map the embeddings of a segment of `count` chunks into memory."""
+    try:
+        flat = np.memmap(path, np.float16, "r")
+        return np.asarray(flat.reshape(count, -1))
+    except (OSError, ValueError) as error:
+        raise Damaged(f"{path.name} cannot be read: {error}") from error

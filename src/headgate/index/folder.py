@@ -8,7 +8,7 @@ Everything here is derived. Deleting the folder costs a rebuild and loses nothin
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from headgate.index.files import Damaged, load, save, write
+from headgate.index.files import Damaged, load, load_vectors, save, write
 from headgate.index.view import Live
 
 FORMAT = 1
@@ -26,11 +26,12 @@ _TRIES = 5  # times a reader looks again when a writer swept a file it was about
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a manifest says: which write it was, the last change seen, and the segments."""
+    """What a manifest says: which write it was, the last change seen, the segments, the kind of embeddings."""
 
     mark: str
     seen: int
     lives: tuple[Live, ...] = ()
+    kind: str = ""
 
 
 def folder_of(root: Path, tenant: str, collection: str) -> Path:
@@ -65,7 +66,7 @@ def _read(folder: Path) -> State | None:
         if manifest["format"] != FORMAT:
             raise Damaged(f"the index has format {manifest['format']}, not {FORMAT}")
         lives = tuple(_live(folder, entry) for entry in manifest["segments"])
-        return State(manifest["mark"], manifest["seen"], lives)
+        return State(manifest["mark"], manifest["seen"], lives, manifest["kind"])
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -82,30 +83,35 @@ def _live(folder: Path, entry: dict[str, str]) -> Live:
             raise Damaged(f"{entry['dead']} cannot be read: {error}") from error
         if _digest(dead) not in entry["dead"] or (len(dead) and dead.max() >= len(segment)):
             raise Damaged(f"{entry['dead']} does not match its checksum")
-    return Live(segment, dead, entry["file"])
+    vectors = load_vectors(folder / entry["vectors"], len(segment)) if entry["vectors"] else None
+    return Live(segment, dead, entry["file"], vectors)
 
 
 def _digest(dead: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> str:
     return blake2b(dead.tobytes(), digest_size=8).hexdigest()
 
 
-def store(folder: Path, seen: int, lives: Sequence[Live]) -> State:
+def store(folder: Path, state: State) -> State:
     """Write what is not on disk yet, then the manifest, then sweep what it no longer names."""
     kept, entries = [], []
-    for live in lives:
+    for live in state.lives:
         name = live.file or f"{uuid4().hex}.seg"
         if not live.file:
             save(live.segment, folder / name)
+            if live.vectors is not None:
+                write(folder / f"{name}.vectors", live.vectors.tobytes())
         dead = f"{name}.{_digest(live.dead)}.dead" if len(live.dead) else ""
         if dead and not (folder / dead).exists():
             write(folder / dead, live.dead.astype(np.int64).tobytes())
-        entries.append({"file": name, "dead": dead})
+        vectors = f"{name}.vectors" if live.vectors is not None else ""
+        entries.append({"file": name, "dead": dead, "vectors": vectors})
         kept.append(replace(live, file=name))
     mark = uuid4().hex
-    manifest = {"format": FORMAT, "mark": mark, "seen": seen, "segments": entries}
+    manifest = {"format": FORMAT, "mark": mark, "seen": state.seen, "kind": state.kind}
+    manifest["segments"] = entries
     write(folder / "manifest.json", json.dumps(manifest).encode())
     _sweep(folder, {"manifest.json", "lock", *(n for e in entries for n in e.values())})
-    return State(mark, seen, tuple(kept))
+    return State(mark, state.seen, tuple(kept), state.kind)
 
 
 def _sweep(folder: Path, named: set[str]) -> None:

@@ -1,4 +1,9 @@
-"""Vectors: which chunks lie nearest to a query, by cosine."""
+"""Vectors: embeddings of chunks, and which lie nearest to a query, by cosine.
+
+The store keeps each embedding beside its chunk (attachment "embedding/NAME/DIMENSION", half floats), so a
+rebuilt index embeds nothing twice. What is embedded is `passage`: the title before the text, and of a chat
+line speaker and words without the date, which says when and not what.
+"""
 
 from collections.abc import Sequence
 
@@ -6,11 +11,56 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.index.arrays import Ints
+from headgate.protocols import Embedder, Store
+from headgate.text.names import part
+from headgate.types import Chunk
+
+Halves = npt.NDArray[np.float16]
+_BATCH = 256  # chunks embedded and kept at a time, so that stopping loses little
 
 
-class NoVectors:
-    """A collection without embeddings: nothing is near."""
+def passage(chunk: Chunk) -> str:
+    """What of a chunk is embedded."""
+    if chunk.title:
+        return f"{chunk.title}. {chunk.text}"
+    line = part(chunk.text)
+    return f"{line.speaker}: {line.body}" if line.date and line.speaker else chunk.text
 
-    def nearest(self, vector: Sequence[float], k: int) -> tuple[Ints, npt.NDArray[np.float64]]:
-        """Nothing."""
-        return np.zeros(0, np.int64), np.zeros(0)
+
+class Embeddings:
+    """The embeddings of one collection's chunks: read from the store, or made and kept there."""
+
+    def __init__(self, store: Store, tenant: str, collection: str, embedder: Embedder) -> None:
+        self._store, self._tenant, self._collection = store, tenant, collection
+        self._embedder = embedder
+        self.kind = f"embedding/{embedder.name}/{embedder.dimension}"
+
+    def of(self, chunks: Sequence[Chunk], seen: int) -> Halves:
+        """One row a chunk; `seen` is the point of the feed that the chunks were read at."""
+        rows = np.zeros((len(chunks), self._embedder.dimension), np.float16)
+        for begin in range(0, len(chunks), _BATCH):
+            some = chunks[begin : begin + _BATCH]
+            rows[begin : begin + len(some)] = self._some(some, seen)
+        return rows
+
+    def _some(self, chunks: Sequence[Chunk], seen: int) -> Halves:
+        where = (self._tenant, self._collection, self.kind)
+        known = self._store.attached(*where, [chunk.id for chunk in chunks])
+        new = [chunk for chunk in chunks if chunk.id not in known]
+        if new:
+            made = self._embedder.embed([passage(chunk) for chunk in new]).astype(np.float16)
+            fresh = {c.id: row.tobytes() for c, row in zip(new, made, strict=True)}
+            self._store.attach(*where, fresh, seen=seen)
+            known = {**known, **fresh}
+        return np.array([np.frombuffer(known[chunk.id], np.float16) for chunk in chunks])
+
+
+def nearest(
+    matrix: npt.NDArray[np.float32], dead: Ints, query: npt.NDArray[np.float32], k: int
+) -> tuple[Ints, npt.NDArray[np.float64]]:
+    """The k living rows with the highest cosine, in no order, and their cosines."""
+    cosines = matrix @ query
+    cosines[dead] = -np.inf
+    best = np.argpartition(-cosines, k - 1)[:k] if k < len(cosines) else np.arange(len(cosines))
+    best = best[np.isfinite(cosines[best])]
+    return best, cosines[best].astype(np.float64)

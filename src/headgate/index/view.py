@@ -7,7 +7,7 @@ its chunks came to lie in segments.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,9 +22,10 @@ from headgate.index.segment import (
     Segment,
     case_key,
 )
-from headgate.index.vectors import NoVectors
-from headgate.protocols import Hits, Sequences, Vectors
+from headgate.index.vectors import Halves, nearest
+from headgate.protocols import Hits, Sequences
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
+from headgate.rank.top import best
 from headgate.text.languages import ENGLISH
 from headgate.text.terms import LANGUAGES, number
 from headgate.types import Chunk
@@ -38,11 +39,12 @@ _SHORT = 600  # characters; half of a conversation's lines are shorter
 
 @dataclass(frozen=True)
 class Live:
-    """A segment, which of its chunks are dead, and the file it lies in ("" when only in memory)."""
+    """A segment, which of its chunks are dead, its file ("" when only in memory), and embeddings."""
 
     segment: Segment
     dead: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     file: str = ""
+    vectors: Halves | None = None
 
     def __len__(self) -> int:
         return len(self.segment)
@@ -71,7 +73,12 @@ class Live:
 
     def killed(self, more: Ints) -> "Live":
         """The same segment with more dead chunks."""
-        return Live(self.segment, np.union1d(self.dead, more), self.file)
+        return replace(self, dead=np.union1d(self.dead, more))
+
+    @cached_property
+    def matrix(self) -> npt.NDArray[np.float32] | None:
+        """The embeddings as floats, which multiply fast."""
+        return None if self.vectors is None else self.vectors.astype(np.float32)
 
 
 class View:
@@ -85,7 +92,6 @@ class View:
         lives: Sequence[Live],
         fetch: Fetch,
         *,
-        vectors: Vectors | None = None,
         degraded: str = "",
     ) -> None:
         self.degraded = degraded
@@ -94,7 +100,6 @@ class View:
         self._size = int(self.bases[-1])
         self._count = self._size - sum(len(live.dead) for live in self.lives)
         self._fetch = fetch
-        self._vectors = vectors or NoVectors()
         self._lengths: dict[tuple[float, bool], tuple[npt.NDArray[np.float64], float]] = {}
 
     @property
@@ -301,7 +306,16 @@ class View:
 
     def nearest(self, vector: Sequence[float], k: int) -> tuple[Ints, npt.NDArray[np.float64]]:
         """The living chunks whose embeddings lie nearest, best first, and their cosines."""
-        return self._vectors.nearest(vector, k)
+        query = np.asarray(vector, np.float32)
+        ords, cosines = [np.zeros(0, np.int64)], [np.zeros(0)]
+        for live, base in zip(self.lives, self.bases.tolist(), strict=False):
+            if live.matrix is not None and len(live):
+                found, near = nearest(live.matrix, live.dead, query, k)
+                ords.append(found + base)
+                cosines.append(near)
+        every, cosine = np.concatenate(ords), np.concatenate(cosines)
+        order = best(cosine, k, lambda index: self.reading(every[index]))
+        return every[order], cosine[order]
 
     def ids(self, ords: Ints) -> list[str]:
         """The ids of some chunks."""

