@@ -10,8 +10,9 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from headgate.errors import InputError, LimitError
+from headgate.errors import ConfigError, InputError, LimitError
 from headgate.graph.knowledge import GraphPolicy, paths
 from headgate.graph.knowledge import anchors as mentioned
 from headgate.memory.recall import Memory, Recollection
@@ -22,10 +23,14 @@ from headgate.stages.decide import DecidePolicy, decide
 from headgate.stages.gate import GatePolicy, gate, report
 from headgate.stages.propagate import PropagatePolicy, anchors, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.story import Story
+from headgate.story import SOFT, Story, said
 from headgate.types import Candidate, Context, Plan, Request, Sifted, Size, Strategy, Trace
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 Views = Callable[[str, str], Postings]
+Vectors = Callable[[str], "npt.ArrayLike | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +57,14 @@ class Engine:
         *,
         count: TokenCounter,
         memory: Memory | None = None,
+        vectors: Vectors = lambda _: None,
         clock: Clock = time.time,
         tick: Callable[[], float] = time.perf_counter,
         name: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         self._store = store
         self._views = views
+        self._vectors = vectors
         self._policy = policy
         self._count = count
         self._memory = memory
@@ -113,17 +120,31 @@ class Engine:
         """What the collection holds for the query, best first; all of it in reading order when stuffing."""
         if plan.strategy is Strategy.STUFF:
             return story.sift("retrieve", (), lambda: self._whole(request)).kept
-        view = story.soften(
-            "index", lambda: self._views(request.tenant, request.collection), instead=None
-        )
+        view = self._view(request, story)
         if view is None:
             return ()
+        vector = story.soften("embed", lambda: self._vectors(request.query), instead=None)
         found = story.sift(
-            "retrieve", (), lambda: retrieve(request.query, view, self._policy.retrieve)
+            "retrieve",
+            (),
+            lambda: retrieve(request.query, view, self._policy.retrieve, vector=vector),
         )
         return story.sift(
             "propagate", found.kept, lambda: self._propagate(request, view, found)
         ).kept
+
+    def _view(self, request: Request, story: Story) -> Postings | None:
+        """The collection's index; a wrong setting is the caller's to mend, anything else softens."""
+        try:
+            view = self._views(request.tenant, request.collection)
+        except ConfigError:
+            raise
+        except SOFT as error:
+            story.degrade("index", said(error))
+            return None
+        if view.degraded:
+            story.degrade("index", view.degraded)
+        return view
 
     def _propagate(self, request: Request, view: Postings, found: Sifted) -> Sifted:
         nodes = anchors(found, request.query, view, self._policy.propagate) if request.graph else ()

@@ -279,7 +279,7 @@ class Vectors(Protocol):
     """The chunks nearest to a unit vector, best first, with their cosines; empty without embeddings."""
 
     def nearest(
-        self, vector: "Sequence[float]", k: int
+        self, vector: "npt.ArrayLike", k: int
     ) -> "tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]": ...
 
 
@@ -294,8 +294,12 @@ class Records(Protocol):
 class Postings(Lexicon, Names, Talk, Vectors, Records, Protocol):
     """What ranking reads of one collection: a snapshot whose chunks are numbered 0 .. size - 1.
 
-    `count` of them are alive; dead ones never show up in an answer.
+    `count` of them are alive; dead ones never show up in an answer. `degraded` says what went wrong with
+    the index on the way here, empty when nothing did.
     """
+
+    @property
+    def degraded(self) -> str: ...
 
     @property
     def size(self) -> int: ...

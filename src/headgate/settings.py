@@ -22,6 +22,7 @@ from headgate.ingest.load import IngestPolicy
 from headgate.memory.facts import FactsPolicy
 from headgate.memory.panel import RecallPolicy
 from headgate.memory.review import ReviewPolicy
+from headgate.models.embed import EmbedPolicy
 from headgate.policy import Limits, Policy, ServicePolicy, TracePolicy
 from headgate.stages.compose import ComposePolicy
 from headgate.stages.decide import DecidePolicy
@@ -50,6 +51,8 @@ class Settings(Policy):
     """The largest inputs a request may bring."""
     ingest: IngestPolicy = IngestPolicy()
     """How much is read and written at a time, and how texts are cut."""
+    embed: EmbedPolicy = EmbedPolicy()
+    """Which model turns texts into vectors."""
     decide: DecidePolicy = DecidePolicy()
     """Whether to retrieve, and how much."""
     retrieve: RetrievePolicy = RetrievePolicy()

@@ -69,7 +69,7 @@ class Story:
         try:
             done = await work()
         except SOFT as error:
-            degraded = _said(error)
+            degraded = said(error)
         self._tell(Step(stage, self._tick() - began, degraded=degraded), came, done)
         return done
 
@@ -112,7 +112,7 @@ class Story:
         try:
             done = work()
         except SOFT as error:
-            degraded = _said(error)
+            degraded = said(error)
         return done, Step(stage, self._tick() - began, degraded=degraded)
 
     def _tell(self, step: Step, came: Sequence[Candidate], done: Sifted | Sifting) -> None:
@@ -128,5 +128,6 @@ class Story:
         self._fates.update((c.chunk.id, c) for c in (*sifted.kept, *sifted.dropped))
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
+    """An error in one line: ours speak for themselves, others name their kind."""
     return str(error) if isinstance(error, HeadgateError) else f"{type(error).__name__}: {error}"

@@ -7,6 +7,7 @@ from headgate.engine import Engine, Policies
 from headgate.index.indexes import Indexes
 from headgate.memory.panel import Panel, plugins
 from headgate.memory.recall import Memory
+from headgate.models.embed import embedder
 from headgate.protocols import Store
 from headgate.settings import Settings
 from headgate.stores.memory import MemoryStore
@@ -36,10 +37,17 @@ class House:
 def build(settings: Settings) -> House:
     """Open the store that the settings name, and everything over it."""
     store, folder = _store(settings)
-    indexes = Indexes(store, folder)
+    indexes = Indexes(store, folder, embedder(settings.embed))
     policy = Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)})
     memory = Memory(store, Panel(plugins(), settings.recall), settings.facts)
-    engine = Engine(store, indexes.view, policy, count=counter(settings.tokens), memory=memory)
+    engine = Engine(
+        store,
+        indexes.view,
+        policy,
+        count=counter(settings.tokens),
+        memory=memory,
+        vectors=indexes.vector,
+    )
     return House(settings, store, indexes, memory, engine)
 
 

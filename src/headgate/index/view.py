@@ -84,9 +84,6 @@ class Live:
 class View:
     """All living chunks of a collection at one point of its feed."""
 
-    degraded: str
-    """What went wrong with the index on the way to this view, empty when nothing did."""
-
     def __init__(
         self,
         lives: Sequence[Live],
@@ -94,13 +91,18 @@ class View:
         *,
         degraded: str = "",
     ) -> None:
-        self.degraded = degraded
+        self._degraded = degraded
         self.lives = tuple(lives)
         self.bases = offsets(np.array([len(live) for live in self.lives], np.int64))
         self._size = int(self.bases[-1])
         self._count = self._size - sum(len(live.dead) for live in self.lives)
         self._fetch = fetch
         self._lengths: dict[tuple[float, bool], tuple[npt.NDArray[np.float64], float]] = {}
+
+    @property
+    def degraded(self) -> str:
+        """What went wrong with the index on the way to this view, empty when nothing did."""
+        return self._degraded
 
     @property
     def size(self) -> int:
@@ -304,7 +306,7 @@ class View:
 
     # -- vectors and records ---------------------------------------------------------------------
 
-    def nearest(self, vector: Sequence[float], k: int) -> tuple[Ints, npt.NDArray[np.float64]]:
+    def nearest(self, vector: npt.ArrayLike, k: int) -> tuple[Ints, npt.NDArray[np.float64]]:
         """The living chunks whose embeddings lie nearest, best first, and their cosines."""
         query = np.asarray(vector, np.float32)
         ords, cosines = [np.zeros(0, np.int64)], [np.zeros(0)]

@@ -7,7 +7,6 @@ Without embeddings either is lexical alone. The work follows the postings touche
 The found chunks carry s1; a note's value is the share of the query's lexical weight that the chunk holds.
 """
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -74,7 +73,7 @@ class RetrievePolicy(Policy):
 
 
 def retrieve(
-    query: str, view: Postings, policy: RetrievePolicy, *, vector: Sequence[float] | None = None
+    query: str, view: Postings, policy: RetrievePolicy, *, vector: npt.ArrayLike | None = None
 ) -> Found:
     """The best chunks for a query, best first; `vector` is its embedding where there is one."""
     if not view.count:
