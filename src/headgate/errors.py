@@ -8,6 +8,7 @@ HeadgateError                 anything below; carries a hint and the HTTP status
 │   └── ScopeError    403     ... or the key does not open this
 ├── BusyError         429     too much is asked at once; carries after how many seconds to try again
 ├── DeadlineError     504     the answer took longer than it may
+├── ClosingError      503     the service is shutting down
 ├── ConfigError       500     a setting is unknown, out of range or contradicts another
 │   └── MissingExtra  500     ... because an optional package is not installed (names the pip line)
 ├── StoreError        503     the store cannot be opened, read or written
@@ -75,6 +76,12 @@ class DeadlineError(HeadgateError):
     """The answer took longer than it may."""
 
     status = 504
+
+
+class ClosingError(HeadgateError):
+    """The service is shutting down."""
+
+    status = 503
 
 
 class ConfigError(HeadgateError):

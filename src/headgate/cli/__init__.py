@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "review": ("headgate.cli.review:review", "Decide the questions that wait for a person."),
     "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
     "strategy": ("headgate.cli.strategy:strategy", "Should content be stuffed, searched, or both?"),
+    "serve": ("headgate.cli.serve:serve", "Serve the gateway over HTTP."),
     "config": ("headgate.cli.config:config", "Show or check the settings in force."),
 }
 

@@ -1,0 +1,40 @@
+"""`headgate serve`: the gateway as an HTTP service."""
+
+import click
+import orjson
+
+from headgate.cli.options import json_option
+from headgate.errors import MissingExtra
+from headgate.settings import load
+
+
+@click.command()
+@click.option("--store", help="Store folder (default: the setting `store`).")
+@click.option("--host", help="Address to listen on (default: service.host, 127.0.0.1).")
+@click.option("--port", type=int, help="Port; 0 takes a free one (default: service.port, 8642).")
+@click.option("--workers", type=int, help="Processes that share the port (default: 1).")
+@json_option
+def serve(
+    store: str | None, host: str | None, port: int | None, workers: int | None, as_json: bool
+) -> None:
+    """Serve context, facts, traces and reviews over HTTP until stopped."""
+    try:
+        from headgate.service import server  # noqa: PLC0415  (an extra)
+    except ModuleNotFoundError as error:
+        raise MissingExtra(error.name or "fastapi", extra="service") from error
+    asked = {"host": host, "port": port, "workers": workers}
+    given = {name: value for name, value in asked.items() if value is not None}
+    settings = load(arguments={"service": given} | ({"store": store} if store else {}))
+    server.check(settings)
+    with server.bind(settings.service) as listener:
+        address, number = listener.getsockname()[:2]
+        url = f"http://[{address}]:{number}" if ":" in address else f"http://{address}:{number}"
+        if as_json:
+            click.echo(orjson.dumps({"url": url, "store": settings.store}).decode())
+        else:
+            click.echo(f"Headgate serves {settings.store} at {url}")
+            click.echo(
+                f"try: curl {url}/v1/context -H 'content-type: application/json' "
+                """-d '{"query": "how do refunds work?"}'"""
+            )
+        server.serve(settings, listener)

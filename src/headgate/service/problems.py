@@ -1,0 +1,112 @@
+"""Problems: every error as problem JSON (RFC 9457), with what to do about it.
+
+{type, title, status, detail, hint, request_id}; a request that cannot be read also lists where. Our own errors
+know their status; what was not raised on purpose is answered with 500 and says nothing of the inside.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import orjson
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headgate.errors import AccessError, BusyError, HeadgateError
+from headgate.service.visit import visit_of
+
+MEDIA = "application/problem+json"
+_TITLES = {
+    400: "Bad request", 401: "Key required", 403: "Not allowed", 404: "Not found", 405: "Method not allowed",
+    413: "Too large", 415: "Unknown media type", 422: "Unusable input", 429: "Too busy", 500: "Internal error",
+    502: "Upstream failed", 503: "Not available", 504: "Took too long",
+}  # fmt: skip
+
+
+def problem(
+    status: int,
+    detail: str,
+    *,
+    hint: str = "",
+    kind: str = "",
+    request_id: str = "",
+    errors: Sequence[Mapping[str, Any]] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """A problem as a response."""
+    body: dict[str, Any] = {
+        "type": f"urn:headgate:{kind}" if kind else "about:blank",
+        "title": _TITLES.get(status, "Error"),
+        "status": status,
+        "detail": _plain(detail),
+        "hint": _plain(hint),
+        "request_id": request_id,
+    }
+    if errors:
+        body["errors"] = list(errors)
+    return Response(orjson.dumps(body), status, headers=headers, media_type=MEDIA)
+
+
+def refusal(error: HeadgateError, request_id: str) -> Response:
+    """One of our own errors as a response."""
+    headers: dict[str, str] = {}
+    if isinstance(error, BusyError):
+        headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
+    elif error.status == AccessError.status:
+        headers["www-authenticate"] = "Bearer"
+    elif error.status == 503:
+        headers["retry-after"] = "5"
+    kind = type(error).__name__
+    return problem(
+        error.status, error.message, hint=error.hint, kind=kind, request_id=request_id, headers=headers
+    )  # fmt: skip
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of an app as a problem."""
+    app.add_exception_handler(HeadgateError, _on_purpose)
+    app.add_exception_handler(RequestValidationError, _unreadable)
+    app.add_exception_handler(HTTPException, _by_framework)
+    app.add_exception_handler(Exception, _by_accident)
+
+
+async def _on_purpose(request: Request, error: Exception) -> Response:
+    return refusal(cast(HeadgateError, error), visit_of(request).id)
+
+
+async def _unreadable(request: Request, error: Exception) -> Response:
+    found = [
+        {"where": ".".join(map(str, one["loc"])), "what": _plain(one["msg"])}
+        for one in cast(RequestValidationError, error).errors()[:20]
+    ]
+    first = found[0]
+    detail = f"{first['where']}: {first['what']}"
+    return problem(
+        422, detail, kind="InputError", hint="see /openapi.json for the fields and their ranges",
+        errors=found, request_id=visit_of(request).id,
+    )  # fmt: skip
+
+
+async def _by_framework(request: Request, error: Exception) -> Response:
+    known = cast(HTTPException, error)
+    return problem(
+        known.status_code, str(known.detail), headers=known.headers, request_id=visit_of(request).id
+    )
+
+
+async def _by_accident(request: Request, error: Exception) -> Response:
+    return problem(
+        500,
+        "something went wrong that should not have",
+        kind=type(error).__name__,
+        hint="report it with the request id; the service's log has the rest",
+        request_id=visit_of(request).id,
+    )
+
+
+def _plain(text: str) -> str:
+    """Text that can be written as UTF-8, and is not longer than a person reads."""
+    return text[:2000].encode("utf-8", "replace").decode()
