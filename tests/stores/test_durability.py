@@ -1,0 +1,186 @@
+"""The SQLite store on bad days: killed, crowded, full, damaged, foreign, old and too new."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headgate.errors import StoreError
+from headgate.stores import migrations
+from headgate.stores.sqlite import FILE, SqliteStore
+from headgate.testing.samples import document, follow
+from headgate.types import Fact
+
+HERE = Path(__file__).parent
+
+
+def crash(*words):
+    """Start the crash script beside this file."""
+    return subprocess.Popen(
+        [sys.executable, str(HERE / "crash.py"), *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(HERE.parents[1] / "src")},
+        text=True,
+    )
+
+
+def finished(processes):
+    """What each said, once all have ended well."""
+    outcomes = [process.communicate(timeout=120) for process in processes]
+    assert [error for _, error in outcomes] == [""] * len(processes)
+    assert [process.returncode for process in processes] == [0] * len(processes)
+    return [said for said, _ in outcomes]
+
+
+def test_fifty_kills_lose_nothing_that_was_acknowledged(tmp_path):
+    said = finished([crash("kill", tmp_path, seed, 25) for seed in (1, 2)])
+    assert sum(map(int, said)) > 25, "the kills came before anything was written"
+
+
+def test_four_writers_at_once_meet_no_lock(tmp_path):
+    finished([crash("write", tmp_path, f"w{n}", 12) for n in range(4)])
+    store = SqliteStore(tmp_path)
+    held = {chunk.id: chunk for chunk in store.scan("t", "main")}
+    assert len(held) == 4 * (12 * 20 * 2 + 4)
+    assert follow(store, "t", "main", limit=500) == held
+    assert store.collections("t")["main"].chunks == len(held)
+    store.close()
+
+
+def test_a_forked_child_opens_its_own_connections(tmp_path):
+    finished([crash("fork", tmp_path)])
+
+
+def test_a_store_of_a_newer_version_is_refused(tmp_path):
+    SqliteStore(tmp_path).close()
+    raw = sqlite3.connect(tmp_path / FILE)
+    raw.execute("PRAGMA user_version = 99")
+    raw.close()
+    with pytest.raises(StoreError, match=r"has version 99; this release reads up to \d") as caught:
+        SqliteStore(tmp_path)
+    assert "upgrade" in caught.value.hint
+
+
+@pytest.mark.parametrize("version", range(1, len(migrations.STEPS)))
+def test_an_old_store_upgrades_and_keeps_what_it_holds(tmp_path, version):
+    store = SqliteStore(tmp_path / "new")
+    store.put("t", [document("a", "one", "two")])
+    store.close()
+    (tmp_path / "old").mkdir()
+    raw = sqlite3.connect(tmp_path / "old" / FILE, isolation_level=None)
+    migrations.migrate(raw, tmp_path, steps=migrations.STEPS[:version])
+    raw.execute("ATTACH ? AS new", (str(tmp_path / "new" / FILE),))
+    for table in ("tenants", "sizes", "documents", "chunks"):
+        raw.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")
+    raw.close()
+    upgraded = SqliteStore(tmp_path / "old")
+    assert [chunk.text for chunk in upgraded.scan("t", "main")] == ["one", "two"]
+    upgraded.save_fact("t", Fact("f", "a fact"))
+    assert upgraded.facts("t") == [Fact("f", "a fact")]
+    upgraded.put("t", [document("b", "three")])
+    assert upgraded.traces("t") == []
+    upgraded.close()
+
+
+def test_a_database_of_another_program_is_left_alone(tmp_path):
+    raw = sqlite3.connect(tmp_path / FILE)
+    raw.execute("CREATE TABLE theirs (x)")
+    raw.commit()
+    raw.close()
+    with pytest.raises(StoreError, match="another program"):
+        SqliteStore(tmp_path)
+
+
+def test_a_file_where_the_folder_should_be_is_an_error(tmp_path):
+    (tmp_path / "kb").write_text("not a folder")
+    with pytest.raises(StoreError, match="is a file; a store is a folder"):
+        SqliteStore(tmp_path / "kb")
+    with pytest.raises(StoreError, match="cannot be made"):
+        SqliteStore(tmp_path / "kb" / "below")
+
+
+def test_a_folder_that_cannot_be_written_is_an_error():
+    with pytest.raises(StoreError, match=r"cannot be (made|opened|written)"):
+        SqliteStore("/proc/headgate")
+
+
+def test_a_folder_in_place_of_the_file_is_an_error(tmp_path):
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(StoreError, match="cannot be opened") as caught:
+        SqliteStore(tmp_path)
+    assert "folder" in caught.value.hint
+
+
+def test_a_damaged_header_is_told(tmp_path):
+    SqliteStore(tmp_path).close()
+    (tmp_path / FILE).write_bytes(b"this is not a database" * 500)
+    with pytest.raises(StoreError, match="not a database") as caught:
+        SqliteStore(tmp_path)
+    assert "backup" in caught.value.hint
+
+
+def test_damaged_pages_are_told(tmp_path):
+    store = SqliteStore(tmp_path)
+    store.put("t", [document(f"d{n}", "word " * 200) for n in range(300)])
+    store.close()
+    data = bytearray((tmp_path / FILE).read_bytes())
+    for page in range(20, len(data) // 4096):
+        data[page * 4096 : page * 4096 + 2048] = b"\xff" * 2048
+    (tmp_path / FILE).write_bytes(data)
+    store = SqliteStore(tmp_path)
+    with pytest.raises(StoreError, match="damaged"):
+        list(store.scan("t", "main"))
+    store.close()
+
+
+def test_a_full_disk_keeps_what_was_there(tmp_path):
+    store = SqliteStore(tmp_path, max_bytes=400_000)
+    store.put("t", [document("a", "kept")])
+    with pytest.raises(StoreError, match="full") as caught:
+        store.put("t", [document(f"d{n}", "word " * 500) for n in range(500)])
+    assert "make room" in caught.value.hint
+    assert [chunk.id for chunk in store.scan("t", "main")] == ["a"]
+    store.put("t", [document("b", "still works")])
+    assert follow(store, "t", "main").keys() == {"a", "b"}
+    store.close()
+
+
+def test_a_writer_that_waits_too_long_says_so(tmp_path):
+    store = SqliteStore(tmp_path, timeout_s=0.05)
+    holder = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match="another writer"):
+        store.put("t", [document("a", "one")])
+    assert list(store.scan("t", "main")) == [], "readers never wait"
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert store.put("t", [document("a", "one")]) == 1
+    store.close()
+
+
+def test_an_interrupt_inside_a_write_leaves_nothing_behind(tmp_path):
+    store = SqliteStore(tmp_path)
+    store.save_fact("t", Fact("f", "x"))
+
+    def interrupted(fact):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.amend_fact("t", "f", interrupted)
+    assert store.put("t", [document("a", "one")]) == 1
+    store.close()
+
+
+def test_what_is_stored_is_there_after_reopening(tmp_path):
+    store = SqliteStore(tmp_path)
+    store.put("t", [document("a", "one", "two")])
+    secret, head = store.secret("t"), store.head("t", "main")
+    store.close()
+    again = SqliteStore(tmp_path)
+    assert (again.secret("t"), again.head("t", "main")) == (secret, head)
+    assert [chunk.text for chunk in again.scan("t", "main")] == ["one", "two"]
+    again.close()
