@@ -7,7 +7,7 @@ a later seq is stale and skipped, and the list is swept when more than half of i
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import RLock
 from time import time
@@ -36,6 +36,10 @@ class _Shelf:
         self.feed.append((seq, id))
         if len(self.feed) > 64 + 2 * len(self.seqs):
             self.feed = [line for line in self.feed if self.seqs[line[1]] == line[0]]
+
+    def placed(self, ids: Iterable[str]) -> list[str]:
+        """Those of the documents that are here, in reading order."""
+        return sorted({id for id in ids if id in self.places}, key=self.places.__getitem__)
 
     def refuse_clash(self, incoming: Mapping[str, Document]) -> None:
         for document in incoming.values():
@@ -80,7 +84,7 @@ class MemoryStore(MemoryKeys, MemoryLedger):
             if documents is None and chunks is None:
                 documents = list(shelf.documents)
             gone = 0
-            for id in dict.fromkeys(documents or ()):
+            for id in shelf.placed(documents or ()):
                 gone += self._drop(tenant, shelf, id)
             for id in dict.fromkeys(chunks or ()):
                 gone += self._tear(tenant, shelf, id)
@@ -198,8 +202,7 @@ class MemoryStore(MemoryKeys, MemoryLedger):
         kept = {chunk.id for document in incoming.values() for chunk in document.chunks}
         stale = [
             chunk.id
-            for id in incoming
-            if id in shelf.documents
+            for id in shelf.placed(incoming)
             for chunk in shelf.documents[id].chunks
             if chunk.id not in kept
         ]
