@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+import orjson
 
 from headgate.gateway import Headgate
 
@@ -12,11 +13,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 
 
-def store_options(command: F) -> F:
-    """Which store, whose, and which collection of it."""
-    command = click.option("--collection", default="main", show_default=True)(command)
+def place_options(command: F) -> F:
+    """Which store, and whose."""
     command = click.option("--tenant", help="Whose data (default: the setting `tenant`).")(command)
     return click.option("--store", help="Store folder (default: the setting `store`).")(command)
+
+
+def store_options(command: F) -> F:
+    """Which store, whose, and which collection of it."""
+    return place_options(click.option("--collection", default="main", show_default=True)(command))
+
+
+def print_json(value: object) -> None:
+    """A value, dataclasses included, as indented JSON."""
+    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
 def opened(store: str | None, tenant: str | None) -> Headgate:

@@ -1,0 +1,263 @@
+"""`headgate remember | recall | feedback | facts`: what is remembered, and how much it is trusted."""
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from headgate.cli.options import json_option, opened, place_options, print_json
+from headgate.errors import InputError
+from headgate.memory.upkeep import decay, merge
+from headgate.types import Fact
+
+_CONSOLE = Console(soft_wrap=True)
+
+
+@click.command()
+@click.argument("content", required=False)
+@place_options
+@click.option("--category", default="general", show_default=True)
+@click.option("--tag", "tags", multiple=True, help="A tag; repeat for more.")
+@click.option("--trust", type=float, help="Trust to begin with, 0..1 (default: facts.trust).")
+@click.option("--session", help="Keep turns of this conversation instead of a fact.")
+@click.option("--turns", help="JSON lines {role, content, time}; '-' reads stdin. With --session.")
+@json_option
+def remember(
+    content: str | None,
+    store: str | None,
+    tenant: str | None,
+    category: str,
+    tags: tuple[str, ...],
+    trust: float | None,
+    session: str | None,
+    turns: str | None,
+    as_json: bool,
+) -> None:
+    """Remember CONTENT as a fact; or with --session and --turns, what was said in a conversation."""
+    if session or turns:
+        _listen(store, tenant, session, turns, as_json=as_json)
+        return
+    if content is None:
+        raise InputError("nothing to remember", hint="give a fact, or --session with --turns")
+    with opened(store, tenant) as hg:
+        added = hg.remember(content, category=category, tags=tags, trust=trust)
+    if as_json:
+        print_json(added)
+        return
+    click.echo(f"{added.fact.id}  {'remembered' if added.new else 'known already'}")
+    for hint in added.conflicts:
+        click.echo(f"  seems to oppose {hint.id}: {hint.content} ({hint.reason})")
+
+
+@click.command()
+@click.argument("query")
+@place_options
+@click.option("--limit", type=click.IntRange(min=0), help="Most facts (default: facts.limit).")
+@click.option("--min-trust", type=float, help="Least trust, 0..1 (default: facts.min_trust).")
+@json_option
+def recall(
+    query: str,
+    store: str | None,
+    tenant: str | None,
+    limit: int | None,
+    min_trust: float | None,
+    as_json: bool,
+) -> None:
+    """The remembered facts that fit QUERY, best first."""
+    with opened(store, tenant) as hg:
+        hits = hg.recall(query, limit=limit, min_trust=min_trust)
+    if as_json:
+        print_json(hits)
+        return
+    for hit in hits:
+        click.echo(f"{hit.score:.3f}  {hit.fact.id}  {hit.fact.content}")
+    if not hits:
+        click.echo("(nothing is remembered that fits)")
+
+
+@click.command()
+@click.argument("id")
+@click.option("--helpful/--unhelpful", "helpful", default=None, help="Whether the fact helped.")
+@click.option("--note", default="", help="Why.")
+@place_options
+@json_option
+def feedback(
+    id: str, helpful: bool | None, note: str, store: str | None, tenant: str | None, as_json: bool
+) -> None:
+    """Tell whether the fact ID helped; shows its trust before and after."""
+    if helpful is None:
+        raise InputError("say whether it helped", hint="add --helpful or --unhelpful")
+    with opened(store, tenant) as hg:
+        told = hg.feedback(id, helpful=helpful, note=note)
+    if as_json:
+        print_json(told)
+        return
+    click.echo(f"{told.id}  trust {told.old:.2f} -> {told.new:.2f}")
+
+
+@click.group(invoke_without_command=True)
+@place_options
+@click.option("--category", help="Only facts of this category.")
+@click.option("--min-trust", type=float, default=0.0, help="Only facts trusted this much.")
+@json_option
+@click.pass_context
+def facts(
+    ctx: click.Context,
+    store: str | None,
+    tenant: str | None,
+    category: str | None,
+    min_trust: float,
+    as_json: bool,
+) -> None:
+    """List facts, the most trusted first; or change, forget, fade and merge them."""
+    ctx.obj = (store, tenant)
+    if ctx.invoked_subcommand is not None:
+        return
+    with opened(store, tenant) as hg:
+        found = hg.notebook.facts(category=category, min_trust=min_trust)
+    if as_json:
+        print_json(found)
+        return
+    table = Table("id", "trust", "category", "fact", box=None, pad_edge=False)
+    for fact in found:
+        table.add_row(fact.id, f"{fact.trust:.2f}", escape(fact.category), escape(fact.content))
+    _CONSOLE.print(table if found else "(nothing is remembered)")
+
+
+@facts.command()
+@click.argument("id")
+@json_option
+@click.pass_obj
+def show(place: tuple[str | None, str | None], id: str, as_json: bool) -> None:
+    """One fact, and how it came to its trust."""
+    with opened(*place) as hg:
+        fact = hg.notebook.fact(id)
+    if as_json:
+        print_json(fact)
+        return
+    click.echo(_told(fact))
+
+
+@facts.command()
+@click.argument("id")
+@click.option("--content", help="What it says from now on.")
+@click.option("--category")
+@click.option("--tag", "tags", multiple=True, help="Its tags from now on; repeat for more.")
+@click.option("--trust", type=float, help="Its trust from now on, 0..1.")
+@json_option
+@click.pass_obj
+def update(
+    place: tuple[str | None, str | None],
+    id: str,
+    content: str | None,
+    category: str | None,
+    tags: tuple[str, ...],
+    trust: float | None,
+    as_json: bool,
+) -> None:
+    """Change a fact; what is not given stays."""
+    with opened(*place) as hg:
+        fact = hg.notebook.update(
+            id, content=content, category=category, tags=tags or None, trust=trust
+        )
+    if as_json:
+        print_json(fact)
+        return
+    click.echo(_told(fact))
+
+
+@facts.command()
+@click.argument("ids", nargs=-1, required=True)
+@json_option
+@click.pass_obj
+def forget(place: tuple[str | None, str | None], ids: tuple[str, ...], as_json: bool) -> None:
+    """Forget facts with their history."""
+    with opened(*place) as hg:
+        for id in ids:
+            hg.notebook.fact(id)  # all must be known before any goes
+        for id in dict.fromkeys(ids):
+            hg.notebook.forget(id)
+    if as_json:
+        print_json({"forgotten": ids})
+        return
+    click.echo(f"{len(ids)} forgotten")
+
+
+@facts.command("decay")
+@click.option("--half-life", type=float, required=True, help="Days in which trust halves.")
+@json_option
+@click.pass_obj
+def fade(place: tuple[str | None, str | None], half_life: float, as_json: bool) -> None:
+    """Lower the trust of facts by their age since they were last touched."""
+    with opened(*place) as hg:
+        moved = decay(hg.notebook, half_life)
+    if as_json:
+        print_json(moved)
+        return
+    for step in moved:
+        click.echo(f"{step.id}  trust {step.old:.2f} -> {step.new:.2f}")
+    click.echo(f"{len(moved)} faded")
+
+
+@facts.command("merge")
+@json_option
+@click.pass_obj
+def join(place: tuple[str | None, str | None], as_json: bool) -> None:
+    """Join different wordings of one fact."""
+    with opened(*place) as hg:
+        merges = merge(hg.notebook)
+    if as_json:
+        print_json(merges)
+        return
+    for done in merges:
+        click.echo(f"{done.kept}  took in {', '.join(done.gone)}")
+    click.echo(f"{len(merges)} merged")
+
+
+def _listen(
+    store: str | None, tenant: str | None, session: str | None, turns: str | None, *, as_json: bool
+) -> None:
+    if not session or not turns:
+        raise InputError("turns need a session and a file", hint="give both --session and --turns")
+    messages = list(_messages(turns))
+    with opened(store, tenant) as hg:
+        kept = hg.listen(session, messages)
+    if as_json:
+        print_json(kept)
+        return
+    click.echo(f"{kept.new} of {len(kept.ids)} turns are new")
+
+
+def _messages(path: str) -> Iterator[dict[str, Any]]:
+    try:
+        raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}", hint="check its path") from error
+    for number, line in enumerate(raw.splitlines(), 1):
+        if line.strip():
+            try:
+                yield orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                raise InputError(
+                    f"{path}:{number} is not JSON: {error}", hint="one {role, content} a line"
+                ) from error
+
+
+def _told(fact: Fact) -> str:
+    lines = [
+        f"{fact.id}  {fact.content}",
+        f"  trust {fact.trust:.2f}, {fact.category}, tags: {', '.join(fact.tags) or '-'}",
+        f"  names: {', '.join(fact.entities) or '-'}",
+        f"  helpful {fact.helpful}, unhelpful {fact.unhelpful}, recalled {fact.recalled}",
+    ]
+    for step in fact.history:
+        when = datetime.fromtimestamp(step.when, UTC).strftime("%Y-%m-%d %H:%M")
+        lines.append(f"  {when}  {step.old:.2f} -> {step.new:.2f}  {step.reason}")
+    return "\n".join(lines)

@@ -1,0 +1,104 @@
+"""The commands of memory: they parse, call and print, and say what was wrong."""
+
+import json
+
+import pytest
+
+from headgate import cli
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*args):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(list(args))
+        captured = capsys.readouterr()
+        return ended.value.code or 0, captured.out, captured.err
+
+    return call
+
+
+def remembered(run, *args) -> str:
+    return json.loads(run("remember", *args, "--json")[1])["fact"]["id"]
+
+
+def test_a_fact_is_remembered_recalled_and_judged(run):
+    id = remembered(run, "Deploys go to Frankfurt", "--tag", "ops", "--category", "infra")
+    assert run("remember", "deploys go to Frankfurt.")[1] == f"{id}  known already\n"
+    code, out, _ = run("recall", "where do deploys go?")
+    assert (code, out.split("  ")[1:]) == (0, [id, "Deploys go to Frankfurt\n"])
+    assert run("feedback", id, "--helpful")[1] == f"{id}  trust 0.50 -> 0.55\n"
+    told = json.loads(run("feedback", id, "--unhelpful", "--note", "old", "--json")[1])
+    assert told == {"id": id, "old": 0.55, "new": 0.45}
+    shown = run("facts", "show", id)[1]
+    assert "0.50 -> 0.55  helpful" in shown
+    assert "0.55 -> 0.45  unhelpful: old" in shown
+    assert "recalled 1" in shown
+
+
+def test_facts_are_listed_changed_and_forgotten(run):
+    assert "nothing is remembered" in run("facts")[1]
+    id = remembered(run, "Alice lives in Paris", "--trust", "0.9")
+    assert "Alice lives in Paris" in run("facts", "--min-trust", "0.8")[1]
+    assert json.loads(run("facts", "--category", "none", "--json")[1]) == []
+    changed = json.loads(
+        run("facts", "update", id, "--content", "Alice lives in Rome", "--json")[1]
+    )
+    assert (changed["content"], changed["trust"]) == ("Alice lives in Rome", 0.9)
+    assert run("facts", "forget", id, "nope")[0] == 2
+    assert run("facts", "forget", id)[1] == "1 forgotten\n"
+    assert json.loads(run("facts", "--json")[1]) == []
+
+
+def test_an_opposing_fact_is_hinted_at(run):
+    old = remembered(run, "Alice lives in Paris")
+    out = run("remember", "Alice lives in Berlin")[1]
+    assert f"seems to oppose {old}: Alice lives in Paris" in out
+
+
+def test_facts_fade_and_merge(run):
+    remembered(run, "Backups run nightly at the Frankfurt site")
+    remembered(run, "Nightly backups run at the site Frankfurt")
+    assert "1 merged" in run("facts", "merge")[1]
+    assert json.loads(run("facts", "merge", "--json")[1]) == []
+    assert "faded" in run("facts", "decay", "--half-life", "30")[1]
+    assert len(json.loads(run("facts", "--json")[1])) == 1
+
+
+def test_turns_are_kept_and_answered_from(run, tmp_path):
+    lines = [
+        {"role": "user", "content": "Ann moved to Lisbon."},
+        {"role": "assistant", "content": "Nice."},
+    ]
+    (tmp_path / "talk.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert run("remember", "--session", "s", "--turns", "talk.jsonl")[1] == "2 of 2 turns are new\n"
+    kept = json.loads(run("remember", "--session", "s", "--turns", "talk.jsonl", "--json")[1])
+    assert kept["new"] == 0
+    assert "Lisbon" in run("context", "where is Ann?", "--collection", "turns")[1]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["remember"], "nothing to remember"),
+        (["remember", "  "], "the fact is empty"),
+        (["remember", "x" * 100_000], "at most 10,000"),
+        (["remember", "x", "--trust", "1.5"], "within 0..1"),
+        (["remember", "--session", "s"], "a session and a file"),
+        (["remember", "--session", "s", "--turns", "absent"], "cannot read absent"),
+        (["remember", "--session", "s", "--turns", "bad.jsonl"], "bad.jsonl:1 is not JSON"),
+        (["recall", "x", "--min-trust", "7"], "within 0..1"),
+        (["feedback", "nope", "--helpful"], "no fact has the id 'nope'"),
+        (["feedback", "nope"], "say whether it helped"),
+        (["facts", "show", "nope"], "no fact has the id"),
+        (["facts", "decay", "--half-life", "-1"], "half-life"),
+    ],
+)
+def test_what_is_wrong_is_said(run, tmp_path, args, said):
+    (tmp_path / "bad.jsonl").write_text("{no")
+    code, _, err = run(*args)
+    assert code == 2
+    assert said in err
+    assert "Traceback" not in err
