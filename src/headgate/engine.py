@@ -20,10 +20,14 @@ from headgate.policy import Limits
 from headgate.protocols import Clock, Postings, Store, TokenCounter
 from headgate.stages.compose import Composed, ComposePolicy, compose
 from headgate.stages.decide import DecidePolicy, decide
+from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wanted
 from headgate.stages.gate import GatePolicy, gate, report
+from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import PropagatePolicy, anchors, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.story import SOFT, Story, said
+from headgate.text.cache import WindowCache
+from headgate.text.fingerprint import KIND
 from headgate.types import Candidate, Context, Plan, Request, Sifted, Size, Strategy, Trace
 
 if TYPE_CHECKING:
@@ -42,6 +46,8 @@ class Policies:
     retrieve: RetrievePolicy
     propagate: PropagatePolicy
     graph: GraphPolicy
+    penalize: PenalizePolicy
+    expand: ExpandPolicy
     gate: GatePolicy
     compose: ComposePolicy
 
@@ -71,6 +77,7 @@ class Engine:
         self._clock = clock
         self._tick = tick
         self._name = name
+        self._seen = WindowCache(clock=clock)
 
     async def build(self, request: Request) -> Context:
         """From a request to the best context that fits."""
@@ -84,7 +91,8 @@ class Engine:
             self._recall(request, plan, story),
         )
         joined = sorted((*found, *recalled), key=lambda c: -c.score) if recalled else found
-        composed = await asyncio.to_thread(self._compose, request, plan, story, joined)
+        fresh = await asyncio.to_thread(self._news, request, plan, story, joined)
+        composed = await asyncio.to_thread(self._compose, request, plan, story, fresh)
         return self._answer(request, plan, story, composed)
 
     def _admit(self, request: Request) -> None:
@@ -186,6 +194,47 @@ class Engine:
             Candidate(chunk, 1.0).noted("retrieve", "add", "loaded whole") for chunk in chunks
         )
         return Sifted(kept=everyone, added=everyone)
+
+    def _news(
+        self, request: Request, plan: Plan, story: Story, found: Sequence[Candidate]
+    ) -> Sequence[Candidate]:
+        """What the model does not see yet; when that is too little, the store is asked once more."""
+        policy = self._policy.expand
+        if not request.penalize:
+            return found
+        fresh = story.sift("penalize", found, lambda: self._penalize(request, found))
+        whole = plan.strategy is Strategy.STUFF
+        if whole or not wanted(fresh, request.window, policy, k=request.k):
+            return fresh.kept
+        return story.sift("expand", fresh.kept, lambda: self._expand(request, fresh)).kept
+
+    def _penalize(self, request: Request, found: Sequence[Candidate]) -> Sifted:
+        tenant, ids = request.tenant, [c.chunk.id for c in found]
+        stored = self._store.attached(tenant, request.collection, KIND, ids)
+        return penalize(
+            found,
+            request.window,
+            self._policy.penalize,
+            fingerprints=stored,
+            best_effort=request.best_effort,
+            cache=self._seen,
+        )
+
+    def _expand(self, request: Request, fresh: Sifted) -> Sifted:
+        """The second pass: other queries, what they find that is not known, penalized and joined."""
+        policy = self._policy
+        view = self._views(request.tenant, request.collection)
+        first = [c.chunk.id for c in (*fresh.kept, *fresh.dropped)]
+        names = anchors(Sifted(), request.query, view, policy.propagate) if request.graph else ()
+        edges = self._store.touching(request.tenant, names) if names else []
+        asked = variants(
+            request.query, policy.expand, edges=edges, cwd=request.cwd, window=request.window
+        )
+        most = depth(request.k, policy.expand)
+        deep = policy.retrieve.model_copy(update={"keep": most + len(first)})
+        passes = [retrieve(query, view, deep).kept for query in asked]
+        more = gather(passes, set(first))[:most]
+        return fuse(fresh.kept, self._penalize(request, more), policy.expand)
 
     def _compose(
         self, request: Request, plan: Plan, story: Story, found: Sequence[Candidate]

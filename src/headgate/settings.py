@@ -26,8 +26,10 @@ from headgate.models.embed import EmbedPolicy
 from headgate.policy import Limits, Policy, ServicePolicy, TracePolicy
 from headgate.stages.compose import ComposePolicy
 from headgate.stages.decide import DecidePolicy
+from headgate.stages.expand import ExpandPolicy
 from headgate.stages.gate import GatePolicy
 from headgate.stages.grade import GradePolicy
+from headgate.stages.penalize import PenalizePolicy
 from headgate.stages.propagate import PropagatePolicy
 from headgate.stages.retrieve import RetrievePolicy
 
@@ -67,6 +69,10 @@ class Settings(Policy):
     """How far knowledge is followed, and what a path is worth."""
     slice: SlicePolicy = SlicePolicy()
     """How far admissibility reaches from an anchor turn."""
+    penalize: PenalizePolicy = PenalizePolicy()
+    """How hard what the model already sees is pushed down."""
+    expand: ExpandPolicy = ExpandPolicy()
+    """When and how to ask a second time."""
     gate: GatePolicy = GatePolicy()
     """What is worth its tokens."""
     grade: GradePolicy = GradePolicy()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from headgate.errors import InputError
 from headgate.ingest import sweep, tables
@@ -19,8 +19,14 @@ from headgate.ingest.readers import Found, read
 from headgate.ingest.rows import LINE, Skip, Text, assemble, digest, parse
 from headgate.ingest.walk import name, walk
 from headgate.policy import Policy, PositiveCount
-from headgate.protocols import Documents
+from headgate.protocols import Attachments, Documents
+from headgate.text.fingerprint import KIND, pack
 from headgate.types import Document
+
+
+class Library(Documents, Attachments, Protocol):
+    """What an ingest writes to."""
+
 
 _LISTED = 1000  # reasons that a summary lists; beyond these it only counts
 
@@ -67,7 +73,7 @@ Attend = Callable[[Progress], None]
 
 
 def add_rows(
-    store: Documents,
+    store: Library,
     tenant: str,
     rows: Iterable[Mapping[str, Any]],
     *,
@@ -87,7 +93,7 @@ def add_rows(
 
 
 def add_files(
-    store: Documents,
+    store: Library,
     tenant: str,
     paths: Iterable[str | Path],
     *,
@@ -123,7 +129,7 @@ def add_files(
 
 
 def add_stream(
-    store: Documents,
+    store: Library,
     tenant: str,
     data: bytes,
     *,
@@ -160,7 +166,7 @@ def _stream(data: bytes, id: str, collection: str) -> Iterable[Text | Skip]:
 class _Load:
     """Gathers texts to batches, writes them, and counts."""
 
-    store: Documents
+    store: Library
     tenant: str
     policy: IngestPolicy
     attend: Attend | None
@@ -200,8 +206,7 @@ class _Load:
         batch, self.batch, self.weight = self.batch, {}, 0
         fresh = self._fresh(list(batch.values()))
         try:
-            self.progress.chunks += self.store.put(self.tenant, fresh)
-            self.progress.documents += len(fresh)
+            self._write(fresh)
         except InputError:
             for document in fresh:
                 self._single(document)
@@ -251,9 +256,20 @@ class _Load:
                 fresh.append(assemble(item, self.policy.chunk, digest=mark))
         return fresh
 
+    def _write(self, documents: list[Document]) -> None:
+        """Put documents, and beside their chunks what tells repeats of them quickly."""
+        self.progress.chunks += self.store.put(self.tenant, documents)
+        self.progress.documents += len(documents)
+        texts: dict[str, dict[str, str]] = {}
+        for document in documents:
+            known = texts.setdefault(document.collection, {})
+            known.update((chunk.id, chunk.text) for chunk in document.chunks)
+        for collection, known in texts.items():
+            packed = dict(zip(known, pack(list(known.values())), strict=True))
+            self.store.attach(self.tenant, collection, KIND, packed)
+
     def _single(self, document: Document) -> None:
         try:
-            self.progress.chunks += self.store.put(self.tenant, [document])
-            self.progress.documents += 1
+            self._write([document])
         except InputError as error:
             self.skip(Skip(document.id, str(error)))

@@ -58,6 +58,8 @@ def wanted(
         return False
     first = policy.k if k is None else max(1, k)
     overlaps = sorted(_overlaps(fresh), reverse=True)
+    if not overlaps and fresh.kept:
+        return False  # penalize did not run: nothing is known about overlap
     novel = sum(overlap < policy.novel for _, overlap in overlaps)
     if novel < min(policy.min_novel, first):
         return True
