@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
 from headgate.errors import StoreError
-from headgate.ingest.load import Attend, Summary, add_files, add_rows
+from headgate.ingest.load import Attend, Summary, add_files, add_rows, add_stream
 from headgate.memory.facts import Added, Feedback, Hit, Notebook
 from headgate.memory.sessions import Kept, keep
 from headgate.settings import Settings, load
@@ -96,12 +96,33 @@ class Headgate:
         )  # fmt: skip
 
     def add_files(
-        self, *paths: str | Path, collection: str = "main", attend: Attend | None = None
+        self,
+        *paths: str | Path,
+        collection: str = "main",
+        prune: bool = False,
+        attend: Attend | None = None,
     ) -> Summary:
-        """Add files and folders; what has not changed since is left alone, what cannot be read is skipped and said."""
+        """Add files and folders; what has not changed since is left alone, what cannot be read is skipped and said.
+
+        With `prune`, documents whose file is gone from a folder that was named go too.
+        """
         return add_files(
             self.house.store, self.tenant, paths,
-            collection=collection, policy=self.house.settings.ingest, attend=attend,
+            collection=collection, policy=self.house.settings.ingest, prune=prune, attend=attend,
+        )  # fmt: skip
+
+    def add_stream(
+        self,
+        data: bytes,
+        *,
+        id: str = "stdin",
+        collection: str = "main",
+        attend: Attend | None = None,
+    ) -> Summary:
+        """Add what came over a pipe: JSON lines as rows, anything else as one text under that id."""
+        return add_stream(
+            self.house.store, self.tenant, data,
+            id=id, collection=collection, policy=self.house.settings.ingest, attend=attend,
         )  # fmt: skip
 
     def remove(

@@ -18,6 +18,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "headgate.cli.demo:demo",
         "See Headgate keep, drop and explain on a small collection.",
     ),
+    "add": ("headgate.cli.add:add", "Add files, folders or a pipe to the store."),
+    "remove": ("headgate.cli.add:remove", "Remove documents, chunks or a collection."),
     "context": ("headgate.cli.context:context", "The best context for a query that fits a budget."),
     "remember": (
         "headgate.cli.memory:remember",

@@ -1,0 +1,143 @@
+"""`headgate add` and `headgate remove`: files, folders and pipes into the store, and out of it again."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+import orjson
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from headgate.cli.options import json_option, opened, store_options
+from headgate.errors import InputError, NotFound
+from headgate.gateway import Headgate
+from headgate.ingest.load import Attend, Summary
+from headgate.ingest.load import Progress as Done
+
+SHOWN = 20  # skipped files that are listed for a person; --json lists up to a thousand
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True)
+@store_options
+@click.option("--prune", is_flag=True, help="Remove documents of files that are gone.")
+@click.option("--id", default="stdin", show_default=True, help="Id of the text that '-' reads.")
+@json_option
+def add(
+    paths: tuple[str, ...],
+    store: str | None,
+    tenant: str | None,
+    collection: str,
+    prune: bool,
+    id: str,
+    as_json: bool,
+) -> None:
+    """Add files and folders (PATH...), or what comes over a pipe (-)."""
+    if "-" in paths and len(paths) > 1:
+        raise InputError("'-' stands alone", hint="add the files in a second call")
+    last = Done()
+    with opened(store, tenant) as hg, _bar(quiet=as_json, last=last) as attend:
+        try:
+            if paths == ("-",):
+                data = sys.stdin.buffer.read()
+                made = hg.add_stream(data, id=id, collection=collection, attend=attend)
+            else:
+                made = hg.add_files(*paths, collection=collection, prune=prune, attend=attend)
+        except KeyboardInterrupt:
+            click.echo(f"stopped; what was added is kept: {last.documents:,} documents", err=True)
+            sys.exit(130)
+    _tell(made, as_json=as_json)
+    if made.skips and not made.documents and not made.unchanged:
+        sys.exit(1)
+
+
+@click.command()
+@click.argument("documents", nargs=-1)
+@store_options
+@click.option("--chunk", "chunks", multiple=True, help="Id of a chunk; repeat for more.")
+@click.option("--all", "everything", is_flag=True, help="Empty the whole collection.")
+@click.option("--yes", is_flag=True, help="Do not ask before emptying.")
+@json_option
+def remove(
+    documents: tuple[str, ...],
+    store: str | None,
+    tenant: str | None,
+    collection: str,
+    chunks: tuple[str, ...],
+    everything: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Remove DOCUMENTS by id, single chunks, or a whole collection."""
+    named = bool(documents or chunks)
+    if named == everything:
+        raise InputError("say what to remove", hint="name document ids, --chunk ids, or --all")
+    if everything and not yes:
+        click.confirm(f"Remove everything in collection {collection!r}?", abort=True, err=True)
+    with opened(store, tenant) as hg:
+        gone = _remove(hg, collection, documents, chunks)
+    if named and not gone:
+        raise NotFound(f"nothing in collection {collection!r} has that id", hint="check the ids")
+    click.echo(orjson.dumps({"removed": gone}) if as_json else f"removed {gone:,} chunks")
+
+
+def _remove(
+    hg: Headgate, collection: str, documents: tuple[str, ...], chunks: tuple[str, ...]
+) -> int:
+    if not documents and not chunks:
+        return hg.remove(collection=collection)
+    return hg.remove(collection=collection, documents=documents, chunks=chunks)
+
+
+@contextmanager
+def _bar(*, quiet: bool, last: Done) -> Iterator[Attend]:
+    """A bar with rate and time left on standard error, where a person looks; `last` follows along."""
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[chunks]:,} chunks, {task.fields[rate]:,.0f}/s"),
+        TimeRemainingColumn(),
+    )
+    shown = console.is_terminal and not quiet
+    with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
+        task = bar.add_task("add", total=None, chunks=0, rate=0.0)
+
+        def attend(done: Done) -> None:
+            last.documents = done.documents
+            spent = bar.tasks[0].elapsed or 0.0
+            rate = done.chunks / spent if spent else 0.0
+            bar.update(
+                task,
+                completed=min(done.bytes, done.total),
+                total=done.total,
+                chunks=done.chunks,
+                rate=rate,
+            )
+
+        yield attend
+
+
+def _tell(made: Summary, *, as_json: bool) -> None:
+    if as_json:
+        skipped = [{"what": skip.what, "reason": skip.reason} for skip in made.skipped]
+        counts = {key: getattr(made, key) for key in _COUNTS}
+        click.echo(orjson.dumps({**counts, "skipped": skipped}, option=orjson.OPT_INDENT_2))
+        return
+    click.echo(
+        f"added {made.documents:,} documents ({made.chunks:,} chunks changed),"
+        f" {made.unchanged:,} unchanged, {made.removed:,} removed, {made.skips:,} skipped"
+    )
+    if made.skipped:
+        table = Table("skipped", "why", box=None, padding=(0, 2, 0, 0))
+        for skip in made.skipped[:SHOWN]:
+            table.add_row(escape(skip.what), escape(skip.reason))
+        Console(stderr=True).print(table)
+    if made.skips > SHOWN:
+        click.echo(f"and {made.skips - SHOWN:,} more; --json lists them", err=True)
+
+
+_COUNTS = ("documents", "chunks", "unchanged", "removed", "skips")

@@ -1,0 +1,144 @@
+"""`headgate add` and `headgate remove`, as a person or a script runs them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from headgate.cli import app
+from headgate.cli.add import add, remove
+from headgate.errors import InputError, NotFound
+from headgate.gateway import Headgate
+from headgate.stores.sqlite import SqliteStore
+
+SRC = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words, input=None):
+        result = CliRunner().invoke(app, list(words), input=input)
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return call
+
+
+def held(folder):
+    store = SqliteStore(folder)
+    chunks = {chunk.id: chunk.text for chunk in store.scan("default", "main")}
+    store.close()
+    return chunks
+
+
+def test_a_folder_is_added_and_summed_up(run, tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# Refunds\n\nwithin 30 days")
+    (tmp_path / "docs" / "b.bin").write_bytes(b"\0\1")
+    result = run("add", "docs", "--store", "kb")
+    assert (
+        "added 1 documents (1 chunks changed), 0 unchanged, 0 removed, 1 skipped" in result.stdout
+    )
+    assert "docs/b.bin" in result.stderr
+    assert "binary file" in result.stderr
+    assert held("kb") == {"docs/a.md": "# Refunds\n\nwithin 30 days"}
+
+
+def test_json_lists_what_was_skipped(run, tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"\0\1")
+    (tmp_path / "b.txt").write_text("words")
+    result = run("add", "a.bin", "b.txt", "--store", "kb", "--json")
+    assert json.loads(result.stdout) == {
+        "documents": 1,
+        "chunks": 1,
+        "unchanged": 0,
+        "removed": 0,
+        "skips": 1,
+        "skipped": [{"what": "a.bin", "reason": "binary file"}],
+    }
+
+
+def test_adding_nothing_but_what_is_skipped_fails(run, tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"\0\1")
+    assert run("add", "a.bin", "--store", "kb").exit_code == 1
+
+
+def test_a_pipe_is_added_under_its_id(run):
+    run("add", "-", "--store", "kb", "--id", "note", input="words from a pipe")
+    assert held("kb") == {"note": "words from a pipe"}
+
+
+def test_a_pipe_stands_alone(run):
+    with pytest.raises(InputError, match="stands alone"):
+        run("add", "-", "x.txt", "--store", "kb")
+
+
+def test_pruning_follows_the_folder(run, tmp_path):
+    (tmp_path / "docs").mkdir()
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / "docs" / name).write_text(name)
+    run("add", "docs", "--store", "kb")
+    (tmp_path / "docs" / "a.txt").unlink()
+    assert "1 removed" in run("add", "docs", "--store", "kb", "--prune").stdout
+    assert list(held("kb")) == ["docs/b.txt"]
+
+
+def test_documents_chunks_and_collections_are_removed(run):
+    with Headgate.open("kb") as hg:
+        hg.add([{"id": name, "text": name} for name in "abcd"])
+    assert "removed 1 chunks" in run("remove", "a", "--store", "kb").stdout
+    answer = run("remove", "--chunk", "b", "--store", "kb", "--json").stdout
+    assert json.loads(answer) == {"removed": 1}
+    with pytest.raises(NotFound, match="has that id"):
+        run("remove", "zebra", "--store", "kb")
+    assert run("remove", "--all", "--store", "kb", input="n\n").exit_code == 1
+    assert set(held("kb")) == {"c", "d"}
+    run("remove", "--all", "--yes", "--store", "kb")
+    assert held("kb") == {}
+
+
+@pytest.mark.parametrize("words", [[], ["a", "--all"]])
+def test_what_to_remove_must_be_said(run, words):
+    with pytest.raises(InputError, match="say what to remove"):
+        run("remove", *words, "--store", "kb")
+
+
+def test_an_interrupt_leaves_a_consistent_store(tmp_path):
+    rows = "".join(
+        json.dumps({"id": f"r{n}", "text": f"row {n} " * 30}) + "\n" for n in range(40_000)
+    )
+    (tmp_path / "rows.jsonl").write_text(rows)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "headgate.cli", "add", "rows.jsonl", "--store", "kb"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+        text=True,
+    )
+    while process.poll() is None and not (tmp_path / "kb" / "headgate.db-wal").exists():
+        time.sleep(0.01)
+    store = SqliteStore(tmp_path / "kb")
+    while process.poll() is None and not store.head("default", "main"):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "what was added is kept" in said
+    assert "Traceback" not in said
+    size = store.collections("default")["main"]
+    assert 0 < size.chunks == len(list(store.scan("default", "main"))) < 40_000
+    store.close()
+
+
+def test_both_commands_explain_themselves():
+    assert "pipe" in add.get_help(add.make_context("add", ["x"]))
+    assert "--all" in remove.get_help(remove.make_context("remove", []))
