@@ -13,13 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
-from headgate.errors import StoreError
+from headgate.errors import ConfigError, InputError, NotFound, StoreError
+from headgate.explain.replay import Replay, replay
+from headgate.explain.why import Why, why
 from headgate.ingest.load import Attend, Summary, add_files, add_rows, add_stream
 from headgate.memory.facts import Added, Feedback, Hit, Notebook
 from headgate.memory.sessions import Kept, keep
 from headgate.settings import Settings, load
-from headgate.types import Context, ContextBudget, Request, Step, Window, WindowLike
-from headgate.wiring import House, build
+from headgate.types import Context, ContextBudget, Request, Step, Trace, Window, WindowLike
+from headgate.wiring import House, build, rehearse
 
 T = TypeVar("T")
 
@@ -197,6 +199,38 @@ class Headgate:
         """The context for a ready-made request; its trace is stored."""
         context = await self.house.engine.build(request)
         return await asyncio.to_thread(self._keep, context)
+
+    def trace(self, id: str) -> Trace:
+        """A stored trace of this tenant."""
+        found = self.house.store.trace(self.tenant, id)
+        if found is None:
+            raise NotFound(f"there is no trace {id!r}", hint="see: headgate trace list")
+        return found
+
+    async def awhy(self, trace: str, chunk: str) -> Why:
+        """Where a chunk fell in a stored request, and the smallest change with which it would have entered."""
+        told = await asyncio.to_thread(self.trace, trace)
+        return await why(told, chunk, self._rehearse, self.house.settings)
+
+    def why(self, trace: str, chunk: str) -> Why:
+        """As `awhy`, for code outside an event loop."""
+        return self._loop.run(self.awhy(trace, chunk))
+
+    async def areplay(self, trace: str, changes: Mapping[str, Any]) -> Replay:
+        """A stored request under other settings ("gate.min_ratio") or asked otherwise ("budget", "k")."""
+        told = await asyncio.to_thread(self.trace, trace)
+        try:
+            return await replay(told, changes, self._rehearse)
+        except ConfigError as error:
+            raise InputError(error.message, hint=error.hint) from error
+
+    def replay(self, trace: str, changes: Mapping[str, Any]) -> Replay:
+        """As `areplay`, for code outside an event loop."""
+        return self._loop.run(self.areplay(trace, changes))
+
+    async def _rehearse(self, request: Request, changes: Mapping[str, Any]) -> Context:
+        engine = rehearse(self.house, changes) if changes else self.house.engine
+        return await engine.build(request)
 
     def act_for(self, tenant: str) -> "Headgate":
         """The same gate for another tenant; closing it leaves the shared store open."""

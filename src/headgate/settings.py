@@ -107,6 +107,11 @@ def load(
     return _validated(_layers(path, environ, arguments))
 
 
+def changed(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """The settings with some of them, by dotted name, set otherwise."""
+    return _validated([("settings", settings.model_dump()), ("changes", _nested(changes))])
+
+
 def inspect(
     path: str | Path | None = None, *, environ: Mapping[str, str] | None = None
 ) -> list[Setting]:

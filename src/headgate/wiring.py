@@ -1,15 +1,19 @@
 """Wiring: Settings -> Store, Indexes, Engine. The only file that names concrete classes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from headgate.engine import Engine, Policies
+from headgate.errors import InputError, LimitError
+from headgate.explain.knobs import WIDEST
 from headgate.index.indexes import Indexes
 from headgate.memory.panel import Panel, plugins
 from headgate.memory.recall import Memory
 from headgate.models.embed import embedder
 from headgate.protocols import Store
-from headgate.settings import Settings
+from headgate.settings import Settings, changed
 from headgate.stores.memory import MemoryStore
 from headgate.stores.sqlite import SqliteStore
 from headgate.text.tokens import counter
@@ -38,17 +42,37 @@ def build(settings: Settings) -> House:
     """Open the store that the settings name, and everything over it."""
     store, folder = _store(settings)
     indexes = Indexes(store, folder, embedder(settings.embed))
-    policy = Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)})
     memory = Memory(store, Panel(plugins(), settings.recall), settings.facts)
-    engine = Engine(
+    return House(settings, store, indexes, memory, _engine(settings, store, indexes, memory))
+
+
+def rehearse(house: House, changes: Mapping[str, Any]) -> Engine:
+    """An engine over the same store under other settings of the pipeline, by dotted name."""
+    allowed = {f.name for f in fields(Policies)} - {"limits"} | {"facts"}
+    for name, value in changes.items():
+        if name.partition(".")[0] not in allowed:
+            raise InputError(
+                f"{name} cannot be changed in a replay",
+                hint=f"the groups {', '.join(sorted(allowed))} can",
+            )
+        if isinstance(value, int) and value > WIDEST:
+            raise LimitError(f"{name} is {value:,}; a replay takes at most {WIDEST:,}")
+    settings = changed(house.settings, changes)
+    memory = house.memory
+    if settings.facts != house.settings.facts:
+        memory = Memory(house.store, memory.panel, settings.facts)
+    return _engine(settings, house.store, house.indexes, memory)
+
+
+def _engine(settings: Settings, store: Store, indexes: Indexes, memory: Memory) -> Engine:
+    return Engine(
         store,
         indexes.view,
-        policy,
+        Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)}),
         count=counter(settings.tokens),
         memory=memory,
         vectors=indexes.vector,
     )
-    return House(settings, store, indexes, memory, engine)
 
 
 def _store(settings: Settings) -> tuple[Store, Path | None]:

@@ -32,6 +32,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "review": ("headgate.cli.review:review", "Decide the questions that wait for a person."),
     "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
     "strategy": ("headgate.cli.strategy:strategy", "Should content be stuffed, searched, or both?"),
+    "why": ("headgate.cli.why:why", "Why a chunk was left out, and what would have let it in."),
+    "replay": ("headgate.cli.replay:replay", "A stored request under other settings."),
+    "keys": ("headgate.cli.keys:keys", "API keys of the service."),
     "serve": ("headgate.cli.serve:serve", "Serve the gateway over HTTP."),
     "config": ("headgate.cli.config:config", "Show or check the settings in force."),
 }

@@ -1,0 +1,55 @@
+"""`headgate replay TRACE NAME=VALUE …`: a stored request under other settings, and the difference."""
+
+from typing import Any
+
+import click
+import orjson
+
+from headgate.cli.options import json_option, opened
+from headgate.errors import InputError
+from headgate.explain.replay import Replay
+
+
+@click.command()
+@click.argument("trace")
+@click.argument("changes", nargs=-1, metavar="NAME=VALUE ...")
+@click.option("--store", help="Store folder (default: the setting `store`).")
+@click.option("--tenant", help="Whose data (default: the setting `tenant`).")
+@json_option
+def replay(
+    trace: str, changes: tuple[str, ...], store: str | None, tenant: str | None, as_json: bool
+) -> None:
+    """Run the request of TRACE again with changes, as `budget=2000 gate.order=entropy`."""
+    given = dict(map(_change, changes))
+    with opened(store, tenant) as hg:
+        made = hg.replay(trace, given)
+    if as_json:
+        click.echo(orjson.dumps(made.as_dict(), option=orjson.OPT_INDENT_2).decode())
+    else:
+        click.echo(_read(made))
+
+
+def _change(text: str) -> tuple[str, Any]:
+    """A name and its value, read as JSON where it is JSON and as text where not."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InputError(f"{text!r} is not a change", hint="write it as name=value, as budget=2000")
+    try:
+        return name, orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return name, value
+
+
+def _read(made: Replay) -> str:
+    before, after = made.before, made.after
+    lines = [
+        f"chunks {len(before.kept):>6} -> {len(after.kept)}",
+        f"tokens {before.tokens:>6} -> {after.tokens}",
+        *(f"  + {id}" for id in made.entered),
+        *(f"  - {id}" for id in made.left),
+    ]
+    if not made.entered and not made.left:
+        lines.append("the same chunks as before")
+    if made.drift:
+        lines.append(f"changed since the trace was stored: {', '.join(made.drift)}")
+    return "\n".join(lines)

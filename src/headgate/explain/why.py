@@ -1,0 +1,167 @@
+"""Why: where a chunk fell, and the smallest change with which it would have entered.
+
+Right by construction: what stopped it is opened wide, the request runs again, and so on until the chunk enters; then
+each opened knob is turned back as far as the chunk still enters. Every step is a run of the real pipeline, so the changes
+named were seen to work; for each of them one step less was seen not to.
+"""
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from headgate.errors import ConfigError
+from headgate.explain.knobs import KNOBS, Knob, Scale, known, standing
+from headgate.explain.replay import Run, applied, stored
+from headgate.types import Context, Note, Trace
+
+ROUNDS = 8  # stages that may stop a chunk one after the other
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing to set otherwise: its name, how it was, and how it would have to be."""
+
+    name: str
+    was: Any
+    now: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The story of one chunk in one request.
+
+    `entered`: it was shown. Else `stage` and `reason` say where it fell, and `changes`, applied together, admit it;
+    none where no setting does, and then `note` says so.
+    """
+
+    trace: str
+    chunk: str
+    entered: bool
+    stage: str = ""
+    reason: str = ""
+    notes: tuple[Note, ...] = ()
+    changes: tuple[Change, ...] = ()
+    note: str = ""
+    runs: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """The story as plain values."""
+        return asdict(self)
+
+
+async def why(trace: Trace, chunk: str, run: Run, settings: Any) -> Why:  # noqa: ANN401  (any object with the policies)
+    """Where a chunk fell in a stored request, and what would have admitted it."""
+    candidate = trace.find(chunk)
+    stage, reason = fell(trace, chunk)
+    notes = candidate.notes if candidate else ()
+    if candidate and not candidate.dropped:
+        return Why(trace.id, chunk, entered=True, notes=notes, note="it was shown")
+    told = Why(trace.id, chunk, entered=False, stage=stage, reason=reason, notes=notes)
+    if not trace.request.query:
+        return replace(told, note="the trace was stored without text, so nothing can be tried")
+    search = _Search(trace, chunk, run, settings)
+    changes = await search.changes()
+    return replace(told, changes=changes, note=search.note, runs=search.runs)
+
+
+def fell(trace: Trace, chunk: str) -> tuple[str, str]:
+    """The stage that left a chunk out, and its reason."""
+    if trace.plan.skip:
+        return "decide", trace.plan.reasoning or "the window is full"
+    candidate = trace.find(chunk)
+    if candidate is None:
+        return "retrieve", "never found"
+    if not candidate.dropped:
+        return "", ""
+    last = candidate.notes[-1]
+    return last.stage, last.reason
+
+
+@dataclass(slots=True)
+class _Search:
+    """Runs of one request under ever other settings, looking for one that shows the chunk."""
+
+    trace: Trace
+    chunk: str
+    run: Run
+    settings: Any
+    runs: int = 0
+    note: str = ""
+    _tried: dict[str, tuple[Knob, Scale, int]] = field(default_factory=dict)
+
+    async def changes(self) -> tuple[Change, ...]:
+        """The smallest changes that admit the chunk, or none."""
+        if not await self._open():
+            return ()
+        if not self._tried:
+            self.note = "it would enter now: the collection has changed since"
+            return ()
+        for name in list(self._tried):
+            await self._tighten(name)
+        return tuple(
+            Change(name, scale.was, scale.value(at)) for name, (_, scale, at) in self._tried.items() if at
+        )  # fmt: skip
+
+    async def _open(self) -> bool:
+        """Open what stops the chunk, one knob after the other; whether it enters in the end."""
+        for _ in range(ROUNDS):
+            made = await self._attempt()
+            if made is None:
+                self.note = "the settings that would admit it contradict others"
+                return False
+            if self._inside(made):
+                return True
+            stage, reason = fell(made.trace, self.chunk)
+            knob = self._next(stage, reason)
+            if knob is None:
+                self.note = f"no setting admits it; it falls at {stage}: {reason}"
+                return False
+            now = standing(knob, self.trace.request, self.settings)
+            scale = knob.scale(made.trace, now)
+            self._tried[knob.name] = (knob, scale, scale.size)
+        self.note = f"no setting admits it after {ROUNDS} changes"
+        return False
+
+    def _next(self, stage: str, reason: str) -> Knob | None:
+        """A knob that answers to what was said and is not open yet."""
+        fit = (k for k in KNOBS if k.answers(stage, reason) and known(k, self.settings))
+        return next((knob for knob in fit if knob.name not in self._tried), None)
+
+    async def _tighten(self, name: str) -> None:
+        """Turn one knob back to the lowest position at which the chunk still enters, the others as they are."""
+        _, _, size = self._tried[name]
+
+        async def enters(at: int) -> bool:
+            knob, scale, _ = self._tried[name]
+            former, self._tried[name] = self._tried[name], (knob, scale, at)
+            made = await self._attempt()
+            self._tried[name] = former
+            return made is not None and self._inside(made)
+
+        if await enters(0):
+            lowest = 0
+        else:
+            below, above = 0, 1
+            while above < size and not await enters(above):
+                below, above = above, above * 2
+            above = min(above, size)
+            while above - below > 1:
+                middle = (below + above) // 2
+                if await enters(middle):
+                    above = middle
+                else:
+                    below = middle
+            lowest = above
+        knob, scale, _ = self._tried[name]
+        self._tried[name] = (knob, scale, lowest)
+
+    async def _attempt(self) -> Context | None:
+        """The request under what is turned now; None where those settings cannot be."""
+        changes = {name: scale.value(at) for name, (_, scale, at) in self._tried.items() if at}
+        self.runs += 1
+        try:
+            return await self.run(*applied(stored(self.trace), changes))
+        except ConfigError:
+            return None
+
+    def _inside(self, made: Context) -> bool:
+        return any(chunk.id == self.chunk for chunk in made.chunks)

@@ -1,0 +1,67 @@
+"""Replay: the difference that settings make, and nothing written."""
+
+import pytest
+
+from headgate.errors import InputError, LimitError
+from headgate.gateway import Headgate
+from headgate.settings import Settings
+
+
+@pytest.fixture
+def gate():
+    with Headgate.open(settings=Settings(store=":memory:")) as gate:
+        gate.add({"id": f"c{n}", "text": f"refund number {n} by card {'x' * n}"} for n in range(6))
+        yield gate
+
+
+def test_the_difference_names_what_entered_and_left(gate):
+    made = gate.context("refund card", k=2)
+    wide = gate.replay(made.trace.id, {"k": 4})
+    assert len(wide.before.kept) == 2
+    assert set(wide.entered) == set(wide.after.kept) - set(wide.before.kept)
+    assert len(wide.entered) == 2
+    assert wide.left == ()
+    assert wide.tokens == wide.after.tokens - wide.before.tokens > 0
+    tight = gate.replay(made.trace.id, {"k": 1})
+    assert len(tight.left) == 1
+    assert tight.tokens < 0
+
+
+def test_a_replay_leaves_no_trace_and_repeats_itself(gate):
+    made = gate.context("refund card", k=2)
+    before = gate.house.store.traces("default")
+    first = gate.replay(made.trace.id, {"gate.order": "entropy"})
+    assert gate.replay(made.trace.id, {"gate.order": "entropy"}) == first
+    assert gate.house.store.traces("default") == before
+    assert first.drift == ()
+
+
+def test_drift_names_what_changed_since(gate):
+    made = gate.context("refund card")
+    gate.remove(chunks=["c0"])
+    assert gate.replay(made.trace.id, {}).drift == ("c0",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"tenant": "other"}, InputError),
+        ({"query": "x"}, InputError),
+        ({"store.path": "x"}, InputError),
+        ({"limits.budget": 1}, InputError),
+        ({"service.port": 1}, InputError),
+        ({"gate.nothing": 1}, InputError),
+        ({"gate.min_ratio": 7}, InputError),
+        ({"gate": {}}, InputError),
+        ({"k": "many"}, InputError),
+        ({"budget": None}, InputError),
+        ({"detail": "most"}, InputError),
+        ({"used_tokens": "x"}, InputError),
+        ({"retrieve.keep": 10**9}, LimitError),
+        ({"budget": 10**12}, LimitError),
+    ],
+)
+def test_what_cannot_be_changed_is_refused(gate, changes, error):
+    made = gate.context("refund")
+    with pytest.raises(error):
+        gate.replay(made.trace.id, changes)

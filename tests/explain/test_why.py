@@ -1,0 +1,125 @@
+"""Why: the change it names admits the chunk, and one step less does not."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from headgate.errors import NotFound
+from headgate.gateway import Headgate
+from headgate.settings import Settings
+from headgate.types import ContextBudget
+
+WORDS = ["refund", "card", "parcel", "rail", "days", "support", "invoice", "claim", "harbor"]
+texts = st.lists(st.sampled_from(WORDS), min_size=3, max_size=60).map(" ".join)
+
+
+@pytest.fixture
+def gate():
+    with Headgate.open(settings=Settings(store=":memory:")) as gate:
+        yield gate
+
+
+def fill(gate, bodies):
+    gate.remove()
+    gate.add({"id": f"c{n}", "text": f"Note {n}. {body}."} for n, body in enumerate(bodies))
+
+
+@settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data(), bodies=st.lists(texts, min_size=2, max_size=12, unique=True))
+def test_applying_the_suggested_change_admits_the_chunk(gate, data, bodies):
+    fill(gate, bodies)
+    k = data.draw(st.none() | st.integers(0, 3))
+    budget = data.draw(st.integers(0, 300))
+    window = data.draw(st.none() | st.sampled_from(bodies))
+    made = gate.context("refund of the parcel", budget=budget, k=k, window=window)
+    lost = [c.chunk.id for c in made.trace.candidates if c.dropped]
+    assume(lost)
+    chunk = data.draw(st.sampled_from(lost))
+    told = gate.why(made.trace.id, chunk)
+    assert not told.entered
+    assert told.changes, told
+    changes = {change.name: change.now for change in told.changes}
+    assert chunk in gate.replay(made.trace.id, changes).after.kept
+    if len(changes) == 1 and next(iter(changes)) in ("budget", "k"):
+        ((name, value),) = changes.items()
+        assert chunk not in gate.replay(made.trace.id, {name: value - 1}).after.kept
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ({"budget": 30}, {"budget"}),
+        ({"budget": 500, "k": 1}, {"k"}),
+        ({"budget": 30, "k": 0}, {"budget", "k"}),
+    ],
+)
+def test_the_change_concerns_what_stopped_the_chunk(gate, asked, names):
+    fill(gate, ["refund refund refund", "parcel and refund by rail, harbor and lamp"])
+    made = gate.context("refund", **asked)
+    told = gate.why(made.trace.id, made.trace.candidates[-1].chunk.id)
+    assert told.stage == "gate"
+    assert {change.name for change in told.changes} == names
+
+
+def test_boilerplate_names_its_threshold(gate):
+    fill(gate, ["refund again and again. " * 60, "refund once"])
+    made = gate.context("refund", budget=5000)
+    told = gate.why(made.trace.id, "c0")
+    assert told.reason.startswith("boilerplate")
+    ((name, was, now),) = [(c.name, c.was, c.now) for c in told.changes]
+    assert (name, was) == ("gate.min_ratio", 0.25)
+    assert now < was
+
+
+def test_a_repeat_of_the_window_names_the_switch(gate):
+    body = "refund by card within fourteen days of the claim"
+    fill(gate, [body, "refund by rail"])
+    made = gate.context("refund", window=f"Note 0. {body}.")
+    told = gate.why(made.trace.id, "c0")
+    assert told.stage == "penalize"
+    assert [change.name for change in told.changes] == ["penalize"]
+
+
+def test_a_full_window_names_how_full_it_may_be(gate):
+    fill(gate, ["refund by card"])
+    full = ContextBudget(context_length=1000, used_tokens=990)
+    made = gate.context("refund", context_budget=full)
+    told = gate.why(made.trace.id, "c0")
+    assert told.stage == "decide"
+    assert [change.name for change in told.changes] == ["used_tokens"]
+    assert told.changes[0].now <= 950
+
+
+def test_a_chunk_that_was_shown_needs_no_change(gate):
+    fill(gate, ["refund by card"])
+    told = gate.why(gate.context("refund").trace.id, "c0")
+    assert told.entered
+    assert told.changes == ()
+
+
+def test_what_shares_no_word_with_the_query_is_never_found(gate):
+    fill(gate, ["refund by card", "lamp in the harbor"])
+    told = gate.why(gate.context("refund").trace.id, "c1")
+    assert (told.stage, told.changes) == ("retrieve", ())
+    assert "no setting admits it" in told.note
+
+
+def test_without_text_only_the_stage_is_told(gate):
+    fill(gate, ["refund by card", "refund by rail"])
+    made = gate.context("refund", k=1)
+    bare = replace(made.trace, id="bare")
+    gate.house.store.save_trace(bare, text=False)
+    told = gate.why("bare", made.report.evicted_ids[0])
+    assert told.reason == "beyond k"
+    assert "without text" in told.note
+
+
+def test_a_trace_of_another_tenant_is_not_there(gate):
+    fill(gate, ["refund by card"])
+    made = gate.context("refund")
+    with pytest.raises(NotFound):
+        gate.act_for("other").trace(made.trace.id)
