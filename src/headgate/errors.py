@@ -13,6 +13,7 @@ HeadgateError                 anything below; carries a hint and the HTTP status
 │   └── MissingExtra  500     ... because an optional package is not installed (names the pip line)
 ├── StoreError        503     the store cannot be opened, read or written
 ├── UpstreamError     502     a model, search or provider failed or answered nonsense
+│   └── UpstreamTimeout 504   ... or did not answer in time
 └── GuardError        502     the guarded stream could not be brought to an end
     └── LoopError     502     ... because the model kept looping; carries the clean text so far
 """
@@ -107,6 +108,12 @@ class UpstreamError(HeadgateError):
     """A model, search or provider failed or answered nonsense."""
 
     status = 502
+
+
+class UpstreamTimeout(UpstreamError):
+    """A model, search or provider did not answer in time."""
+
+    status = 504
 
 
 class GuardError(HeadgateError):

@@ -18,11 +18,13 @@ from pydantic import BaseModel, ValidationError
 from headgate.errors import ConfigError
 from headgate.graph.kernel import SlicePolicy
 from headgate.graph.knowledge import GraphPolicy
+from headgate.guard.policy import GuardPolicy
 from headgate.ingest.load import IngestPolicy
 from headgate.memory.facts import FactsPolicy
 from headgate.memory.panel import RecallPolicy
 from headgate.memory.review import ReviewPolicy
 from headgate.models.embed import EmbedPolicy
+from headgate.models.upstream import ProxyPolicy
 from headgate.policy import Limits, Policy, ServicePolicy, TracePolicy
 from headgate.stages.compose import ComposePolicy
 from headgate.stages.decide import DecidePolicy
@@ -83,6 +85,10 @@ class Settings(Policy):
     """How the block is filled and laid out."""
     trace: TracePolicy = TracePolicy()
     """How long the stories of requests are kept."""
+    guard: GuardPolicy = GuardPolicy()
+    """How the model's stream is watched, held back and resumed."""
+    proxy: ProxyPolicy = ProxyPolicy()
+    """The door that speaks like OpenAI and Anthropic."""
     service: ServicePolicy = ServicePolicy()
     """The HTTP service."""
 

@@ -76,6 +76,11 @@ class Channel:
         """The text that waits."""
         return "".join(self._waiting)
 
+    @property
+    def waits(self) -> bool:
+        """Whether anything waits, be it without text."""
+        return bool(self._waiting)
+
     def feed(self, piece: Piece) -> Stall | None:
         """Take a piece in; a stall in offsets of the whole channel, or None."""
         self._waiting.append(piece)
@@ -108,7 +113,7 @@ class Channel:
             return self.release()
         if self._held > self.max_hold:
             return self.waive()
-        return self.take(max(0, hold - self.sent))
+        return self.take(max(0, hold - self.sent), split=False)
 
     def waive(self) -> list[Piece]:
         """Stop holding for the suspicion of now, whatever becomes of it."""
@@ -119,8 +124,12 @@ class Channel:
         """Everything that waits, sent."""
         return self.take(self._held)
 
-    def take(self, chars: int) -> list[Piece]:
-        """The next so many characters that wait, sent; a piece is cut in two where it must be."""
+    def take(self, chars: int, *, split: bool = True) -> list[Piece]:
+        """The next so many characters that wait, sent; a piece is cut in two where it must be.
+
+        Without `split` a piece that came in an event waits whole: should the suspicion pass, the event goes out
+        as it came.
+        """
         out: list[Piece] = []
         queue, at = self._waiting, 0
         while at < len(queue) and len(queue[at]) <= chars:
@@ -128,7 +137,7 @@ class Channel:
             out.append(queue[at])
             at += 1
         rest = queue[at:]
-        if chars and rest:
+        if chars and rest and (split or rest[0].raw is None):
             out.append(Piece(self.name, rest[0].text[:chars], call=rest[0].call))
             rest[0] = Piece(self.name, rest[0].text[chars:], call=rest[0].call)
         self._waiting = rest

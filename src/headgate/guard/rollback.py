@@ -182,7 +182,7 @@ class Session:
     # Inside
 
     def _event(self, piece: Piece) -> list[Piece]:
-        if self._current.held:
+        if self._current.waits:
             self._current.queue(piece)
             return []
         return [piece]

@@ -1,0 +1,91 @@
+"""Sse: a stream of bytes into server-sent events, and back.
+
+Events are given as the bytes they came in, blank line included, so that what is passed on is what was received.
+Line ends may be LF, CRLF or CR, and may be split anywhere. What the guard needs is read from the data lines alone.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from headgate.errors import LimitError, UpstreamError
+
+END = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2}")
+LINE = re.compile(rb"\r\n|\r|\n")
+KEEP_ALIVE = b": keep-alive\n\n"
+DONE = b"[DONE]"
+END_OF_STREAM = b"data: [DONE]\n\n"
+
+
+class Splitter:
+    """Cuts a stream of bytes into events; keeps the unfinished rest."""
+
+    def __init__(self, max_bytes: int = 16_777_216) -> None:
+        self._max = max_bytes
+        self._rest = bytearray()
+        self._seen = 0  # where the search goes on, so that one huge event costs its length once
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The events that are complete now."""
+        if not self._rest and data.find(b"\n\n") == len(data) - 2 and b"\r" not in data:
+            return [data]  # the usual case: one part, one event
+        self._rest += data
+        events: list[bytes] = []
+        start, rest = 0, self._rest
+        for end in END.finditer(rest, max(0, self._seen - 3)):
+            events.append(bytes(rest[start : end.end()]))
+            start = end.end()
+        if start:
+            del rest[:start]
+        self._seen = len(rest)
+        if self._seen > self._max:
+            raise LimitError(
+                f"an event of the stream is larger than max_event_bytes {self._max}",
+                hint="raise proxy.max_event_bytes",
+            )
+        return events
+
+    def end(self) -> bytes:
+        """What came after the last blank line."""
+        rest = bytes(self._rest)
+        self._rest.clear()
+        self._seen = 0
+        return rest
+
+
+def payload(event: bytes) -> bytes:
+    """The data of an event, its lines joined; empty for comments and other lines."""
+    if event.startswith(b"data:") and LINE.search(event, 5, len(event) - 2) is None:
+        return event[5:].strip()
+    lines = [line[5:].strip() for line in LINE.split(event) if line.startswith(b"data:")]
+    return b"\n".join(lines)
+
+
+def parsed(data: bytes) -> dict[str, Any]:
+    """The JSON object in an event's data; UpstreamError for anything else."""
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise UpstreamError(
+            f"the stream holds an event that is not JSON: {_start(data)}"
+        ) from error
+    if not isinstance(found, dict):
+        raise UpstreamError(f"the stream holds an event that is no object: {_start(data)}")
+    return found
+
+
+def event(data: object, *, name: str = "") -> bytes:
+    """An event with JSON data, and a name where the dialect has names."""
+    head = f"event: {name}\n".encode() if name else b""
+    return b"%bdata: %b\n\n" % (head, orjson.dumps(data))
+
+
+def joined(parts: Iterable[bytes]) -> bytes:
+    """Parts in one."""
+    return b"".join(parts)
+
+
+def _start(data: bytes) -> str:
+    return " ".join(data[:120].decode("utf-8", "replace").split()) or "(nothing)"

@@ -1,0 +1,118 @@
+"""Upstreams: requests of clients sent on to the model service that has the model."""
+
+from collections.abc import Iterable
+
+from starlette.types import Scope
+
+from headgate.errors import InputError, UpstreamError
+from headgate.models.upstream import ProxyPolicy, UpstreamPolicy, choose
+from headgate.service.proxy.exchange import passed
+from headgate.service.proxy.http1 import Http1
+from headgate.service.proxy.http2 import Http2
+from headgate.service.proxy.wire import Answer, Headers, Outgoing, Patience, Transport
+
+PREFIX = "/v1"
+OURS = b"hg_"  # how the gate's own keys begin; they open this door and no other
+KEYS = (b"authorization", b"x-api-key")
+NEVER = (b"host", b"content-length", b"cookie", b"expect")
+REPLIED = (b"content-length", b"date", b"server")
+
+
+class Upstreams:
+    """The model services, and the connections to them."""
+
+    def __init__(self, policy: ProxyPolicy, *, tick_s: float = 10.0) -> None:
+        self.policy = policy
+        self.tick_s = tick_s
+        self._http1: Transport = Http1()
+        self._http2: Transport = Http2()
+
+    def find(self, model: str, named: str = "") -> tuple[str, UpstreamPolicy]:
+        """The upstream that a header names, or the one that has the model."""
+        if not named:
+            return choose(self.policy, model)
+        upstream = self.policy.upstreams.get(named)
+        if upstream is None:
+            raise InputError(
+                f"x-headgate-upstream: there is no upstream {named!r}",
+                hint=f"upstreams: {', '.join(sorted(self.policy.upstreams)) or 'none'}",
+            )
+        return named, upstream
+
+    async def send(
+        self, upstream: UpstreamPolicy, scope: Scope, body: bytes, *, plain: bool = False
+    ) -> Answer:
+        """The upstream's answer to the client's request with this body; `plain` asks for no compression."""
+        path = _path(scope)
+        query = scope.get("query_string", b"").decode("latin-1")
+        url = upstream.url + path.removeprefix(PREFIX) + (f"?{query}" if query else "")
+        request = Outgoing(
+            scope["method"], url, _headers(scope["headers"], upstream, plain=plain), body
+        )
+        patience = Patience(upstream.connect_s, upstream.answer_s, upstream.idle_s, self.tick_s)
+        transport = self._http2 if upstream.http2 else self._http1
+        return await transport.send(request, patience)
+
+    async def close(self) -> None:
+        """Close every idle connection."""
+        await self._http1.close()
+        await self._http2.close()
+
+
+def _path(scope: Scope) -> str:
+    """The path as the client wrote it; one that climbs out of the version is refused."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    path = raw.split(b"?", 1)[0].decode("latin-1")
+    if ".." in scope["path"].split("/") or not path.startswith(PREFIX):
+        raise InputError(f"the path {path[:200]!r} cannot be passed on")
+    return path
+
+
+def _headers(
+    given: Iterable[tuple[bytes, bytes]], upstream: UpstreamPolicy, *, plain: bool
+) -> Headers:
+    without = [*NEVER, *(KEYS if upstream.key else ())]
+    if plain:
+        without.append(b"accept-encoding")
+    headers = [
+        (name, value)
+        for name, value in passed(given, without)
+        if name not in KEYS or not value.removeprefix(b"Bearer ").startswith(OURS)
+    ]
+    if plain:
+        headers.append((b"accept-encoding", b"identity"))
+    more = dict(upstream.headers)
+    if upstream.key:
+        key = upstream.key.get_secret_value()
+        more |= (
+            {"authorization": f"Bearer {key}"} if upstream.auth == "bearer" else {"x-api-key": key}
+        )
+    return headers + [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in more.items()]
+
+
+def replied(answer: Answer) -> Headers:
+    """The headers of an answer that the client may have."""
+    return passed(answer.headers, REPLIED)
+
+
+async def whole(answer: Answer, limit: int, idle_s: float, tick_s: float) -> bytes:
+    """The whole body of an answer."""
+    parts: list[bytes] = []
+    size, silent_s = 0, 0.0
+    while True:
+        data = await answer.read()
+        if data == b"":
+            return b"".join(parts)
+        if data is None:
+            silent_s += tick_s
+            if silent_s >= idle_s:
+                raise UpstreamError(f"the upstream sent nothing for {silent_s:g} s")
+            continue
+        silent_s = 0.0
+        parts.append(data)
+        size += len(data)
+        if size > limit:
+            raise UpstreamError(
+                f"the upstream answered more than max_answer_bytes {limit}",
+                hint="raise proxy.max_answer_bytes",
+            )

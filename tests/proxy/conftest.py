@@ -1,0 +1,125 @@
+"""A scripted upstream and the proxy in front of it, both on loopback, in one background loop."""
+
+import asyncio
+import socket
+import threading
+from dataclasses import dataclass
+from itertools import count
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from tests.proxy.upstream import Upstream
+
+from headgate.guard.policy import GuardPolicy
+from headgate.models.upstream import ProxyPolicy, UpstreamPolicy
+from headgate.service.proxy.proxy import Proxy
+from headgate.service.proxy.routes import routes
+
+
+class Loop:
+    """An event loop in a thread."""
+
+    def __init__(self):
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self.thread.start()
+
+    def run(self, work):
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+
+    def close(self):
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(10)
+        self.loop.close()
+
+
+@dataclass
+class Served:
+    """A proxy that is served: its address, and what it was made of."""
+
+    url: str
+    proxy: Proxy
+    reports: list
+
+
+class House:
+    """Makes proxies and serves them until the session ends."""
+
+    def __init__(self):
+        self.background = Loop()
+        self.run = self.background.run
+        self.upstream = self.run(Upstream().start())
+        self.names = count()
+        self._servers = []
+
+    def name(self):
+        return f"model-{next(self.names)}"
+
+    def script(self, *calls):
+        """A model of its own for one test."""
+        name = self.name()
+        self.upstream.script(name, *calls)
+        return name
+
+    def serve(self, policy=None, guard=None, **more):
+        reports = []
+
+        async def own(request):
+            return JSONResponse({"ours": True})
+
+        async def begin():
+            given = policy or ProxyPolicy(
+                upstreams={"main": self.at(idle_s=2, answer_s=2, connect_s=2)}
+            )
+            limits = guard or GuardPolicy(keep_alive_s=0.25)
+            proxy = Proxy(given, limits, observe=lambda _, report: reports.append(report), **more)
+            app = Starlette(routes=[Route("/v1/strategy", own), *routes(proxy)])
+            config = uvicorn.Config(
+                app, http="httptools", loop="none", log_level="critical", lifespan="off"
+            )
+            server = uvicorn.Server(config)
+            server.install_signal_handlers = lambda: None
+            sock = socket.socket()
+            sock.bind(("127.0.0.1", 0))
+            task = asyncio.create_task(server.serve(sockets=[sock]))
+            while not server.started:  # noqa: ASYNC110  # uvicorn has no event for it
+                await asyncio.sleep(0.01)
+            self._servers.append((server, task, proxy, sock))
+            return Served(f"http://127.0.0.1:{sock.getsockname()[1]}", proxy, reports)
+
+        return self.run(begin())
+
+    def at(self, **more):
+        return UpstreamPolicy(url=f"http://127.0.0.1:{self.upstream.port}/v1", **more)
+
+    def close(self):
+        async def end():
+            for server, task, proxy, _ in self._servers:
+                server.should_exit = server.force_exit = True
+                await task
+                await proxy.close()
+            await self.upstream.stop()
+            await asyncio.sleep(0)
+
+        self.run(end())
+        self.background.close()
+
+
+@pytest.fixture(scope="session")
+def house():
+    house = House()
+    yield house
+    house.close()
+
+
+@pytest.fixture(scope="session")
+def served(house):
+    return house.serve()
+
+
+@pytest.fixture
+def upstream(house):
+    return house.upstream

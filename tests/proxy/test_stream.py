@@ -1,0 +1,234 @@
+"""Streams through the proxy: what is clean passes byte for byte, what loops is cut, resumed and counted."""
+
+import json
+
+import httpx2
+import pytest
+from tests.proxy.upstream import (
+    DONE,
+    LOOP,
+    PROSE,
+    UNIT,
+    Pause,
+    chunk,
+    event,
+    json_head,
+    said,
+    told,
+    usage_chunk,
+)
+
+ASK = [{"role": "user", "content": "Tell me about headgates."}]
+
+
+def post(served, model, *, path="/v1/chat/completions", headers=None, **more):
+    body = {"model": model, "messages": ASK, "stream": True, **more}
+    if path.endswith("messages"):
+        body.setdefault("max_tokens", 4000)
+    return httpx2.post(served.url + path, json=body, headers=headers, timeout=20)
+
+
+def events(answer):
+    lines = [line[6:] for line in answer.text.split("\n") if line.startswith("data: ")]
+    return [json.loads(line) for line in lines if line != "[DONE]"]
+
+
+def text(answer, name="content"):
+    deltas = [c["delta"] for e in events(answer) for c in e["choices"]]
+    return "".join(d.get(name) or "" for d in deltas)
+
+
+CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "look", "arguments": ""}}  # fmt: skip
+
+
+def arguments(text, index=0):
+    return chunk({"tool_calls": [{"index": index, "function": {"arguments": text}}]})
+
+
+SECOND = {**CALL, "index": 1, "id": "call_2"}
+CLEAN = {
+    "prose": said(*PROSE, usage=(12, 40)),
+    "no blank after data": [e.replace(b"data: ", b"data:") for e in said(*PROSE)],
+    "CRLF": [e.replace(b"\n", b"\r\n") for e in said(*PROSE)],
+    "CR": [e.replace(b"\n", b"\r") for e in said(*PROSE)],
+    "comments": [b": hello\n\n", *said(*PROSE[:1]), b": bye\n\n"],
+    "named events and ids": [b"event: message\nid: 7\n" + e for e in said(*PROSE)],
+    "all in one": [b"".join(said(*PROSE))],
+    "byte by byte": [bytes([b]) for b in b"".join(said("Grüße, 世界 🌊"))],
+    "spaces in the JSON": [b'data: {"choices" : [ {"index":0, "delta":{"content":"\\u00e4"} , "finish_reason":"stop"} ] , "new": {"a":[1]}}\n\n', DONE],
+    "content with its end": [chunk({"role": "assistant", "content": "Yes."}, finish="stop"), DONE],
+    "reasoning": [*said(*PROSE, name="reasoning_content")[:-2], *said("So it is.")],
+    "reasoning and content at once": [chunk({"reasoning": "hm", "content": "ah"}), *said("so")],
+    "a call": [chunk({"tool_calls": [CALL]}), arguments('{"a"'), arguments(": 1}"), chunk({}, finish="tool_calls"), DONE],
+    "two calls": [chunk({"tool_calls": [CALL]}), arguments("{}"), chunk({"tool_calls": [SECOND]}), arguments("{}", 1), chunk({}, finish="tool_calls"), usage_chunk(1, 2), DONE],
+    "two calls in one": [chunk({"tool_calls": [CALL, SECOND]}, finish="tool_calls"), DONE],
+    "words, then a call": [*said(*PROSE)[:-2], chunk({"content": "now", "tool_calls": [CALL]}), arguments("{}"), chunk({}, finish="tool_calls"), DONE],
+    "a call without arguments": [chunk({"tool_calls": [CALL]}), chunk({}, finish="tool_calls"), DONE],
+    "two choices": [chunk({"content": "a"}), chunk({"content": "b"}).replace(b'"index": 0', b'"index": 1'), *said("c")],
+    "a repeat that ends": said(*PROSE, *[UNIT] * 2, UNIT[:40], "but never above the gate. ", *PROSE[:1]),
+    "a table": said("| a | b |\n", "|---|---|\n", *[f"| {n} | {n * n} |\n" for n in range(60)]),
+    "logprobs and more": [chunk({"content": "a"}, service_tier="x", obfuscation="zzz"), *said("b")],
+    "no DONE": said(*PROSE)[:-1],
+    "no last blank line": [*said(*PROSE)[:-1], b"data: [DONE]\n"],
+    "one huge event": said("word " * 2, "x".join(map(str, range(400_000)))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("script", CLEAN.values(), ids=CLEAN)
+def test_a_stream_without_a_loop_arrives_byte_for_byte(house, served, script):
+    answer = post(served, house.script(script))
+    sent = b"".join(script)
+    end = sent.rfind(b"[DONE]")
+    assert answer.content[: len(sent)] == (sent if end < 0 else sent[: len(answer.content)])
+    assert b": bye" in sent or len(answer.content) == len(sent)
+    assert answer.headers["x-headgate-guard"] == "on"
+    assert served.reports[-1].rollbacks == 0
+
+
+@pytest.mark.parametrize("block", ["text", "thinking"])
+def test_a_clean_messages_stream_arrives_byte_for_byte(house, served, block):
+    script = told(*PROSE, block=block)
+    answer = post(served, house.script(script), path="/v1/messages")
+    assert answer.content == b"".join(script)
+
+
+def test_what_the_client_sends_reaches_the_upstream_as_it_is(house, served, upstream):
+    model = house.script(said("ok"))
+    body = b'{"messages": [{"role":"user","content":"h\\u00f6","x":1}], "model":"%b", "stream":true, "new": {"a": 1.0}}' % model.encode()  # fmt: skip
+    headers = {"content-type": "application/json", "authorization": "Bearer sk-1", "x-headgate-guard": "on", "x-own": "7"}  # fmt: skip
+    httpx2.post(f"{served.url}/v1/chat/completions?beta=1", content=body, headers=headers)
+    seen = upstream.seen[model][0]
+    assert seen.body == body
+    assert seen.path == "/v1/chat/completions?beta=1"
+    assert (seen.headers["authorization"], seen.headers["x-own"]) == ("Bearer sk-1", "7")
+    assert not [name for name in seen.headers if name.startswith("x-headgate")]
+
+
+def test_a_loop_is_cut_and_the_stream_goes_on_as_one(house, served, upstream):
+    again = said("All is well", " now.", id="chatcmpl-2", usage=(70, 9))
+    model = house.script(said(*LOOP), again)
+    answer = post(served, model, max_tokens=900, temperature=0.0, seed=7)
+    whole = text(answer)
+    assert whole.startswith("".join(PROSE) + UNIT)
+    assert whole.count(UNIT) <= 3
+    assert whole.endswith(" All is well now.")
+    assert {(e["id"], e["created"], e["model"]) for e in events(answer)} == {("chatcmpl-1", 1700000000, "up")}  # fmt: skip
+    assert answer.text.count("assistant") == 1
+    assert [c["finish_reason"] for e in events(answer) for c in e["choices"] if c["finish_reason"]] == ["stop"]  # fmt: skip
+    assert answer.content.endswith(DONE)
+    _, second = upstream.seen[model]
+    assert second.json["messages"][:2] == [*ASK, {"role": "assistant", "content": whole.removesuffix(" All is well now.")}]  # fmt: skip
+    assert second.json["messages"][2]["role"] == "user"
+    assert second.json["temperature"] > 0
+    assert second.json["max_tokens"] < 900
+    assert second.json["seed"] == 7
+    assert served.reports[-1].rollbacks == 1
+
+
+def test_usage_is_summed_over_calls_and_its_split_stands_inside(house, served):
+    model = house.script(said(*LOOP), said("Done.", usage=(70, 9)))
+    usage = events(post(served, model))[-1]["usage"]
+    cut, last = usage["headgate"]["calls"]
+    assert last == {"prompt_tokens": 70, "completion_tokens": 9, "total_tokens": 79}
+    assert cut["estimated"] is True
+    assert usage["total_tokens"] == cut["total_tokens"] + 79
+    assert usage["completion_tokens"] == cut["completion_tokens"] + 9
+    assert usage["headgate"]["rollbacks"] == 1
+
+
+def test_a_messages_stream_goes_on_in_its_block(house, served, upstream):
+    model = house.script(told(*LOOP), told("All is well.", id="msg_2", usage=(70, 9)))
+    answer = post(served, model, path="/v1/messages")
+    found = events(answer)
+    kinds = [e["type"] for e in found if e["type"] not in ("content_block_delta", "ping")]
+    assert kinds == ["message_start", "content_block_start", "content_block_stop", "message_delta", "message_stop"]  # fmt: skip
+    whole = "".join(e["delta"].get("text", "") for e in found if e["type"] == "content_block_delta")
+    assert whole.count(UNIT) <= 3
+    assert whole.endswith("All is well.")
+    usage = found[-2]["usage"]
+    cut, last = usage["headgate"]["calls"]
+    assert usage["output_tokens"] == cut["output_tokens"] + last["output_tokens"]
+    assert last["output_tokens"] == 9
+    assert upstream.seen[model][1].json["temperature"] <= 1
+
+
+def test_a_loop_in_the_reasoning_is_cut_too(house, served):
+    looping = said(*LOOP, name="reasoning_content")
+    thought = [*said("Hm.", name="reasoning_content")[:-2], *said("It is 42.")]
+    answer = post(served, house.script(looping, thought))
+    assert text(answer, "reasoning_content").count(UNIT) <= 3
+    assert text(answer) == "It is 42."
+
+
+def test_a_looping_tool_call_is_asked_for_again_and_never_spliced(house, served, upstream):
+    looping = [chunk({"tool_calls": [CALL]}), arguments('{"q": "'), *[arguments(UNIT)] * 40]
+    good = [chunk({"tool_calls": [CALL]}, id="x"), arguments('{"q": 1}'), chunk({}, finish="tool_calls"), DONE]  # fmt: skip
+    model = house.script(looping, good)
+    answer = post(served, model)
+    calls = [c for e in events(answer) for d in e["choices"] for c in d["delta"].get("tool_calls", ())]  # fmt: skip
+    assert "".join(c["function"]["arguments"] for c in calls) == '{"q": 1}'
+    assert [c.get("id") for c in calls if c.get("id")] == ["call_1"]
+    assert len(upstream.seen[model]) == 2
+
+
+def test_complete_calls_stand_when_the_next_one_loops(house, served):
+    script = [chunk({"tool_calls": [CALL]}), arguments("{}"), chunk({"tool_calls": [SECOND]}), *[arguments(UNIT, 1)] * 40]  # fmt: skip
+    answer = post(served, house.script(script), stream_options={"include_usage": True})
+    found = events(answer)
+    calls = [c for e in found for d in e["choices"] for c in d["delta"].get("tool_calls", ())]
+    assert [c["id"] for c in calls if "id" in c] == ["call_1"]
+    assert found[-2]["choices"][0]["finish_reason"] == "tool_calls"
+    assert found[-1]["choices"] == []
+    assert found[-1]["usage"]["completion_tokens"] > 20
+    assert answer.content.endswith(DONE)
+
+
+def test_structured_output_is_delivered_whole_or_asked_for_again(house, served, upstream):
+    model = house.script(said('{"a": "', *[UNIT] * 40), said('{"a": ', "1}"))
+    answer = post(served, model, response_format={"type": "json_object"})
+    assert json.loads(text(answer)) == {"a": 1}
+    assert upstream.seen[model][1].json["messages"] == ASK
+
+
+def test_a_model_that_keeps_looping_ends_in_an_error_without_done(house, served, upstream):
+    model = house.script(said(*LOOP))
+    answer = post(served, model)
+    assert answer.status_code == 200
+    last = events(answer)[-1]
+    assert (last["error"]["code"], last["error"]["type"]) == ("model_loop", "upstream_error")
+    assert "[DONE]" not in answer.text
+    assert len(upstream.seen[model]) == 4
+    content = [json.loads(x)["choices"][0]["delta"].get("content", "") for x in answer.text.split("data: ")[1:-1]]  # fmt: skip
+    assert "".join(content).count(UNIT) <= 3
+
+
+def test_sampling_that_the_upstream_refuses_is_left_out(house, served, upstream):
+    model = house.script(said(*LOOP), [json_head(400), b'{"error": {}}'], said("Well."))
+    answer = post(served, model)
+    assert text(answer).endswith(" Well.")
+    assert "temperature" not in upstream.seen[model][2].json
+
+
+def test_the_guard_can_be_turned_off_for_a_request(house, served, upstream):
+    script = said(*LOOP)
+    model = house.script(script)
+    answer = post(served, model, headers={"x-headgate-guard": "off"})
+    assert answer.content == b"".join(script)
+    assert answer.headers["x-headgate-guard"] == "off"
+
+
+def test_comments_keep_the_client_alive_while_text_is_held_back(house, served):
+    waits = [*said(*PROSE, UNIT, UNIT, UNIT[:40])[:-2], Pause(0.8), *said("And so on.")]
+    answer = post(served, house.script(waits))
+    assert b": keep-alive\n\n" in answer.content
+    assert text(answer) == "".join(PROSE) + UNIT * 2 + UNIT[:40] + "And so on."
+    assert answer.content.replace(b": keep-alive\n\n", b"") == b"".join(
+        s for s in waits if isinstance(s, bytes)
+    )
+
+
+def test_events_of_unknown_kind_pass(house, served):
+    script = told(*PROSE)
+    script.insert(3, event("new_kind", index=0, anything={"a": 1}))
+    answer = post(served, house.script(script), path="/v1/messages")
+    assert answer.content == b"".join(script)
