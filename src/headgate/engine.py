@@ -12,16 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from headgate.correct import Corrector, Judged
 from headgate.errors import ConfigError, InputError, LimitError
 from headgate.graph.knowledge import GraphPolicy, paths
 from headgate.graph.knowledge import anchors as mentioned
 from headgate.memory.recall import Memory, Recollection
+from headgate.memory.review import ReviewPolicy
 from headgate.policy import Limits
-from headgate.protocols import Clock, Postings, Store, TokenCounter
+from headgate.protocols import Clock, Grader, Postings, Store, TokenCounter, WebSearch
 from headgate.stages.compose import Composed, ComposePolicy, compose
 from headgate.stages.decide import DecidePolicy, decide
 from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wanted
 from headgate.stages.gate import GatePolicy, gate, report
+from headgate.stages.grade import GradePolicy
 from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import PropagatePolicy, anchors, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -49,6 +52,8 @@ class Policies:
     penalize: PenalizePolicy
     expand: ExpandPolicy
     gate: GatePolicy
+    grade: GradePolicy
+    review: ReviewPolicy
     compose: ComposePolicy
 
 
@@ -64,6 +69,8 @@ class Engine:
         count: TokenCounter,
         memory: Memory | None = None,
         vectors: Vectors = lambda _: None,
+        grader: Grader | None = None,
+        search: WebSearch | None = None,
         clock: Clock = time.time,
         tick: Callable[[], float] = time.perf_counter,
         name: Callable[[], str] = lambda: uuid.uuid4().hex,
@@ -74,6 +81,7 @@ class Engine:
         self._policy = policy
         self._count = count
         self._memory = memory
+        self._corrector = Corrector(store, policy.grade, policy.review, clock, grader, search)
         self._clock = clock
         self._tick = tick
         self._name = name
@@ -85,15 +93,21 @@ class Engine:
         story = Story(self._tick)
         plan = await asyncio.to_thread(self._plan, request, story)
         if plan.skip:
-            return self._answer(request, plan, story, Composed("", 0, Sifted()))
+            return self._answer(request, plan, story, Composed("", 0, Sifted()), Judged())
         found, recalled = await asyncio.gather(
             asyncio.to_thread(self._find, request, plan, story),
             self._recall(request, plan, story),
         )
         joined = sorted((*found, *recalled), key=lambda c: -c.score) if recalled else found
         fresh = await asyncio.to_thread(self._news, request, plan, story, joined)
-        composed = await asyncio.to_thread(self._compose, request, plan, story, fresh)
-        return self._answer(request, plan, story, composed)
+        fitting = await asyncio.to_thread(self._gate, request, plan, story, fresh)
+        judged = await self._corrector.judge(
+            request, plan, story, fitting.kept,
+            words=lambda: self._views(request.tenant, request.collection),
+            sift=lambda came: self._pass(request, plan, story, came),
+        )  # fmt: skip
+        composed = await asyncio.to_thread(self._compose, request, plan, story, judged)
+        return self._answer(request, plan, story, composed, judged)
 
     def _admit(self, request: Request) -> None:
         """Refuse what cannot be used, naming the limit it broke."""
@@ -236,32 +250,61 @@ class Engine:
         more = gather(passes, set(first))[:most]
         return fuse(fresh.kept, self._penalize(request, more), policy.expand)
 
-    def _compose(
+    def _gate(
         self, request: Request, plan: Plan, story: Story, found: Sequence[Candidate]
-    ) -> Composed:
-        count, policy = self._count, self._policy
-        fitting = story.sift(
+    ) -> Sifted:
+        """What fits the budget; whole documents keep their reading order."""
+        policy, whole = self._policy.gate, plan.strategy is Strategy.STUFF
+        if whole:
+            policy = policy.model_copy(update={"entropy_weight": 0.0, "length_power": 0.0})
+        return story.sift(
             "gate",
             found,
-            lambda: gate(found, plan.budget, count, policy.gate, k=request.k),
+            lambda: gate(
+                found,
+                plan.budget,
+                self._count,
+                policy,
+                k=request.k,
+                conversation=not whole and self._talks(request),
+                preview_chars=(
+                    self._policy.compose.preview_chars if request.detail == "preview" else None
+                ),
+            ),
         )
+
+    def _pass(
+        self, request: Request, plan: Plan, story: Story, came: Sequence[Candidate]
+    ) -> Sifted:
+        """The way of what comes from outside: nothing that the model sees already, within the budget."""
+        if request.penalize:
+            came = story.sift("penalize", came, lambda: self._penalize(request, came)).kept
+        return self._gate(request, plan, story, came)
+
+    def _talks(self, request: Request) -> bool:
+        return self._views(request.tenant, request.collection).conversational
+
+    def _compose(self, request: Request, plan: Plan, story: Story, judged: Judged) -> Composed:
         secret = self._store.secret(request.tenant)
         return story.sift(
             "compose",
-            fitting.kept,
+            judged.kept,
             lambda: compose(
-                fitting.kept,
+                judged.kept,
                 plan.budget,
-                count,
-                policy.compose,
+                self._count,
+                self._policy.compose,
                 secret=secret,
                 detail=request.detail,
                 order=request.order,
+                strips=judged.strips,
             ),
             instead=Composed("", 0, Sifted()),
         )
 
-    def _answer(self, request: Request, plan: Plan, story: Story, composed: Composed) -> Context:
+    def _answer(
+        self, request: Request, plan: Plan, story: Story, composed: Composed, judged: Judged
+    ) -> Context:
         trace = Trace(
             id=self._name(),
             request=request,
@@ -280,5 +323,8 @@ class Engine:
             sources=composed.sources,
             graph_context=composed.graph_context,
             admissibility_token=composed.token,
+            fallback=judged.fallback,
+            fallback_reason=judged.reason,
+            review=judged.review,
             latency_ms=1000 * story.seconds,
         )

@@ -9,9 +9,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_LINE = re.compile(r"[^\n]*\n?")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$")
+# Lines that are more than prose; everything between two of them is one run of text.
+_SPECIAL = re.compile(
+    r"^(?: {0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n?"
+    r"| {0,3}(?P<heading>#{1,6})[ \t]+(?P<words>[^\n]*)\n?"
+    r"|(?P<table>[ \t]*\|)[^\n]*\n?"
+    r"|(?P<blank>(?:[ \t\r]*\n)+))",
+    re.MULTILINE,
+)
 _GAP = re.compile(r"\n[ \t\r]*(?:\n[ \t\r]*)*\n")
 _TOP = re.compile(r"\n[ \t\r]*\n(?=[^\s)\]}])")
 
@@ -42,64 +47,50 @@ def _split(text: str, gap: re.Pattern[str]) -> Iterator[Block]:
         yield Block(start, len(text))
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line of Markdown: what it is, and the fence or heading it opens."""
-
-    kind: str
-    start: int
-    end: int
-    mark: str = ""
-    words: str = ""
-
-
 def _markdown(text: str) -> Iterator[Block]:
     """Join lines to blocks; headings wait for the block they stand above."""
     path: list[tuple[int, str]] = []
-    opened: int | None = None  # where the block, or its waiting headings, begin
-    former = "blank"
-    end = 0
-    for line in _lines(text):
-        ends_block = former in ("text", "table", "fence") and line.kind != former
-        if opened is not None and ends_block:
-            yield Block(opened, end, tuple(words for _, words in path))
-            opened = None
-        if line.kind == "heading":
-            path = [(level, words) for level, words in path if level < len(line.mark)]
-            path.append((len(line.mark), line.words))
-        if line.kind != "blank":
-            opened = line.start if opened is None else opened
-            end = line.end
-        former = line.kind if line.kind != "blank" or former != "heading" else "heading"
-    if opened is not None:
-        yield Block(opened, end, tuple(words for _, words in path))
+    opened, end, former = -1, 0, "blank"
+    for kind, start, stop, words in _runs(text):
+        over = former == "fence" or (former in ("text", "table") and kind != former)
+        if opened >= 0 and over and text[opened:end].strip():
+            yield Block(opened, end, tuple(title for _, title in path))
+        if over:
+            opened = -1
+        if kind == "heading":
+            level = len(words) - len(words.lstrip("#"))
+            path = [above for above in path if above[0] < level]
+            path.append((level, words.strip("# \t\r")))
+        if kind != "blank":
+            opened = start if opened < 0 else opened
+            end = stop
+        if kind != "blank" or former != "heading":  # headings wait over blank lines
+            former = kind
+    if opened >= 0 and text[opened:end].strip():
+        yield Block(opened, end, tuple(title for _, title in path))
 
 
-def _lines(text: str) -> Iterator[_Line]:
-    """Every line with its kind; lines inside a fence, its closing line too, are `fence`."""
-    fence = ""
-    for match in _LINE.finditer(text):
+def _runs(text: str) -> Iterator[tuple[str, int, int, str]]:
+    """Kind, start, end and, for headings, the words of each run of like lines."""
+    spot = 0
+    while match := _SPECIAL.search(text, spot):
         start, end = match.span()
-        if start == end:
-            return
-        line = match.group()
-        if fence:
-            yield _Line("fence", start, end)
-            if line.strip().startswith(fence) and not line.strip().strip(fence[0]):
-                fence = ""
-                yield _Line("blank", end, end)  # so that two fences in a row stay two blocks
-        elif opening := _FENCE.match(line):
-            fence = opening.group(1)
-            yield _Line("blank", start, start)
-            yield _Line("fence", start, end)
+        if start > spot:
+            yield "text", spot, start, ""
+        if match["fence"]:
+            end = _closed(text, end, match["fence"])
+            yield "fence", start, end, ""
+        elif match["heading"]:
+            yield "heading", start, end, f"{match['heading']} {match['words']}"
         else:
-            yield _plain(line, start, end)
+            yield "table" if match["table"] else "blank", start, end, ""
+        spot = end
+    if spot < len(text):
+        yield "text", spot, len(text), ""
 
 
-def _plain(line: str, start: int, end: int) -> _Line:
-    bare = line.strip()
-    if not bare:
-        return _Line("blank", start, end)
-    if bare[0] == "#" and (heading := _HEADING.match(line.rstrip("\r\n"))):
-        return _Line("heading", start, end, heading.group(1), heading.group(2))
-    return _Line("table" if bare[0] == "|" else "text", start, end)
+def _closed(text: str, start: int, fence: str) -> int:
+    """Where the fence that was opened before `start` ends: behind its closing line, or with the text."""
+    closing = rf"^[ \t]*{fence[0]}{{{len(fence)},}}[ \t\r]*(?:\n|\Z)"
+    found = re.compile(closing, re.MULTILINE).search(text, start)
+    return found.end() if found else len(text)

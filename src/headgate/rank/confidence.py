@@ -84,15 +84,24 @@ class Match:
     titled: float
 
 
-def confidences(query: str, candidates: Sequence[Candidate], words: Vocabulary) -> list[float]:
-    """A confidence in 0..1 for each candidate, in their order."""
+def confidences(
+    query: str,
+    candidates: Sequence[Candidate],
+    words: Vocabulary,
+    *,
+    beside: Sequence[Candidate] = (),
+) -> list[float]:
+    """A confidence in 0..1 for each candidate, in their order.
+
+    `beside` was found too but is no candidate, as what the window shows already: it speaks for the collection.
+    """
     if not candidates:
         return []
     question = ask(query, words)
     matches = [match(question, c, words.language) for c in candidates]
     ranking = sorted(range(len(candidates)), key=lambda at: (-candidates[at].score, at))
-    best = [matches[at] for at in ranking[:LOOK]]
-    sure = knows(question, best, words)
+    heard = [match(question, c, words.language) for c in beside[:LOOK]]
+    sure = knows(question, [*heard, *(matches[at] for at in ranking)][:LOOK], words)
     backing = supports(question, candidates, matches, ranking, conversational=words.conversational)
     top = max(backing)
     return [min(1.0, sure * one / top) for one in backing]
@@ -152,6 +161,8 @@ def knows(question: Question, best: Sequence[Match], words: Vocabulary) -> float
 def evidence(question: Question, best: Sequence[Match]) -> dict[str, float]:
     """How well the best candidates cover the question, each number 0..1; the features of `knows`."""
     total, full = question.total, question.full
+    # What came from memory or the web may hold words that the collection has never seen.
+    unseen = question.unseen.difference(*(one.held for one in best))
     asked, names = len(question.worth), question.names
     covers = sorted((one.mass / total for one in best), reverse=True)
     counts = sorted((len(one.held) for one in best), reverse=True)
@@ -163,8 +174,8 @@ def evidence(question: Question, best: Sequence[Match]) -> dict[str, float]:
     name_held = [one.held & names for one in best]
     return {
         "bias": 1.0,
-        "unseen": min(len(question.unseen), 3) / 3,
-        "strangers": len(question.unseen & names) / max(1, len(names)),
+        "unseen": min(len(unseen), 3) / 3,
+        "strangers": len(unseen & names) / max(1, len(names)),
         "cover": covers[0] if covers else 0.0,
         "covers": sum(covers[:5]) / max(1, len(covers[:5])),
         "hits": min(hits, 6) / 6,

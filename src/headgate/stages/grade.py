@@ -45,17 +45,20 @@ class Bands:
 class Calibrated:
     """The built-in grader: confidences from how well the candidates cover the query, in one collection's words.
 
+    `beside` was found too but is no candidate, as what the window shows already.
+
     Its bands are where calibration put them: docs/grade.md has the figures and how to reproduce them.
     """
 
     bands = Bands(upper=0.6, lower=0.34, floor=0.002)
 
-    def __init__(self, words: Vocabulary) -> None:
+    def __init__(self, words: Vocabulary, beside: Sequence[Candidate] = ()) -> None:
         self._words = words
+        self._beside = beside
 
     async def grade(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
         """A confidence in 0..1 for each candidate."""
-        return confidences(query, candidates, self._words)
+        return confidences(query, candidates, self._words, beside=self._beside)
 
 
 class GradePolicy(Policy):
@@ -69,6 +72,8 @@ class GradePolicy(Policy):
     """Confidence below which, when nothing reaches it, the answer is empty."""
     floor: Unit | None = None
     """Confidence below which a single chunk is left out of a correct or ambiguous answer."""
+    search_limit: PositiveCount = 8
+    """Most results that a search outside may bring."""
     strip_over: PositiveCount = 4000
     """Chunks longer than this many characters are refined to their best strips."""
     strip_sentences: PositiveCount = 3

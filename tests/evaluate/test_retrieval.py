@@ -1,0 +1,87 @@
+"""Retrieval measured on labeled data."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from headgate.cli.eval import evaluation
+from headgate.errors import InputError
+from headgate.evaluate.retrieval import evaluate, read, sets
+
+CORPUS = [
+    {"_id": "a", "title": "Vega", "text": "The Vega turbine was built in Lisbon by Marta Dias."},
+    {"_id": "b", "title": "", "text": "A harbor contract was signed in the spring."},
+    {"_id": "c", "title": "", "text": "Rivers carry water to the sea, and turbines turn."},
+    {"_id": "d", "title": "", "text": "Marta Dias was born near Porto, they say."},
+]
+QUERIES = [
+    {"_id": "q1", "text": "who built the Vega turbine"},
+    {"_id": "q2", "text": "harbor contract"},
+    {"_id": "q3", "text": "never labeled"},
+    {"_id": "q4", "text": "submarine volcano"},
+]
+LABELS = "query\tpassage\tgrade\nq1\ta\t2\nq1\tc\t0\nq2\tb\t1\nq4\tc\t1\n"
+
+
+def lines(rows):
+    return "\n".join(json.dumps(row) for row in rows)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "tiny"
+    path.mkdir()
+    (path / "corpus.jsonl").write_text(lines(CORPUS))
+    (path / "queries.jsonl").write_text(lines(QUERIES))
+    (path / "qrels.tsv").write_text(LABELS)
+    return path
+
+
+def test_figures_are_means_over_labeled_queries(folder):
+    figures = evaluate(read(folder), budgets=[10, 500])
+    assert figures["queries"] == 3
+    assert figures["passages"] == 4
+    assert figures["ndcg@10"] == pytest.approx(2 / 3)
+    assert figures["recall@10"] == figures["evidence@500"] == pytest.approx(2 / 3)
+    assert figures["evidence@10"] == 0  # both answers are longer than ten tokens
+    assert figures["context_evidence@500"] == pytest.approx(2 / 3)
+    low, high = figures["intervals"]["ndcg@10"]
+    assert low <= figures["ndcg@10"] <= high
+    assert figures["baselines"]["bm25"]["recall@10"] == pytest.approx(2 / 3)
+    assert figures["misses"] == [{"query": "q4", "text": "submarine volcano", "missed": {"c": 0}}]
+
+
+def test_the_command_prints_the_figures_of_one_set_and_of_many(folder):
+    one = CliRunner().invoke(evaluation, ["retrieval", str(folder), "--json", "--budget", "500"])
+    many = CliRunner().invoke(
+        evaluation, ["retrieval", str(folder.parent), "--json", "--no-context"]
+    )
+    assert {"ndcg@10", "recall@10", "evidence@500", "context_evidence@500", "p50_ms", "p95_ms",
+            "passages", "queries"} <= json.loads(one.stdout).keys()  # fmt: skip
+    assert "evidence@4096" in json.loads(many.stdout)["sets"]["tiny"]
+
+
+def test_the_table_names_misses_when_asked(folder):
+    shown = CliRunner().invoke(evaluation, ["retrieval", str(folder), "--misses", "--no-context"])
+    assert "bm25" in shown.stdout
+    assert "missed c (not found)" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("qrels.tsv", "heading\nq1\ta\n", "line 2"),
+        ("queries.jsonl", '{"_id": 1}', "line 1"),
+        ("corpus.jsonl", "{", "line 1"),
+    ],
+)
+def test_a_broken_set_is_named_by_file_and_line(folder, file, content, said):
+    (folder / file).write_text(content)
+    with pytest.raises(InputError, match=said):
+        read(folder)
+
+
+def test_a_folder_without_sets_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no labeled set"):
+        list(sets(tmp_path))
