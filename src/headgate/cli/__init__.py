@@ -30,6 +30,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "facts": ("headgate.cli.memory:facts", "List, change, forget, fade and merge facts."),
     "graph": ("headgate.cli.graph:graph", "Load knowledge, follow it, cut and verify slices."),
     "review": ("headgate.cli.review:review", "Decide the questions that wait for a person."),
+    "reindex": (
+        "headgate.cli.reindex:reindex",
+        "Rebuild the index of a collection from the store.",
+    ),
     "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
     "strategy": ("headgate.cli.strategy:strategy", "Should content be stuffed, searched, or both?"),
     "why": ("headgate.cli.why:why", "Why a chunk was left out, and what would have let it in."),

@@ -25,6 +25,7 @@ _FLUSH = 1_000  # new or dead chunks from which a change is saved at once; fewer
 _BATCH = 10_000  # changes read at a time
 _FAN = 4  # segments of one size class that are merged
 _SMALL = 64  # chunks; segments below this are all of the first class
+_COMPACT = 250_000  # chunks; up to here all segments are made one when they are saved
 _DEAD = 0.25  # share of dead chunks from which a segment is rewritten
 
 
@@ -142,7 +143,8 @@ class Collection:
                     return
                 if mark_of(self._folder) != self._state.mark:
                     self._rebase()
-                self._adopt(store(self._folder, self._state))
+                lives = compact(self._state.lives)
+                self._adopt(store(self._folder, replace(self._state, lives=tuple(lives))))
                 self._fresh = 0
         except OSError as error:
             self._degraded = f"the index cannot be saved and lives in memory: {error}"
@@ -190,6 +192,14 @@ def tidy(lives: Sequence[Live]) -> list[Live]:
     while len(run := _tail(out)) >= _FAN:
         out[-len(run) :] = [_merged(run)]
     return out
+
+
+def compact(lives: Sequence[Live]) -> Sequence[Live]:
+    """One segment where that is cheap: a query's cost has a part that grows with their number."""
+    rest = sum(map(len, lives)) - max(map(len, lives), default=0)
+    if len(lives) < 2 or sum(map(len, lives)) > _COMPACT or rest * 8 < max(map(len, lives)):
+        return lives
+    return [_merged(lives)]
 
 
 def _rewritten(live: Live) -> Live:

@@ -97,6 +97,7 @@ class View:
         self._size = int(self.bases[-1])
         self._count = self._size - sum(len(live.dead) for live in self.lives)
         self._fetch = fetch
+        self._proper: dict[float, dict[int, bool]] = {}
         self._lengths: dict[tuple[float, bool], tuple[npt.NDArray[np.float64], float]] = {}
 
     @property
@@ -237,10 +238,19 @@ class View:
 
     def proper(self, keys: Keys, *, share: float) -> npt.NDArray[np.bool_]:
         """Whether each is a proper name: one of its words capitalized in `share` of its uses in sentences."""
-        labels = [[w for w in label.split() if w not in ENGLISH] for label in self.labels(keys)]
+        known = self._proper.setdefault(share, {})
+        asked = keys.tolist()
+        new = [key for key in asked if key not in known]
+        if new:
+            known.update(zip(new, self._judged(new, share), strict=True))
+        return np.array([known[key] for key in asked], bool)
+
+    def _judged(self, keys: list[int], share: float) -> list[bool]:
+        read = self.labels(np.array(keys, np.uint64))
+        labels = [[w for w in label.split() if w not in ENGLISH] for label in read]
         flat = sorted({word for found in labels for word in found})
         cased = dict(zip(flat, self._cased(flat, share), strict=True))
-        return np.array([any(cased[word] for word in found) for found in labels], bool)
+        return [any(cased[word] for word in found) for found in labels]
 
     def _cased(self, flat: list[str], share: float) -> list[bool]:
         kinds = np.array([INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER], np.uint64)

@@ -31,12 +31,9 @@ class RemoteEmbedder:
         for begin in range(0, len(texts), _BATCH):
             # endpoints refuse empty texts
             rows += self._ask([text or " " for text in texts[begin : begin + _BATCH]])
-        vectors = np.array(rows, np.float32).reshape(len(texts), -1)
-        if len(texts) and vectors.shape[1] != self.dimension:
-            raise UpstreamError(
-                f"{self._url} gave vectors of {vectors.shape[1]} numbers, not {self.dimension}"
-            )
-        return unit(vectors)
+        if any(len(row) != self.dimension for row in rows):
+            raise UpstreamError(f"{self._url} gave vectors of another length than {self.dimension}")
+        return unit(np.array(rows, np.float32).reshape(len(texts), self.dimension))
 
     def _ask(self, texts: list[str]) -> list[list[float]]:
         try:

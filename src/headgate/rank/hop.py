@@ -9,7 +9,6 @@ names by idf; a name gives its mass to the chunks that hold it, fewer chunks get
 A seed's own mass does not return to it. The cost follows the seeds' names; common names fan out to nobody.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +17,8 @@ import numpy.typing as npt
 from headgate.protocols import Hits, Postings
 from headgate.rank.fields import IN_BODY, IN_TITLE
 from headgate.rank.lexical import Floats, Ints, Keys, within
+
+NONE = np.zeros(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +37,29 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The chunks that were reached (ascending), how strongly, and through which of the names."""
+    """The chunks that were reached, ascending, and how strongly."""
 
     ords: Ints
     force: Floats
-    through: Ints
 
 
 def gather(
-    view: Postings, seeds: Ints, *, limit: int, share: float, extra: Keys | None = None
+    view: Postings,
+    seeds: Ints,
+    *,
+    limit: int,
+    share: float,
+    extra: Keys = NONE,
+    query: Keys = NONE,
 ) -> Names:
-    """The proper names of the seeds (and extra ones, proper or not) that stand in at most `limit` chunks."""
+    """The proper names of the seeds that lead on (2 to `limit` chunks) or that the query names; and extra ones."""
     mine = view.names(seeds)
     own = np.unique(np.concatenate(mine)) if mine else np.zeros(0, np.uint64)
-    given = np.zeros(0, np.uint64) if extra is None else extra
-    keys = np.union1d(own, given)
+    keys = np.union1d(own, extra) if len(extra) else own
     hits = view.named(keys, limit=limit)
-    fits = (hits.counts > 0) & within(own, keys)
+    fits = ((hits.counts > 1) | ((hits.counts > 0) & within(query, keys))) & within(own, keys)
     fits[fits] = view.proper(keys[fits], share=share)
-    fits |= (hits.counts > 0) & within(given, keys)
+    fits |= (hits.counts > 0) & within(extra, keys)
     hits = _only(hits, fits)
     keys = keys[fits]
     which = np.repeat(np.arange(len(keys)), hits.counts)
@@ -91,31 +96,33 @@ def masses(view: Postings, names: Names, strength: Floats, *, without: Keys) -> 
     return np.asarray(spread * ((strength / strength[0]) ** 2)[:, None], np.float64)
 
 
-def spread(
-    names: Names,
-    mass: Floats,
-    seeds: Ints,
-    *,
-    gamma: float,
-    title: float,
-    given: Mapping[int, float] | None = None,
-) -> Reach:
-    """Send the names' mass to the chunks that hold them; `given` adds mass to names by key."""
-    total = mass.sum(0)
-    for key, more in (given or {}).items():
-        total[names.keys == key] += more
-    per = names.inside * np.maximum(names.counts, 1)[names.which] ** -gamma
-    per = per + title * names.titled * np.maximum(names.title_counts, 1)[names.which] ** -gamma
-    part = total[names.which] * per
-    order = np.lexsort((part, names.ords))  # by chunk, the strongest name last
+def spread(names: Names, flow: Floats, mass: Floats, total: Floats, seeds: Ints) -> Reach:
+    """Send what flows through each posting to its chunk; a seed does not get back what it gave."""
+    order = np.argsort(names.ords, kind="stable")  # ascending runs, one a name: merged, not sorted
     ranked = names.ords[order]
-    last = np.append(ranked[1:] != ranked[:-1], True) if len(ranked) else ranked > 0
-    ends = np.flatnonzero(last)
-    ords, through = ranked[ends], names.which[order[ends]]
-    begins = np.append(0, ends[:-1] + 1)[: len(ends)]
-    force = np.add.reduceat(part[order], begins) if len(ends) else np.zeros(0)
+    begins = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])) if len(ranked) else ranked
+    ords = ranked[begins]
+    force = np.add.reduceat(flow[order], begins) if len(begins) else np.zeros(0)
     for index, seed in enumerate(seeds):
         here = names.ords == seed
-        force[ords == seed] -= (mass[index, names.which[here]] * per[here]).sum()
+        which = names.which[here]
+        own = np.divide(mass[index], total, out=np.zeros_like(total), where=total > 0)[which]
+        force[ords == seed] -= (own * flow[here]).sum()
     reached = force > 1e-12
-    return Reach(ords[reached], force[reached], through[reached])
+    return Reach(ords[reached], force[reached])
+
+
+def flows(names: Names, total: Floats, *, gamma: float, title: float) -> Floats:
+    """What flows through each posting: its name's mass, less where many hold it, more in a title."""
+    inside = total * np.maximum(names.counts, 1) ** -gamma
+    titled = title * total * np.maximum(names.title_counts, 1) ** -gamma
+    return np.asarray(
+        inside[names.which] * names.inside + titled[names.which] * names.titled, np.float64
+    )
+
+
+def strongest(names: Names, flow: Floats, ords: Ints) -> dict[int, int]:
+    """The name (index into keys) through which most reached each of a few chunks."""
+    here = np.flatnonzero(within(np.sort(ords), names.ords))
+    order = here[np.argsort(flow[here], kind="stable")]
+    return dict(zip(names.ords[order].tolist(), names.which[order].tolist(), strict=True))

@@ -8,7 +8,7 @@ Work goes outward from the seeds: its cost follows their names and edges, never 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from headgate.policy import Policy, PositiveCount, Unit
 from headgate.protocols import Postings
 from headgate.rank.carry import carry, links_of
 from headgate.rank.fire import fire
-from headgate.rank.hop import Reach, gather, masses, spread
+from headgate.rank.hop import Names, Reach, flows, gather, masses, spread, strongest
 from headgate.rank.lexical import within
 from headgate.rank.scores import Scores, scores_of
 from headgate.rank.top import best, top
@@ -29,11 +29,7 @@ from headgate.types import ADD, DROP, KEEP, Candidate, Edge, Sifted, Verdict
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-Keys = npt.NDArray[np.uint64]
 Weight = Annotated[float, Field(ge=0, le=100)]
-
-
-NO_NAME = -1  # reached by an edge, not through a name
 
 
 class PropagatePolicy(Policy):
@@ -88,10 +84,10 @@ def propagate(
         return Sifted(kept=found.kept)
     scores = scores_of(found, view)
     if policy.mode == "fire":
-        reach, keys = _fired(view, scores, policy, edges)
+        lift = _fired(view, scores, policy, edges)
     else:
-        reach, keys = _hopped(query, view, scores, policy, edges)
-    return _sift(found, view, scores, _Lift(reach, keys), keep=policy.keep)
+        lift = _hopped(query, view, scores, policy, edges)
+    return _sift(found, view, scores, lift, keep=policy.keep)
 
 
 def anchors(found: Sifted, query: str, view: Postings, policy: PropagatePolicy) -> tuple[str, ...]:
@@ -112,22 +108,26 @@ def _limit(view: Postings, policy: PropagatePolicy) -> int:
 
 def _hopped(
     query: str, view: Postings, scores: Scores, policy: PropagatePolicy, edges: Sequence[Edge]
-) -> tuple[Reach, Keys]:
-    """What shared names and given edges reach, and the names."""
+) -> "_Lift":
+    """What shared names and given edges reach."""
     seeds, strength = scores.seeds[: policy.seeds], scores.strength[: policy.seeds]
     asked = {number(name) for name in (*words(query), *names(query))}
     own = np.array(sorted(asked), np.uint64)
     carried = _carried(query, view, scores, edges, policy) if edges else {}
-    extra = np.array(sorted(number(node.lower()) for node in carried), np.uint64)
-    found = gather(view, seeds, limit=_limit(view, policy), share=policy.proper, extra=extra)
+    extra = np.array(sorted({number(node.lower()) for node in carried}), np.uint64)
+    found = gather(
+        view, seeds, limit=_limit(view, policy), share=policy.proper, extra=extra, query=own
+    )
     mass = masses(view, found, strength, without=own)
-    given = {number(node.lower()): force for node, force in carried.items()}
-    reach = spread(found, mass, seeds, gamma=policy.spread, title=policy.title, given=given)
-    reach = _direct(view, reach, carried)
+    total = mass.sum(0)
+    for node, force in carried.items():
+        total[found.keys == number(node.lower())] += force
+    flow = flows(found, total, gamma=policy.spread, title=policy.title)
+    reach = _direct(view, spread(found, flow, mass, total, seeds), carried)
     anchored = bool((found.owned & within(own, found.keys)).any()) or bool(carried)
     gain = policy.weight * (1.0 if anchored else policy.unanchored)
     peak = reach.force.max() if len(reach.force) else 1.0
-    return replace(reach, force=gain * reach.force / peak), found.keys
+    return _Lift(Reach(reach.ords, gain * reach.force / peak), found, flow)
 
 
 def _carried(
@@ -154,13 +154,9 @@ def _direct(view: Postings, reach: Reach, carried: dict[str, float]) -> Reach:
     linked = linked[linked >= 0]
     ords = np.union1d(reach.ords, linked)
     total = np.zeros(len(ords))
-    through = np.full(len(ords), NO_NAME)
     total[np.searchsorted(ords, reach.ords)] = reach.force
-    through[np.searchsorted(ords, reach.ords)] = reach.through
-    at = np.searchsorted(ords, linked)
-    np.add.at(total, at, force)
-    through[at] = NO_NAME
-    return Reach(ords, total, through)
+    np.add.at(total, np.searchsorted(ords, linked), force)
+    return Reach(ords, total)
 
 
 # -- leaky integrate-and-fire --------------------------------------------------------------------
@@ -168,7 +164,7 @@ def _direct(view: Postings, reach: Reach, carried: dict[str, float]) -> Reach:
 
 def _fired(
     view: Postings, scores: Scores, policy: PropagatePolicy, edges: Sequence[Edge]
-) -> tuple[Reach, Keys]:
+) -> "_Lift":
     """The chunks that fire, with their potentials over the highest."""
     graph = _Wires(view, policy, edges)
     seeds = view.ids(scores.seeds[: policy.seeds])
@@ -184,8 +180,7 @@ def _fired(
     ords = np.array(sorted(ord for ord in potential if ord >= 0), np.int64)
     force = np.array([potential[ord] for ord in ords.tolist()], float)
     peak = force.max() if len(force) else 1.0
-    through = np.full(len(ords), NO_NAME)
-    return Reach(ords, policy.weight * force / peak, through), np.zeros(0, np.uint64)
+    return _Lift(Reach(ords, policy.weight * force / peak))
 
 
 class _Wires:
@@ -252,25 +247,27 @@ def _sift(found: Sifted, view: Postings, scores: Scores, lift: "_Lift", *, keep:
 
 @dataclass(frozen=True, slots=True)
 class _Lift:
-    """What was reached, and the names it was reached through."""
+    """What was reached, and what flowed through which names to get there."""
 
     reach: Reach
-    keys: Keys
+    names: Names | None = None
+    flow: Floats | None = None
 
     def gains(self, ords: Ints, view: Postings) -> list[tuple[str, float]]:
         """Why each of some chunks was lifted, and by how much."""
         hit = within(self.reach.ords, ords)
-        at = np.searchsorted(self.reach.ords, ords[hit])
-        through = self.reach.through[at]
-        used = np.unique(through[through != NO_NAME])
-        labels = dict(zip(used.tolist(), view.labels(self.keys[used]), strict=True))
-        out = [("as found", 0.0)] * len(ords)
-        for i, name, force in zip(
-            np.flatnonzero(hit).tolist(),
-            through.tolist(),
-            self.reach.force[at].tolist(),
-            strict=True,
-        ):
-            label = labels.get(name)
-            out[i] = (f"shares the name {label!r}" if label else "wired to what was found", force)
-        return out
+        force = np.zeros(len(ords))
+        force[hit] = self.reach.force[np.searchsorted(self.reach.ords, ords[hit])]
+        labels = self._labels(ords[hit], view)
+        return [
+            (labels.get(ord, "wired to what was found"), gain) if gain else ("as found", 0.0)
+            for ord, gain in zip(ords.tolist(), force.tolist(), strict=True)
+        ]
+
+    def _labels(self, ords: Ints, view: Postings) -> dict[int, str]:
+        if self.names is None or self.flow is None:
+            return {}
+        through = strongest(self.names, self.flow, ords)
+        used = sorted(set(through.values()))
+        labels = dict(zip(used, view.labels(self.names.keys[used]), strict=True))
+        return {ord: f"shares the name {labels[name]!r}" for ord, name in through.items()}

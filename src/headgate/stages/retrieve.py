@@ -52,7 +52,7 @@ class RetrievePolicy(Policy):
     """Query terms weigh idf to this power more (not in conversations)."""
     phrase: Weight = 0.5
     """Weight of the bonus for two neighboring query terms side by side."""
-    phrase_depth: Count = 200
+    phrase_depth: Count = 100
     """How many of the best chunks are looked at for phrases."""
     dense: Weight = 0.7
     """Weight of the embedding's similarity beside the lexical score."""

@@ -1,0 +1,29 @@
+"""`headgate reindex`: make the derived index of a collection anew from the store.
+
+Needed after the embedder was changed; harmless at any time, since the index holds nothing of its own.
+"""
+
+import click
+import orjson
+from rich.console import Console
+
+from headgate.cli.options import json_option, opened, store_options
+
+
+@click.command()
+@store_options
+@json_option
+def reindex(store: str | None, tenant: str | None, collection: str, as_json: bool) -> None:
+    """Rebuild the index of a collection from the store."""
+    with opened(store, tenant) as gate:
+        view = gate.house.indexes.rebuild(gate.tenant, collection)
+        figures = {
+            "collection": collection,
+            "chunks": view.count,
+            "conversation": view.conversational,
+        }
+    if as_json:
+        click.echo(orjson.dumps(figures))
+        return
+    kind = "a conversation" if figures["conversation"] else "documents"
+    Console().print(f"{figures['chunks']} chunks of {collection!r} are indexed as {kind}")

@@ -1,0 +1,119 @@
+"""Embeddings: kept in the store, joined in the score, never mixed between models."""
+
+import numpy as np
+import pytest
+
+from headgate.errors import ConfigError
+from headgate.index.indexes import Indexes
+from headgate.index.vectors import passage
+from headgate.stages.retrieve import RetrievePolicy, retrieve
+from headgate.stores.memory import MemoryStore
+from headgate.types import Chunk, Document
+
+
+class Hues:
+    """An embedder that knows three colors and counts the texts it was given."""
+
+    name, dimension = "hues", 3
+
+    def __init__(self, name="hues"):
+        self.name = name
+        self.texts = []
+
+    def embed(self, texts):
+        self.texts += texts
+        rows = [[1.0 * (hue in t) for hue in ("red", "green", "blue")] for t in texts]
+        vectors = np.array(rows, np.float32).reshape(len(texts), 3)
+        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+
+
+def put(store, **texts):
+    store.put(
+        "t",
+        [Document(id, chunks=(Chunk(id, text, document=id),)) for id, text in texts.items()],
+    )
+
+
+@pytest.fixture
+def store():
+    store = MemoryStore()
+    put(store, a="a red kite", b="a green field", c="blue and green water", d="no color at all")
+    return store
+
+
+def test_what_is_near_joins_what_matches(store):
+    hues = Hues()
+    view = Indexes(store, embedder=hues).view("t", "main")
+    found = retrieve("field", view, RetrievePolicy(feedback=0), vector=[0.0, 0.6, 0.8])
+    assert [c.chunk.id for c in found.kept][:2] == ["b", "c"]
+    ords, cosines = view.nearest([0.0, 0.6, 0.8], 2)
+    assert view.ids(ords) == ["c", "b"]
+    assert cosines == pytest.approx([0.99, 0.6], abs=1e-3)
+
+
+def test_embeddings_are_made_once_and_kept_in_the_store(store, tmp_path):
+    first, second = Hues(), Hues()
+    Indexes(store, tmp_path / "one", first).view("t", "main")
+    Indexes(store, tmp_path / "two", second).view("t", "main")
+    assert len(first.texts) == 4
+    assert second.texts == []
+    put(store, a="a blue kite")
+    Indexes(store, embedder=second).view("t", "main")
+    assert second.texts == ["a blue kite"]
+
+
+def test_saved_vectors_come_back_and_follow_changes(store, tmp_path):
+    indexes = Indexes(store, tmp_path, Hues())
+    indexes.view("t", "main")
+    indexes.close()
+    put(store, b="a red field")
+    store.remove("t", "main", documents=["c"])
+    view = Indexes(store, tmp_path, Hues()).view("t", "main")
+    ords, cosines = view.nearest([1.0, 0.0, 0.0], 10)
+    assert dict(zip(view.ids(ords), cosines.round(2).tolist(), strict=True)) == {
+        "a": 1.0,
+        "b": 1.0,
+        "d": 0.0,
+    }
+
+
+def test_another_model_is_refused_with_the_command_that_rebuilds(store, tmp_path):
+    indexes = Indexes(store, tmp_path, Hues())
+    indexes.view("t", "main")
+    indexes.close()
+    other = Indexes(store, tmp_path, Hues("tones"))
+    with pytest.raises(ConfigError, match=r"embedding/hues/3.*embedding/tones/3.*headgate reindex"):
+        other.view("t", "main")
+    assert other.rebuild("t", "main").count == 4
+    assert other.view("t", "main").nearest([1, 0, 0], 1)[1] == pytest.approx([1.0])
+
+
+def test_without_an_embedder_vectors_rest(store, tmp_path):
+    indexes = Indexes(store, tmp_path, Hues())
+    indexes.view("t", "main")
+    indexes.close()
+    plain = Indexes(store, tmp_path)
+    assert plain.vector("red") is None
+    assert [
+        c.chunk.id for c in retrieve("kite", plain.view("t", "main"), RetrievePolicy()).kept
+    ] == ["a"]
+
+
+def test_a_query_is_embedded_once():
+    hues = Hues()
+    indexes = Indexes(MemoryStore(), embedder=hues)
+    assert indexes.vector("red") is indexes.vector("red")
+    assert hues.texts == ["red"]
+
+
+@pytest.mark.parametrize(
+    ("chunk", "said"),
+    [
+        (Chunk("a", "plain text"), "plain text"),
+        (Chunk("a", "text", title="Title"), "Title. text"),
+        (Chunk("a", "[1:56 pm on 8 May, 2023] Ann: hello"), "Ann: hello"),
+        (Chunk("a", "Note: keep this"), "Note: keep this"),
+    ],
+)
+def test_a_chat_line_is_embedded_without_its_date(chunk, said):
+    assert passage(chunk) == said
