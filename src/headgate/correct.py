@@ -14,6 +14,7 @@ from headgate.protocols import Clock, Grader, Store, WebSearch
 from headgate.rank.confidence import Vocabulary
 from headgate.stages.grade import (
     Action,
+    Bands,
     Calibrated,
     Graded,
     GradePolicy,
@@ -23,9 +24,9 @@ from headgate.stages.grade import (
     wants_search,
 )
 from headgate.story import Story
-from headgate.types import Candidate, Plan, Request, Sifted, Strategy
+from headgate.types import Candidate, Plan, Request, Sifted, Tier
 
-Sift = Callable[[Sequence[Candidate]], Sifted]
+Sift = Callable[[Sequence[Candidate]], Sequence[Candidate]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +56,24 @@ class Corrector:
         request: Request,
         plan: Plan,
         story: Story,
-        found: Sequence[Candidate],
+        fitting: Sequence[Candidate],
         *,
-        words: Callable[[], Vocabulary],
+        found: Sequence[Candidate],
+        words: Vocabulary,
         sift: Sift,
     ) -> Judged:
-        """What may be shown. `sift` is the way through penalize and gate that results from outside take."""
-        if plan.strategy is Strategy.STUFF:  # all of it was asked for
-            return Judged(found)
-        seen = [c for c in story.candidates if c.dropped and c.notes[-1].stage == "penalize"]
-        if seen and not found:
+        """What may be shown of what fits.
+
+        `found` is the ranking it was taken from, which tells whether the collection knows at all; `sift` the way
+        through penalize and gate that results from outside take.
+        """
+        if not fitting and any(_seen(c) for c in story.candidates):
             return Judged(reason="what was found is in the window already")
-        graded = await self._grade(request, story, found, words, seen)
+        grader = self.grader or Calibrated(words, found)
+        graded = await self._grade(request, plan, story, fitting, grader)
         searched = None
         if self.search is not None and wants_search(graded.action):
-            searched = await self._outside(request, story, words, sift)
+            searched = await self._outside(request, plan, story, words, sift)
         more = searched or Graded(Sifted(), Action.INCORRECT)
         kept = _in_turn(graded.sifted.kept, more.sifted.kept)
         strips = {**graded.strips, **more.strips}
@@ -85,25 +89,25 @@ class Corrector:
     async def _grade(
         self,
         request: Request,
+        plan: Plan,
         story: Story,
-        found: Sequence[Candidate],
-        words: Callable[[], Vocabulary],
-        seen: Sequence[Candidate] = (),
+        fitting: Sequence[Candidate],
+        grader: Grader,
     ) -> Graded:
         """The verdict on some candidates; a grader that fails lets all of them pass."""
-
-        def grader() -> Grader:
-            return self.grader or Calibrated(words(), seen)
-
+        policy = self.grading
+        if plan.tier is Tier.SELECTIVE:  # hardly any room: only what is likely to help
+            lower = policy.bands(getattr(grader, "bands", Bands())).lower
+            policy = policy.model_copy(update={"floor": lower})
         return await story.asift(
             "grade",
-            found,
-            lambda: grade(request.query, found, grader(), self.grading),
-            instead=Graded(Sifted(kept=tuple(found)), Action.CORRECT),
+            fitting,
+            lambda: grade(request.query, fitting, grader, policy),
+            instead=Graded(Sifted(kept=tuple(fitting)), Action.CORRECT),
         )
 
     async def _outside(
-        self, request: Request, story: Story, words: Callable[[], Vocabulary], sift: Sift
+        self, request: Request, plan: Plan, story: Story, words: Vocabulary, sift: Sift
     ) -> Graded | None:
         """What a search outside brings, sifted and graded like anything else; None when it failed."""
         failed = Graded(Sifted(), Action.INCORRECT)
@@ -111,7 +115,7 @@ class Corrector:
         if came is failed:
             return None
         fresh = await asyncio.to_thread(sift, came.sifted.kept)
-        return await self._grade(request, story, fresh.kept, words)
+        return await self._grade(request, plan, story, fresh, self.grader or Calibrated(words))
 
     async def _ask(self, request: Request) -> Graded:
         assert self.search is not None
@@ -132,6 +136,11 @@ class Corrector:
             instead=None,
         )
         return review.id if review else ""
+
+
+def _seen(candidate: Candidate) -> bool:
+    """Whether it was left out because the window holds it."""
+    return candidate.dropped and candidate.notes[-1].stage == "penalize"
 
 
 def _in_turn(one: Sequence[Candidate], other: Sequence[Candidate]) -> list[Candidate]:

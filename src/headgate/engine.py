@@ -1,8 +1,10 @@
 """The engine: from a request to the best context that fits, with the trace of how.
 
 decide ─▶ retrieve ─▶ propagate ─▶ penalize ─▶ (expand once) ─▶ gate ─▶ grade ─▶ compose
+                                                                         └─▶ search, then a person
 
-The only place where failure softens: a stage that fails leaves what came to it, and the step says so.
+Stages are pure and synchronous and run in a thread; what waits is awaited. The only place where failure softens: a
+stage that fails leaves what came to it, and its step says so (story.py).
 """
 
 import asyncio
@@ -31,11 +33,23 @@ from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.story import SOFT, Story, said
 from headgate.text.cache import WindowCache
 from headgate.text.fingerprint import KIND
-from headgate.types import Candidate, Context, Plan, Request, Sifted, Size, Strategy, Trace
+from headgate.types import (
+    ADD,
+    Candidate,
+    Context,
+    Edge,
+    Plan,
+    Request,
+    Sifted,
+    Size,
+    Strategy,
+    Trace,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+Candidates = Sequence[Candidate]
 Views = Callable[[str, str], Postings]
 Vectors = Callable[[str], "npt.ArrayLike | None"]
 
@@ -75,226 +89,206 @@ class Engine:
         tick: Callable[[], float] = time.perf_counter,
         name: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
-        self._store = store
-        self._views = views
-        self._vectors = vectors
-        self._policy = policy
-        self._count = count
-        self._memory = memory
-        self._corrector = Corrector(store, policy.grade, policy.review, clock, grader, search)
-        self._clock = clock
-        self._tick = tick
-        self._name = name
-        self._seen = WindowCache(clock=clock)
+        self.store = store
+        self.views = views
+        self.vectors = vectors
+        self.policy = policy
+        self.count = count
+        self.memory = memory
+        self.corrector = Corrector(store, policy.grade, policy.review, clock, grader, search)
+        self.clock = clock
+        self.tick = tick
+        self.name = name
+        self.cache = WindowCache(clock=time.monotonic)
 
     async def build(self, request: Request) -> Context:
         """From a request to the best context that fits."""
-        self._admit(request)
-        story = Story(self._tick)
-        plan = await asyncio.to_thread(self._plan, request, story)
+        _admit(request, self.policy.limits)
+        return await _Run(self, request).context()
+
+
+class _Run:
+    """One request on its way through the stages."""
+
+    def __init__(self, engine: Engine, request: Request) -> None:
+        self.engine = engine
+        self.policy = engine.policy
+        self.request = request
+        self.story = Story(engine.tick)
+        self.view: Postings | None = None
+        self.edges: Sequence[Edge] = ()
+
+    async def context(self) -> Context:
+        """The pipeline, as one sentence."""
+        plan = self.plan = await asyncio.to_thread(self._decide)
         if plan.skip:
-            return self._answer(request, plan, story, Composed("", 0, Sifted()), Judged())
-        found, recalled = await asyncio.gather(
-            asyncio.to_thread(self._find, request, plan, story),
-            self._recall(request, plan, story),
+            return self._answer(Composed("", 0, Sifted()), Judged())
+        found, recalled, known = await asyncio.gather(
+            asyncio.to_thread(self._find), self._recall(), asyncio.to_thread(self._paths)
         )
-        joined = sorted((*found, *recalled), key=lambda c: -c.score) if recalled else found
-        fresh = await asyncio.to_thread(self._news, request, plan, story, joined)
-        fitting = await asyncio.to_thread(self._gate, request, plan, story, fresh)
-        judged = await self._corrector.judge(
-            request, plan, story, fitting.kept,
-            words=lambda: self._views(request.tenant, request.collection),
-            sift=lambda came: self._pass(request, plan, story, came),
-        )  # fmt: skip
-        composed = await asyncio.to_thread(self._compose, request, plan, story, judged)
-        return self._answer(request, plan, story, composed, judged)
+        fresh = await asyncio.to_thread(self._fresh, (*found, *recalled, *known))
+        fitting = await asyncio.to_thread(self._gate, fresh)
+        judged = await self._judge(fitting, found)
+        composed = await asyncio.to_thread(self._compose, judged)
+        return self._answer(composed, judged)
 
-    def _admit(self, request: Request) -> None:
-        """Refuse what cannot be used, naming the limit it broke."""
-        if not request.query.strip():
-            raise InputError("the query is empty", hint="say what the context is for")
-        limits = self._policy.limits
-        measured = {
-            "query_chars": len(request.query),
-            "window_chars": sum(map(len, request.window.texts)),
-            "window_blocks": len(request.window.texts),
-            "budget": request.budget,
-            "k": request.k or 0,
-        }
-        for name, value in measured.items():
-            most = getattr(limits, name)
-            if not 0 <= value <= most:
-                raise LimitError(
-                    f"{name} is {value:,}; it must be 0 to {most:,}",
-                    hint=f"the limit is set by limits.{name}",
-                )
-
-    def _plan(self, request: Request, story: Story) -> Plan:
+    def _decide(self) -> Plan:
+        request, store = self.request, self.engine.store
         none: Mapping[str, Size] = {}
-        sizes = story.soften(
-            "decide", lambda: self._store.collections(request.tenant), instead=none
-        )
-        size = sizes.get(request.collection)
-        content = size.chars // 4 if size else 0
-        return decide(request, self._policy.decide, content_tokens=content)
+        sizes = self.story.soften("decide", lambda: store.collections(request.tenant), instead=none)
+        size = sizes.get(request.collection, Size())
+        return decide(request, self.policy.decide, content_tokens=size.chars // 4)
 
-    def _find(self, request: Request, plan: Plan, story: Story) -> Sequence[Candidate]:
+    def _find(self) -> Candidates:
         """What the collection holds for the query, best first; all of it in reading order when stuffing."""
-        if plan.strategy is Strategy.STUFF:
-            return story.sift("retrieve", (), lambda: self._whole(request)).kept
-        view = self._view(request, story)
+        request, story, policy = self.request, self.story, self.policy
+        if self.plan.strategy is Strategy.STUFF:
+            return story.sift("retrieve", (), self._whole).kept
+        view = self.view = self._open()
         if view is None:
             return ()
-        vector = story.soften("embed", lambda: self._vectors(request.query), instead=None)
+        vector = story.soften("embed", lambda: self.engine.vectors(request.query), instead=None)
         found = story.sift(
-            "retrieve",
-            (),
-            lambda: retrieve(request.query, view, self._policy.retrieve, vector=vector),
+            "retrieve", (), lambda: retrieve(request.query, view, policy.retrieve, vector=vector)
         )
-        return story.sift(
-            "propagate", found.kept, lambda: self._propagate(request, view, found)
-        ).kept
+        return story.sift("propagate", found.kept, lambda: self._propagate(view, found)).kept
 
-    def _view(self, request: Request, story: Story) -> Postings | None:
+    def _open(self) -> Postings | None:
         """The collection's index; a wrong setting is the caller's to mend, anything else softens."""
         try:
-            view = self._views(request.tenant, request.collection)
+            view = self.engine.views(self.request.tenant, self.request.collection)
         except ConfigError:
             raise
         except SOFT as error:
-            story.degrade("index", said(error))
+            self.story.degrade("index", said(error))
             return None
         if view.degraded:
-            story.degrade("index", view.degraded)
+            self.story.degrade("index", view.degraded)
         return view
 
-    def _propagate(self, request: Request, view: Postings, found: Sifted) -> Sifted:
-        nodes = anchors(found, request.query, view, self._policy.propagate) if request.graph else ()
-        edges = self._store.touching(request.tenant, nodes) if nodes else []
-        return propagate(found, request.query, view, self._policy.propagate, edges=edges)
+    def _whole(self) -> Sifted:
+        chunks = self.engine.store.scan(self.request.tenant, self.request.collection)
+        everyone = tuple(Candidate(c, 1.0).noted("retrieve", ADD, "loaded whole") for c in chunks)
+        return Sifted(kept=everyone, added=everyone)
 
-    async def _recall(self, request: Request, plan: Plan, story: Story) -> Sequence[Candidate]:
-        """What memory holds for the query, and the paths of the things it names, best first."""
-        found: list[Candidate] = []
-        if self._memory is not None:
-            memory = self._memory
-            recalled = await story.asift(
-                "memory", (), lambda: memory.recall(request, plan), instead=Recollection()
-            )
-            for reason in recalled.degraded:
-                story.degrade("memory", reason)
-            found += recalled.sifted.kept
-        if request.graph:
-            found += await asyncio.to_thread(self._paths, request, plan, story)
-        return found
+    def _propagate(self, view: Postings, found: Sifted) -> Sifted:
+        request, policy = self.request, self.policy.propagate
+        nodes = anchors(found, request.query, view, policy) if request.graph else ()
+        self.edges = self.engine.store.touching(request.tenant, nodes) if nodes else ()
+        return propagate(found, request.query, view, policy, edges=self.edges)
 
-    def _paths(self, request: Request, plan: Plan, story: Story) -> Sequence[Candidate]:
-        policy = self._policy.graph
-        if plan.strategy is Strategy.RAG_GRAPH:  # lean on the graph: a hop farther, twice as much
+    async def _recall(self) -> Candidates:
+        """What memory holds for the query."""
+        memory = self.engine.memory
+        if memory is None:
+            return ()
+        recalled = await self.story.asift(
+            "memory", (), lambda: memory.recall(self.request, self.plan), instead=Recollection()
+        )
+        for reason in recalled.degraded:
+            self.story.degrade("memory", reason)
+        return recalled.sifted.kept
+
+    def _paths(self) -> Candidates:
+        """The paths of what the query names, through given knowledge."""
+        request, store, policy = self.request, self.engine.store, self.policy.graph
+        if not request.graph:
+            return ()
+        if (
+            self.plan.strategy is Strategy.RAG_GRAPH
+        ):  # lean on the graph: a hop farther, twice as much
             wider = {"max_hops": policy.max_hops + 1, "keep": 2 * policy.keep}
             policy = policy.model_copy(update=wider)
-        tenant, store = request.tenant, self._store
+        tenant = request.tenant
         none: tuple[str, ...] = ()
-        named = story.soften(
+        named = self.story.soften(
             "graph", lambda: mentioned(request.query, store, policy, tenant=tenant), instead=none
         )
         if not named:
             return ()
-        return story.sift("graph", (), lambda: paths(named, store, policy, tenant=tenant)).kept
+        return self.story.sift("graph", (), lambda: paths(named, store, policy, tenant=tenant)).kept
 
-    def _whole(self, request: Request) -> Sifted:
-        chunks = self._store.scan(request.tenant, request.collection)
-        everyone = tuple(
-            Candidate(chunk, 1.0).noted("retrieve", "add", "loaded whole") for chunk in chunks
-        )
-        return Sifted(kept=everyone, added=everyone)
-
-    def _news(
-        self, request: Request, plan: Plan, story: Story, found: Sequence[Candidate]
-    ) -> Sequence[Candidate]:
-        """What the model does not see yet; when that is too little, the store is asked once more."""
-        policy = self._policy.expand
+    def _fresh(self, found: Candidates) -> Candidates:
+        """What is new to the window; when too little is, what asking once more brings."""
+        request, policy = self.request, self.policy.expand
         if not request.penalize:
             return found
-        fresh = story.sift("penalize", found, lambda: self._penalize(request, found))
-        whole = plan.strategy is Strategy.STUFF
-        if whole or not wanted(fresh, request.window, policy, k=request.k):
+        fresh = self.story.sift("penalize", found, lambda: self._penalize(found))
+        if self.plan.strategy is Strategy.STUFF:
+            left = {c.chunk.id: c for c in fresh.kept}
+            return [left[c.chunk.id] for c in found if c.chunk.id in left]
+        if self.view is None or not wanted(fresh, request.window, policy, k=request.k):
             return fresh.kept
-        return story.sift("expand", fresh.kept, lambda: self._expand(request, fresh)).kept
+        view = self.view
+        return self.story.sift("expand", fresh.kept, lambda: self._expand(view, fresh)).kept
 
-    def _penalize(self, request: Request, found: Sequence[Candidate]) -> Sifted:
-        tenant, ids = request.tenant, [c.chunk.id for c in found]
-        stored = self._store.attached(tenant, request.collection, KIND, ids)
+    def _penalize(self, candidates: Candidates) -> Sifted:
+        request, store = self.request, self.engine.store
+        ids = [c.chunk.id for c in candidates]
         return penalize(
-            found,
+            candidates,
             request.window,
-            self._policy.penalize,
-            fingerprints=stored,
+            self.policy.penalize,
+            fingerprints=store.attached(request.tenant, request.collection, KIND, ids),
             best_effort=request.best_effort,
-            cache=self._seen,
+            cache=self.engine.cache,
         )
 
-    def _expand(self, request: Request, fresh: Sifted) -> Sifted:
-        """The second pass: other queries, what they find that is not known, penalized and joined."""
-        policy = self._policy
-        view = self._views(request.tenant, request.collection)
-        first = [c.chunk.id for c in (*fresh.kept, *fresh.dropped)]
-        names = anchors(Sifted(), request.query, view, policy.propagate) if request.graph else ()
-        edges = self._store.touching(request.tenant, names) if names else []
-        asked = variants(
-            request.query, policy.expand, edges=edges, cwd=request.cwd, window=request.window
+    def _expand(self, view: Postings, fresh: Sifted) -> Sifted:
+        request, policy = self.request, self.policy.expand
+        known = {c.chunk.id for c in (*fresh.kept, *fresh.dropped)}
+        most = depth(request.k, policy)
+        wider = self.policy.retrieve.model_copy(update={"keep": most + len(known)})
+        queries = variants(
+            request.query, policy, edges=self.edges, cwd=request.cwd, window=request.window
         )
-        most = depth(request.k, policy.expand)
-        deep = policy.retrieve.model_copy(update={"keep": most + len(first)})
-        passes = [retrieve(query, view, deep).kept for query in asked]
-        more = gather(passes, set(first))[:most]
-        return fuse(fresh.kept, self._penalize(request, more), policy.expand)
+        passes = [retrieve(query, view, wider).kept for query in queries]
+        return fuse(fresh.kept, self._penalize(gather(passes, known)[:most]), policy)
 
-    def _gate(
-        self, request: Request, plan: Plan, story: Story, found: Sequence[Candidate]
-    ) -> Sifted:
-        """What fits the budget; whole documents keep their reading order."""
-        policy, whole = self._policy.gate, plan.strategy is Strategy.STUFF
-        if whole:
-            policy = policy.model_copy(update={"entropy_weight": 0.0, "length_power": 0.0})
-        return story.sift(
+    def _gate(self, fresh: Candidates) -> Candidates:
+        if self.plan.strategy is Strategy.STUFF:
+            return fresh
+        preview = self.policy.compose.preview_chars if self.request.detail == "preview" else None
+        return self.story.sift(
             "gate",
-            found,
+            fresh,
             lambda: gate(
-                found,
-                plan.budget,
-                self._count,
-                policy,
-                k=request.k,
-                conversation=not whole and self._talks(request),
-                preview_chars=(
-                    self._policy.compose.preview_chars if request.detail == "preview" else None
-                ),
+                fresh,
+                self.plan.budget,
+                self.engine.count,
+                self.policy.gate,
+                k=self.request.k,
+                conversation=self.view is not None and self.view.conversational,
+                preview_chars=preview,
             ),
+        ).kept
+
+    async def _judge(self, fitting: Candidates, found: Candidates) -> Judged:
+        """Grade what fits; search outside and a person stand behind a verdict that is not sure."""
+        view = self.view
+        if view is None:
+            return Judged(fitting)
+        return await self.engine.corrector.judge(
+            self.request, self.plan, self.story, fitting, found=found, words=view, sift=self._vet
         )
 
-    def _pass(
-        self, request: Request, plan: Plan, story: Story, came: Sequence[Candidate]
-    ) -> Sifted:
+    def _vet(self, came: Candidates) -> Candidates:
         """The way of what comes from outside: nothing that the model sees already, within the budget."""
-        if request.penalize:
-            came = story.sift("penalize", came, lambda: self._penalize(request, came)).kept
-        return self._gate(request, plan, story, came)
+        if self.request.penalize:
+            came = self.story.sift("penalize", came, lambda: self._penalize(came)).kept
+        return self._gate(came)
 
-    def _talks(self, request: Request) -> bool:
-        return self._views(request.tenant, request.collection).conversational
-
-    def _compose(self, request: Request, plan: Plan, story: Story, judged: Judged) -> Composed:
-        secret = self._store.secret(request.tenant)
-        return story.sift(
+    def _compose(self, judged: Judged) -> Composed:
+        request, engine, kept = self.request, self.engine, judged.kept
+        return self.story.sift(
             "compose",
-            judged.kept,
+            kept,
             lambda: compose(
-                judged.kept,
-                plan.budget,
-                self._count,
-                self._policy.compose,
-                secret=secret,
+                kept,
+                self.plan.budget,
+                engine.count,
+                self.policy.compose,
+                secret=engine.store.secret(request.tenant),
                 detail=request.detail,
                 order=request.order,
                 strips=judged.strips,
@@ -302,24 +296,22 @@ class Engine:
             instead=Composed("", 0, Sifted()),
         )
 
-    def _answer(
-        self, request: Request, plan: Plan, story: Story, composed: Composed, judged: Judged
-    ) -> Context:
+    def _answer(self, composed: Composed, judged: Judged) -> Context:
+        story, engine = self.story, self.engine
         trace = Trace(
-            id=self._name(),
-            request=request,
-            plan=plan,
+            id=engine.name(),
+            request=self.request,
+            plan=self.plan,
             steps=story.steps,
             candidates=story.candidates,
-            created=self._clock(),
+            created=engine.clock(),
         )
-        dropped = [c for c in trace.candidates if c.dropped]
         return Context(
             text=composed.text,
             chunks=composed.shown,
             token_estimate=composed.tokens,
             trace=trace,
-            report=report(composed.sifted.kept, dropped),
+            report=report(composed.sifted.kept, [c for c in trace.candidates if c.dropped]),
             sources=composed.sources,
             graph_context=composed.graph_context,
             admissibility_token=composed.token,
@@ -328,3 +320,23 @@ class Engine:
             review=judged.review,
             latency_ms=1000 * story.seconds,
         )
+
+
+def _admit(request: Request, limits: Limits) -> None:
+    """Refuse what cannot be used, naming the limit it broke."""
+    if not request.query.strip():
+        raise InputError("the query is empty", hint="say what the context is for")
+    measured = {
+        "query_chars": len(request.query),
+        "window_chars": sum(map(len, request.window.texts)),
+        "window_blocks": len(request.window.texts),
+        "budget": request.budget,
+        "k": request.k or 0,
+    }
+    for name, value in measured.items():
+        most = getattr(limits, name)
+        if not 0 <= value <= most:
+            raise LimitError(
+                f"{name} is {value:,}; it must be 0 to {most:,}",
+                hint=f"the limit is set by limits.{name}",
+            )

@@ -38,9 +38,11 @@ class House:
         self.store.close()
 
 
-def build(settings: Settings) -> House:
-    """Open the store that the settings name, and everything over it."""
-    store, folder = _store(settings)
+def build(settings: Settings, *, store: Store | None = None) -> House:
+    """Open the store that the settings name (or use the one given), and everything over it."""
+    folder = None
+    if store is None:
+        store, folder = _store(settings)
     indexes = Indexes(store, folder, embedder(settings.embed))
     memory = Memory(store, Panel(plugins(), settings.recall), settings.facts)
     return House(settings, store, indexes, memory, _engine(settings, store, indexes, memory))

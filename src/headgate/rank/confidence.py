@@ -89,22 +89,24 @@ def confidences(
     candidates: Sequence[Candidate],
     words: Vocabulary,
     *,
-    beside: Sequence[Candidate] = (),
+    found: Sequence[Candidate] = (),
 ) -> list[float]:
-    """A confidence in 0..1 for each candidate, in their order.
-
-    `beside` was found too but is no candidate, as what the window shows already: it speaks for the collection.
-    """
+    """A confidence in 0..1 for each candidate, in their order; `found` is the ranking they were taken from."""
     if not candidates:
         return []
     question = ask(query, words)
     matches = [match(question, c, words.language) for c in candidates]
-    ranking = sorted(range(len(candidates)), key=lambda at: (-candidates[at].score, at))
-    heard = [match(question, c, words.language) for c in beside[:LOOK]]
-    sure = knows(question, [*heard, *(matches[at] for at in ranking)][:LOOK], words)
+    ranking = _ranking(candidates)
+    whole = found or candidates
+    best = [match(question, whole[at], words.language) for at in _ranking(whole)[:LOOK]]
+    sure = knows(question, best, words)
     backing = supports(question, candidates, matches, ranking, conversational=words.conversational)
     top = max(backing)
     return [min(1.0, sure * one / top) for one in backing]
+
+
+def _ranking(candidates: Sequence[Candidate]) -> list[int]:
+    return sorted(range(len(candidates)), key=lambda at: (-candidates[at].score, at))
 
 
 def ask(query: str, words: Vocabulary) -> Question:

@@ -45,20 +45,21 @@ class Bands:
 class Calibrated:
     """The built-in grader: confidences from how well the candidates cover the query, in one collection's words.
 
-    `beside` was found too but is no candidate, as what the window shows already.
+    Whether the collection knows at all is read from `found`, the whole ranking: what is judged may be only the part
+    of it that is new to the window and fits the budget.
 
     Its bands are where calibration put them: docs/grade.md has the figures and how to reproduce them.
     """
 
     bands = Bands(upper=0.6, lower=0.34, floor=0.002)
 
-    def __init__(self, words: Vocabulary, beside: Sequence[Candidate] = ()) -> None:
+    def __init__(self, words: Vocabulary, found: Sequence[Candidate] = ()) -> None:
         self._words = words
-        self._beside = beside
+        self._found = found
 
     async def grade(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
         """A confidence in 0..1 for each candidate."""
-        return confidences(query, candidates, self._words, beside=self._beside)
+        return confidences(query, candidates, self._words, found=self._found)
 
 
 class GradePolicy(Policy):
