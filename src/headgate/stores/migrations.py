@@ -121,7 +121,7 @@ def _refuse_stranger(connection: sqlite3.Connection, path: Path) -> None:
     (owner,) = connection.execute("PRAGMA application_id").fetchone()
     if owner == APPLICATION:
         return
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables:
         raise StoreError(
             f"{path} is a database of another program", hint="give the store a folder of its own"

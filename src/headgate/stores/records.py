@@ -19,7 +19,7 @@ _EDGE = "-weight, source, predicate, target, provenance"  # so that rows sort st
 _OUT = f"SELECT {_EDGE} FROM edges WHERE tenant = ? AND source = ? ORDER BY weight DESC, predicate, target LIMIT ?"
 _IN = f"SELECT {_EDGE} FROM edges WHERE tenant = ? AND target = ? ORDER BY weight DESC, source, predicate LIMIT ?"
 _LINK = """
-INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
+INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, source, predicate, target) DO UPDATE
 SET weight = excluded.weight, provenance = excluded.provenance
 WHERE weight <> excluded.weight OR provenance <> excluded.provenance
 """
@@ -218,7 +218,9 @@ class SqliteLedger:
 def _count(connection: sqlite3.Connection, tenant: str, counter: str) -> int:
     """The next number of one of the tenant's counters."""
     connection.execute("INSERT OR IGNORE INTO tenants (tenant) VALUES (?)", (tenant,))
-    sql = f"UPDATE tenants SET {counter} = {counter} + 1 WHERE tenant = ? RETURNING {counter}"
+    sql = f"UPDATE tenants SET {counter} = {counter} + 1 WHERE tenant = ?"
+    connection.execute(sql, (tenant,))
+    sql = f"SELECT {counter} FROM tenants WHERE tenant = ?"
     (number,) = connection.execute(sql, (tenant,)).fetchone()
     return int(number)
 

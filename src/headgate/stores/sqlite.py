@@ -42,7 +42,11 @@ class SqliteStore(SqliteAttachments, SqliteKeys, SqliteLedger):
         self.path = home(Path(folder)) / FILE
         pool = Pool(self.path, timeout_s=timeout_s, max_bytes=max_bytes)
         super().__init__(pool, clock)
-        patient(self._upgrade)
+        try:
+            patient(self._upgrade)
+        except BaseException:  # nobody will have a store to close
+            self.close()
+            raise
 
     def put(self, tenant: str, documents: Sequence[Document]) -> int:
         incoming = intake.sort(tenant, documents)

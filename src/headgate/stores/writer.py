@@ -195,7 +195,7 @@ class Writer:
 
     def _book(self, *, documents: int, chunks: int, chars: int) -> None:
         self.connection.execute(
-            "INSERT INTO sizes VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+            "INSERT INTO sizes VALUES (?, ?, ?, ?, ?) ON CONFLICT (tenant, collection) DO UPDATE SET"
             " documents = documents + excluded.documents, chunks = chunks + excluded.chunks,"
             " chars = chars + excluded.chars",
             (self.tenant, self.collection, documents, chunks, chars),
