@@ -149,6 +149,10 @@ def test_a_text_has_spans_of_190_tokens_and_blocks_are_spans():
 GOOD = WindowFingerprint.of([words(0, 300)]).to_json()
 
 
+def threes(**fields):
+    return {"sketch": {**GOOD["sketch"], "threes": fields}}
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -168,13 +172,15 @@ GOOD = WindowFingerprint.of([words(0, 300)]).to_json()
         ({"spans": [{**GOOD["spans"][0], "sha256": ""}]}, r"spans\[0\].sha256"),
         ({"spans": [{**GOOD["spans"][0], "token_count": -1}]}, r"spans\[0\].token_count"),
         ({"sketch": 5}, "sketch"),
-        ({"sketch": {"bits": 99, "count": 0, "data": ""}}, "bits"),
-        ({"sketch": {"bits": 10, "count": 0, "data": "%"}}, "base64"),
-        ({"sketch": {"bits": 10, "count": 0, "data": 5}}, "base64"),
-        ({"sketch": {"bits": 10, "count": 1, "data": "AQ=="}}, "16-bit"),
-        ({"sketch": {"bits": 10, "count": 3, "data": "AQA="}}, "count"),
-        ({"sketch": {"bits": 1, "count": 1, "data": "CQA="}}, "rise"),
-        ({"sketch": {"bits": 10, "count": 2, "data": "AQAAAA=="}}, "rise"),
+        ({"sketch": {}}, "threes and fives"),
+        ({"sketch": {**GOOD["sketch"], "fives": 7}}, "threes and fives"),
+        (threes(bits=99, count=0, data=""), "bits"),
+        (threes(bits=10, count=0, data="%"), "base64"),
+        (threes(bits=10, count=0, data=5), "base64"),
+        (threes(bits=10, count=1, data="AQ=="), "16-bit"),
+        (threes(bits=10, count=3, data="AQA="), "count"),
+        (threes(bits=1, count=1, data="CQA="), "rise"),
+        (threes(bits=10, count=2, data="AQAAAA=="), "rise"),
     ],
 )
 def test_a_payload_of_wrong_form_is_refused_by_name(change, named):

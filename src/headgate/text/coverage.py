@@ -17,17 +17,20 @@ from headgate.text.hashes import U32, U64, Bools, Tokens, shingle_hashes
 SHINGLE = 5  # published
 SHORT_SHINGLE = 3  # published, for texts of fewer than SHORT_TEXT tokens
 SHORT_TEXT = 20
-_DEEP = 24  # longest bucket searched by steps; chance makes 8, only crafted input makes more
+_LAST = np.uint64(2**64 - 1)  # ends every search
+_DEEP = (
+    24  # most hashes with the same top bits that are searched in steps; chance makes 8, malice more
+)
 
 _ANY = 1 << 62
 
 Shares = NDArray[np.float64]
 Sizes = tuple[tuple[int, int, int], ...]  # shingle size, for texts of at least, and of fewer than
 PUBLISHED_SIZES: Sizes = (
-    (1, 1, 2),
-    (2, 2, 3),
-    (SHORT_SHINGLE, 3, SHORT_TEXT),
     (SHINGLE, SHORT_TEXT, _ANY),
+    (SHORT_SHINGLE, 3, SHORT_TEXT),
+    (2, 2, 3),
+    (1, 1, 2),
 )
 
 
@@ -43,7 +46,7 @@ class HashSet:
     keys: U64
     first: NDArray[np.int32]
     shift: np.uint64
-    depth: int
+    deep: bool
 
     @classmethod
     def of(cls, hashes: U64) -> "HashSet":
@@ -56,18 +59,17 @@ class HashSet:
     @classmethod
     def sorted(cls, keys: U64) -> "HashSet":
         """A set of hashes that are sorted and distinct."""
-        bits = max(4, (2 * keys.size).bit_length())  # two to four buckets a key
+        bits = max(4, (4 * keys.size).bit_length())  # four to eight buckets a key
         shift = np.uint64(64 - bits)
         sizes = np.bincount((keys >> shift).astype(np.int64), minlength=1 << bits)
         first = np.zeros(sizes.size, dtype=np.int32)
         np.cumsum(sizes[:-1], out=first[1:])
-        depth = int(sizes.max())
-        return cls(np.append(keys, np.repeat(keys[-1:], depth)), first, shift, depth)
+        return cls(np.append(keys, _LAST), first, shift, bool(sizes.max() > _DEEP))
 
     @property
     def distinct(self) -> U64:
-        """The hashes without the padding behind them."""
-        return self.keys[: self.keys.size - self.depth]
+        """The hashes without the end mark."""
+        return self.keys[:-1]
 
     def merged(self, more: U64) -> "HashSet":
         """The set with more hashes in it, without sorting all of them again."""
@@ -77,17 +79,17 @@ class HashSet:
 
     def contains(self, hashes: U64) -> Bools:
         """Which of the hashes are in the set."""
-        if not self.depth:
-            return np.zeros(hashes.size, dtype=bool)
-        if self.depth > _DEEP:
-            return np.asarray(
-                self.keys.take(np.searchsorted(self.keys, hashes), mode="clip") == hashes
-            )
+        if self.deep:
+            return np.asarray(self.keys.take(np.searchsorted(self.keys, hashes)) == hashes)
         place = self.first.take((hashes >> self.shift).view(np.int64)).astype(np.int64)
-        found = self.keys.take(place) == hashes
-        for _ in range(1, self.depth):  # a step beyond the bucket meets other hashes: harmless
-            place += 1
-            found |= self.keys.take(place) == hashes
+        key = self.keys.take(place)
+        found = key == hashes
+        rest = np.flatnonzero(key < hashes)  # keys rise: only these may stand further on
+        while rest.size:
+            place[rest] += 1
+            key, sought = self.keys.take(place[rest]), hashes[rest]
+            found[rest] = key == sought
+            rest = rest[key < sought]
         return np.asarray(found)
 
 
@@ -157,8 +159,8 @@ def _shares(tokens: Tokens, size: int, hits: Callable[[U32, int], Bools]) -> Sha
     seams = tokens.bounds[1:-1]
     for back in range(1, size):
         known[seams - back] = False  # shingles across two texts are no text's own
-    covered = spread(known, size)
-    return np.asarray(np.add.reduceat(covered, tokens.bounds[:-1], dtype=np.int64) / tokens.counts)
+    covered = np.flatnonzero(spread(known, size))
+    return np.asarray(np.diff(np.searchsorted(covered, tokens.bounds)) / tokens.counts)
 
 
 def spread(known: Bools, size: int) -> Bools:

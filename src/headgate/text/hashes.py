@@ -79,8 +79,10 @@ def shingle_hashes(tokens: U32, size: int) -> U64:
         return np.zeros(0, np.uint64)
     wide = tokens.astype(np.uint64)
     total: U64 = wide[:count] * _PLACES[0]
+    part = np.empty_like(total)
     for place in range(1, size):
-        total += wide[place : place + count] * _PLACES[place]
+        np.multiply(wide[place : place + count], _PLACES[place], out=part)
+        total += part
     return total
 
 

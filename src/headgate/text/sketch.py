@@ -1,8 +1,9 @@
-"""Sketch: a window's shingles in two bytes each, for callers who do not send its text.
+"""Sketch: a window's shingles in three bytes a token, for callers who do not send its text.
 
-It keeps the top bits of the window's 3-shingle hashes, sorted, as 16-bit differences (65535 means "add that and
-read on"). With 4 096 to 8 192 places per shingle a foreign one is taken for known once in 4 096 times or less.
-A 5-shingle counts as known when its three 3-shingles are, which natural text rarely belies.
+It keeps the top bits of the window's shingle hashes, sorted, as differences; the largest number that fits means
+"add this and read on". 3-shingles have 16-bit differences: with 4 096 to 8 192 places each, a foreign one is taken
+for known once in 4 096 times or less. 5-shingles have 8-bit ones (once in 64 or less), and count only when
+their three 3-shingles are known too, so that both together are as sure.
 Texts of one or two tokens cannot be judged and count as new.
 """
 
@@ -17,6 +18,7 @@ import numpy as np
 from headgate.errors import InputError
 from headgate.text.coverage import (
     PUBLISHED_SIZES,
+    SHINGLE,
     SHORT_SHINGLE,
     HashSet,
     Shares,
@@ -25,77 +27,104 @@ from headgate.text.coverage import (
 )
 from headgate.text.hashes import U32, U64, Bools, Tokens, shingle_hashes
 
-# bits beyond the count: 4 096 to 8 192 places a shingle, so that one difference in 2 900 exceeds 16 bits
-_SPARSE = 12
-_FULL = 65_535
 _MAX_BITS = 40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sketch:
-    """The window's 3-shingles, cut to `bits` bits."""
+class Places:
+    """Hashes cut to their top `bits` bits, with differences of `width` bytes on the wire."""
 
-    places: U64
+    values: U64
     bits: int
-    _set: HashSet
+    width: int
+    known: HashSet
+
+    @classmethod
+    def of(cls, hashes: U64, *, width: int) -> "Places":
+        """Of distinct hashes, sorted. A quarter to a half of the largest difference is the mean one: few overflow."""
+        bits = hashes.size.bit_length() + 8 * width - (2 if width == 1 else 4)
+        places = hashes >> np.uint64(64 - bits)
+        fresh = np.ones(places.size, dtype=bool)
+        np.not_equal(places[1:], places[:-1], out=fresh[1:])
+        return cls.made(places[fresh], bits, width)
+
+    @classmethod
+    def made(cls, values: U64, bits: int, width: int) -> "Places":
+        """Of places, sorted and distinct."""
+        return cls(values, bits, width, HashSet.sorted(values << np.uint64(64 - bits)))
+
+    def contains(self, hashes: U64) -> Bools:
+        """Which of the hashes fall on a known place."""
+        spare = np.uint64(64 - self.bits)
+        return self.known.contains(hashes >> spare << spare)
+
+    def to_json(self) -> dict[str, Any]:
+        """As bits, count, and the differences in base64."""
+        full = 256**self.width - 1
+        steps = np.diff(self.values, prepend=np.uint64(0)).astype(np.int64)
+        ends = np.cumsum(steps // full + 1) - 1
+        coded = np.full(int(ends[-1]) + 1 if ends.size else 0, full, dtype=f"<u{self.width}")
+        coded[ends] = steps % full
+        data = b64encode(coded.tobytes()).decode("ascii")
+        return {"bits": self.bits, "count": int(self.values.size), "data": data}
+
+    @classmethod
+    def from_json(cls, value: object, *, width: int) -> "Places":
+        """From what `to_json` gave; anything else is an InputError."""
+        if not isinstance(value, Mapping):
+            raise _wrong("threes and fives must be objects with bits, count and data")
+        bits, count, data = value.get("bits"), value.get("count"), value.get("data")
+        if not isinstance(bits, int) or not 1 <= bits <= _MAX_BITS:
+            raise _wrong(f"bits is {bits!r}; allowed are 1 to {_MAX_BITS}")
+        try:
+            coded = np.frombuffer(b64decode(data or "", validate=True), dtype=f"<u{width}")
+        except (TypeError, ValueError, binascii.Error):
+            raise _wrong(f"data is no base64 of {8 * width}-bit numbers") from None
+        values = np.cumsum(coded, dtype=np.uint64)[coded != 256**width - 1]
+        if values.size != count:
+            raise _wrong(f"count is {count!r}, but data holds {values.size}")
+        if values.size and (int(values[-1]) >> bits or (np.diff(values) == 0).any()):
+            raise _wrong(f"data does not rise within {bits} bits")
+        return cls.made(values, bits, width)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sketch:
+    """The window's 3-shingles and 5-shingles, cut short."""
+
+    threes: Places
+    fives: Places
 
     @classmethod
     def of(cls, index: WindowIndex) -> "Sketch":
         """Of a window whose text is known."""
-        hashes = index.shingles(SHORT_SHINGLE).distinct
-        bits = hashes.size.bit_length() + _SPARSE
-        places = hashes >> np.uint64(64 - bits)
-        fresh = np.ones(places.size, dtype=bool)
-        np.not_equal(places[1:], places[:-1], out=fresh[1:])
-        return cls._made(places[fresh], bits)
-
-    @classmethod
-    def _made(cls, places: U64, bits: int) -> "Sketch":
-        return cls(places, bits, HashSet.sorted(places << np.uint64(64 - bits)))
+        threes, fives = (index.shingles(size).distinct for size in (SHORT_SHINGLE, SHINGLE))
+        return cls(Places.of(threes, width=2), Places.of(fives, width=1))
 
     def overlap(self, tokens: Tokens) -> Shares:
-        """For each text, the estimated share of its tokens that the window contains, 0..1."""
-        return by_shingles(tokens, self._hits, sizes=PUBLISHED_SIZES[2:])
+        """For each text, the share of its tokens that the window contains, 0..1, as near as a sketch can tell."""
+        return by_shingles(tokens, self._hits, sizes=PUBLISHED_SIZES[:2])
 
     def _hits(self, tokens: U32, size: int) -> Bools:
-        spare = np.uint64(64 - self.bits)
-        threes = self._set.contains(shingle_hashes(tokens, SHORT_SHINGLE) >> spare << spare)
-        width = size - SHORT_SHINGLE
-        known = threes[width:].copy()
-        for back in range(width):
-            known &= threes[back : back - width]
-        return known
+        threes = self.threes.contains(shingle_hashes(tokens, SHORT_SHINGLE))
+        if size == SHORT_SHINGLE:
+            return threes
+        chained = threes[:-2] & threes[1:-1] & threes[2:]
+        return chained & self.fives.contains(shingle_hashes(tokens, SHINGLE))
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values: bits, count, and the differences in base64."""
-        steps = np.diff(self.places, prepend=np.uint64(0)).astype(np.int64)
-        ends = np.cumsum(steps // _FULL + 1) - 1
-        coded = np.full(int(ends[-1]) + 1 if ends.size else 0, _FULL, dtype="<u2")
-        coded[ends] = steps % _FULL
-        return {
-            "bits": self.bits,
-            "count": int(self.places.size),
-            "data": b64encode(coded.tobytes()).decode("ascii"),
-        }
+        """As plain values: the threes and the fives."""
+        return {"threes": self.threes.to_json(), "fives": self.fives.to_json()}
 
     @classmethod
     def from_json(cls, value: object) -> "Sketch":
         """From what `to_json` gave; anything else is an InputError."""
         if not isinstance(value, Mapping):
-            raise _wrong("it must be an object with bits, count and data")
-        bits, count, data = value.get("bits"), value.get("count"), value.get("data")
-        if not isinstance(bits, int) or not 1 <= bits <= _MAX_BITS:
-            raise _wrong(f"bits is {bits!r}; allowed are 1 to {_MAX_BITS}")
-        try:
-            coded = np.frombuffer(b64decode(data or "", validate=True), dtype="<u2")
-        except (TypeError, ValueError, binascii.Error):
-            raise _wrong("data is no base64 of 16-bit numbers") from None
-        places = np.cumsum(coded, dtype=np.uint64)[coded != _FULL]
-        if places.size != count:
-            raise _wrong(f"count is {count!r}, but data holds {places.size}")
-        if places.size and (int(places[-1]) >> bits or (np.diff(places) == 0).any()):
-            raise _wrong(f"data does not rise within {bits} bits")
-        return cls._made(places, bits)
+            raise _wrong("it must be an object with threes and fives")
+        return cls(
+            Places.from_json(value.get("threes"), width=2),
+            Places.from_json(value.get("fives"), width=1),
+        )
 
 
 def _wrong(what: str) -> InputError:
