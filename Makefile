@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format docs bench bench-grade clean
+.PHONY: help demo test check format docs bench bench-window bench-grade clean
 
 help:
 	@sed -n '3,5s/^# *//p' Makefile
@@ -41,6 +41,20 @@ format: $(READY)
 
 docs: $(READY)
 	@$(BIN)/python -c 'from headgate.settings import page; print(page(), end="")' > docs/settings.md
+
+$(VENV)/.peers: $(READY)
+	@echo "== adding the peers that benchmarks compare with"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench
+	@touch $@
+
+bench: $(VENV)/.peers
+	@echo "== the window: detection, and speed against peers"
+	@$(BIN)/python bench/window.py
+
+# make bench-window DATA=DIR: novel evidence when half of the gold is in the window, on labeled sets
+bench-window: $(VENV)/.peers
+	@test -n "$(DATA)" || { echo "say where the labeled sets are: make bench-window DATA=DIR"; exit 1; }
+	@$(BIN)/python bench/window.py $(DATA)
 
 # make bench-grade DATA=DIR [FIT=--fit]: the built-in grader's figures on labeled sets, and its constants anew
 bench-grade: $(READY)
