@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format docs bench bench-window bench-grade clean
+.PHONY: help demo test check format docs bench bench-window bench-grade bench-quality bench-speed clean
 
 help:
 	@sed -n '3,5s/^# *//p' Makefile
@@ -55,6 +55,14 @@ bench: $(VENV)/.peers
 bench-window: $(VENV)/.peers
 	@test -n "$(DATA)" || { echo "say where the labeled sets are: make bench-window DATA=DIR"; exit 1; }
 	@$(BIN)/python bench/window.py $(DATA)
+
+# make bench-quality DATA=DIR: retrieval on labeled sets beside BM25 and rank fusion
+bench-quality: $(READY)
+	@$(BIN)/python bench/quality.py $(DATA)
+
+# make bench-speed DATA=DIR [SIZES="100000 1000000"]: CPU time of indexing and of a query
+bench-speed: $(READY)
+	@$(BIN)/python bench/speed.py $(DATA) $(SIZES)
 
 # make bench-grade DATA=DIR [FIT=--fit]: the built-in grader's figures on labeled sets, and its constants anew
 bench-grade: $(READY)

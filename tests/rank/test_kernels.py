@@ -1,0 +1,182 @@
+"""The numeric kernels against formulas written out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.index.indexes import Indexes
+from headgate.rank.carry import carry
+from headgate.rank.fields import pack, table
+from headgate.rank.fire import fire
+from headgate.rank.order import packed
+from headgate.rank.top import best, top
+from headgate.stages.propagate import PropagatePolicy, anchors, propagate
+from headgate.stages.retrieve import RetrievePolicy, retrieve
+from headgate.stores.memory import MemoryStore
+from headgate.types import Candidate, Chunk, Document, Edge, Sifted
+
+
+def view_of(*texts, titles=()):
+    store = MemoryStore()
+    chunks = [
+        Chunk(f"c{n}", text, document=f"c{n}", title=title)
+        for n, (text, title) in enumerate(zip(texts, [*titles, *[""] * len(texts)], strict=False))
+    ]
+    store.put("t", [Document(c.id, chunks=(c,)) for c in chunks])
+    return Indexes(store).view("t", "main")
+
+
+def scores(found):
+    return {c.chunk.id: c.score for c in found.kept}
+
+
+def test_the_lexical_score_is_bm25f_with_a_heavier_title():
+    view = view_of(
+        "turbine pump pump", "valve harbor turbine river", "river", titles=["", "Turbine"]
+    )
+    policy = RetrievePolicy(phrase=0, feedback=0)
+    found = scores(retrieve("turbine", view, policy))
+    lengths = np.array([3.0, 6.0, 1.0])
+    f = np.array([1.0, 3.0]) / (0.25 + 0.75 * lengths[:2] / lengths.mean())
+    value = f / (f + 1.2)
+    assert found == pytest.approx({"c1": 1.0, "c0": value[0] / value[1]})
+
+
+def test_in_a_conversation_neighbors_count_before_saturation():
+    lines = ["we met", "about the zither", "yes", "of course", "good", "bye then", "see you"]
+    view = view_of(*(f"[1 May] {'AB'[n % 2]}nn: {line}" for n, line in enumerate(lines)))
+    assert view.conversational
+    found = scores(retrieve("zither", view, RetrievePolicy(phrase=0, feedback=0)))
+    length, mean = view.lengths(title=2.0, head=False)
+    f = 1 / (0.25 + 0.75 * length[1] / mean)
+    want = [w * f / (w * f + 1.2) / (f / (f + 1.2)) for w in (0.5, 1.0, 0.5, 0.3)]
+    assert found == pytest.approx({"c0": want[0], "c1": 1.0, "c2": want[2], "c3": want[3]})
+
+
+def test_phrases_lift_terms_that_stand_side_by_side():
+    view = view_of("pump valve river stone", "valve river stone pump", "stone river harbor lake")
+    found = scores(retrieve("stone pump", view, RetrievePolicy(feedback=0)))
+    assert max(found, key=found.get) == "c1"
+
+
+def test_feedback_finds_what_the_query_does_not_say():
+    view = view_of("zither strings bridge", "zither strings bridge wood", "strings bridge", "lake")
+    assert "c2" not in scores(retrieve("zither", view, RetrievePolicy(feedback=0)))
+    lifted = scores(retrieve("zither", view, RetrievePolicy(feedback_common=0.9)))
+    assert 0 < lifted["c2"] < lifted["c0"]
+
+
+def test_rank_fusion_gives_the_published_numbers():
+    view = view_of("turbine", "turbine river river river", "lake")
+    found = scores(retrieve("turbine", view, RetrievePolicy(mode="rrf")))
+    assert found == pytest.approx({"c0": 1 / 61, "c1": 1 / 62})
+
+
+PASSAGES = (
+    "It is said that Marta Dias plays for Vega United since the war.",
+    "They say that Vega United was founded by a harbor clerk.",
+    "A clerk of the harbor wrote it down.",
+    "Rivers and lakes and Vega somewhere.",
+    *(f"Filler number {n} about rivers." for n in range(20)),
+)
+
+
+def test_a_shared_name_leads_from_the_hit_to_the_answer():
+    view = view_of(*PASSAGES)
+    query = "where does Marta Dias play"
+    found = retrieve(query, view, RetrievePolicy(feedback=0))
+    assert "c1" not in scores(found)
+    wired = propagate(found, query, view, PropagatePolicy())
+    assert [c.chunk.id for c in wired.kept][:2] == ["c0", "c1"]
+    [note] = [c.notes[-1] for c in wired.kept if c.chunk.id == "c1"]
+    assert note.reason in {"shares the name 'vega united'", "shares the name 'united'"}
+    assert {c.chunk.id for c in wired.added} >= {"c1"}
+
+
+@pytest.mark.parametrize("mode", ["entities", "fire", "off"])
+def test_propagation_conserves_what_came(mode):
+    view = view_of(*PASSAGES)
+    found = retrieve("Marta Dias rivers harbor", view, RetrievePolicy())
+    wired = propagate(found, "Marta Dias rivers harbor", view, PropagatePolicy(mode=mode, keep=5))
+    came = {c.chunk.id for c in found.kept} | {c.chunk.id for c in wired.added}
+    assert sorted(c.chunk.id for c in (*wired.kept, *wired.dropped)) == sorted(came)
+    assert all(0 <= c.score <= 1 for c in wired.kept)
+
+
+def test_a_given_edge_leads_to_a_chunk_and_to_a_name():
+    view = view_of(*PASSAGES, "Sorrel keeps bees.")
+    query = "harbor clerk"
+    found = retrieve(query, view, RetrievePolicy(feedback=0))
+    edges = [Edge("harbor", "near", "c24"), Edge("clerk", "knows", "Marta Dias", 0.5)]
+    wired = propagate(found, query, view, PropagatePolicy(), edges=edges)
+    assert {"c24", "c0"} <= {c.chunk.id for c in wired.added}
+    assert {"harbor", "clerk"} <= set(anchors(found, query, view, PropagatePolicy()))
+
+
+def test_propagation_works_from_plain_candidates():
+    view = view_of(*PASSAGES)
+    plain = Sifted(kept=(Candidate(Chunk("c0", PASSAGES[0], document="c0"), 0.9),))
+    wired = propagate(plain, "Marta Dias", view, PropagatePolicy())
+    assert "c1" in {c.chunk.id for c in wired.added}
+
+
+def wires(edges):
+    return lambda node: edges.get(node, ())
+
+
+def test_a_node_fires_when_signals_add_up():
+    edges = {"a": [("x", 0.3)], "b": [("x", 0.3)], "c": [("y", 0.5)]}
+    assert fire(["a", "b", "c"], wires(edges)) == pytest.approx({"x": 0.51})
+
+
+def test_signals_leak_at_every_hop_and_stop_after_three():
+    chain = {"s": [("1", 1.0)], "1": [("2", 1.0)], "2": [("3", 1.0)], "3": [("4", 1.0)]}
+    want = {"1": 0.85, "2": 0.85**2, "3": 0.85**3}
+    assert fire(["s"], wires(chain)) == pytest.approx(want)
+
+
+def test_weak_signals_are_discarded():
+    many = {f"s{n}": [("x", 0.02)] for n in range(40)}  # each 0.017, together 0.68
+    assert fire(list(many), wires(many)) == {}
+    enough = {f"s{n}": [("x", 0.024)] for n in range(40)}
+    assert fire(list(enough), wires(enough)) == pytest.approx({"x": 40 * 0.024 * 0.85})
+
+
+def test_edges_carry_the_strongest_signal_both_ways():
+    edges = [Edge("A", "p", "B"), Edge("C", "p", "B", 0.5), Edge("C", "p", "D", 0.02)]
+    got = carry({"a": 1.0}, edges, leak=0.85, floor=0.02, hops=3)
+    assert got == pytest.approx({"B": 0.85, "C": 0.85 * 0.5 * 0.85})
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), max_size=900),
+    st.integers(1, 12),
+    st.randoms(use_true_random=False),
+)
+def test_top_is_a_sort_with_ties_in_reading_order(values, k, dice):
+    scores = np.array(values, float)
+    reading = np.array(dice.sample(range(len(values)), len(values)), np.int64)
+    want = sorted(
+        (i for i in range(len(values)) if values[i] > 0), key=lambda i: (-values[i], reading[i])
+    )
+    assert top(scores, k, lambda ords: reading[ords]).tolist() == want[:k]
+    if values:
+        full = sorted(range(len(values)), key=lambda i: (-values[i], reading[i]))
+        assert best(scores, k, lambda index: reading[index]).tolist() == full[:k]
+
+
+def test_counts_by_field_are_packed_and_weighed():
+    n = np.array([[1, 20], [0, 2], [3, 9], [7, 999]])
+    packed_counts = pack(*n)
+    assert table(title=2.0)[packed_counts].tolist() == [9.0, 285.0]
+    assert table(title=1.0, speaker=1.0, date=1.0)[packed_counts].tolist() == [11.0, 275.0]
+
+
+def test_packing_skips_what_does_not_fit_and_goes_on():
+    ranking = [Candidate(Chunk(str(n), "x" * n), s) for n, s in ((400, 1.0), (40, 0.5), (80, 0.4))]
+    assert [c.chunk.id for c in packed(ranking, 30, talk=True)] == ["40", "80"]
+    assert packed(ranking, 100, talk=True)[0].chunk.id == "400"
+    assert math.isclose(sum(len(c.chunk.text) for c in packed(ranking, 130, talk=False)), 520)
