@@ -229,8 +229,7 @@ class Headgate:
         return self._loop.run(self.areplay(trace, changes))
 
     async def _rehearse(self, request: Request, changes: Mapping[str, Any]) -> Context:
-        engine = rehearse(self.house, changes) if changes else self.house.engine
-        return await engine.build(request)
+        return await rehearse(self.house, changes).build(request)
 
     def act_for(self, tenant: str) -> "Headgate":
         """The same gate for another tenant; closing it leaves the shared store open."""

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field
 
+from headgate.policy import Limits
 from headgate.service.door import OPEN
 
 _SHARED = {
@@ -62,6 +63,7 @@ def _complete(app: FastAPI) -> dict[str, Any]:
     parts = schema.setdefault("components", {}).setdefault("schemas", {})
     for stale in ("HTTPValidationError", "ValidationError"):
         parts.pop(stale, None)
+    _limit(parts, app.state.hub.gate.house.settings.limits)
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     parts.update(problem.pop("$defs"))
     parts["Problem"] = problem
@@ -72,6 +74,17 @@ def _complete(app: FastAPI) -> dict[str, Any]:
         for operation in operations.values():
             _share(path, operation)
     return schema
+
+
+def _limit(parts: dict[str, Any], limits: Limits) -> None:
+    """Write the limits in force into the description of what they limit."""
+    asked = parts["ContextIn"]["properties"]
+    asked["max_tokens"]["maximum"] = limits.budget
+    asked["k_rag"]["anyOf"][0]["maximum"] = limits.k
+    asked["current_window_text"]["anyOf"][0]["maxLength"] = limits.window_chars
+    asked["current_window_blocks"]["anyOf"][0]["maxItems"] = limits.window_blocks
+    for question in ("ContextIn", "StrategyIn"):
+        parts[question]["properties"]["query"]["maxLength"] = limits.query_chars
 
 
 def _share(path: str, operation: dict[str, Any]) -> None:

@@ -4,12 +4,39 @@ Lone surrogates, NaN, and nesting without end are answered as unreadable JSON, w
 """
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
+from fastapi import Query
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.requests import Request
 from starlette.responses import Response
+
+
+class Body(BaseModel):
+    """What a request brings: unknown fields and wrong types are refused, not guessed at."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole(cls, given: object) -> object:
+        """To JSON 5.0 and 5 are one number."""
+        if not isinstance(given, dict):
+            return given
+        return {
+            name: int(value) if isinstance(value, float) and value.is_integer() else value
+            for name, value in given.items()
+        }
+
+
+Name = Annotated[str, Field(min_length=1, max_length=1024)]
+"""An id, or the name of a collection."""
+Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
+"""A text that says something."""
+Page = Annotated[int, Query(ge=1, le=1000, description="Most to give.")]
+Collection = Annotated[str, Query(min_length=1, max_length=1024, description="Which collection.")]
 
 
 class _Orjson(Request):

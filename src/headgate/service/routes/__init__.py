@@ -1,5 +1,16 @@
 """The routes, one file a resource."""
 
-from headgate.service.routes import context, health, strategy
+from headgate.service.routes import (
+    context,
+    documents,
+    facts,
+    graph,
+    health,
+    reviews,
+    strategy,
+    traces,
+)
 
-ROUTERS = (context.router, strategy.router, health.router)
+ROUTERS = tuple(
+    part.router for part in (context, strategy, documents, facts, graph, reviews, traces, health)
+)

@@ -3,14 +3,14 @@
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.explain.answer import answer
 from headgate.service.auth import need
 from headgate.service.hub import hub_of
-from headgate.service.parse import Strict
+from headgate.service.parse import Body, Strict, Text
 from headgate.service.reply import gives, reply
 from headgate.service.visit import Caller, visit_of
 from headgate.types import ContextBudget, Window
@@ -21,12 +21,10 @@ router = APIRouter(tags=["context"], route_class=Strict)
 Block = str | dict[str, Any]
 
 
-class ContextIn(BaseModel):
+class ContextIn(Body):
     """A question, and what the caller knows about the moment it is asked in."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
-
-    query: str = Field(min_length=1, examples=["how do refunds work?"])
+    query: Text = Field(examples=["how do refunds work?"])
     """What the context is for."""
     collection: str = Field("main", min_length=1)
     """Which collection to search."""
@@ -57,7 +55,7 @@ class ContextIn(BaseModel):
     cwd: str = ""
     """The caller's working folder; its last name counts as the project."""
     detail: Literal["whole", "preview"] = "whole"
-    """Whole chunks, or previews of at most 300 characters."""
+    """int chunks, or previews of at most 300 characters."""
     order: Literal["rank", "edges"] = "rank"
     """Best first, or best first and last."""
     best_effort: bool = False

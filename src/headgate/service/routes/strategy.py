@@ -3,14 +3,14 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.errors import InputError, LimitError
 from headgate.service.auth import need
 from headgate.service.hub import hub_of
-from headgate.service.parse import Strict
+from headgate.service.parse import Body, Strict, Text
 from headgate.service.reply import gives, reply
 from headgate.service.visit import Caller
 from headgate.stages.decide import context_strategy
@@ -21,12 +21,10 @@ router = APIRouter(tags=["strategy"], route_class=Strict)
 Tokens = Annotated[int, Field(ge=0, le=10**12)]
 
 
-class StrategyIn(BaseModel):
+class StrategyIn(Body):
     """What is to be done, with how much content, in what window. Files are measured where they lie: by the library."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
-
-    query: str = Field(min_length=1, examples=["compare the two contracts"])
+    query: Text = Field(examples=["compare the two contracts"])
     """What is to be done or answered."""
     content_size_hint: Literal["tiny", "small", "medium", "large", "huge", "massive"] | None = None
     """Rough size of the content."""
@@ -38,7 +36,7 @@ class StrategyIn(BaseModel):
     """Tokens of the window in use; -1 where unknown."""
     threshold_tokens: Tokens = 0
     """Where compression begins, in tokens; 0 where unknown."""
-    available_tools: list[str] = []
+    available_tools: list[str] = Field(default_factory=list)
     """Tools the agent has; the steps name only these."""
 
 

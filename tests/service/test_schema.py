@@ -1,0 +1,76 @@
+"""The OpenAPI description holds: generated requests find no 5xx and no answer that differs from it."""
+
+from contextlib import suppress
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.checks import CHECKS, load_all_checks
+
+from headgate.gateway import Headgate
+from headgate.service.app import create
+from headgate.service.keys import mint
+from headgate.settings import Settings
+
+load_all_checks()
+positive_data_acceptance = CHECKS.get_one("positive_data_acceptance")
+
+ROWS = [{"id": f"d{n}", "text": f"Refund {n} is paid by card in {n} days."} for n in range(3)]
+
+
+@pytest.fixture(scope="module")
+def service():
+    """A service with one of everything, and a key to it."""
+    made = mint("default", ["admin"], now=0.0)
+    quick = {"rate": 1e9, "burst": 10**9, "log": False}
+    with Headgate.open(settings=Settings(store=":memory:", service=quick)) as gate:
+        gate.add(ROWS)
+        gate.remember("Refunds are paid by card.")
+        gate.context("refund")
+        gate.house.store.save_key(made.key)
+        yield create(gate), made.token
+
+
+# Where an input is judged by more than a schema can say: a text of control characters says nothing, a setting has a
+# range of its own, an anchor must be there.
+FINER = {
+    "/v1/facts",
+    "/v1/graph/edges",
+    "/v1/graph/slices",
+    "/v1/graph/verify",
+    "/v1/traces/{id}/replay",
+}
+TAGS = ["context", "strategy", "documents", "facts", "graph", "reviews", "traces", "service"]
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+@pytest.mark.parametrize("tag", TAGS)
+def test_every_answer_is_as_described(service, tag, mode):
+    app, key = service
+    described = schemathesis.openapi.from_asgi("/openapi.json", app)
+    for found in described.include(tag=tag).get_all_operations():
+        _examine(found.ok(), mode, key)
+
+
+def test_every_route_has_a_known_tag(service):
+    paths = service[0].openapi()["paths"]
+    assert {tag for path in paths.values() for op in path.values() for tag in op["tags"]} == set(
+        TAGS
+    )
+
+
+def _examine(operation, mode, key):
+    @settings(
+        max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def examined(case):
+        if isinstance(case.body, dict):
+            case.body.pop("task", None)  # the tasks that are known depend on the settings
+        excluded = [positive_data_acceptance] if case.path in FINER else []
+        case.call_and_validate(headers={"authorization": f"Bearer {key}"}, excluded_checks=excluded)
+
+    with suppress(Unsatisfiable):  # an operation without anything to get wrong
+        examined()
