@@ -7,9 +7,10 @@ A fact that is said again is the fact that is there; one that seems to oppose an
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from heapq import nsmallest
 from math import isfinite
 
 from headgate.errors import InputError, LimitError, NotFound
@@ -173,8 +174,8 @@ class Notebook:
         """The facts that fit a query, best first, none under the minimal trust."""
         least = self.policy.min_trust if min_trust is None else _unit(min_trust)
         most = self.policy.limit if limit is None else limit
-        hits = (hit for hit in self._hits(query) if hit.fact.trust >= least)
-        return [hit for hit in hits if hit.relevance >= self.policy.min_relevance][: max(most, 0)]
+        fit = (hit for hit in self._hits(query) if not self._against(hit, least))
+        return nsmallest(max(most, 0), fit, key=_rank)
 
     def recall(self, query: str, plan: Plan | None = None) -> Sifted:
         """The facts that fit a query as candidates of source "memory", all of them added here.
@@ -186,7 +187,7 @@ class Notebook:
         most = policy.limit if plan is None or plan.limit is None else plan.limit
         judged: list[Candidate] = []
         kept = 0
-        for hit in self._hits(query)[:CANDIDATES]:
+        for hit in nsmallest(CANDIDATES, self._hits(query), key=_rank):
             candidate = _candidate(hit)
             reason = self._against(hit, least) or ("" if kept < most else f"beyond limit {most}")
             kept += not reason
@@ -224,8 +225,9 @@ class Notebook:
 
     def near(self, fact: Fact) -> list[Fact]:
         """The facts whose words are nearest to those of this one."""
-        found = self._shelf.relevant(fact.content)[: NEAR + 1]
-        return [other for other, _ in found if other.id != fact.id]
+        found = self._shelf.relevant(fact.content)
+        nearest = nsmallest(NEAR + 1, found, key=lambda hit: (-hit[1], hit[0].id))
+        return [other for other, _ in nearest if other.id != fact.id]
 
     def amend(self, id: str, change: Callable[[Fact], Fact]) -> Fact:
         """Change a fact in one step, so that no other change is lost; an error when there is none."""
@@ -247,13 +249,12 @@ class Notebook:
             )
         return saved
 
-    def _hits(self, query: str) -> list[Hit]:
+    def _hits(self, query: str) -> Iterator[Hit]:
+        """Every fact that shares a term with the query, in no order."""
         now, half = self.now(), self.policy.half_life_days
-        hits = [
-            Hit(f, r, r * f.trust * (fade(f, now, half) if half else 1.0))
-            for f, r in self._shelf.relevant(query)
-        ]
-        return sorted(hits, key=lambda hit: (-hit.score, hit.fact.id))
+        for fact, relevance in self._shelf.relevant(query):
+            faded = fade(fact, now, half) if half else 1.0
+            yield Hit(fact, relevance, relevance * fact.trust * faded)
 
     def _against(self, hit: Hit, min_trust: float) -> str:
         """Why a fact is not recalled, or nothing."""
@@ -280,6 +281,10 @@ class Notebook:
             if self._store.fact(self._tenant, f"f-{digest[:12]}") is None:
                 return f"f-{digest[:12]}"
         raise InputError("no free id was found for the fact")
+
+
+def _rank(hit: Hit) -> tuple[float, str]:
+    return -hit.score, hit.fact.id
 
 
 def _candidate(hit: Hit) -> Candidate:

@@ -15,6 +15,7 @@ from headgate.text.terms import terms
 from headgate.types import Fact
 
 K, B = 1.2, 0.75  # the usual constants of BM25
+TOUCHED = 1_000  # facts after which commoner terms bring no new ones: what they bring ranks below
 QUERY_TERMS = 64  # distinct terms of a query that are looked up; a pasted page is no question
 
 
@@ -27,8 +28,8 @@ class Shelf:
         self._lock = Lock()
         self._seen = 0
         self._facts: dict[str, Fact] = {}
-        self._counts: dict[str, Counter[int]] = {}
-        self._postings: defaultdict[int, set[str]] = defaultdict(set)
+        self._terms: dict[str, tuple[int, ...]] = {}
+        self._postings: defaultdict[int, dict[str, int]] = defaultdict(dict)
         self._plain: dict[str, str] = {}
         self._lengths: dict[str, int] = {}
         self._length = 0
@@ -47,20 +48,25 @@ class Shelf:
             return self._facts[id] if id else None
 
     def relevant(self, query: str) -> list[tuple[Fact, float]]:
-        """Facts that share a term with the query and their relevance, best first; ties by id."""
+        """Facts that share a term with the query, and their relevance, in no order."""
         asked = list(dict.fromkeys(terms(query)))[:QUERY_TERMS]
         with self._lock:
             self._follow()
-            rarity = {term: self._idf(term) for term in asked}
-            total = sum(rarity.values())
-            mean = self._length / max(len(self._facts), 1)
-            scores: defaultdict[str, float] = defaultdict(float)
-            for term, weight in rarity.items():
-                for id in self._postings.get(term, ()):
-                    count, length = self._counts[id][term], self._lengths[id]
-                    scores[id] += weight * _saturation(count, length / mean)
-            found = [(self._facts[id], min(1.0, score / total)) for id, score in scores.items()]
-        return sorted(found, key=lambda hit: (-hit[1], hit[0].id))
+            scores = self._scores(asked)
+            total = sum(map(self._idf, asked))
+            return [(self._facts[id], min(1.0, score / total)) for id, score in scores.items()]
+
+    def _scores(self, asked: list[int]) -> dict[str, float]:
+        """Σ idf·saturation of each fact touched, rarest terms first: common ones only add to what is touched."""
+        mean = self._length / max(len(self._facts), 1)
+        scores: dict[str, float] = {}
+        for term in sorted(asked, key=lambda t: len(self._postings.get(t, ()))):
+            weight, held = self._idf(term), self._postings.get(term, {})
+            touched = held if len(scores) < TOUCHED else [id for id in scores if id in held]
+            for id in touched:
+                worth = weight * _saturation(held[id], self._lengths[id] / mean)
+                scores[id] = scores.get(id, 0.0) + worth
+        return scores
 
     def _follow(self) -> None:
         for change in self._store.fact_changes(self._tenant, self._seen):
@@ -77,20 +83,19 @@ class Shelf:
     def _insert(self, fact: Fact) -> None:
         counts = Counter(terms(_text(fact)))
         self._facts[fact.id] = fact
-        self._counts[fact.id] = counts
+        self._terms[fact.id] = tuple(counts)
         self._plain[plain(fact.content)] = fact.id
         self._lengths[fact.id] = counts.total()
         self._length += counts.total()
-        for term in counts:
-            self._postings[term].add(fact.id)
+        for term, count in counts.items():
+            self._postings[term][fact.id] = count
 
     def _remove(self, fact: Fact) -> None:
-        counts = self._counts.pop(fact.id)
         self._length -= self._lengths.pop(fact.id)
         if self._plain.get(plain(fact.content)) == fact.id:
             del self._plain[plain(fact.content)]
-        for term in counts:
-            self._postings[term].discard(fact.id)
+        for term in self._terms.pop(fact.id):
+            del self._postings[term][fact.id]
             if not self._postings[term]:
                 del self._postings[term]
 
