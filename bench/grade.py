@@ -107,14 +107,15 @@ def one(indexes, target, query, labels, own, name, budget, talk):
     question = confidence.ask(text, view)
     matches = [confidence.match(question, c, view.language) for c in kept]
     ranking = sorted(range(len(kept)), key=lambda i: (-kept[i].score, i))
-    best = [matches[i] for i in ranking[: confidence.LOOK]]
+    heard = sorted(wired.kept, key=lambda c: -c.score)[: confidence.LOOK]
+    best = [confidence.match(question, c, view.language) for c in heard]
     fold = zlib.crc32(query["_id"].encode()) % 5
     hit = [c.chunk.id in labels for c in kept]
     return Ask(
         name, target, text, target == own, talk, fold, budget,
         confidence.evidence(question, best),
         confidence.backing(question, kept, matches, ranking) if kept else [],
-        confidence.confidences(text, kept, view), hit,
+        confidence.confidences(text, kept, view, found=wired.kept), hit,
         [c.score for c in kept], sum(hit) / max(1, len(labels)),
     )  # fmt: skip
 

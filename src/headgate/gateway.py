@@ -236,19 +236,25 @@ class Headgate:
         return _Guest(self.house, tenant)
 
     def _keep(self, context: Context) -> Context:
-        """Store the trace; where that fails the answer stands and says so."""
-        keeping = self.house.settings.trace
-        if not keeping.keep:
-            return context
+        """Store the trace and write the log line; where that fails the answer stands and says so."""
+        keeping, log = self.house.settings.trace, self.house.log
+        lost = []
         try:
-            self.house.store.save_trace(
-                context.trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
-            )
+            if keeping.keep:
+                self.house.store.save_trace(
+                    context.trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
+                )
         except StoreError as error:
-            lost = Step("trace", 0.0, degraded=f"not stored: {error}")
-            told = replace(context.trace, steps=(*context.trace.steps, lost))
-            return replace(context, trace=told)
-        return context
+            lost.append(Step("trace", 0.0, degraded=f"not stored: {error}"))
+        try:
+            if log is not None:
+                log.write(context)
+        except OSError as error:
+            lost.append(Step("log", 0.0, degraded=f"not written: {error}"))
+        if not lost:
+            return context
+        told = replace(context.trace, steps=(*context.trace.steps, *lost))
+        return replace(context, trace=told)
 
     def close(self) -> None:
         """Close the store and stop the background loop."""

@@ -48,6 +48,21 @@ class TracePolicy(Policy):
     """Whether query, window and chunk texts are kept; without them a trace cannot be replayed."""
 
 
+class LogPolicy(Policy):
+    """One JSON line per request: what was kept, what was evicted and why, and how long each stage took."""
+
+    enabled: bool = True
+    """Whether it is written; a store in memory has no folder and writes none unless `path` is set."""
+    path: str = ""
+    """The file; empty: `retrieval-performance.log` in the store's folder."""
+    max_bytes: PositiveCount = 10_000_000
+    """Size at which the file is put aside and a new one begun."""
+    backups: Count = 3
+    """How many files put aside are kept."""
+    text: bool = False
+    """Whether the query's text is written."""
+
+
 class ServicePolicy(Policy):
     """The HTTP service: where it listens, whom it lets in, and how much it takes on."""
 

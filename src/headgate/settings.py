@@ -24,8 +24,10 @@ from headgate.memory.facts import FactsPolicy
 from headgate.memory.panel import RecallPolicy
 from headgate.memory.review import ReviewPolicy
 from headgate.models.embed import EmbedPolicy
+from headgate.models.grade import JudgePolicy
+from headgate.models.search import SearchPolicy
 from headgate.models.upstream import ProxyPolicy
-from headgate.policy import Limits, Policy, ServicePolicy, TracePolicy
+from headgate.policy import Limits, LogPolicy, Policy, ServicePolicy, TracePolicy
 from headgate.stages.compose import ComposePolicy
 from headgate.stages.decide import DecidePolicy
 from headgate.stages.expand import ExpandPolicy
@@ -79,10 +81,16 @@ class Settings(Policy):
     """What is worth its tokens."""
     grade: GradePolicy = GradePolicy()
     """When found text counts as relevant."""
+    judge: JudgePolicy = JudgePolicy()
+    """Which language model judges relevance."""
+    search: SearchPolicy = SearchPolicy()
+    """Where to look when a collection does not know."""
     review: ReviewPolicy = ReviewPolicy()
     """When a person is asked, and what an answer is worth."""
     compose: ComposePolicy = ComposePolicy()
     """How the block is filled and laid out."""
+    log: LogPolicy = LogPolicy()
+    """The line per request beside the store."""
     trace: TracePolicy = TracePolicy()
     """How long the stories of requests are kept."""
     guard: GuardPolicy = GuardPolicy()

@@ -8,10 +8,13 @@ from typing import Any
 from headgate.engine import Engine, Policies
 from headgate.errors import InputError, LimitError
 from headgate.explain.knobs import WIDEST
+from headgate.explain.log import NAME, PerformanceLog
 from headgate.index.indexes import Indexes
 from headgate.memory.panel import Panel, plugins
 from headgate.memory.recall import Memory
 from headgate.models.embed import embedder
+from headgate.models.grade import judge
+from headgate.models.search import searcher
 from headgate.protocols import Store
 from headgate.settings import Settings, changed
 from headgate.stores.memory import MemoryStore
@@ -30,6 +33,7 @@ class House:
     indexes: Indexes
     memory: Memory
     engine: Engine
+    log: PerformanceLog | None = None
 
     def close(self) -> None:
         """Save and close what holds files."""
@@ -45,7 +49,8 @@ def build(settings: Settings, *, store: Store | None = None) -> House:
         store, folder = _store(settings)
     indexes = Indexes(store, folder, embedder(settings.embed))
     memory = Memory(store, Panel(plugins(), settings.recall), settings.facts)
-    return House(settings, store, indexes, memory, _engine(settings, store, indexes, memory))
+    engine = _engine(settings, store, indexes, memory)
+    return House(settings, store, indexes, memory, engine, _log(settings))
 
 
 def rehearse(house: House, changes: Mapping[str, Any]) -> Engine:
@@ -74,7 +79,16 @@ def _engine(settings: Settings, store: Store, indexes: Indexes, memory: Memory) 
         count=counter(settings.tokens),
         memory=memory,
         vectors=indexes.vector,
+        grader=judge(settings.judge),
+        search=searcher(settings.search),
     )
+
+
+def _log(settings: Settings) -> PerformanceLog | None:
+    """The line per request, where there is a place for it."""
+    policy = settings.log
+    path = policy.path or (settings.store != MEMORY and Path(settings.store) / NAME)
+    return PerformanceLog(Path(path), policy) if policy.enabled and path else None
 
 
 def _store(settings: Settings) -> tuple[Store, Path | None]:

@@ -1,7 +1,9 @@
 import pytest
 
-from headgate.errors import UpstreamError
-from headgate.models.search import Searx, web_chunks
+from headgate.errors import ConfigError, UpstreamError
+from headgate.models.grade import JudgePolicy, LlmGrader, judge
+from headgate.models.mcp_search import McpSearch
+from headgate.models.search import SearchPolicy, Searx, searcher, web_chunks
 from headgate.stages.grade import outside
 
 
@@ -59,3 +61,13 @@ def test_what_comes_from_outside_is_added_once_and_scored_by_rank():
     assert [c.score for c in sifted.kept] == [1.0, 0.5]
     assert sifted.added == sifted.kept
     assert all(c.notes[0].verdict == "add" for c in sifted.kept)
+
+
+def test_settings_choose_the_search_and_the_judge():
+    assert searcher(SearchPolicy()) is None
+    assert isinstance(searcher(SearchPolicy(searx="http://127.0.0.1:9")), Searx)
+    assert isinstance(searcher(SearchPolicy(mcp="some-server --stdio")), McpSearch)
+    with pytest.raises(ConfigError, match="keep one"):
+        searcher(SearchPolicy(searx="http://127.0.0.1:9", mcp="some-server"))
+    assert judge(JudgePolicy()) is None
+    assert isinstance(judge(JudgePolicy(url="http://127.0.0.1:9/v1", model="m")), LlmGrader)

@@ -14,9 +14,11 @@ from secrets import token_bytes
 from typing import Any
 
 import orjson
+from pydantic import SecretStr
 
 from headgate.errors import UpstreamError
 from headgate.models.wire import Endpoint, call
+from headgate.policy import Policy, Positive, PositiveCount
 from headgate.stages.grade import Bands
 from headgate.text.fence import fence, quote
 from headgate.types import Candidate
@@ -27,6 +29,34 @@ SYSTEM = (
     f'Reply with exactly one JSON object and nothing else: {{"relevance": N}} with an integer N from 0 to {TOP}; '
     "0: has nothing to do with it, 5: touches it, 10: answers it."
 )
+
+
+class JudgePolicy(Policy):
+    """Which language model judges relevance; none by default, the built-in grader does."""
+
+    url: str = ""
+    """Base URL of an OpenAI-compatible endpoint, as http://localhost:11434/v1; empty: no model is asked."""
+    model: str = ""
+    """The model to ask for."""
+    key: SecretStr = SecretStr("")
+    """The endpoint's API key."""
+    timeout_s: Positive = 10.0
+    """How long to wait for one grade."""
+    concurrency: PositiveCount = 4
+    """Most grades asked for at a time."""
+
+
+def judge(policy: JudgePolicy) -> "LlmGrader | None":
+    """The grader that the policy names; None when it names none."""
+    if not policy.url:
+        return None
+    return LlmGrader(
+        policy.url,
+        policy.model,
+        api_key=policy.key.get_secret_value(),
+        timeout_s=policy.timeout_s,
+        concurrency=policy.concurrency,
+    )
 
 
 class LlmGrader:

@@ -7,12 +7,40 @@ address or without text is left out, repeats are left out, and at most `limit` c
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
-from headgate.errors import UpstreamError
+from headgate.errors import ConfigError, UpstreamError
 from headgate.models.wire import Endpoint, call
+from headgate.policy import Policy, Positive
+from headgate.protocols import WebSearch
 from headgate.types import Chunk
 
 MAX_QUERY = 500  # characters; search engines refuse or cut longer ones
 MAX_TEXT = 4_000  # characters of one result; more is a page, not a snippet
+
+
+class SearchPolicy(Policy):
+    """Where to look when a collection does not know; nowhere by default."""
+
+    searx: str = ""
+    """URL of a SearXNG server that answers JSON."""
+    mcp: str = ""
+    """URL or command line of an MCP server with a search tool."""
+    tool: str = ""
+    """Which of its tools; empty: the first whose name holds 'search'."""
+    timeout_s: Positive = 8.0
+    """How long to wait for a search."""
+
+
+def searcher(policy: SearchPolicy) -> WebSearch | None:
+    """The search that the policy names; None when it names none."""
+    if policy.searx and policy.mcp:
+        raise ConfigError("search.searx and search.mcp are both set", hint="keep one of them")
+    if policy.searx:
+        return Searx(policy.searx, timeout_s=policy.timeout_s)
+    if policy.mcp:
+        from headgate.models.mcp_search import McpSearch  # noqa: PLC0415 - loads only when asked for
+
+        return McpSearch(policy.mcp, tool=policy.tool, timeout_s=policy.timeout_s)
+    return None
 
 
 class Searx:

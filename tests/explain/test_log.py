@@ -1,0 +1,54 @@
+import json
+
+import pytest
+
+from headgate import Headgate
+from headgate.explain.log import NAME
+
+ROWS = [{"id": "a", "text": "Refunds take five days."}, {"id": "b", "text": "-" * 900}]
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_each_request_is_one_line_with_its_report(tmp_path):
+    with Headgate.open(tmp_path / "kb") as hg:
+        hg.add(ROWS)
+        context = hg.context("how do refunds work?")
+    (line,) = lines(tmp_path / "kb" / NAME)
+    assert line["trace"] == context.trace.id
+    assert (line["kept"], line["tokens"]) == (1, context.token_estimate)
+    assert line["total_candidates"] == line["kept"] + line["evicted"]
+    assert [stage["stage"] for stage in line["stages"]] == [s.stage for s in context.trace.steps]
+    assert "query" not in line
+
+
+def test_the_file_is_rotated_and_old_ones_go(tmp_path):
+    log = {"max_bytes": 2000, "backups": 2, "text": True}
+    with Headgate.open(tmp_path / "kb", log=log) as hg:
+        hg.add(ROWS)
+        for n in range(15):
+            hg.context(f"how do refunds work, {n}?")
+    files = sorted(path.name for path in (tmp_path / "kb").glob(NAME + "*"))
+    assert files == [NAME, NAME + ".1", NAME + ".2"]
+    assert all((tmp_path / "kb" / name).stat().st_size <= 2000 for name in files)
+    last = lines(tmp_path / "kb" / NAME)[-1]
+    assert last["query"] == "how do refunds work, 14?"
+
+
+def test_a_log_that_cannot_be_written_leaves_the_answer(tmp_path):
+    with Headgate.open(tmp_path / "kb", log={"path": str(tmp_path / "no" / "where.log")}) as hg:
+        hg.add(ROWS)
+        context = hg.context("how do refunds work?")
+    assert context.chunks
+    assert any(line.startswith("log: not written") for line in context.degraded)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_store_in_memory_and_an_off_switch_write_nothing(tmp_path, monkeypatch, enabled):
+    monkeypatch.chdir(tmp_path)
+    with Headgate.open(":memory:" if enabled else tmp_path / "kb", log={"enabled": enabled}) as hg:
+        hg.add(ROWS)
+        hg.context("how do refunds work?")
+    assert not list(tmp_path.rglob("*.log"))
