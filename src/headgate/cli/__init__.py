@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "headgate.cli.reindex:reindex",
         "Rebuild the index of a collection from the store.",
     ),
+    "guard": ("headgate.cli.guard:guard", "Pass a stream on, and end it when it loops."),
     "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
     "strategy": ("headgate.cli.strategy:strategy", "Should content be stuffed, searched, or both?"),
     "why": ("headgate.cli.why:why", "Why a chunk was left out, and what would have let it in."),

@@ -66,24 +66,22 @@ class Level(NamedTuple):
 # Short periods are looked for often with a short needle, long ones rarely with a long needle: a run must
 # repeat by more than one period before it matters, so a long period can wait, and a long needle has few hits.
 NEAR = Level(stride=32, needle=16, least=1, most=256)  # spelled out in _search, the hot loop
+MIDDLE = Level(stride=64, needle=64, least=257, most=512)  # this one too
 FAR = (
-    Level(stride=64, needle=64, least=257, most=512),
     Level(stride=128, needle=64, least=513, most=1024),
     Level(stride=256, needle=96, least=1025, most=4096),
 )
-CLOSE, CLOSER = (
-    16,
-    8,
-)  # the near stride while a suspicion is in the air, and when it is about to come true
-MORE = 64  # least characters before a second verdict on a loop that was already cut once
-PULSE = 8  # a followed run is compared at least this many characters at a time
+CLOSE = 16  # the near stride while a suspicion is in the air ...
+CLOSER = 8  # ... and when it is about to come true
 TRIES = 2  # candidates per look; the nearest hit is nearly always the period
-# A needle whose last 8 characters recur just before is a stutter ("-----", "ababab"): it nearly matches almost
-# anywhere, which makes the search slow, so it is looked for 4 times more rarely.
+PULSE = 8  # a followed run is compared at least this many characters at a time
+MORE = 64  # least characters before a second verdict on a loop that was already cut once
+# A needle whose last 8 characters recur just before is a stutter ("-----", "ababab"): it nearly matches
+# almost anywhere, which makes the longest search slow, so it is then made 4 times more rarely.
 STUTTER, AMONG, RARELY = 8, 24, 4
-HISTORY = (
-    3 * FAR[-1].most
-)  # characters remembered: two copies of the longest unit, and slack for the walk back
+# Characters remembered: two copies of the longest unit, and slack for the walk back.
+HISTORY = 3 * FAR[-1].most
+ALIGNED = 1024  # what is forgotten is a multiple of every stride, so that indexes are aligned like offsets
 
 
 class RepeatDetector:
@@ -99,9 +97,8 @@ class RepeatDetector:
 
     def reset(self) -> None:
         """Forget everything seen."""
-        self._pending: list[str] = []
-        self._seen = 0  # characters fed
-        self._due = NEAR.stride  # nothing to do before so many are seen
+        self._fresh = ""  # fed, but not looked at
+        self._room = NEAR.stride  # nothing to do before so many characters are fresh
         self._text = ""  # what is remembered ...
         self._base = 0  # ... and the offset of its first character
         self._next = NEAR.stride  # offset of the next look
@@ -120,9 +117,8 @@ class RepeatDetector:
 
     def feed(self, text: str) -> Stall | None:
         """Take text in; the first stall inside it, or None."""
-        self._pending.append(text)
-        self._seen = seen = self._seen + len(text)
-        return self._advance() if seen >= self._due else None
+        self._fresh = fresh = self._fresh + text
+        return None if len(fresh) < self._room else self._advance(fresh)
 
     def prime(self, text: str) -> None:
         """Begin anew behind this text; a loop already in it stalls again when it grows by one more copy."""
@@ -136,19 +132,16 @@ class RepeatDetector:
         self._trigger = self._at + chars
         self._told = False
 
-    def _advance(self) -> Stall | None:
-        text, self._text = self._text, ""  # the only reference, so that += grows it in place
-        text += "".join(self._pending)
-        self._pending.clear()
-        stall = None
-        while True:
-            if self._period:
-                told = self._follow(text)
-                stall = stall or told
-            if self._period or not self._search(text):
-                break
-        self._due = self._wake() if self._period else self._next
-        self._text = self._trim(text)
+    def _advance(self, fresh: str) -> Stall | None:
+        text, self._text, self._fresh = self._text, "", ""
+        text += fresh  # the only reference, so it grows in place
+        stall = self._follow(text) if self._period else None
+        while not self._period and self._search(text):
+            told = self._follow(text)
+            stall = stall or told
+        due = self._wake() if self._period else self._next
+        self._room = due - self._base - len(text)
+        self._text = text if len(text) <= 2 * HISTORY else self._trim(text)
         return stall
 
     def _wake(self) -> int:
@@ -156,9 +149,8 @@ class RepeatDetector:
         return pulse if self._told else min(pulse, self._trigger)
 
     def _trim(self, text: str) -> str:
-        if len(text) <= 2 * HISTORY:
-            return text
-        spare = (self._at if self._period else self._next) - HISTORY - self._base
+        spare = (self._at if self._period else self._next) - self._base - HISTORY
+        spare -= spare % ALIGNED
         if spare <= 0:
             return text
         self._base += spare
@@ -168,15 +160,21 @@ class RepeatDetector:
 
     def _search(self, text: str) -> bool:
         """Look at every due offset; True when a run is locked, else `_next` is past the text."""
-        base, last, rfind = self._base, len(text), text.rfind
-        at = self._next - base
+        last, rfind = len(text), text.rfind
+        at = self._next - self._base
         while at <= last:
             found = rfind(text[at - 16 : at], at - 272 if at > 272 else 0, at - 1)
             step = 32 if found < 0 else self._near(text, at, found)
-            if not step or (not (base + at) & 63 and self._far(text, at)):
+            if not step:
                 return True
-            at += step - (base + at) % step  # the next multiple of the step
-        self._next = base + at
+            if not at & 63 and at > 320:
+                found = rfind(text[at - 64 : at], at - 576 if at > 576 else 0, at - 257)
+                if found >= 0 and self._candidates(text, at, 64, found):
+                    return True
+                if not at & 127 and self._far(text, at):
+                    return True
+            at += step - at % step  # the next multiple of the step
+        self._next = self._base + at
         return False
 
     def _near(self, text: str, at: int, found: int) -> int:
@@ -199,19 +197,19 @@ class RepeatDetector:
 
     def _far(self, text: str, at: int) -> bool:
         """Look on the levels of longer periods that are due at this offset; True when a run is locked."""
-        rarely = RARELY if text.find(text[at - STUTTER : at], at - AMONG, at - 1) >= 0 else 1
-        for stride, size, least, most in FAR:
-            if (self._base + at) % (stride * rarely) or at < size + least:
-                return False
-            needle, floor = text[at - size : at], at - size - most
-            found = text.rfind(needle, floor if floor > 0 else 0, at - least)
-            if found >= 0 and self._candidates(text, at, needle, found):
+        levels = FAR[:1] if at & 255 or _stutters(text, at) else FAR
+        for _, size, least, most in levels:
+            if at < size + least:
+                break
+            floor = at - size - most
+            found = text.rfind(text[at - size : at], floor if floor > 0 else 0, at - least)
+            if found >= 0 and self._candidates(text, at, size, found):
                 return True
         return False
 
-    def _candidates(self, text: str, at: int, needle: str, found: int) -> bool:
+    def _candidates(self, text: str, at: int, size: int, found: int) -> bool:
         """Try the nearest hits of a far needle as periods."""
-        size = len(needle)
+        needle = text[at - size : at]
         for _ in range(TRIES):
             if self._lock(text, at, at - size - found):
                 return True
@@ -269,6 +267,13 @@ class RepeatDetector:
         copies = (self._at - self._onset) / self._period
         reason = f"{copies:.1f} copies of {self._period} characters ({self._kind})"
         return Stall(self._at, self._onset, self._period, reason, unit)
+
+
+def _stutters(text: str, at: int) -> bool:
+    """Whether the longest search is not worth its time at this offset."""
+    if not at % (RARELY * FAR[-1].stride):
+        return False
+    return text.find(text[at - STUTTER : at], at - AMONG, at - 1) >= 0
 
 
 def _repeats(text: str, at: int, period: int, size: int) -> bool:

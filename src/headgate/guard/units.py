@@ -72,12 +72,12 @@ class RepeatPolicy(Policy):
     """Prose stalls at base + slope x period, the floor or the copies, whichever is longest."""
     prose_slope: Positive = 2.2
     """See prose_base."""
-    code_floor: PositiveCount = 180
-    """Shortest run of code that stalls: argument lists and initializers repeat by nature."""
-    code_base: PositiveCount = 100
-    """Code stalls at base + 3 x period, up to code_cap."""
-    code_cap: PositiveCount = 720
-    """Where the extra length asked of code ends."""
+    code_base: PositiveCount = 240
+    """Code stalls at base + slope x period: stack traces and logs hold up to 8 equal lines ..."""
+    code_slope: Positive = 4.5
+    """... see code_base ..."""
+    code_cap: PositiveCount = 900
+    """... up to this length, from which on the copies alone count."""
     one: PositiveCount = 256
     """A single letter, digit or emoji."""
     tiny: PositiveCount = 160
@@ -133,8 +133,9 @@ class RepeatPolicy(Policy):
 
     def _worded(self, period: int, kind: str) -> float:
         least = max(self.prose_floor, self.prose_base + self.prose_slope * period)
-        if kind == "code" and period <= 240:
-            least = max(least, self.code_floor, min(self.code_base + 3 * period, self.code_cap))
+        if kind == "code":
+            wanted = min(self.code_base + self.code_slope * period, self.code_cap)
+            least = max(least, wanted)
         return least
 
     def suspect(self, period: int, kind: str) -> int:

