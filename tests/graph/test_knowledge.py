@@ -63,14 +63,28 @@ def test_cycles_and_self_loops_end():
     assert walks(store, "a", max_hops=9) == [("a", "b"), ("a", "b")]
 
 
-def test_a_hub_does_not_hide_what_lies_behind_it():
+def test_a_hub_fills_the_results_and_no_more():
+    store = store_of(*(edge("hub", "uses", f"leaf{i:04}") for i in range(5_000)))
+    assert len(walks(store, "hub", max_hops=3)) == 50
+    assert len(walks(store, "leaf0000", max_hops=3)) == 50
+
+
+def test_of_many_nodes_only_the_strongest_edges_are_followed():
     store = store_of(
-        *(edge("hub", "uses", f"leaf{i:04}") for i in range(5_000)),
-        edge("leaf0000", "uses", "deep"),
+        *(edge("a", "uses", f"b{i}") for i in range(6)),
+        *(
+            edge(f"b{i}", "uses", f"c{i}{j}", weight=(j + 1) / 10)
+            for i in range(6)
+            for j in range(9)
+        ),
     )
-    found = walks(store, "hub", max_hops=2, fan_out=4)
-    assert ("hub", "leaf0000", "deep") in found
-    assert len(found) == 5
+    found = walks(store, "a", fan_out=2)
+    assert [path for path in found if path[:2] == ("a", "b0")] == [
+        ("a", "b0"),
+        ("a", "b0", "c08"),
+        ("a", "b0", "c07"),
+    ]
+    assert len(found) == 6 + 6 * 2
 
 
 def test_a_direction_that_does_not_exist_is_refused():
@@ -184,7 +198,7 @@ def test_paths_become_candidates_and_none_is_lost():
 
 def test_only_the_first_ten_paths_are_kept():
     store = store_of(*(edge("a", "uses", f"b{i:02}") for i in range(16)))
-    sifted = paths(["a"], store, GraphPolicy(fan_out=16), tenant="t")
+    sifted = paths(["a"], store, POLICY, tenant="t")
     assert len(sifted.kept) == 10
     assert len(sifted.dropped) == 6
 

@@ -47,6 +47,7 @@ HIGH_SIGNAL = frozenset(
     | {"description", "category", *ADJACENT}
 )  # published
 
+FEW = 4  # nodes whose edges are all read: beyond, fan_out alone fills the 50 paths of a traversal
 NAME_CHARS = 512  # a longer node name is a text, not a name
 _PREDICATE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
@@ -61,7 +62,7 @@ class GraphPolicy(Policy):
     max_results: PositiveCount = 50
     """Most paths of one traversal."""
     fan_out: PositiveCount = 8  # 16 took 1.6 times as long and left no room for a third hop
-    """Strongest edges followed from one node in each direction."""
+    """Strongest edges followed in each direction from one of many nodes; from a few, all there is room for."""
     anchors: PositiveCount = 5
     """Most nodes of a query from which paths start."""
     keep: PositiveCount = 10
@@ -148,7 +149,9 @@ def traverse(
         # more ends than there is room for cannot all be answered, so they are not asked either
         frontier = frontier[:room]
         ends = list(dict.fromkeys(path.nodes[-1] for path in frontier))
-        touching = edges.touching(tenant, ends, direction=direction, limit=policy.fan_out)
+        # some of the edges of a path's end lead back along the path
+        limit = room + policy.max_hops if len(ends) <= FEW else policy.fan_out
+        touching = edges.touching(tenant, ends, direction=direction, limit=limit)
         frontier = _extended(frontier, _leaving(ends, touching, direction), room)
         found += frontier
     return found
