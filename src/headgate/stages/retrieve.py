@@ -7,6 +7,7 @@ Without embeddings either is lexical alone. The work follows the postings touche
 The found chunks carry s1; a note's value is the share of the query's lexical weight that the chunk holds.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
@@ -18,12 +19,13 @@ from headgate.protocols import Postings
 from headgate.rank.feedback import feedback
 from headgate.rank.lexical import Weighing, lexical, phrases, rarity
 from headgate.rank.scores import SEEDS, Found, Scores
-from headgate.rank.top import top
+from headgate.rank.top import best, top
 from headgate.text.terms import terms
 from headgate.types import ADD, Candidate, Note
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
 Weight = Annotated[float, Field(ge=0, le=100)]
 
 PLAIN = Weighing(k1=1.2, b=0.75, title=1.0)  # BM25 as it is commonly set
@@ -78,19 +80,29 @@ def retrieve(
     """The best chunks for a query, best first; `vector` is its embedding where there is one."""
     if not view.count:
         return Found()
-    lex, ceiling = _lexical(query, view, policy)
+    match = _matched(query, view, policy)
     near = view.nearest(vector, policy.dense_depth) if vector is not None else None
     if policy.mode == "rrf":
-        first = final = _ranked(view, lex, near, policy)
+        first = final = _ranked(view, match, near, policy)
         seeds = top(first, SEEDS, view.reading)
     else:
-        first = _joined(lex, near, policy)
-        seeds = top(first, SEEDS, view.reading)
-        final = _fed(query, view, first, seeds[: policy.feedback_depth], policy)
+        first, seeds = _joined(view, match, near, policy)
+        final = _fed(view, match, first, seeds[: policy.feedback_depth], policy)
     kept = top(final, policy.keep, view.reading)
-    share = np.minimum(lex[kept] / ceiling, 1.0) if ceiling else np.zeros(len(kept))
-    found = _candidates(view, kept, final[kept], share)
+    scores = final[kept] if policy.mode == "rrf" else final[kept] / max(final[kept], default=1.0)
+    share = np.minimum(match.scores[kept] / match.ceiling, 1.0)
+    found = _candidates(view, kept, scores, share)
     return Found(kept=found, added=found, scores=Scores(final, seeds, first[seeds]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """How the query's words match: the terms, every chunk's score, the best chunks, and the highest score there is."""
+
+    terms: Keys
+    scores: Floats
+    best: Ints
+    ceiling: float
 
 
 def _weighing(policy: RetrievePolicy) -> Weighing:
@@ -99,14 +111,13 @@ def _weighing(policy: RetrievePolicy) -> Weighing:
     return Weighing(policy.k1, policy.b, policy.title, policy.speaker, policy.date, policy.near)
 
 
-def _lexical(query: str, view: Postings, policy: RetrievePolicy) -> tuple[Floats, float]:
-    """The lexical score of every chunk, and the score that a chunk full of every query term would reach."""
+def _matched(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
     asked = np.array(terms(query, view.language), np.uint64)
     keys, times = np.unique(asked, return_counts=True)
     hits = view.postings(keys)
     known = hits.counts > 0
     if not known.any():
-        return np.zeros(view.size), 0.0
+        return _Match(keys, np.zeros(view.size), np.zeros(0, np.int64), 1.0)
     by = _weighing(policy)
     idf = rarity(view.count, hits.counts)
     weights = times * known.astype(float)
@@ -114,26 +125,36 @@ def _lexical(query: str, view: Postings, policy: RetrievePolicy) -> tuple[Floats
         lift = idf**policy.rarity
         weights *= lift / lift[known].mean()
     scores = lexical(view, keys, hits, weights, by)
+    leads = top(scores, max(policy.phrase_depth, policy.dense_depth), view.reading)
     if policy.mode == "scored" and policy.phrase:
-        best = top(scores, policy.phrase_depth, view.reading)
+        few = leads[: policy.phrase_depth]
         rare = dict(zip(keys[known].tolist(), idf[known].tolist(), strict=True))
-        scores[best] += policy.phrase * phrases(view, best, asked, rare, by)
-    return scores, float((weights * idf).sum() * (by.k1 + 1))
+        scores[few] += policy.phrase * phrases(view, few, asked, rare, by)
+    return _Match(keys, scores, leads, float((weights * idf).sum() * (by.k1 + 1)))
 
 
-def _joined(lex: Floats, near: tuple[Ints, Floats] | None, policy: RetrievePolicy) -> Floats:
-    """s0: the lexical score and the similarity, each 0..1, joined and brought back to 0..1."""
-    first = _unit(lex)
-    if near is None or not len(near[0]):
-        return first
-    ords, cosines = near
-    low = cosines.min()
-    first[ords] += policy.dense * (cosines - low) / max(float(cosines.max() - low), 1e-9)
-    return _unit(first)
+def _joined(
+    view: Postings, match: _Match, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
+) -> tuple[Floats, Ints]:
+    """s0, the lexical score and the similarity each 0..1, joined and brought back to 0..1; and its best."""
+    leads = (
+        match.best
+    )  # what is best after phrases and similarity was near the best before, or is near
+    first = match.scores / max(match.scores[leads], default=1.0)
+    if near is not None and len(near[0]):
+        ords, cosines = near
+        low = cosines.min()
+        first[ords] += policy.dense * (cosines - low) / max(float(cosines.max() - low), 1e-9)
+        leads = np.union1d(leads, ords)
+        first /= max(first[leads])
+    seeds = leads[best(first[leads], SEEDS, lambda index: view.reading(leads[index]))]
+    return first, seeds[first[seeds] > 0]
 
 
-def _fed(query: str, view: Postings, first: Floats, seeds: Ints, policy: RetrievePolicy) -> Floats:
-    """s1: s0 with feedback from its best chunks."""
+def _fed(
+    view: Postings, match: _Match, first: Floats, seeds: Ints, policy: RetrievePolicy
+) -> Floats:
+    """s1 up to a factor: s0 with feedback from its best chunks."""
     if not len(seeds) or not policy.feedback or not policy.feedback_terms:
         return first
     echo = feedback(
@@ -141,36 +162,28 @@ def _fed(query: str, view: Postings, first: Floats, seeds: Ints, policy: Retriev
         seeds,
         first[seeds],
         _weighing(policy),
-        known=np.unique(np.array(terms(query, view.language), np.uint64)),
+        known=match.terms,
         terms=policy.feedback_terms,
         common=min(int(policy.feedback_common * view.count), policy.feedback_cap),
     )
-    if echo is None:
+    if echo is None or not (peak := float(echo.max())):
         return first
-    peak = echo.max()
-    if peak > 0:
-        echo *= policy.feedback / peak
+    echo *= policy.feedback / peak
     echo += first
-    return _unit(echo)
+    return echo
 
 
 def _ranked(
-    view: Postings, lex: Floats, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
+    view: Postings, match: _Match, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
 ) -> Floats:
     """Reciprocal rank fusion, exactly as published."""
     scores = np.zeros(view.size)
-    rankings = [top(lex, policy.dense_depth, view.reading)]
+    rankings = [match.best[: policy.dense_depth]]
     if near is not None:
         rankings.append(near[0])
     for ranking in rankings:
         scores[ranking] += 1.0 / (policy.rank_constant + 1 + np.arange(len(ranking)))
     return scores
-
-
-def _unit(scores: Floats) -> Floats:
-    """Scores over their maximum."""
-    peak = scores.max() if len(scores) else 0.0
-    return scores / peak if peak > 0 else scores
 
 
 def _candidates(view: Postings, ords: Ints, scores: Floats, share: Floats) -> tuple[Candidate, ...]:
