@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from headgate.errors import ConfigError
+from headgate.index import near
 from headgate.index.indexes import Indexes
 from headgate.index.vectors import passage
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -117,3 +118,33 @@ def test_a_query_is_embedded_once():
 )
 def test_a_chat_line_is_embedded_without_its_date(chunk, said):
     assert passage(chunk) == said
+
+
+def test_a_large_segment_is_searched_by_its_neighbor_graph_as_exactly_as_by_hand(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(near, "LARGE", 300)
+    dice = np.random.default_rng(5)
+    rows = {f"c{n}": dice.normal(size=16) for n in range(400)}
+
+    class Random:
+        name, dimension = "random", 16
+
+        def embed(self, texts):
+            found = np.array([rows[text.split()[0]] for text in texts], np.float32)
+            return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+    store = MemoryStore()
+    put(store, **{id: f"{id} text" for id in rows})
+    indexes = Indexes(store, tmp_path, Random())
+    indexes.view("t", "main")
+    indexes.close()
+    store.remove("t", "main", documents=["c7", "c8"])
+    mapped = Indexes(store, tmp_path, Random()).view("t", "main")
+    assert any(live.near for live in mapped.lives)
+    query = Random().embed(["c9"])[0]
+    exact = Indexes(store, embedder=Random()).view("t", "main")
+    found, wanted = mapped.nearest(query, 20), exact.nearest(query, 20)
+    assert len(set(mapped.ids(found[0])) & set(exact.ids(wanted[0]))) >= 19
+    assert mapped.ids(found[0])[0] == "c9"
+    assert not {"c7", "c8"} & set(mapped.ids(mapped.nearest(query, 398)[0]))

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from headgate.index import near
 from headgate.index.files import Damaged, load, load_vectors, save, write
 from headgate.index.view import Live
 
@@ -84,7 +85,9 @@ def _live(folder: Path, entry: dict[str, str]) -> Live:
         if _digest(dead) not in entry["dead"] or (len(dead) and dead.max() >= len(segment)):
             raise Damaged(f"{entry['dead']} does not match its checksum")
     vectors = load_vectors(folder / entry["vectors"], len(segment)) if entry["vectors"] else None
-    return Live(segment, dead, entry["file"], vectors)
+    graph = entry["near"] and near.available()
+    close = near.Near(folder / entry["near"]) if graph else None
+    return Live(segment, dead, entry["file"], vectors, close)
 
 
 def _digest(dead: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> str:
@@ -100,12 +103,16 @@ def store(folder: Path, state: State) -> State:
             save(live.segment, folder / name)
             if live.vectors is not None:
                 write(folder / f"{name}.vectors", live.vectors.tobytes())
+                if len(live) >= near.LARGE and near.available():
+                    near.build(live.vectors, folder / f"{name}.near")
         dead = f"{name}.{_digest(live.dead)}.dead" if len(live.dead) else ""
         if dead and not (folder / dead).exists():
             write(folder / dead, live.dead.astype(np.int64).tobytes())
         vectors = f"{name}.vectors" if live.vectors is not None else ""
-        entries.append({"file": name, "dead": dead, "vectors": vectors})
-        kept.append(replace(live, file=name))
+        graph = f"{name}.near" if (folder / f"{name}.near").exists() else ""
+        entries.append({"file": name, "dead": dead, "vectors": vectors, "near": graph})
+        close = live.near or (near.Near(folder / graph) if graph else None)
+        kept.append(replace(live, file=name, near=close))
     mark = uuid4().hex
     manifest = {"format": FORMAT, "mark": mark, "seen": state.seen, "kind": state.kind}
     manifest["segments"] = entries

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys, find, offsets, ranges, unblob
 from headgate.index.incidence import Incidence, forget, frequencies
+from headgate.index.near import Near
 from headgate.index.segment import (
     INSIDE_LOWER,
     INSIDE_UPPER,
@@ -45,6 +46,7 @@ class Live:
     dead: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     file: str = ""
     vectors: Halves | None = None
+    near: Near | None = None
 
     def __len__(self) -> int:
         return len(self.segment)
@@ -74,6 +76,17 @@ class Live:
     def killed(self, more: Ints) -> "Live":
         """The same segment with more dead chunks."""
         return replace(self, dead=np.union1d(self.dead, more))
+
+    def nearest(
+        self, query: npt.NDArray[np.float32], k: int
+    ) -> tuple[Ints, npt.NDArray[np.float64]]:
+        """The k living chunks nearest to a vector, in no order, and their cosines."""
+        if self.near is None or self.vectors is None:
+            assert self.matrix is not None
+            return nearest(self.matrix, self.dead, query, k)
+        rows = self.near.search(query, k + len(self.dead))
+        rows = rows[self.alive[rows]][:k]
+        return rows, (self.vectors[rows].astype(np.float32) @ query).astype(np.float64)
 
     @cached_property
     def matrix(self) -> npt.NDArray[np.float32] | None:
@@ -321,8 +334,8 @@ class View:
         query = np.asarray(vector, np.float32)
         ords, cosines = [np.zeros(0, np.int64)], [np.zeros(0)]
         for live, base in zip(self.lives, self.bases.tolist(), strict=False):
-            if live.matrix is not None and len(live):
-                found, near = nearest(live.matrix, live.dead, query, k)
+            if live.vectors is not None and len(live):
+                found, near = live.nearest(query, k)
                 ords.append(found + base)
                 cosines.append(near)
         every, cosine = np.concatenate(ords), np.concatenate(cosines)
