@@ -39,6 +39,28 @@ def test_the_code_on_the_page_runs_and_prints_what_it_says(code, printed, tmp_pa
         assert done.stdout == printed
 
 
+SHELL = re.compile(r"The same from the command line:\n\n```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def test_the_command_line_on_the_first_screen_shows_what_was_dropped_and_why(tmp_path):
+    (script,) = SHELL.findall((ROOT / "README.md").read_text())
+    command = (
+        f'headgate() {{ "{sys.executable}" -W error -m headgate.cli "$@"; }}\nset -e\n{script}'
+    )
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "added 3 documents" in done.stdout + done.stderr
+    assert re.search(r"drop +policy +penalize +0\.000 +already in the window", done.stdout)
+    assert re.search(r"keep +steps ", done.stdout)
+
+
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 
 
