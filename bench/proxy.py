@@ -1,0 +1,286 @@
+"""What the proxy costs: CPU a streamed chunk, time to the first token, and how many streams it carries.
+
+    python bench/proxy.py [--streams 40] [--chunks 300] [--peer .bench/litellm/bin/litellm] [--model FOLDER/model.gguf]
+
+A scripted upstream, the proxy and the load run as processes of their own, on loopback. CPU is what the kernel books to
+the proxy's process while the streams run, chunks paced so that each is a read and a write of its own. The peer gets
+the same upstream and the same load in the same run. With --model, a real model behind llama-cpp-python's server too.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+WORDS = "gate water field stone channel keeper dawn wall river open close flow level summer rain".split()
+PACE_S = 0.02
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+# The scripted upstream
+
+
+async def upstream() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                size = next(int(x.split(b":")[1]) for x in head.lower().split(b"\r\n") if x.startswith(b"content-length:"))  # fmt: skip
+                asked = json.loads(await reader.readexactly(size))
+                await stream(writer, int(asked.get("seed") or 100))
+                if b"connection: close" in head.lower():
+                    break
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    async def stream(writer: asyncio.StreamWriter, chunks: int) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")  # fmt: skip
+        draw = random.Random(chunks)
+        for at in range(chunks):
+            delta = {"role": "assistant", "content": ""} if at == 0 else {"content": f" {draw.choice(WORDS)}{draw.randrange(99)}"}  # fmt: skip
+            emit(writer, delta, None)
+            await asyncio.sleep(PACE_S)
+        emit(writer, {}, "stop")
+        end = b"data: [DONE]\n\n"
+        writer.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(end), end))
+
+    def emit(writer: asyncio.StreamWriter, delta: dict, finish: str | None) -> None:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        data = {"id": "chatcmpl-bench", "object": "chat.completion.chunk", "created": 1720000000,
+                "model": "bench", "system_fingerprint": "fp_bench", "choices": [choice]}  # fmt: skip
+        event = b"data: " + json.dumps(data, separators=(",", ":")).encode() + b"\n\n"
+        writer.write(b"%x\r\n%b\r\n" % (len(event), event))
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=2048)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+# Headgate
+
+
+def serve(url: str, guard: str) -> None:
+    import uvicorn
+    from starlette.applications import Starlette
+
+    from headgate.guard.policy import GuardPolicy
+    from headgate.models.upstream import ProxyPolicy
+    from headgate.service.proxy.proxy import Proxy
+    from headgate.service.proxy.routes import routes
+
+    policy = ProxyPolicy.model_validate({"upstreams": {"main": {"url": url}}})
+    proxy = Proxy(policy, GuardPolicy(enabled=guard == "on"))
+    sock = socket.socket()
+    sock.bind(("127.0.0.1", 0))
+    print(sock.getsockname()[1], flush=True)
+    config = uvicorn.Config(
+        Starlette(routes=routes(proxy)), http="httptools", loop="uvloop", log_level="warning", lifespan="off", backlog=2048
+    )  # fmt: skip
+    uvicorn.Server(config).run(sockets=[sock])
+
+
+# The load
+
+
+async def load(port: int, streams: int, chunks: int, *, model: str = "bench") -> dict:
+    """Run streams at once; how many ended well, chunks that came, and times to the first of them."""
+    body = json.dumps({"model": model, "stream": True, "seed": chunks,
+                       "messages": [{"role": "user", "content": "Tell me about headgates."}]}).encode()  # fmt: skip
+    head = (b"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+            b"authorization: Bearer sk-bench\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body))  # fmt: skip
+
+    async def one() -> tuple[bool, int, float]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        began = time.perf_counter()
+        writer.write(head + body)
+        data, first = b"", 0.0
+        while part := await reader.read(65536):
+            data += part
+            if not first and b"data: " in data:
+                first = time.perf_counter() - began
+        writer.close()
+        return b"[DONE]" in data, data.count(b"data: {"), first
+
+    done = await asyncio.gather(*(one() for _ in range(streams)))
+    return {"ok": sum(ok for ok, _, _ in done), "chunks": sum(n for _, n, _ in done), "first": [f for _, _, f in done]}  # fmt: skip
+
+
+def cpu(pid: int) -> float:
+    """Seconds of CPU of a process and its children so far."""
+    total = 0.0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(path.parent.name) == pid or int(fields[1]) == pid:
+            total += (int(fields[11]) + int(fields[12])) / TICKS
+    return total
+
+
+@contextmanager
+def process(*command: str, **env: str):
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                               env={**os.environ, **env})  # fmt: skip
+    try:
+        yield running
+    finally:
+        running.terminate()
+        try:
+            running.wait(10)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+        running.stdout.close()
+
+
+def measured(pid: int, port: int, streams: int, chunks: int, model: str = "bench") -> tuple[float, dict]:
+    asyncio.run(load(port, 4, 20, model=model))  # warm
+    before = cpu(pid)
+    got = asyncio.run(load(port, streams, chunks, model=model))
+    return (cpu(pid) - before) / max(1, got["chunks"]) * 1e6, got
+
+
+def first_tokens(port: int, model: str = "bench", runs: int = 40) -> float:
+    """Median milliseconds to the first token, one stream at a time."""
+    return 1000 * statistics.median(asyncio.run(load(port, 1, 2, model=model))["first"][0] for _ in range(runs))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--streams", type=int, default=40)
+    parser.add_argument("--chunks", type=int, default=300)
+    parser.add_argument("--crowd", type=int, default=500)
+    parser.add_argument("--peer", default=".bench/litellm/bin/litellm")
+    parser.add_argument("--model", default="")
+    parser.add_argument("--serve", nargs=2)
+    parser.add_argument("--upstream", action="store_true")
+    args = parser.parse_args()
+    if args.upstream:
+        asyncio.run(upstream())
+    elif args.serve:
+        serve(*args.serve)
+    else:
+        compare(args)
+
+
+def compare(args: argparse.Namespace) -> None:
+    me = str(Path(__file__).resolve())
+    with process(sys.executable, me, "--upstream") as up:
+        source = int(up.stdout.readline())
+        url = f"http://127.0.0.1:{source}/v1"
+        print(f"{args.streams} streams of {args.chunks} chunks, one each {PACE_S * 1000:g} ms")
+        print(f"{'':22} {'CPU us/chunk':>12} {'streams ok':>12} {'first token ms':>15}")
+        direct = first_tokens(source)
+        print(f"{'upstream alone':22} {'':>12} {'':>12} {direct:>15.2f}")
+        costs = {}
+        for guard in ("on", "off"):
+            with process(sys.executable, me, "--serve", url, guard) as proxy:
+                port = int(proxy.stdout.readline())
+                waiting(port)
+                costs[guard], got = measured(proxy.pid, port, args.streams, args.chunks)
+                first = first_tokens(port)
+                row(f"headgate, guard {guard}", costs[guard], got, args.streams, first)
+                if guard == "on":
+                    crowd(proxy.pid, port, args)
+        if Path(args.peer).exists():
+            peer(args, url, costs["on"])
+        else:
+            print(f"no peer at {args.peer}: make bench-proxy installs it")
+    if args.model:
+        real(args.model)
+
+
+def row(name: str, cost: float, got: dict, streams: int, first: float) -> None:
+    print(f"{name:22} {cost:>12.1f} {got['ok']:>7} / {streams:<3} {first:>14.2f}", flush=True)
+
+
+def crowd(pid: int, port: int, args: argparse.Namespace) -> None:
+    """Many streams at once, on one core."""
+    os.sched_setaffinity(pid, {0})
+    cost, got = measured(pid, port, args.crowd, 100)
+    print(f"{'  a crowd on one core':22} {cost:>12.1f} {got['ok']:>7} / {args.crowd:<3}", flush=True)
+
+
+def waiting(port: int, seconds: float = 90) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.2)
+        else:
+            return
+    raise SystemExit(f"nothing came up on port {port}")
+
+
+def free() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def peer(args: argparse.Namespace, url: str, ours: float) -> None:
+    """LiteLLM's proxy in front of the same upstream."""
+    port = free()
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "config.yaml"
+        config.write_text(
+            "model_list:\n  - model_name: bench\n    litellm_params:\n"
+            f"      model: openai/bench\n      api_base: {url}\n      api_key: sk-bench\n"
+        )
+        command = (args.peer, "--config", str(config), "--port", str(port), "--host", "127.0.0.1", "--num_workers", "1", "--telemetry", "False")  # fmt: skip
+        with process(*command, LITELLM_LOG="ERROR", LITELLM_LOCAL_MODEL_COST_MAP="True", NO_PROXY="*") as running:
+            waiting(port)
+            time.sleep(2)
+            cost, got = measured(running.pid, port, args.streams, args.chunks)
+            row("litellm", cost, got, args.streams, first_tokens(port))
+    print(f"litellm / headgate: {cost / ours:.1f} x")
+
+
+def real(model: str) -> None:
+    """A small real model behind its own OpenAI server, then behind the proxy: the same greedy answer, byte for byte."""
+    port = free()
+    command = (sys.executable, "-m", "llama_cpp.server", "--model", model, "--host", "127.0.0.1", "--port", str(port), "--n_ctx", "2048")  # fmt: skip
+    with process(*command) as server:
+        waiting(port, 180)
+        me = str(Path(__file__).resolve())
+        with process(sys.executable, me, "--serve", f"http://127.0.0.1:{port}/v1", "on") as proxy:
+            door = int(proxy.stdout.readline())
+            waiting(door)
+            for name, at in (("alone", port), ("behind headgate", door)):
+                text, report = answered(at)
+                print(f"real model {name}: {len(text)} characters, usage {report}")
+        assert server.poll() is None
+
+
+def answered(port: int) -> tuple[str, dict | None]:
+    """The text that a greedy model streams when it is led into a loop, and the usage it reports."""
+    import urllib.request
+
+    body = json.dumps({"model": "local", "stream": True, "temperature": 0, "max_tokens": 600, "stream_options": {"include_usage": True},
+                       "messages": [{"role": "user", "content": "Write a very long list of reasons why the sky is blue."}]}).encode()  # fmt: skip
+    ask = urllib.request.Request(f"http://127.0.0.1:{port}/v1/chat/completions", body, {"content-type": "application/json"})  # fmt: skip
+    text, usage = "", None
+    with urllib.request.urlopen(ask) as answer:
+        for line in answer:
+            if line.startswith(b"data: {"):
+                found = json.loads(line[6:])
+                usage = found.get("usage") or usage
+                text += "".join(c["delta"].get("content") or "" for c in found.get("choices", ()))
+    return text, usage
+
+
+if __name__ == "__main__":
+    main()
