@@ -21,7 +21,23 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-WORDS = "gate water field stone channel keeper dawn wall river open close flow level summer rain".split()
+WORDS = [
+    "gate",
+    "water",
+    "field",
+    "stone",
+    "channel",
+    "keeper",
+    "dawn",
+    "wall",
+    "river",
+    "open",
+    "close",
+    "flow",
+    "level",
+    "summer",
+    "rain",
+]
 PACE_S = 0.02
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -145,7 +161,9 @@ def process(*command: str, **env: str):
         running.stdout.close()
 
 
-def measured(pid: int, port: int, streams: int, chunks: int, model: str = "bench") -> tuple[float, dict]:
+def measured(
+    pid: int, port: int, streams: int, chunks: int, model: str = "bench"
+) -> tuple[float, dict]:
     asyncio.run(load(port, 4, 20, model=model))  # warm
     before = cpu(pid)
     got = asyncio.run(load(port, streams, chunks, model=model))
@@ -154,7 +172,9 @@ def measured(pid: int, port: int, streams: int, chunks: int, model: str = "bench
 
 def first_tokens(port: int, model: str = "bench", runs: int = 40) -> float:
     """Median milliseconds to the first token, one stream at a time."""
-    return 1000 * statistics.median(asyncio.run(load(port, 1, 2, model=model))["first"][0] for _ in range(runs))
+    return 1000 * statistics.median(
+        asyncio.run(load(port, 1, 2, model=model))["first"][0] for _ in range(runs)
+    )
 
 
 def main() -> None:
@@ -210,7 +230,9 @@ def crowd(pid: int, port: int, args: argparse.Namespace) -> None:
     """Many streams at once, on one core."""
     os.sched_setaffinity(pid, {0})
     cost, got = measured(pid, port, args.crowd, 100)
-    print(f"{'  a crowd on one core':22} {cost:>12.1f} {got['ok']:>7} / {args.crowd:<3}", flush=True)
+    print(
+        f"{'  a crowd on one core':22} {cost:>12.1f} {got['ok']:>7} / {args.crowd:<3}", flush=True
+    )
 
 
 def waiting(port: int, seconds: float = 90) -> None:
@@ -241,7 +263,9 @@ def peer(args: argparse.Namespace, url: str, ours: float) -> None:
             f"      model: openai/bench\n      api_base: {url}\n      api_key: sk-bench\n"
         )
         command = (args.peer, "--config", str(config), "--port", str(port), "--host", "127.0.0.1", "--num_workers", "1", "--telemetry", "False")  # fmt: skip
-        with process(*command, LITELLM_LOG="ERROR", LITELLM_LOCAL_MODEL_COST_MAP="True", NO_PROXY="*") as running:
+        with process(
+            *command, LITELLM_LOG="ERROR", LITELLM_LOCAL_MODEL_COST_MAP="True", NO_PROXY="*"
+        ) as running:
             waiting(port)
             time.sleep(2)
             cost, got = measured(running.pid, port, args.streams, args.chunks)

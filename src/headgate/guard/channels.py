@@ -61,7 +61,8 @@ class Channel:
     _held: int = 0  # characters waiting
     _base: int = 0  # offset of the detector's first character
     _waived: int | None = None  # a suspicion whose hold went on for too long
-    _tail: str = ""  # the last characters sent, for the detector after a rollback
+    _tail: list[str] = field(default_factory=list)  # the last texts sent, for the detector ...
+    _tailed: int = 0  # ... after a rollback, and their characters
 
     def __post_init__(self) -> None:
         self.detector = self.make()
@@ -83,8 +84,7 @@ class Channel:
 
     def feed(self, piece: Piece) -> Stall | None:
         """Take a piece in; a stall in offsets of the whole channel, or None."""
-        self._waiting.append(piece)
-        self._held += len(piece)
+        self.wait(piece)
         stall = self.detector.feed(piece.text)
         if stall:
             return _moved(stall, self._base)
@@ -99,6 +99,11 @@ class Channel:
         if self.echo.hold is not None:
             holds.append(self.echo.hold + self._fresh)
         return min(holds, default=None)
+
+    def wait(self, piece: Piece) -> None:
+        """Let a piece wait."""
+        self._waiting.append(piece)
+        self._held += len(piece)
 
     def queue(self, piece: Piece) -> None:
         """Let an event wait its turn behind the text that waits."""
@@ -146,11 +151,17 @@ class Channel:
 
     def _note(self, out: list[Piece]) -> None:
         text = "".join(out)
-        self.sent += len(text)
         self._held -= len(text)
-        self._tail += text
-        if len(self._tail) > 2 * HISTORY:
-            self._tail = self._tail[-HISTORY:]
+        self.passed(text)
+
+    def passed(self, text: str) -> None:
+        """Note text that the client has."""
+        self.sent += len(text)
+        self._tail.append(text)
+        self._tailed += len(text)
+        if self._tailed > 2 * HISTORY:
+            self._tail = ["".join(self._tail)[-HISTORY:]]
+            self._tailed = HISTORY
 
     def drop(self) -> int:
         """Forget what waits; how many characters that were."""
@@ -168,8 +179,8 @@ class Channel:
             self.detector.reset()
             self._base = self.sent
         else:
-            prime(self._tail)
-            self._base = self.sent - len(self._tail)
+            prime("".join(self._tail))
+            self._base = self.sent - self._tailed
 
 
 def _moved(stall: Stall, base: int) -> Stall:

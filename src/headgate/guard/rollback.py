@@ -123,6 +123,9 @@ class Session:
         if piece.channel == EVENT:
             return self._event(piece)
         self._generated += len(piece)
+        channel = self._current
+        if piece.channel == channel.name and piece.call == channel.call and self._smooth():
+            return self._glide(channel, piece)
         out = self._switch(piece)
         if piece.channel == CONTENT:
             piece = self._joined(piece)
@@ -180,6 +183,26 @@ class Session:
         return call
 
     # Inside
+
+    def _smooth(self) -> bool:
+        """Whether this is the first call and nothing waits, as it is for nearly every piece."""
+        channel = self._current
+        return not (self.report.rollbacks or channel.whole or channel.waits)
+
+    def _glide(self, channel: Channel, piece: Piece) -> list[Piece]:
+        """The same as the long way of `feed`, in a few steps: each of them is paid for every token."""
+        text = piece.text
+        stall = channel.detector.feed(text)
+        if stall is None and channel.name == CONTENT and self._counting is not None:
+            stall = self._counted(piece)
+        if stall is None and getattr(channel.detector, "hold", None) is None:
+            channel.passed(text)
+            self.report.sent_chars += len(text)
+            if channel.name == CONTENT and channel.sent <= self.policy.max_history_chars:
+                self._texts.append(text)
+            return [piece] if text or piece.raw is not None else []
+        channel.wait(piece)
+        return self._send(self._cut(channel, stall) if stall else channel.ready())
 
     def _event(self, piece: Piece) -> list[Piece]:
         if self._current.waits:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from headgate.errors import HeadgateError, LimitError, UpstreamError, UpstreamTimeout
-from headgate.guard.channels import Piece
+from headgate.guard.channels import CONTENT, Piece
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session, quarter
 from headgate.guard.wires import Event
@@ -63,6 +63,7 @@ class Relay:
         self._wire = speech.wire
         self._frame: Frame | None = None  # the one that is out in part
         self._calls = 0
+        self._begun = False  # whether the wire knows the beginning of the stream
         self._chars = 0  # of the call of now
         self._held = 0  # bytes of events that have not gone out
         self._total = 0
@@ -161,20 +162,33 @@ class Relay:
 
     def _take(self, events: list[bytes]) -> list[bytes]:
         out: list[bytes] = []
-        session = self.session
         for event in events:
             data = payload(event)
             if not data:
                 out.append(event)  # a comment need not wait for anything
             elif data == DONE:
-                out += self._emit(session.end())
+                out += self._emit(self.session.end())
                 if self._calls == 1:
                     out.append(event)
             else:
-                out += self._feed(event, parsed(data))
+                out += self._read(event, parsed(data))
             if self._closed():
                 break
         return out
+
+    def _read(self, event: bytes, found: Event) -> Sequence[bytes]:
+        """One event of the model. Plain content is not taken apart further: it passes as it is, or waits."""
+        text = self.speech.plainly(found) if self._begun and self._calls == 1 else None
+        if text is None:
+            self._begun = True
+            return self._feed(event, found)
+        self._chars += len(text)
+        piece = Piece(CONTENT, text, raw=(Frame(event, 1, own=True), found))
+        ready = self.session.feed(piece)
+        if len(ready) == 1 and ready[0] is piece and self._frame is None:
+            return (event,)
+        self._hold(event)
+        return [*self._emit(ready), *(self._cut() if self._closed() else ())]
 
     def _feed(self, event: bytes, found: Event) -> list[bytes]:
         """One event of the model: the bytes that may go out now."""
@@ -188,12 +202,7 @@ class Relay:
             start = event[:120].decode("utf-8", "replace").strip()
             raise UpstreamError(f"the stream holds an event of a strange shape: {start}") from error
         frame = Frame(event, len(pieces), own=self._calls == 1)
-        self._held += len(event)
-        if self._held > self._policy.max_held_bytes:
-            raise LimitError(
-                f"more than max_held_bytes {self._policy.max_held_bytes} of the stream wait for a verdict",
-                hint="raise proxy.max_held_bytes, or send x-headgate-guard: off",
-            )
+        self._hold(event)
         out: list[bytes] = []
         for piece in pieces:
             self._chars += len(piece)
@@ -203,6 +212,14 @@ class Relay:
                 out += self._cut()
                 break
         return out
+
+    def _hold(self, event: bytes) -> None:
+        self._held += len(event)
+        if self._held > self._policy.max_held_bytes:
+            raise LimitError(
+                f"more than max_held_bytes {self._policy.max_held_bytes} of the stream wait for a verdict",
+                hint="raise proxy.max_held_bytes, or send x-headgate-guard: off",
+            )
 
     def _emit(self, pieces: list[Piece]) -> list[bytes]:
         """Pieces that go out, as bytes: an event of the first call as it came, as soon as all of it may go."""

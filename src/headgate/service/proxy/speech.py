@@ -39,6 +39,9 @@ class Speech(Protocol):
     done: bytes  # what ends a stream that the proxy wrote itself
     ended: bool  # whether the call of now said its last word
 
+    def plainly(self, found: Event) -> str | None:
+        """The text of an event that brings content and nothing else, which is what nearly all are."""
+
     def note(self, found: Event) -> None:
         """See an event of the call of now: usage, its end."""
 
@@ -75,6 +78,18 @@ class ChatSpeech:
     def __init__(self) -> None:
         self.wire: Wire = ChatWire()
         self.ended = False
+
+    def plainly(self, found: Event) -> str | None:
+        """The content of a chunk with one delta that has nothing else."""
+        match found:
+            case {
+                "choices": [
+                    {"delta": {"content": str(text), **rest}, "finish_reason": None, "index": 0}
+                ]
+            }:
+                if text and not rest and not found.get("usage"):
+                    return text
+        return None
 
     def note(self, found: Event) -> None:
         """A finish reason is the last word."""
@@ -133,6 +148,16 @@ class MessagesSpeech:
     def __init__(self) -> None:
         self.wire: Wire = MessagesWire()
         self.ended = False
+
+    def plainly(self, found: Event) -> str | None:
+        """The text of a text delta."""
+        match found:
+            case {
+                "type": "content_block_delta",
+                "delta": {"type": "text_delta", "text": str(text)},
+            }:
+                return text or None
+        return None
 
     def note(self, found: Event) -> None:
         """message_stop is the last word."""

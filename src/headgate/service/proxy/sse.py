@@ -57,8 +57,8 @@ class Splitter:
 
 def payload(event: bytes) -> bytes:
     """The data of an event, its lines joined; empty for comments and other lines."""
-    if event.startswith(b"data:") and LINE.search(event, 5, len(event) - 2) is None:
-        return event[5:].strip()
+    if event.startswith(b"data: ") and event.count(b"\n") == 2 and b"\r" not in event:
+        return event[6:-2]  # the usual case: one line
     lines = [line[5:].strip() for line in LINE.split(event) if line.startswith(b"data:")]
     return b"\n".join(lines)
 
