@@ -27,12 +27,12 @@ TOP = 100
 POLICY = PenalizePolicy()
 
 
-def cpu_ms(work, runs=7):
+def cpu_ms(work, runs=25):
     """The best of several runs, in CPU milliseconds; what runs well under a millisecond is repeated."""
     work()
     began = time.process_time()
     work()
-    repeats = max(1, int(0.02 / max(1e-6, time.process_time() - began)))
+    repeats = max(1, int(0.002 / max(1e-6, time.process_time() - began)))
     best = float("inf")
     for _ in range(runs):
         began = time.process_time()
@@ -201,9 +201,9 @@ def speed():
     for name, make, compare in peers():
         made, found = make(spans), make(words)
         parts = [
-            cpu_ms(lambda make=make: make(spans_of(window)), runs=2),
-            cpu_ms(lambda make=make: make([text.lower().split() for text in few]), runs=2),
-            cpu_ms(lambda compare=compare, a=made, b=found: compare(a, b), runs=2),
+            cpu_ms(lambda make=make: make(spans_of(window)), runs=5),
+            cpu_ms(lambda make=make: make([text.lower().split() for text in few]), runs=5),
+            cpu_ms(lambda compare=compare, a=made, b=found: compare(a, b), runs=5),
         ]
         print(
             f"| {name} | {' | '.join(f'{part:.1f}' for part in parts)} | {sum(parts):.1f} | {sum(parts) / cold:.0f} x |"

@@ -62,6 +62,22 @@ def test_penalized_candidates_sink_below_new_ones():
     ]
 
 
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        (0, "new to the window"),
+        (29, "new to the window"),
+        (30, "overlaps the window"),
+        (60, "mostly in the window"),
+        (85, "nearly all in the window"),
+    ],
+)
+def test_the_reason_names_the_class_of_the_overlap(seen, reason):
+    text = f"{words(0, seen)} {words(1000, 1100 - seen)}"
+    (kept,) = penalize(found(text), Window((f"{words(0, seen)} end",)), POLICY).kept
+    assert (kept.notes[-1].value, kept.notes[-1].reason) == (seen / 100, reason)
+
+
 @given(st.lists(texts, max_size=8), st.floats(0, 1))
 def test_without_a_window_scores_stay_bit_for_bit(pieces, score):
     came = [Candidate(Chunk(id=str(i), text=t), score) for i, t in enumerate(pieces)]

@@ -23,6 +23,7 @@ from headgate.types import DROP, KEEP, Candidate, Sifted, Window
 STAGE = "penalize"
 EXACT = "already in the window"
 NEAR = "nearly all in the window"
+MOSTLY = "mostly in the window"
 PARTLY = "overlaps the window"
 NEW = "new to the window"
 
@@ -126,8 +127,15 @@ def _judge(candidate: Candidate, overlap: float, policy: PenalizePolicy) -> Cand
     score = adjusted(candidate.score, overlap, weight=weight, exponent=policy.exponent)
     if overlap >= 1:
         return candidate.noted(STAGE, DROP, EXACT, score=score, value=overlap)
-    reason = NEAR if overlap >= policy.near_duplicate else PARTLY if overlap > 0 else NEW
-    return candidate.noted(STAGE, KEEP, reason, score=score, value=overlap)
+    return candidate.noted(STAGE, KEEP, _class(overlap, policy), score=score, value=overlap)
+
+
+def _class(overlap: float, policy: PenalizePolicy) -> str:
+    if overlap >= policy.near_duplicate:
+        return NEAR
+    if overlap >= policy.self_referential:
+        return MOSTLY
+    return PARTLY if overlap >= policy.novel else NEW
 
 
 def _spare(candidate: Candidate, overlap: float) -> Candidate:

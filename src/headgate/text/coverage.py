@@ -18,9 +18,8 @@ SHINGLE = 5  # published
 SHORT_SHINGLE = 3  # published, for texts of fewer than SHORT_TEXT tokens
 SHORT_TEXT = 20
 _LAST = np.uint64(2**64 - 1)  # ends every search
-_DEEP = (
-    24  # most hashes with the same top bits that are searched in steps; chance makes 8, malice more
-)
+# Hashes with the same top bits that are searched in steps: chance makes 8, only malice makes more.
+_DEEP = 24
 
 _ANY = 1 << 62
 
@@ -61,10 +60,15 @@ class HashSet:
         """A set of hashes that are sorted and distinct."""
         bits = max(4, (4 * keys.size).bit_length())  # four to eight buckets a key
         shift = np.uint64(64 - bits)
-        sizes = np.bincount((keys >> shift).astype(np.int64), minlength=1 << bits)
-        first = np.zeros(sizes.size, dtype=np.int32)
-        np.cumsum(sizes[:-1], out=first[1:])
-        return cls(np.append(keys, _LAST), first, shift, bool(sizes.max() > _DEEP))
+        tops = (keys >> shift).view(np.int64)
+        first = np.full(
+            1 << bits, keys.size, dtype=np.int32
+        )  # an empty bucket leads to the end mark
+        first[tops[::-1]] = np.arange(
+            keys.size - 1, -1, -1, dtype=np.int32
+        )  # the last written stays
+        deep = bool((tops[_DEEP:] == tops[:-_DEEP]).any())
+        return cls(np.append(keys, _LAST), first, shift, deep)
 
     @property
     def distinct(self) -> U64:
@@ -156,9 +160,8 @@ def _shares(tokens: Tokens, size: int, hits: Callable[[U32, int], Bools]) -> Sha
     if tokens.bounds.size == 1:
         return np.zeros(0)
     known = hits(tokens.values, size)
-    seams = tokens.bounds[1:-1]
-    for back in range(1, size):
-        known[seams - back] = False  # shingles across two texts are no text's own
+    seams = tokens.bounds[1:-1, None] - np.arange(1, size)
+    known[seams] = False  # shingles across two texts are no text's own
     covered = np.flatnonzero(spread(known, size))
     return np.asarray(np.diff(np.searchsorted(covered, tokens.bounds)) / tokens.counts)
 

@@ -6,7 +6,7 @@ Everything later (coverage, SimHash, MinHash, sketches) is made from these token
 stored. The constants are literals and the arithmetic is unsigned 64-bit: equal on every machine.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -32,6 +32,15 @@ _PLACES = np.array(
 )  # fmt: skip
 
 _BREAK, _LETTER, _DIGIT, _SINGLE, _SIGN, _POINT, _PERCENT, _BAR = range(8)
+_ASCII = (
+    ("abcdefghijklmnopqrstuvwxyz", _LETTER),  # of folded text
+    ("0123456789", _DIGIT),
+    ("+-$", _SIGN),
+    (".,", _POINT),
+    ("%", _PERCENT),
+    ("_", _BAR),
+)
+_SLAB = 8192  # tokens hashed at a time: their numbers stay in the processor's cache
 _KEEP_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
 
 
@@ -90,21 +99,17 @@ def _read(texts: Sequence[str]) -> Tokens:
     folded = [fold(text) for text in texts]
     joined = "\n".join(folded)
     ends = np.cumsum([len(text) + 1 for text in folded], dtype=np.int64)
-    plain = joined.isascii()
-    codes: NDArray[Any]
-    if plain:
-        codes = np.frombuffer(joined.encode("ascii"), dtype=np.uint8)
+    bounds = np.zeros(len(texts) + 1, dtype=np.int64)
+    raw = joined.encode("utf-8", "surrogatepass")
+    if joined.isascii():
+        starts, stops = _bounds(np.frombuffer(raw.translate(_ascii_classes()), dtype=np.uint8))
+        bounds[1:] = np.searchsorted(starts, ends)
     else:
         codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    starts, stops = _bounds(_classes(plain=plain)[codes])
-    bounds = np.zeros(len(texts) + 1, dtype=np.int64)
-    bounds[1:] = np.searchsorted(starts, ends)
-    if plain:
-        raw = codes.tobytes()
-    else:
-        places = np.zeros(codes.size + 1, dtype=np.int64)
+        starts, stops = _bounds(_classes()[codes])
+        bounds[1:] = np.searchsorted(starts, ends)
+        places = np.zeros(codes.size + 1, dtype=np.int64)  # where each character starts, in bytes
         np.cumsum(_widths(codes), out=places[1:])
-        raw = joined.encode("utf-8", "surrogatepass")
         starts, stops = places[starts], places[stops]
     return Tokens(_hash(raw, starts, stops - starts), bounds)
 
@@ -115,22 +120,22 @@ def _widths(codes: NDArray[Any]) -> Ints:
 
 
 @cache
-def _classes(*, plain: bool) -> NDArray[np.uint8]:
-    """The class of every code point (of ASCII alone where that is enough)."""
-    table = np.full(0x80 if plain else 0x110000, _LETTER, dtype=np.uint8)
+def _classes() -> NDArray[np.uint8]:
+    """The class of every code point."""
+    table = np.full(0x110000, _LETTER, dtype=np.uint8)
     table[:0x80] = _BREAK
-    table[ord("0") : ord("9") + 1] = _DIGIT
-    table[ord("a") : ord("z") + 1] = _LETTER
-    table[ord("A") : ord("Z") + 1] = _LETTER
-    for signs, kind in (("+-$", _SIGN), (".,", _POINT), ("%", _PERCENT), ("_", _BAR)):
-        table[[ord(sign) for sign in signs]] = kind
-    ranges: Iterable[tuple[tuple[tuple[int, int], ...], int]] = (
-        () if plain else ((BREAKS, _BREAK), (SINGLES, _SINGLE))
-    )
-    for pairs, kind in ranges:
-        for low, high in pairs:
+    for characters, kind in _ASCII:
+        table[[ord(character) for character in characters]] = kind
+    for ranges, kind in ((BREAKS, _BREAK), (SINGLES, _SINGLE)):
+        for low, high in ranges:
             table[low : high + 1] = kind
     return table
+
+
+@cache
+def _ascii_classes() -> bytes:
+    """The same for ASCII, as a table for `bytes.translate`."""
+    return _classes()[:256].tobytes()
 
 
 def _bounds(kinds: NDArray[np.uint8]) -> tuple[Ints, Ints]:
@@ -176,10 +181,18 @@ def _cut_long(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
 
 def _hash(raw: bytes, starts: Ints, lengths: Ints) -> U32:
     """One 32-bit hash for each slice of the bytes."""
-    words = np.frombuffer(raw + bytes(16 - len(raw) % 8), dtype="<u8").astype(np.uint64)
+    words = np.frombuffer(raw + bytes(16 - len(raw) % 8), dtype="<u8").astype(np.uint64, copy=False)
+    hashes = np.empty(starts.size, dtype=np.uint32)
+    for at in range(0, starts.size, _SLAB):
+        part = slice(at, at + _SLAB)
+        hashes[part] = _hash_slab(words, starts[part], lengths[part])
+    return hashes
+
+
+def _hash_slab(words: U64, starts: Ints, lengths: Ints) -> U32:
     total = lengths.astype(np.uint64) * _LENGTH
     total = mix(total ^ _load(words, starts, lengths))
-    for at in range(8, int(lengths.max(initial=0)), 8):
+    for at in range(8, int(lengths.max()), 8):
         more = np.flatnonzero(lengths > at)
         total[more] = mix(total[more] ^ _load(words, starts[more] + at, lengths[more] - at))
     return (total >> np.uint64(32)).astype(np.uint32)
