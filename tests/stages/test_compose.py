@@ -7,7 +7,9 @@ from pydantic import ValidationError
 
 from headgate.errors import HeadgateError, InputError
 from headgate.stages.compose import ComposePolicy, compose
+from headgate.stages.gate import GatePolicy, gate
 from headgate.text.fence import nonce
+from headgate.text.tokens import counter, estimate_tokens
 from headgate.types import Candidate, Chunk
 
 POLICY = ComposePolicy()
@@ -189,3 +191,22 @@ def test_the_budget_is_never_exceeded_and_nothing_is_lost(rows, budget, count, d
     everyone = composed.sifted.kept + composed.sifted.dropped
     assert sorted(c.chunk.id for c in everyone) == sorted(c.chunk.id for c in candidates)
     assert len(re.findall(r"^\[\d+\] ", composed.text, re.MULTILINE)) == len(composed.shown)
+
+
+EXACT = counter("cl100k_base")
+
+
+@given(
+    st.lists(st.tuples(st.text(max_size=300), st.booleans()), max_size=25),
+    st.integers(0, 400),
+    st.sampled_from([estimate_tokens, quarter, EXACT]),
+)
+def test_gate_and_compose_together_hold_the_budget_under_each_counter(rows, budget, count):
+    candidates = [
+        Candidate(Chunk(str(at), text, source="graph" if graph else "turn"), 1 / (at + 1))
+        for at, (text, graph) in enumerate(rows)
+    ]
+    kept = gate(candidates, budget, count, GatePolicy()).kept
+    composed = compose(kept, budget, count, POLICY, secret=SECRET)
+    assert count(composed.text) <= budget or not composed.text
+    assert composed.tokens == (count(composed.text) if composed.text else 0)

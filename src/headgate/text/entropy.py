@@ -7,7 +7,9 @@ H = log2 L - S/L. The counts are integers and S is held as an exact sum of table
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from math import log2
+from math import fsum, log2
+
+from numpy import bincount, frombuffer, uint8
 
 from headgate.errors import InputError
 
@@ -21,12 +23,16 @@ _UNIT = 1 << 48
 
 def shannon_entropy(text: str) -> float:
     """Entropy over characters, in bits; 0 for an empty text."""
-    return _entropy(text)
+    if text.isascii():  # counted as bytes, twice as fast
+        counts = bincount(frombuffer(text.encode(), uint8)).tolist()
+        return _entropy(filter(None, counts), len(text))
+    return _entropy(Counter(text).values(), len(text))
 
 
 def token_entropy(text: str) -> float:
     """Entropy over lower-cased, white-space separated words, in bits; 0 for an empty text."""
-    return _entropy(text.lower().split())
+    words = text.lower().split()
+    return _entropy(Counter(words).values(), len(words))
 
 
 def information_score(text: str) -> float:
@@ -36,12 +42,16 @@ def information_score(text: str) -> float:
     return round(0.6 * words + 0.4 * chars, 4)
 
 
-def _entropy(symbols: Iterable[str]) -> float:
-    counts = Counter(symbols).values()
-    total = sum(counts)
+def _entropy(counts: Iterable[int], total: int) -> float:
+    """log2 n - Σ f·log2 f / n; the sum is exactly rounded, so the order of the counts cannot matter."""
     if total == 0:
         return 0.0
-    return max(0.0, log2(total) - sum(f * log2(f) for f in counts) / total)
+    weighed = fsum([_WEIGHTS[f] if f < _TABLED else f * log2(f) for f in counts])
+    return max(0.0, log2(total) - weighed / total)
+
+
+_TABLED = 1024  # counts whose f·log2 f is looked up; longer texts have a few beyond it
+_WEIGHTS = [0.0] + [f * log2(f) for f in range(1, _TABLED)]
 
 
 class SlidingEntropy:
