@@ -1,7 +1,7 @@
 """A gate with a few documents, an app over it, and clients for both."""
 
-import httpx2
 import pytest
+from tests.service.clients import connected
 
 from headgate.gateway import Headgate
 from headgate.service.app import create
@@ -30,10 +30,3 @@ def app(gate):
 async def client(app):
     async with connected(app) as client:
         yield client
-
-
-def connected(app, *, key="", address="127.0.0.1", host="localhost", raising=True):
-    """A client of an app in this process, from some address, with a key or without."""
-    transport = httpx2.ASGITransport(app, client=(address, 1), raise_app_exceptions=raising)
-    headers = {"authorization": f"Bearer {key}"} if key else {}
-    return httpx2.AsyncClient(transport=transport, base_url=f"http://{host}", headers=headers)

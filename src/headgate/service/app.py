@@ -51,6 +51,7 @@ def create(gate: Headgate, *, owns: bool = False, metrics: Metrics | None = None
         lifespan=lifespan,
         docs_url=None,  # its page loads scripts from afar; the schema itself is at /openapi.json
         redoc_url=None,
+        redirect_slashes=False,
     )
     app.state.hub = hub
     app.router.route_class = Strict

@@ -7,6 +7,7 @@ has ended stay in the sum, as a counter must.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Literal, NamedTuple
@@ -84,8 +85,9 @@ class Shared:
     def write(self, snapshot: Mapping[str, Values]) -> None:
         """Put this process's numbers where the others see them, whole or not at all."""
         fresh = self._mine.with_suffix(".new")
-        fresh.write_bytes(orjson.dumps(snapshot))
-        fresh.replace(self._mine)
+        with suppress(FileNotFoundError):  # the folder goes when the whole service ends
+            fresh.write_bytes(orjson.dumps(snapshot))
+            fresh.replace(self._mine)
 
     def others(self) -> Iterator[dict[str, Values]]:
         """The numbers of all the other processes, those that have ended included."""

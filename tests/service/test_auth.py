@@ -1,0 +1,148 @@
+"""Who is let in: by key and scope, or from this machine while no key exists."""
+
+import pytest
+from tests.service.clients import connected
+
+from headgate.service.app import create
+from headgate.service.auth import FRESH_S, Auth, loopback
+from headgate.service.keys import mint
+from headgate.settings import Settings
+from headgate.testing import FixedClock
+
+ASK = {"query": "refunds"}
+
+
+def give(gate, *scopes, tenant="default"):
+    made = mint(tenant, scopes, now=0.0)
+    gate.house.store.save_key(made.key)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("how", "status"),
+    [
+        ({}, 200),
+        ({"address": "::1"}, 200),
+        ({"host": "127.0.0.1"}, 200),
+        ({"address": "10.0.0.7"}, 401),
+        ({"address": "testclient"}, 401),
+        ({"host": "evil.example"}, 401),
+    ],
+)
+async def test_without_a_key_only_this_machine_is_let_in(app, how, status):
+    async with connected(app, **how) as client:
+        answer = await client.post("/v1/context", json=ASK)
+    assert answer.status_code == status
+    if status == 401:
+        assert answer.headers["www-authenticate"] == "Bearer"
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert "headgate keys create" in answer.json()["hint"]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"x-forwarded-for": "127.0.0.1"},
+        {"forwarded": "for=127.0.0.1"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+    ],
+)
+async def test_what_a_proxy_or_a_foreign_page_sends_needs_a_key(client, header):
+    assert (await client.get("/v1/documents", headers=header)).status_code == 401
+
+
+async def test_once_a_key_exists_it_is_needed_here_too(gate, app):
+    made = give(gate, "read")
+    async with connected(app) as without, connected(app, key=made.token) as with_key:
+        assert (await without.post("/v1/context", json=ASK)).status_code == 401
+        assert (await with_key.post("/v1/context", json=ASK)).status_code == 200
+
+
+@pytest.mark.parametrize(("keyless", "status"), [("loopback", 200), ("never", 401)])
+async def test_the_rule_for_callers_without_a_key_can_be_set(gate, keyless, status):
+    give(gate, "read")
+    rule = gate.house.settings.service.model_copy(update={"keyless": keyless})
+    object.__setattr__(gate.house.settings, "service", rule)
+    async with connected(create(gate)) as client:
+        assert (await client.get("/v1/documents")).status_code == status
+
+
+@pytest.mark.parametrize("key", ["hg_" + "x" * 43, "hg_", "nonsense", "hg_" + "x" * 5000, "é" * 46])
+async def test_an_unknown_key_opens_nothing(app, key):
+    async with connected(app, address="10.0.0.7") as client:
+        headers = {"authorization": f"Bearer {key}".encode("latin-1")}
+        answer = await client.get("/v1/documents", headers=headers)
+    assert answer.status_code == 401
+    assert answer.json()["detail"] == "the key is not valid"
+
+
+@pytest.mark.parametrize(
+    ("scope", "method", "path", "body"),
+    [
+        ("read", "POST", "/v1/context", ASK),
+        ("write", "POST", "/v1/facts", {"content": "a fact"}),
+        ("write", "DELETE", "/v1/documents/refunds", None),
+        ("review", "GET", "/v1/reviews", None),
+        ("admin", "GET", "/metrics", None),
+        ("admin", "POST", "/v1/graph/slices", {"anchor": "x"}),
+    ],
+)
+async def test_each_scope_opens_its_own_routes_only(gate, app, scope, method, path, body):
+    others = [give(gate, s).token for s in ("read", "write", "review") if s != scope]
+    for key in others:
+        async with connected(app, key=key) as client:
+            answer = await client.request(method, path, **({"json": body} if body else {}))
+        assert answer.status_code == 403
+        assert scope in answer.json()["detail"]
+    async with connected(app, key=give(gate, scope).token) as client:
+        answer = await client.request(method, path, **({"json": body} if body else {}))
+    assert answer.status_code not in (401, 403)
+
+
+async def test_admin_holds_every_scope(gate, app):
+    async with connected(app, key=give(gate, "admin").token) as client:
+        for path in ("/v1/documents", "/v1/reviews", "/metrics"):
+            assert (await client.get(path)).status_code == 200
+
+
+async def test_the_key_may_come_as_x_api_key(gate, app):
+    made = give(gate, "read", tenant="acme")
+    async with connected(app, address="10.0.0.7") as client:
+        answer = await client.get("/v1/documents", headers={"x-api-key": made.token})
+    assert answer.json() == {"collections": {}}
+
+
+async def test_a_revoked_key_stops_working_within_seconds(gate):
+    made, clock = give(gate, "read"), FixedClock(0.0)
+    auth = Auth(gate.house.store, "default", tick=clock)
+    scope = {"headers": [(b"authorization", f"Bearer {made.token}".encode())]}
+    assert (await auth.caller(scope)).key == made.key.id
+    gate.house.store.revoke("default", made.key.id)
+    clock.advance(FRESH_S)
+    with pytest.raises(Exception, match="not valid"):
+        await auth.caller(scope)
+
+
+@pytest.mark.parametrize(
+    ("host", "near"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("::ffff:127.0.0.1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.168.1.1", False),
+        ("localhost.evil.example", False),
+        ("", False),
+    ],
+)
+def test_loopback_is_this_machine_alone(host, near):
+    assert loopback(host) is near
+
+
+def test_settings_name_the_service():
+    assert Settings().service.host == "127.0.0.1"

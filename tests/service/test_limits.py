@@ -1,0 +1,113 @@
+"""Every limit names itself; too much at once is 429 with the time to wait."""
+
+import asyncio
+
+import pytest
+from tests.service.clients import connected
+
+from headgate.errors import BusyError
+from headgate.gateway import Headgate
+from headgate.policy import ServicePolicy
+from headgate.service.app import create
+from headgate.service.keys import mint
+from headgate.service.limits import Limits
+from headgate.settings import Settings
+from headgate.testing import FixedClock
+
+SMALL = {"query_chars": 50, "window_chars": 100, "window_blocks": 3, "budget": 200, "k": 10}
+
+
+@pytest.fixture
+async def small():
+    settings = Settings(store=":memory:", limits=SMALL, service={"body_bytes": 5000})
+    with Headgate.open(settings=settings) as gate:
+        async with connected(create(gate)) as client:
+            yield client
+
+
+@pytest.mark.parametrize(
+    ("body", "limit"),
+    [
+        ({"query": "x" * 51}, "limits.query_chars"),
+        ({"query": "x", "current_window_text": "y" * 101}, "limits.window_chars"),
+        ({"query": "x", "current_window_blocks": ["y"] * 4}, "limits.window_blocks"),
+        ({"query": "x", "max_tokens": 201}, "limits.budget"),
+        ({"query": "x", "max_tokens": 100, "k_rag": 11}, "limits.k"),
+        ({"query": "x" * 6000}, "service.body_bytes"),
+    ],
+)
+async def test_each_limit_names_itself(small, body, limit):
+    answer = await small.post("/v1/context", json=body)
+    assert answer.status_code == 413
+    assert limit in answer.json()["hint"]
+
+
+async def test_a_body_without_a_length_is_counted_as_it_comes(small):
+    async def endless():
+        while True:
+            yield b"x" * 1000
+
+    answer = await small.post("/v1/context", content=endless())
+    assert answer.status_code == 413
+
+
+async def test_the_strategy_of_too_long_a_query_is_refused(small):
+    answer = await small.post("/v1/strategy", json={"query": "x" * 51})
+    assert (answer.status_code, answer.json()["hint"]) == (413, "the limit is set by limits.query_chars")  # fmt: skip
+
+
+def test_the_description_tells_the_limits_in_force():
+    with Headgate.open(settings=Settings(store=":memory:", limits=SMALL)) as gate:
+        asked = create(gate).openapi()["components"]["schemas"]["ContextIn"]["properties"]
+    assert asked["max_tokens"]["maximum"] == 200
+    assert asked["query"]["maxLength"] == 50
+
+
+def test_a_bucket_fills_at_its_rate_up_to_its_burst():
+    clock = FixedClock(0.0)
+    limits = Limits(ServicePolicy(rate=60, burst=2), tick=clock)
+
+    def ask(key="a"):
+        with limits.hold(key):
+            pass
+
+    ask(), ask(), ask("b")
+    with pytest.raises(BusyError, match="service.rate") as refused:
+        ask()
+    assert refused.value.retry_after == pytest.approx(1.0)
+    clock.advance(1.0)
+    ask()
+    clock.advance(1000.0)
+    ask(), ask()
+    with pytest.raises(BusyError):
+        ask()
+
+
+def test_callers_without_a_key_are_not_limited_by_rate():
+    limits = Limits(ServicePolicy(rate=1, burst=1), tick=FixedClock(0.0))
+    for _ in range(5):
+        with limits.hold(""):
+            pass
+
+
+def test_what_is_under_way_is_counted_and_let_go():
+    limits = Limits(ServicePolicy(concurrency=1))
+    with limits.hold("a"), limits.hold("b"):  # noqa: SIM117
+        with pytest.raises(BusyError, match="service.concurrency"), limits.hold("a"):
+            pass
+    with limits.hold("a"):
+        pass
+
+
+async def test_too_much_is_429_with_the_time_to_wait():
+    settings = Settings(store=":memory:", service={"rate": 1, "burst": 1})
+    made = mint("default", ["read"], now=0.0)
+    with Headgate.open(settings=settings) as gate:
+        gate.house.store.save_key(made.key)
+        async with connected(create(gate), key=made.token) as client:
+            first, second = await asyncio.gather(
+                client.get("/v1/documents"), client.get("/v1/documents")
+            )
+    assert sorted((first.status_code, second.status_code)) == [200, 429]
+    refused = first if first.status_code == 429 else second
+    assert 1 <= int(refused.headers["retry-after"]) <= 60

@@ -1,0 +1,149 @@
+"""Bad input gets a problem that says what, where and what to do; never a 500 or a traceback."""
+
+import pytest
+from tests.service.clients import connected
+
+from headgate.service.app import create
+from headgate.testing import FailingStore
+
+DEEP = b'{"query": "x", "current_window_fingerprint": ' + b'{"a": ' * 5000 + b"1" + b"}" * 5001
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'"text"',
+        b'{"query": ""}',
+        b'{"query": "  \\t "}',
+        b'{"query": 5}',
+        b'{"query": "x", "nonsense": 1}',
+        b'{"query": "x", "max_tokens": -1}',
+        b'{"query": "x", "max_tokens": NaN}',
+        b'{"query": "x", "max_tokens": 1e400}',
+        b'{"query": "x", "max_tokens": "5"}',
+        b'{"query": "x", "k_rag": true}',
+        b'{"query": "\\ud800"}',
+        b'{"query": "\xff\xfe"}',
+        b'{"query": "x", "detail": "most"}',
+        b'{"query": "x", "task": "juggling"}',
+        b'{"query": "x", "context_length": -5}',
+        b'{"query": "x", "current_window_blocks": [5]}',
+        b"\x00\x01\x02",
+        DEEP,
+    ],
+)
+async def test_what_cannot_be_read_is_said(client, body):
+    headers = {"content-type": "application/json"}
+    answer = await client.post("/v1/context", content=body, headers=headers)
+    assert answer.status_code == 422
+    told = answer.json()
+    assert told["status"] == 422
+    assert told["detail"]
+    assert told["hint"]
+    assert told["request_id"] == answer.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    "query", ["\x00", "a\x00b", "\u202e\u2066", "🙂" * 100, "' OR 1=1 --", "<ref>", "e\u0301" * 50]
+)
+async def test_odd_queries_have_a_defined_answer(client, query):
+    answer = await client.post("/v1/context", json={"query": query})
+    assert answer.status_code == 200
+    assert answer.json()["trace"]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {},
+        {"version": 99},
+        {"version": 1, "global_sha256": 5, "spans": "x"},
+        {"version": 1, "global_minhash128": [1, 2]},
+    ],
+)
+async def test_a_broken_fingerprint_is_said(client, payload):
+    body = {"query": "refunds", "current_window_fingerprint": payload}
+    answer = await client.post("/v1/context", json=body)
+    assert answer.status_code in (200, 422)
+    if answer.status_code == 200:
+        assert any("penalize" in line for line in answer.json()["degraded"])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nothing", 404),
+        ("PUT", "/v1/context", 405),
+        ("GET", "/v1/documents/%00", 404),
+        ("GET", "/v1/documents/%ED%A0%80", 404),
+        ("GET", "/v1/traces/%2e%2e%2f", 404),
+        ("GET", "/v1/facts/" + "x" * 3000, 404),
+        ("GET", "/v1/traces?limit=0", 422),
+        ("GET", "/v1/traces?limit=x", 422),
+        ("GET", "/v1/graph/paths", 422),
+        ("GET", "/v1/reviews?status=lost", 422),
+    ],
+)
+async def test_odd_paths_are_problems(client, method, path, status):
+    answer = await client.request(method, path)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"text": 5},
+        {"id": "", "text": "x"},
+        {"id": "x" * 2000, "text": "x"},
+        {"text": "x", "more": 1},
+    ],
+)
+async def test_a_document_that_is_none_is_refused_whole(client, row):
+    body = {"documents": [{"id": "good", "text": "fine"}, row]}
+    answer = await client.post("/v1/documents", json=body)
+    assert answer.status_code == 422
+    assert (await client.get("/v1/documents/good")).status_code == 404
+
+
+async def test_a_document_that_cannot_be_stored_is_skipped_with_its_reason(client):
+    body = {"documents": [{"id": "good", "text": "fine"}, {"id": "a\x00b", "text": "x"}]}
+    told = (await client.post("/v1/documents", json=body)).json()
+    assert (told["documents"], told["skips"]) == (1, 1)
+    assert "NUL" in told["skipped"][0]["reason"]
+
+
+async def test_a_store_that_is_down_is_503_and_what_can_be_answered_is(gate, app):
+    broken = FailingStore(gate.house.store)
+    object.__setattr__(gate.house, "store", broken)
+    async with connected(create(gate)) as client:
+        answer = await client.get("/v1/traces")
+        ready = await client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"]
+    assert ready.status_code == 503
+    assert ready.json()["parts"]["store"] == "the store is down"
+
+
+async def test_a_lost_trace_does_not_lose_the_answer(gate):
+    broken = FailingStore(gate.house.store, methods=["save_trace"])
+    object.__setattr__(gate.house, "store", broken)
+    async with connected(create(gate)) as client:
+        answer = await client.post("/v1/context", json={"query": "refunds"})
+    assert answer.status_code == 200
+    assert answer.json()["chunks"]
+    assert any(line.startswith("trace: not stored") for line in answer.json()["degraded"])
+
+
+async def test_what_was_not_foreseen_says_nothing_of_the_inside(gate):
+    broken = FailingStore(gate.house.store, error=KeyError("secret inside"))
+    object.__setattr__(gate.house, "store", broken)
+    async with connected(create(gate), raising=False) as client:
+        answer = await client.get("/v1/documents")
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert answer.json()["request_id"]

@@ -1,0 +1,143 @@
+"""A real server: it answers, drains before it goes, answers what a deadline cuts, and runs in several processes."""
+
+import signal
+import subprocess
+import sys
+import threading
+
+import httpx2
+import pytest
+from tests.service.clients import served, until
+
+from headgate.errors import ConfigError
+from headgate.gateway import Headgate
+from headgate.service.server import bind, check
+from headgate.settings import Settings
+from headgate.stores.memory import MemoryStore
+
+
+def quiet(store, **service):
+    return Settings(store=str(store), service={"port": 0, "log": False, **service})
+
+
+@pytest.fixture
+def gated(monkeypatch):
+    """A store whose collections can be held back, so that a request stays under way."""
+    entered, leave = threading.Event(), threading.Event()
+    inner = MemoryStore.collections
+
+    def held(self, tenant):
+        if tenant == "default":
+            entered.set()
+            assert leave.wait(30)
+        return inner(self, tenant)
+
+    monkeypatch.setattr(MemoryStore, "collections", held)
+    yield entered, leave
+    leave.set()
+
+
+def asked(url, answers):
+    """Ask in a thread; its answer lands in the list."""
+    thread = threading.Thread(
+        target=lambda: answers.append(httpx2.get(f"{url}/v1/documents", timeout=30))
+    )
+    thread.start()
+    return thread
+
+
+def test_it_answers_over_the_network_and_keeps_connections(tmp_path):
+    with served(quiet(tmp_path / "kb")) as (url, server), httpx2.Client(base_url=url) as client:
+        rows = [{"id": "a", "text": "Refunds are paid within 14 days."}]
+        assert client.post("/v1/documents", json={"documents": rows}).status_code == 200
+        for _ in range(5):
+            answer = client.post("/v1/context", json={"query": "refunds"})
+            assert answer.json()["chunks"][0]["id"] == "a"
+        assert len(server.server_state.connections) == 1
+
+
+def test_what_is_under_way_at_shutdown_is_finished(gated):
+    entered, leave = gated
+    answers = []
+    with served(quiet(":memory:", drain_s=20)) as (url, server):
+        thread = asked(url, answers)
+        assert entered.wait(10)
+        server.should_exit = True
+        until(lambda: _refused(url))
+        leave.set()
+        thread.join(30)
+    assert [answer.status_code for answer in answers] == [200]
+
+
+def test_what_the_drain_cuts_is_answered(gated):
+    entered, leave = gated
+    answers = []
+    with served(quiet(":memory:", drain_s=0.2)) as (url, server):
+        thread = asked(url, answers)
+        assert entered.wait(10)
+        server.should_exit = True
+        thread.join(30)
+        leave.set()
+    assert [answer.status_code for answer in answers] == [503]
+    assert answers[0].json()["detail"] == "the service is shutting down"
+    assert answers[0].headers["retry-after"]
+
+
+def test_a_request_cut_by_its_deadline_is_answered(gated):
+    _, leave = gated
+    with served(quiet(":memory:", deadline_s=0.2)) as (url, _):
+        answer = httpx2.get(f"{url}/v1/documents", timeout=30)
+        leave.set()
+    assert answer.status_code == 504
+    assert "service.deadline_s" in answer.json()["hint"]
+
+
+def test_several_workers_share_port_store_and_metrics(tmp_path):
+    store = tmp_path / "kb"
+    with Headgate.open(store) as gate:
+        gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
+    line = [sys.executable, "-m", "headgate.cli", "serve", "--workers", "2", "--port", "0", "--store", str(store)]  # fmt: skip
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        url = process.stdout.readline().split()[-1]
+        assert "curl" in process.stdout.readline()
+        until(lambda: not _refused(url))
+        for _ in range(10):
+            answer = httpx2.post(f"{url}/v1/context", json={"query": "refunds"}, timeout=30)
+            assert answer.json()["chunks"][0]["id"] == "a"
+        until(lambda: _counted(url) == 10)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert log.count('"route":"/v1/context"') == 10
+    assert "Traceback" not in log
+
+
+def test_an_open_address_needs_a_key_first(tmp_path):
+    settings = quiet(tmp_path / "kb", host="0.0.0.0")
+    with pytest.raises(ConfigError, match="no API key"):
+        check(settings)
+    check(quiet(tmp_path / "kb", host="127.0.0.1"))
+
+
+def test_a_port_that_is_taken_is_said():
+    with bind(quiet(":memory:").service) as first:
+        taken = quiet(":memory:", port=first.getsockname()[1]).service
+        with pytest.raises(ConfigError, match="cannot listen"):
+            bind(taken)
+
+
+def _refused(url):
+    try:
+        httpx2.get(f"{url}/healthz", timeout=5)
+    except httpx2.TransportError:
+        return True
+    return False
+
+
+def _counted(url):
+    """Contexts counted by all workers together."""
+    text = httpx2.get(f"{url}/metrics", timeout=30).text
+    (line,) = [x for x in text.splitlines() if x.startswith("headgate_contexts_total ")]
+    return float(line.split()[1])

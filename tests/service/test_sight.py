@@ -1,0 +1,160 @@
+"""What is seen from outside: metrics from traces, one log line a request, spans, health."""
+
+import json
+import logging
+
+import pytest
+from opentelemetry import trace as otel
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.parser import text_string_to_metric_families
+from tests.service.clients import connected
+
+from headgate.guard.report import Cut, GuardReport, State
+from headgate.service.app import create
+from headgate.service.metrics import METERS, Metrics
+
+WINDOW = "Refunds are paid within 14 days to the card."
+
+
+async def told(client):
+    text = (await client.get("/metrics")).text
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def test_metrics_are_counted_from_traces(client):
+    body = {"query": "how do refunds work?", "current_window_text": WINDOW}
+    for _ in range(2):
+        await client.post("/v1/context", json=body)
+    seen = await told(client)
+    value = {name: v for (name, labels), v in seen.items() if not labels}
+    assert value["headgate_contexts_total"] == 2
+    assert value["headgate_selfref_exact_duplicates_total"] == 2
+    assert value["headgate_selfref_candidates_total"] >= 2
+    assert value["headgate_selfref_penalized_total"] >= 2
+    assert value["headgate_tokens_injected_total"] > 0
+    assert value["headgate_tokens_saved_total"] > 0
+    assert value["headgate_selfref_overlap_ratio_count"] == value["headgate_selfref_candidates_total"]  # fmt: skip
+    assert value["headgate_selfref_novel_results_count"] == 2
+    route = (("method", "POST"), ("route", "/v1/context"), ("status", "200"))
+    assert seen["headgate_requests_total", route] == 2
+    stages = {dict(labels)["stage"] for name, labels in seen if name == "headgate_stage_seconds_count"}  # fmt: skip
+    assert {"retrieve", "penalize", "gate", "compose"} <= stages
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "headgate_selfref_candidates_total",
+        "headgate_selfref_penalized_total",
+        "headgate_selfref_exact_duplicates_total",
+        "headgate_selfref_expansion_total",
+        "headgate_selfref_expansion_success_total",
+        "headgate_selfref_overlap_ratio",
+        "headgate_selfref_novel_results",
+    ],
+)
+def test_the_published_names_are_there_from_the_start(name):
+    assert f"# TYPE {name} " in Metrics().text()
+
+
+async def test_labels_have_bounds_whatever_is_asked(client):
+    for n in range(20):
+        await client.get(f"/made/up/{n}")
+        await client.get(f"/v1/documents/{n}")
+        await client.request(f"VERB{n}", "/v1/context")
+    seen = await told(client)
+    routes = {dict(labels).get("route") for _, labels in seen} - {None}
+    methods = {dict(labels).get("method") for _, labels in seen} - {None}
+    assert routes <= {"unknown", "/v1/documents/{id:path}", "/v1/context", "/metrics"}
+    assert methods <= {"GET", "OTHER"}
+
+
+def test_a_guarded_stream_is_counted():
+    metrics = Metrics()
+    cut = Cut("content", 10, 0, 2, "repeat", "do", 8, 1.0)
+    metrics.guarded(GuardReport(state=State.DONE, rollbacks=1, saved_tokens=70, cuts=[cut]))
+    metrics.guarded(GuardReport(state=State.FAILED, rollbacks=3, cuts=[cut] * 4))
+    lines = metrics.text().splitlines()
+    assert "headgate_guard_stalls_total 5" in lines
+    assert "headgate_guard_rollbacks_total 4" in lines
+    assert "headgate_guard_recovered_total 1" in lines
+    assert "headgate_guard_failed_total 1" in lines
+    assert "headgate_guard_tokens_saved_total 70" in lines
+
+
+def test_processes_add_up_and_outlive_themselves(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.getpid", lambda: 1)
+    ended = Metrics(str(tmp_path))
+    ended.review("approved")
+    ended.close()
+    monkeypatch.setattr("os.getpid", lambda: 2)
+    alive = Metrics(str(tmp_path))
+    alive.review("approved")
+    assert 'headgate_reviews_total{status="approved"} 2' in alive.text().splitlines()
+
+
+def test_every_meter_says_what_it_is():
+    assert all(meter.help.endswith(".") for meter in METERS)
+    assert len({meter.name for meter in METERS}) == len(METERS)
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+async def test_one_line_a_request_with_the_query_only_where_allowed(gate, caplog, allowed):
+    policy = gate.house.settings.service.model_copy(update={"log_query": allowed})
+    object.__setattr__(gate.house.settings, "service", policy)
+    body = {"query": "refunds please", "session_id": "s1", "current_window_text": WINDOW}
+    with caplog.at_level(logging.INFO, "headgate.request"):
+        async with connected(create(gate)) as client:
+            await client.post("/v1/context", json=body)
+    (line,) = [json.loads(record.message) for record in caplog.records]
+    assert (line["route"], line["status"], line["session"]) == ("/v1/context", 200, "s1")
+    assert line["exact_duplicates"] == 1
+    assert line["candidates"] >= 2
+    assert line["expansion"] in (True, False)
+    assert ("query" in line) is allowed
+    assert "Refunds" not in json.dumps({**line, "query": ""})
+
+
+async def test_spans_tell_the_request_and_its_stages(client, monkeypatch):
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    monkeypatch.setattr(otel, "get_tracer", provider.get_tracer)
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    await client.post("/v1/context", json={"query": "refunds"}, headers={"traceparent": parent})
+    done = {span.name: span for span in spans.get_finished_spans()}
+    request = done["POST /v1/context"]
+    assert request.attributes["http.response.status_code"] == 200
+    assert format(request.context.trace_id, "032x") == "0af7651916cd43dd8448eb211c80319c"
+    assert done["headgate.retrieve"].parent.span_id == request.context.span_id
+    assert request.start_time <= done["headgate.retrieve"].start_time
+
+
+async def test_readiness_asks_every_part(app, client):
+    assert (await client.get("/readyz")).json() == {
+        "ready": True,
+        "parts": {"store": "ok", "index": "ok"},
+    }
+
+    async def upstream():
+        return "no answer from the model"
+
+    app.state.hub.checks["upstream"] = upstream
+    answer = await client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["parts"]["upstream"] == "no answer from the model"
+    assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_while_it_drains_it_is_not_ready_and_takes_nothing_on(app, client):
+    app.state.hub.desk.drain(1.0)
+    assert (await client.get("/readyz")).status_code == 503
+    refused = await client.post("/v1/context", json={"query": "x"})
+    assert refused.status_code == 503
+    assert (await client.get("/healthz")).status_code == 200
