@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format docs bench bench-window bench-grade bench-quality bench-speed clean
+.PHONY: help demo test check format docs bench bench-window bench-grade bench-quality bench-speed bench-peers clean
 
 help:
 	@sed -n '3,5s/^# *//p' Makefile
@@ -63,6 +63,11 @@ bench-quality: $(READY)
 # make bench-speed DATA=DIR [SIZES="100000 1000000"]: CPU time of indexing and of a query
 bench-speed: $(READY)
 	@$(BIN)/python bench/speed.py $(DATA) $(SIZES)
+
+# make bench-peers DATA=DIR: quality and time a query beside LangChain's and LlamaIndex's hybrid retrievers
+bench-peers: $(VENV)/.peers
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps wordllama safetensors tokenizers
+	@$(BIN)/python bench/peers.py $(DATA)
 
 # make bench-grade DATA=DIR [FIT=--fit]: the built-in grader's figures on labeled sets, and its constants anew
 bench-grade: $(READY)

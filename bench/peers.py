@@ -1,0 +1,136 @@
+"""Headgate beside LangChain's EnsembleRetriever and LlamaIndex's fusion retriever: `make bench-peers DATA=DIR`.
+
+Same passages, same static vectors, same questions, one process: nDCG@10 and CPU time a query (embedding the query
+included for all). Peers are set up as their documentation shows: BM25 and vectors, joined by reciprocal ranks.
+"""
+
+import math
+import sys
+import time
+from pathlib import Path
+
+from headgate.evaluate.retrieval import sets
+from headgate.gateway import Headgate
+from headgate.models.static import StaticEmbedder
+from headgate.stages.propagate import propagate
+from headgate.stages.retrieve import retrieve
+
+QUERIES = 60
+DEPTH = 20
+
+
+def ndcg(found, labels):
+    gain = sum((2 ** labels.get(d, 0) - 1) / math.log2(n + 2) for n, d in enumerate(found[:10]))
+    ideal = sorted(labels.values(), reverse=True)[:10]
+    return gain / sum((2**g - 1) / math.log2(n + 2) for n, g in enumerate(ideal))
+
+
+def headgate(rows):
+    gate = Headgate.open(":memory:", embed={"model": "static"})
+    gate.add(rows)
+    view = gate.house.indexes.view(gate.tenant, rows[0]["collection"])
+    settings = gate.house.settings
+
+    def ask(query):
+        vector = gate.house.indexes.vector(query)
+        found = retrieve(query, view, settings.retrieve, vector=vector)
+        return [c.chunk.document for c in propagate(found, query, view, settings.propagate).kept]
+
+    return ask
+
+
+def langchain(rows):
+    from langchain_classic.retrievers import EnsembleRetriever
+    from langchain_community.retrievers import BM25Retriever
+    from langchain_core.documents import Document
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    static = StaticEmbedder.load()
+
+    class Same(Embeddings):
+        def embed_documents(self, texts):
+            return static.embed(texts).tolist()
+
+        def embed_query(self, text):
+            return static.embed([text])[0].tolist()
+
+    documents = [
+        Document(
+            f"{r['title']}. {r['text']}" if r["title"] else r["text"], metadata={"id": r["id"]}
+        )
+        for r in rows
+    ]
+    words = BM25Retriever.from_documents(documents, preprocess_func=lambda t: t.lower().split())
+    words.k = DEPTH
+    vectors = InMemoryVectorStore(Same())
+    vectors.add_documents(documents)
+    both = EnsembleRetriever(
+        retrievers=[words, vectors.as_retriever(search_kwargs={"k": DEPTH})], weights=[0.5, 0.5]
+    )
+    return lambda query: [d.metadata["id"] for d in both.invoke(query)]
+
+
+def llamaindex(rows):
+    from llama_index.core import VectorStoreIndex
+    from llama_index.core.embeddings import BaseEmbedding
+    from llama_index.core.llms import MockLLM
+    from llama_index.core.retrievers import QueryFusionRetriever
+    from llama_index.core.schema import TextNode
+    from llama_index.retrievers.bm25 import BM25Retriever
+
+    static = StaticEmbedder.load()
+
+    class Same(BaseEmbedding):
+        def _get_text_embedding(self, text):
+            return static.embed([text])[0].tolist()
+
+        def _get_query_embedding(self, query):
+            return static.embed([query])[0].tolist()
+
+        async def _aget_query_embedding(self, query):
+            return self._get_query_embedding(query)
+
+    nodes = [
+        TextNode(id_=r["id"], text=f"{r['title']}. {r['text']}" if r["title"] else r["text"])
+        for r in rows
+    ]
+    index = VectorStoreIndex(nodes, embed_model=Same())
+    both = QueryFusionRetriever(
+        [
+            index.as_retriever(similarity_top_k=DEPTH),
+            BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=DEPTH),
+        ],
+        llm=MockLLM(),
+        num_queries=1,
+        use_async=False,
+        mode="reciprocal_rerank",
+        similarity_top_k=DEPTH,
+    )
+    return lambda query: [n.node.node_id for n in both.retrieve(query)]
+
+
+def main(folder):
+    for labeled in sets(Path(folder)):
+        first = labeled.rows[0]["collection"]
+        rows = [r for r in labeled.rows if r["collection"] == first]
+        asked = [q for q in labeled.queries if q.get("collection", "main") == first][:QUERIES]
+        print(f"\n{labeled.name}: {len(rows)} passages, {len(asked)} queries")
+        for peer in (headgate, langchain, llamaindex):
+            try:
+                ask = peer(rows)
+            except ImportError as error:
+                print(f"{peer.__name__:12} not installed: {error}")
+                continue
+            began = time.process_time()
+            quality = [ndcg(ask(q["text"]), labeled.labels[q["_id"]]) for q in asked]
+            spent = 1e3 * (time.process_time() - began) / len(asked)
+            print(
+                f"{peer.__name__:12} nDCG@10 {sum(quality) / len(quality):.3f}   {spent:8.2f} ms a query"
+            )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python bench/peers.py DIR (a folder of labeled sets)")
+    main(sys.argv[1])
