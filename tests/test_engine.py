@@ -147,3 +147,15 @@ def test_a_window_that_cannot_be_read_degrades_and_does_not_fail(hg):
     context = asyncio.run(hg.abuild(request))
     assert context.chunks
     assert any(line.startswith("penalize:") for line in context.degraded)
+
+
+def test_a_remembered_fact_is_given_though_no_document_knows(hg):
+    rows = [
+        {"id": f"n{n}", "text": f"Note {n} about the key of harbor {n} and bridge {n % 7}."}
+        for n in range(400)
+    ]
+    hg.add(rows, collection="notes")
+    hg.remember("The deploy key of Falcon lies in vault seven.")
+    context = hg.context("where is the deploy key of Falcon?", collection="notes")
+    assert [chunk.source for chunk in context.chunks] == ["memory"]
+    assert hg.context("where does Melanie run marathons?", collection="notes").chunks == ()

@@ -20,6 +20,11 @@ ADD: Final = "add"
 
 Verdict = Literal["keep", "drop", "add"]
 
+GRAPH: Final = "graph"
+MEMORY: Final = "memory"
+SIDE: Final = frozenset({GRAPH, MEMORY})
+"""Sources of knowledge rather than of documents: few and short, they are sure of a section of the budget."""
+
 
 class Tier(StrEnum):
     """How full the window is: plenty of room, some, or hardly any."""

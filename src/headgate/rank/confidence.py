@@ -91,18 +91,29 @@ def confidences(
     *,
     found: Sequence[Candidate] = (),
 ) -> list[float]:
-    """A confidence in 0..1 for each candidate, in their order; `found` is the ranking they were taken from."""
+    """A confidence in 0..1 for each candidate, in their order.
+
+    `found` is the collection's ranking, of which candidates may be only a part. What came from elsewhere, as from
+    memory, may know what the collection does not, so it is heard by itself.
+    """
     if not candidates:
         return []
     question = ask(query, words)
     matches = [match(question, c, words.language) for c in candidates]
     ranking = _ranking(candidates)
-    whole = found or candidates
-    best = [match(question, whole[at], words.language) for at in _ranking(whole)[:LOOK]]
-    sure = knows(question, best, words)
     backing = supports(question, candidates, matches, ranking, conversational=words.conversational)
-    top = max(backing)
-    return [min(1.0, sure * one / top) for one in backing]
+    ours = {c.chunk.id for c in found} or {c.chunk.id for c in candidates}
+    marks = [0.0] * len(candidates)
+    for own in (True, False):
+        group = [at for at in ranking if (candidates[at].chunk.id in ours) is own]
+        heard = [matches[at] for at in group]
+        if own and found:
+            heard = [match(question, found[at], words.language) for at in _ranking(found)[:LOOK]]
+        sure = knows(question, heard[:LOOK], words)
+        top = max((backing[at] for at in group), default=1.0)
+        for at in group:
+            marks[at] = min(1.0, sure * backing[at] / top)
+    return marks
 
 
 def _ranking(candidates: Sequence[Candidate]) -> list[int]:

@@ -1,8 +1,8 @@
 """Compose: one fenced, cited block that fits the budget.
 
-Of the budget, 60 % is meant for documents and turns, 30 % for graph paths, 10 % for framing; what one does not
-use the others may. Pieces are filled in the order they come (best first) and only then laid out, since laying out
-first loses half the evidence. "edges" puts the best first and last, where models read best.
+Of the budget, 60 % is meant for documents and turns, 30 % for graph paths and remembered facts, 10 % for framing;
+what one does not use the others may. Pieces are filled in the order they come (best first) and only then laid out,
+since laying out first loses half the evidence. "edges" puts the best first and last, where models read best.
 Equal input gives equal bytes. Invariants: count(text) <= budget; every piece stands inside the fence.
 """
 
@@ -17,9 +17,8 @@ from headgate.policy import Policy, PositiveCount, Unit
 from headgate.protocols import TokenCounter
 from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, piece
 from headgate.text.pack import pack
-from headgate.types import DROP, KEEP, Candidate, Chunk, Sifted
+from headgate.types import DROP, GRAPH, KEEP, SIDE, Candidate, Chunk, Sifted
 
-GRAPH = "graph"
 PREVIEW_FRAME = "x" * 50  # characters charged for the framing of a preview, published
 
 
@@ -82,18 +81,18 @@ def compose(
     if budget < 0:
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
     bodies = [_body(c.chunk, detail, policy, strips or {}) for c in candidates]
-    on_graph = [c.chunk.source == GRAPH for c in candidates]
+    aside = [c.chunk.source in SIDE for c in candidates]
     extra = count(PREVIEW_FRAME) if detail == "preview" else 0
     pieces = [
         piece(at, c.chunk.title, body)
         for at, (c, body) in enumerate(zip(candidates, bodies, strict=True), 1)
     ]
-    costs = [count(p + "\n") + (0 if g else extra) for p, g in zip(pieces, on_graph, strict=True)]
+    costs = [count(p + "\n") + (0 if g else extra) for p, g in zip(pieces, aside, strict=True)]
     room = budget - count(fence("", SAMPLE_NONCE.encode(), notice=policy.notice))
-    taken = pack(pieces, room, count, costs=costs, side=on_graph, share=policy.graph)
+    taken = pack(pieces, room, count, costs=costs, side=aside, share=policy.graph)
     chosen = [at for at, fits in enumerate(taken) if fits]
     while True:
-        layout = _layout(chosen, on_graph, order)
+        layout = _layout(chosen, aside, order)
         text = _block([(candidates[at].chunk, bodies[at]) for at in layout], secret, policy)
         tokens = count(text) if text else 0
         if tokens <= budget:
@@ -128,10 +127,10 @@ def _body(chunk: Chunk, detail: str, policy: ComposePolicy, strips: Mapping[str,
     return (head.rsplit(None, 1)[0] if " " in head else head) + "…"
 
 
-def _layout(chosen: Sequence[int], on_graph: Sequence[bool], order: str) -> list[int]:
-    """Documents, then graph paths; with "edges" the documents run 1 3 5 ... 6 4 2."""
-    documents = [at for at in chosen if not on_graph[at]]
-    paths = [at for at in chosen if on_graph[at]]
+def _layout(chosen: Sequence[int], aside: Sequence[bool], order: str) -> list[int]:
+    """Documents, then graph paths and facts; with "edges" the documents run 1 3 5 ... 6 4 2."""
+    documents = [at for at in chosen if not aside[at]]
+    paths = [at for at in chosen if aside[at]]
     if order == "edges":
         documents = documents[::2] + documents[1::2][::-1]
     return documents + paths

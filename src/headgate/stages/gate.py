@@ -21,9 +21,7 @@ from headgate.protocols import TokenCounter
 from headgate.text.entropy import information_score
 from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, piece
 from headgate.text.pack import pack
-from headgate.types import DROP, KEEP, Candidate, Report, Sifted
-
-GRAPH = "graph"  # the source whose chunks share the side section of the budget
+from headgate.types import DROP, GRAPH, KEEP, SIDE, Candidate, Report, Sifted
 
 
 class GatePolicy(Policy):
@@ -43,7 +41,7 @@ class GatePolicy(Policy):
     min_chars: Annotated[int, Field(ge=1)] = 200
     """Texts shorter than this are never taken for boilerplate."""
     graph_share: Unit = 0.3
-    """Share of the budget that graph paths are sure of."""
+    """Share of the budget that graph paths and remembered facts are sure of."""
 
 
 def gate(
@@ -56,7 +54,7 @@ def gate(
     conversation: bool = False,
     preview_chars: int | None = None,
 ) -> Sifted:
-    """Keep what is worth its tokens and fits `budget` with its framing, at most `k` chunks beside the graph's.
+    """Keep what is worth its tokens and fits `budget` with its framing, at most `k` chunks beside those of graph and memory.
 
     `preview_chars` is the length at which a preview cuts a text, None where pieces are shown whole.
     """
@@ -76,12 +74,12 @@ def gate(
         room,
         count,
         costs=[costs[at] for at in ranking],
-        side=[candidate.chunk.source == GRAPH for candidate in ranked],
+        side=[candidate.chunk.source in SIDE for candidate in ranked],
         share=policy.graph_share,
         most=k,
     )
     full = k is not None and k <= sum(
-        fits and c.chunk.source != GRAPH for c, fits in zip(ranked, taken, strict=True)
+        fits and c.chunk.source not in SIDE for c, fits in zip(ranked, taken, strict=True)
     )
     fates = [
         _fate(alive[at], costs[at], values[at], fits=fits, full=full)
@@ -198,7 +196,7 @@ def _value(candidate: Candidate, tokens: int, power: float, policy: GatePolicy) 
 def _fate(candidate: Candidate, cost: int, value: float, *, fits: bool, full: bool) -> Candidate:
     if fits:
         return candidate.noted("gate", KEEP, f"fits {cost} tokens", value=value)
-    if full and candidate.chunk.source != GRAPH:
+    if full and candidate.chunk.source not in SIDE:
         return candidate.noted("gate", DROP, "beyond k", value=value)
     return candidate.noted("gate", DROP, f"no room for {cost} tokens", value=value)
 

@@ -59,7 +59,15 @@ class Calibrated:
 
     async def grade(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
         """A confidence in 0..1 for each candidate."""
-        return confidences(query, candidates, self._words, found=self._found)
+        marks = confidences(query, candidates, self._words, found=self._found)
+        ours = {c.chunk.id for c in self._found}
+        own = [c.chunk.id in ours for c in candidates]
+        lower = self.bands.lower
+        known = max((mark for mark, mine in zip(marks, own, strict=True) if mine), default=1.0)
+        if known >= lower or max(marks) < lower:
+            return marks
+        # memory knows what the collection does not: what the collection found is only in the way
+        return [0.0 if mine else mark for mark, mine in zip(marks, own, strict=True)]
 
 
 class GradePolicy(Policy):
