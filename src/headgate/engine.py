@@ -22,6 +22,7 @@ from headgate.memory.recall import Memory, Recollection
 from headgate.memory.review import ReviewPolicy
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Postings, Store, TokenCounter, WebSearch
+from headgate.rank.confidence import backed
 from headgate.stages.compose import Composed, ComposePolicy, compose
 from headgate.stages.decide import DecidePolicy, decide
 from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wanted
@@ -258,10 +259,17 @@ class _Run:
                 self.engine.count,
                 self.policy.gate,
                 k=self.request.k,
+                support=self._support(fresh),
                 conversation=self.view is not None and self.view.conversational,
                 preview_chars=preview,
             ),
         ).kept
+
+    def _support(self, fresh: Candidates) -> Mapping[str, float] | None:
+        """A second opinion on the order, where it is known to help: turns of a conversation."""
+        if self.view is None or not self.view.conversational:
+            return None
+        return backed(self.request.query, fresh, self.view)
 
     async def _judge(self, fitting: Candidates, found: Candidates) -> Judged:
         """Grade what fits; search outside and a person stand behind a verdict that is not sure."""

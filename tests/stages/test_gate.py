@@ -88,6 +88,12 @@ def test_length_divides_the_value_except_in_conversations():
     assert ids(gate(candidates, 5000, quarter, POLICY, conversation=True).kept) == ["c0", "c1"]
 
 
+def test_support_lifts_what_carries_the_answer():
+    candidates = found("one small thing", "one other thing", scores=[0.5, 0.4])
+    order = gate(candidates, 500, quarter, POLICY, support={"c0": 0.1, "c1": 1.0}).kept
+    assert ids(order) == ["c1", "c0"]
+
+
 def test_k_counts_what_fits_and_leaves_graph_paths_alone():
     texts = (prose(6, 2000), "one thing", "another thing", "a third thing")
     rows = found(*texts, scores=[1.0, 0.9, 0.8, 0.2])

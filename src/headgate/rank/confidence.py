@@ -221,6 +221,19 @@ def supports(
     return [max(1e-6, _logistic(weights, row)) for row in rows]
 
 
+def backed(query: str, candidates: Sequence[Candidate], words: Vocabulary) -> dict[str, float]:
+    """Each candidate's support over that of the best, by id: a second opinion on the order of a ranking."""
+    if not candidates:
+        return {}
+    question = ask(query, words)
+    matches = [match(question, c, words.language) for c in candidates]
+    found = supports(
+        question, candidates, matches, _ranking(candidates), conversational=words.conversational
+    )
+    top = max(found)
+    return {c.chunk.id: one / top for c, one in zip(candidates, found, strict=True)}
+
+
 def backing(
     question: Question,
     candidates: Sequence[Candidate],

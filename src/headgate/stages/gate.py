@@ -33,6 +33,8 @@ class GatePolicy(Policy):
     """How much of the value depends on the entropy score; 0.3 changes evidence by less than .001."""
     length_power: Unit = 0.2
     """Value is divided by tokens to this power; conversations use 0, since their turns are short alike."""
+    support_power: Unit = 0.5
+    """Value is multiplied by a candidate's support to this power, where support is given (conversations)."""
     min_entropy: Unit = 0.0
     """Entropy score under which a chunk is dropped (published: 0.1)."""
     min_ratio: Unit = 0.25
@@ -51,6 +53,7 @@ def gate(
     policy: GatePolicy,
     *,
     k: int | None = None,
+    support: Mapping[str, float] | None = None,
     conversation: bool = False,
     preview_chars: int | None = None,
 ) -> Sifted:
@@ -65,7 +68,11 @@ def gate(
     power = 0.0 if conversation else policy.length_power
     shown = [_shown(candidate, preview_chars) for candidate in alive]
     costs = [count(text + "\n") for text in shown]
-    values = [_value(c, cost, power, policy) for c, cost in zip(alive, costs, strict=True)]
+    backed = support or {}
+    values = [
+        _value(c, cost, power, policy) * backed.get(c.chunk.id, 1.0) ** policy.support_power
+        for c, cost in zip(alive, costs, strict=True)
+    ]
     ranking = sorted(range(len(alive)), key=lambda at: (-values[at], at))
     ranked = [alive[at] for at in ranking]
     room = budget - count(fence("", SAMPLE_NONCE.encode(), notice=NOTICE))
