@@ -310,7 +310,7 @@ def quality(folder):
         shown, hidden = set(gold[: len(gold) // 2]), set(gold[len(gold) // 2 :])
         pool = labeled.collections[labeled.passages[gold[0]]["collection"]]
         filler = [i for i in rng.sample(pool, min(12, len(pool))) if i not in gold]
-        blocks = [*shown, *filler]
+        blocks = [*gold[: len(gold) // 2], *filler]  # a list: sets have no fixed order
         rng.shuffle(blocks)
         window = " ".join(labeled.passages[i]["text"] for i in blocks)
         others = [labeled.passages[i]["text"] for i in ids[-20:] if i not in blocks]
