@@ -264,7 +264,11 @@ def peer(args: argparse.Namespace, url: str, ours: float) -> None:
         )
         command = (args.peer, "--config", str(config), "--port", str(port), "--host", "127.0.0.1", "--num_workers", "1", "--telemetry", "False")  # fmt: skip
         with process(
-            *command, LITELLM_LOG="ERROR", LITELLM_LOCAL_MODEL_COST_MAP="True", NO_PROXY="*"
+            *command,
+            LITELLM_LOG="ERROR",
+            LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY="true",
+            LITELLM_LOCAL_MODEL_COST_MAP="True",
+            NO_PROXY="*",
         ) as running:
             waiting(port)
             time.sleep(2)

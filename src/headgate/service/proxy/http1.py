@@ -46,6 +46,7 @@ class Connection(asyncio.Protocol):
         self.headers: Headers = []
         self.started = self.headed = self.complete = False
         self._bodiless = False
+        self._keep = False  # whether the server keeps the connection
         self._framed = False  # by length or by chunks: its end can be told from a lost connection
         self._parts: list[bytes] = []
         self._waiting = 0  # bytes in parts
@@ -142,7 +143,7 @@ class Connection(asyncio.Protocol):
             and self._framed
             and not self.closed
             and self._error is None
-            and bool(self._parser.should_keep_alive())
+            and self._keep
         )
 
     def abort(self) -> None:
@@ -221,6 +222,7 @@ class Connection(asyncio.Protocol):
             or header(self.headers, b"transfer-encoding")
             or self.status in {204, 304}
         )
+        self._keep = bool(self._parser.should_keep_alive())
         self.headed = True
         if self._bodiless:  # a HEAD's length tells of a body that does not come
             self.complete, self._framed = True, False

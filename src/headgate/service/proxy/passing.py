@@ -10,11 +10,11 @@ from typing import Any
 import orjson
 from starlette.types import Scope
 
-from headgate.errors import HeadgateError, NotFound, UpstreamError, UpstreamTimeout
+from headgate.errors import HeadgateError, NotFound, UpstreamError
 from headgate.models.upstream import UpstreamPolicy
 from headgate.service.proxy.ask import knobs_of
 from headgate.service.proxy.exchange import Reply
-from headgate.service.proxy.upstreams import Upstreams, replied, whole
+from headgate.service.proxy.upstreams import Upstreams, parts, replied, whole
 from headgate.service.proxy.wire import Answer, header
 
 MODELS = "/v1/models"
@@ -31,33 +31,21 @@ async def pass_on(upstreams: Upstreams, scope: Scope, body: bytes, reply: Reply)
     answer = await upstreams.send(upstream, scope, body)
     try:
         told = {"x-headgate-upstream": name, "x-headgate-guard": "off"}
-        await copy(answer, reply, told, upstream.idle_s, upstreams.tick_s)
+        await copy(answer, reply, told, upstream.idle_s)
     finally:
         await answer.close()
 
 
-async def copy(
-    answer: Answer, reply: Reply, told: Mapping[str, str], idle_s: float, tick_s: float
-) -> None:
+async def copy(answer: Answer, reply: Reply, told: Mapping[str, str], idle_s: float) -> None:
     """The answer to the client, byte for byte."""
     headers = replied(answer)
     length = header(answer.headers, b"content-length")
     if length:
         headers.append((b"content-length", length))
     reply.head(answer.status, headers, told)
-    silent_s = 0.0
-    while True:
-        data = await answer.read()
-        if data:
-            silent_s = 0.0
-            await reply.write(data)
-        elif data is None:
-            silent_s += tick_s
-            if silent_s >= idle_s:
-                raise UpstreamTimeout(f"the upstream sent nothing for {silent_s:g} s")
-        else:
-            await reply.end()
-            return
+    async for data in parts(answer, idle_s):
+        await reply.write(data)
+    await reply.end()
 
 
 def _found(upstreams: Upstreams, model: str, named: str) -> tuple[str, UpstreamPolicy]:
@@ -103,7 +91,7 @@ async def _list(upstreams: Upstreams, name: str, scope: Scope) -> list[dict[str,
     try:
         answer = await upstreams.send(upstream, scope, b"", plain=True)
         try:
-            body = await whole(answer, 8_000_000, 10.0, upstreams.tick_s)
+            body = await whole(answer, 8_000_000, 10.0)
         finally:
             await answer.close()
         found = orjson.loads(body)

@@ -4,9 +4,7 @@ chat and messages go through the gate: context in where it is asked for, the gua
 under /v1 that is not ours is passed on as it is. Each method is an ASGI application.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from starlette.types import Receive, Scope, Send
@@ -132,13 +130,15 @@ class Proxy:
         try:
             if not guard or answer.status != 200:
                 await self._raw(answer, upstream, reply, told | {"x-headgate-guard": "off"})
+                await answer.close()
                 return
             answer = plain(answer)
             told["x-headgate-guard"] = "on"
-            sent = Sent(speech, ask, upstream, scope)
-            await self._guarded(sent, answer, reply, told)
-        finally:
+            answer = await self._guarded(Sent(speech, ask, upstream, scope), answer, reply, told)
+        except BaseException:
             await answer.close()
+            raise
+        self.upstreams.release(answer)
 
     def _watched(self, ask: Ask) -> bool:
         """Whether the guard watches; several choices at once cannot be asked for again."""
@@ -148,11 +148,11 @@ class Proxy:
         self, answer: Answer, upstream: UpstreamPolicy, reply: Reply, told: Mapping[str, str]
     ) -> None:
         """Pass an answer on as it is."""
-        await copy(answer, reply, told, upstream.idle_s, self.guard.keep_alive_s)
+        await copy(answer, reply, told, upstream.idle_s)
 
     async def _guarded(
         self, sent: Sent, answer: Answer, reply: Reply, told: dict[str, str]
-    ) -> None:
+    ) -> Answer:
         session = self._session(sent)
         serve = (
             self._stream
@@ -166,7 +166,7 @@ class Proxy:
             if self._observe is not None:
                 self._observe(sent.scope, session.report)
         await reply.end()
-        await _finish(answer)
+        return answer
 
     def _session(self, sent: Sent) -> Session:
         fields, wire = sent.ask.fields, sent.speech.wire
@@ -197,15 +197,14 @@ class Proxy:
     async def _answer(
         self, sent: Sent, session: Session, answer: Answer, reply: Reply, told: dict[str, str]
     ) -> Answer:
-        limit, tick_s = self.policy.max_answer_bytes, self.guard.keep_alive_s
-        idle_s = sent.upstream.idle_s
+        limit, idle_s = self.policy.max_answer_bytes, sent.upstream.idle_s
         headers = replied(answer)
-        body = await whole(answer, limit, idle_s, tick_s)
+        body = await whole(answer, limit, idle_s)
 
         async def again(call: Call) -> bytes:
             further = await self._again(sent, session, call)
             try:
-                return await whole(further, limit, idle_s, tick_s)
+                return await whole(further, limit, idle_s)
             finally:
                 await further.close()
 
@@ -245,12 +244,3 @@ def _numbers(fields: Mapping[str, Any]) -> bool:
         "presence_penalty",
     )
     return all(isinstance(fields.get(name), int | float | None) for name in names)
-
-
-async def _finish(answer: Answer) -> None:
-    """Wait a moment for the end of an answer whose last event has come, so that its connection can be kept."""
-    with suppress(TimeoutError, UpstreamError):
-        async with asyncio.timeout(END_S):
-            while await answer.read():
-                pass
-    await answer.close()

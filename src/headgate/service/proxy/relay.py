@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from headgate.errors import HeadgateError, LimitError, UpstreamError, UpstreamTimeout
+from headgate.errors import HeadgateError, UpstreamError, UpstreamTimeout
 from headgate.guard.channels import CONTENT, Piece
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session, quarter
@@ -111,18 +111,16 @@ class Relay:
     async def _call(self, answer: Answer) -> None:
         """One call, to its end or its stall."""
         splitter = Splitter(self._policy.max_event_bytes)
-        silent_s = 0.0
-        session = self.session
+        heard, session = self._loop.time(), self.session
         while not self._closed():
             data = await answer.read()
             if data:
-                silent_s = 0.0
+                heard = self._loop.time()
                 self._count(len(data))
                 out = self._take(splitter.feed(data))
             elif data is None:
-                silent_s += session.policy.keep_alive_s
-                if silent_s >= self._idle_s:
-                    raise UpstreamTimeout(f"the upstream sent nothing for {silent_s:g} s")
+                if self._loop.time() - heard >= self._idle_s:
+                    raise UpstreamTimeout(f"the upstream sent nothing for {self._idle_s:g} s")
                 out = []
             else:
                 out = self._over(splitter.end())
@@ -139,7 +137,7 @@ class Relay:
     def _count(self, size: int) -> None:
         self._total += size
         if self._total > self._policy.max_stream_bytes:
-            raise LimitError(
+            raise UpstreamError(
                 f"the stream is longer than max_stream_bytes {self._policy.max_stream_bytes}",
                 hint="raise proxy.max_stream_bytes",
             )
@@ -216,7 +214,7 @@ class Relay:
     def _hold(self, event: bytes) -> None:
         self._held += len(event)
         if self._held > self._policy.max_held_bytes:
-            raise LimitError(
+            raise UpstreamError(
                 f"more than max_held_bytes {self._policy.max_held_bytes} of the stream wait for a verdict",
                 hint="raise proxy.max_held_bytes, or send x-headgate-guard: off",
             )

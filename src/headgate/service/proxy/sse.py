@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from headgate.errors import LimitError, UpstreamError
+from headgate.errors import UpstreamError
 
-END = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2}")
+END = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2,}")  # further blank lines say nothing
 LINE = re.compile(rb"\r\n|\r|\n")
 KEEP_ALIVE = b": keep-alive\n\n"
 DONE = b"[DONE]"
@@ -41,7 +41,7 @@ class Splitter:
             del rest[:start]
         self._seen = len(rest)
         if self._seen > self._max:
-            raise LimitError(
+            raise UpstreamError(
                 f"an event of the stream is larger than max_event_bytes {self._max}",
                 hint="raise proxy.max_event_bytes",
             )

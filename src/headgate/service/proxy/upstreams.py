@@ -1,10 +1,12 @@
 """Upstreams: requests of clients sent on to the model service that has the model."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
 
 from starlette.types import Scope
 
-from headgate.errors import InputError, UpstreamError
+from headgate.errors import InputError, UpstreamError, UpstreamTimeout
 from headgate.models.upstream import ProxyPolicy, UpstreamPolicy, choose
 from headgate.service.proxy.exchange import passed
 from headgate.service.proxy.http1 import Http1
@@ -12,6 +14,7 @@ from headgate.service.proxy.http2 import Http2
 from headgate.service.proxy.wire import Answer, Headers, Outgoing, Patience, Transport
 
 PREFIX = "/v1"
+END_S = 0.25  # how long the end of an answer is waited for after its last event
 OURS = b"hg_"  # how the gate's own keys begin; they open this door and no other
 KEYS = (b"authorization", b"x-api-key")
 NEVER = (b"host", b"content-length", b"cookie", b"expect")
@@ -26,6 +29,7 @@ class Upstreams:
         self.tick_s = tick_s
         self._http1: Transport = Http1()
         self._http2: Transport = Http2()
+        self._ending: set[asyncio.Future[None]] = set()
 
     def find(self, model: str, named: str = "") -> tuple[str, UpstreamPolicy]:
         """The upstream that a header names, or the one that has the model."""
@@ -49,12 +53,20 @@ class Upstreams:
         request = Outgoing(
             scope["method"], url, _headers(scope["headers"], upstream, plain=plain), body
         )
-        patience = Patience(upstream.connect_s, upstream.answer_s, upstream.idle_s, self.tick_s)
+        tick_s = min(self.tick_s, upstream.idle_s)
+        patience = Patience(upstream.connect_s, upstream.answer_s, upstream.idle_s, tick_s)
         transport = self._http2 if upstream.http2 else self._http1
         return await transport.send(request, patience)
 
+    def release(self, answer: Answer) -> None:
+        """Done with an answer whose last event has come: its end is awaited aside, so that its connection is kept."""
+        task = asyncio.ensure_future(_ended(answer))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
     async def close(self) -> None:
         """Close every idle connection."""
+        await asyncio.gather(*self._ending)
         await self._http1.close()
         await self._http2.close()
 
@@ -90,29 +102,39 @@ def _headers(
     return headers + [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in more.items()]
 
 
+async def _ended(answer: Answer) -> None:
+    with suppress(TimeoutError, UpstreamError):
+        async with asyncio.timeout(END_S):
+            while await answer.read():
+                pass
+    await answer.close()
+
+
 def replied(answer: Answer) -> Headers:
     """The headers of an answer that the client may have."""
     return passed(answer.headers, REPLIED)
 
 
-async def whole(answer: Answer, limit: int, idle_s: float, tick_s: float) -> bytes:
+async def parts(answer: Answer, idle_s: float) -> AsyncIterator[bytes]:
+    """The body of an answer as it comes; silence for too long is an error."""
+    clock = asyncio.get_running_loop().time
+    heard = clock()
+    while (data := await answer.read()) != b"":
+        if data:
+            heard = clock()
+            yield data
+        elif clock() - heard >= idle_s:
+            raise UpstreamTimeout(f"the upstream sent nothing for {idle_s:g} s")
+
+
+async def whole(answer: Answer, limit: int, idle_s: float) -> bytes:
     """The whole body of an answer."""
-    parts: list[bytes] = []
-    size, silent_s = 0, 0.0
-    while True:
-        data = await answer.read()
-        if data == b"":
-            return b"".join(parts)
-        if data is None:
-            silent_s += tick_s
-            if silent_s >= idle_s:
-                raise UpstreamError(f"the upstream sent nothing for {silent_s:g} s")
-            continue
-        silent_s = 0.0
-        parts.append(data)
-        size += len(data)
-        if size > limit:
+    body = bytearray()
+    async for data in parts(answer, idle_s):
+        body += data
+        if len(body) > limit:
             raise UpstreamError(
                 f"the upstream answered more than max_answer_bytes {limit}",
                 hint="raise proxy.max_answer_bytes",
             )
+    return bytes(body)
