@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format docs bench bench-window bench-grade bench-quality bench-speed bench-peers clean
+.PHONY: help demo test check format docs bench bench-window bench-grade bench-quality bench-speed bench-peers bench-guard clean
 
 help:
 	@sed -n '3,5s/^# *//p' Makefile
@@ -72,6 +72,15 @@ bench-peers: $(VENV)/.peers
 # make bench-grade DATA=DIR [FIT=--fit]: the built-in grader's figures on labeled sets, and its constants anew
 bench-grade: $(READY)
 	@$(BIN)/python bench/grade.py $(DATA) $(FIT)
+
+# make bench-guard [DATA=FILE] [MODEL=1]: the loop detector on labeled streams, clean and hostile text, a real model
+bench-guard: $(READY) $(if $(MODEL),$(VENV)/.model)
+	@$(BIN)/python bench/guard.py $(if $(DATA),--data $(DATA)) $(if $(ONLY),--only $(ONLY))
+
+$(VENV)/.model: $(READY)
+	@echo "== building llama-cpp-python from source (once, about 20 minutes)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench-model
+	@touch $@
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench

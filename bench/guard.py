@@ -25,9 +25,7 @@ from headgate.guard import CountingDetector, EntropyDetector, RepeatDetector
 
 out = Console(width=130)
 TOKEN, BLOCK = 4, 4096  # characters a chunk
-MODEL = (
-    "pip install --group bench   # builds llama-cpp-python from source with cmake; about 20 minutes"
-)
+MODEL = "make bench-guard MODEL=1  (builds llama-cpp-python with cmake: about 20 minutes)"
 
 
 def main() -> None:

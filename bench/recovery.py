@@ -7,6 +7,7 @@ same loop. A run is recovered when it ends without a loop; it ended by itself wh
 """
 
 import itertools
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from headgate.guard import PUBLISHED_DIVERGENCE, Guard, GuardReport
 from headgate.guard.resume import TURNS
 
 TOKENS = 300  # limit of one call
+LOG = os.environ.get("LOG", "")  # a file that gets a line per run
 FEWER = 10  # prompts for each way but the default
 
 TOPICS = [
@@ -197,6 +199,12 @@ def recover(model: Model, question: list[dict[str, str]], way: Way) -> bool:
     if not guard.report.cuts:
         return False
     ended = recovered and model.finish == "stop"
+    if LOG:
+        cuts = "; ".join(f"{c.period} {c.reason} {c.unit[:40]!r}" for c in guard.report.cuts)
+        with Path(LOG).open("a") as log:
+            log.write(
+                f"{question[0]['content'][:60]!r} recovered {recovered} ended {ended}: {cuts}\n{text[-400:]!r}\n"
+            )
     way.add(guard.report, recovered=recovered, ended=ended, tokens=model.tokens)
     way.leaks += any(said in text for said in (PUBLISHED_DIVERGENCE, *TURNS))
     return True

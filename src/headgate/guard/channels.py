@@ -82,6 +82,11 @@ class Channel:
         """Whether anything waits, be it without text."""
         return bool(self._waiting)
 
+    @property
+    def last(self) -> str:
+        """The last character sent, or nothing."""
+        return self._tail[-1:]
+
     def feed(self, piece: Piece) -> Stall | None:
         """Take a piece in; a stall in offsets of the whole channel, or None."""
         self.wait(piece)

@@ -182,14 +182,14 @@ class RepeatDetector:
         step = NEAR.stride
         for _ in range(TRIES):
             period = at - 16 - found
-            if period <= 4:  # inside a filler run: no other period to be learned here
-                return 0 if self._lock(text, at, period) else step
-            if period <= 40:
-                step = CLOSE
             if text[at - 32 : at] == text[found - 16 : found + 16]:
                 if self._lock(text, at, period):
                     return 0
-                step = CLOSER if period <= 64 else CLOSE
+                step = CLOSER if 4 < period <= 64 else CLOSE
+            elif period <= 40:
+                step = CLOSE
+            if period <= 4:  # inside a filler run: no other period to be learned here
+                return NEAR.stride
             found = text.rfind(text[at - 16 : at], at - 272 if at > 272 else 0, found + 15)
             if found < 0:
                 break

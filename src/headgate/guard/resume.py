@@ -98,15 +98,22 @@ def _asked(messages: tuple[Message, ...], turn: str) -> tuple[Message, ...]:
     return (*messages, {"role": "user", "content": turn})
 
 
+ENDS = ("\n", ". ", "! ", "? ", "。", "！", "？")  # of a line or a sentence
+
+
 def boundary(text: str, reach: int) -> int:
-    """Where to end near the start of `text`: after a sentence or line, else after a word, else 0."""
+    """Where to end near the start of `text`: after a line or sentence, else after a word, else 0."""
     near = text[:reach]
-    for marks in (("\n",), (". ", "! ", "? ", "。", "！", "？")):
-        ends = [at + len(mark) for mark in marks if (at := near.find(mark)) >= 0]
-        if ends:
-            return min(ends)
+    ends = [at + len(mark) for mark in ENDS if (at := near.find(mark)) >= 0]
+    if ends:
+        return min(ends)
     blank = near.find(" ")
     return blank if blank > 0 else 0
+
+
+def ending(text: str) -> int:
+    """Where the last line or sentence that ends inside `text` ends; 0 when none does."""
+    return max(at + len(mark) if (at := text.rfind(mark)) >= 0 else 0 for mark in ENDS)
 
 
 class Scrub:

@@ -287,7 +287,8 @@ class Session:
         waiting = channel.waiting
         start = min(first - channel.sent, len(waiting))
         room = stall.onset + 3 * stall.period - 1 - first
-        if not stall.period or room <= 0 or (start and waiting[start - 1].isspace()):
+        last = waiting[start - 1] if start else channel.last
+        if not stall.period or room <= 0 or last.isspace():
             return start
         return start + boundary(waiting[start:], min(room, self.policy.boundary_chars))
 
