@@ -85,7 +85,7 @@ class Channel:
     @property
     def last(self) -> str:
         """The last character sent, or nothing."""
-        return self._tail[-1:]
+        return next((text[-1] for text in reversed(self._tail) if text), "")
 
     def feed(self, piece: Piece) -> Stall | None:
         """Take a piece in; a stall in offsets of the whole channel, or None."""
