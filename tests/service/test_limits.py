@@ -11,8 +11,14 @@ from headgate.policy import ServicePolicy
 from headgate.service.app import create
 from headgate.service.keys import mint
 from headgate.service.limits import Limits
+from headgate.service.visit import Caller
 from headgate.settings import Settings
 from headgate.testing import FixedClock
+
+
+def caller(key, tenant="t"):
+    return Caller(tenant, frozenset({"read"}), key)
+
 
 SMALL = {"query_chars": 50, "window_chars": 100, "window_blocks": 3, "budget": 200, "k": 10}
 
@@ -63,12 +69,14 @@ def test_the_description_tells_the_limits_in_force():
     assert asked["query"]["maxLength"] == 50
 
 
-def test_a_bucket_fills_at_its_rate_up_to_its_burst():
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_bucket_fills_at_its_rate_up_to_its_burst(tmp_path, shared):
     clock = FixedClock(0.0)
-    limits = Limits(ServicePolicy(rate=60, burst=2), tick=clock)
+    folder = str(tmp_path) if shared else None
+    limits = Limits(ServicePolicy(rate=60, burst=2), folder, tick=clock)
 
     def ask(key="a"):
-        with limits.hold(key):
+        with limits.hold(caller(key)):
             pass
 
     ask(), ask(), ask("b")
@@ -83,19 +91,31 @@ def test_a_bucket_fills_at_its_rate_up_to_its_burst():
         ask()
 
 
+def test_two_processes_draw_from_one_bucket_and_tenants_do_not(tmp_path):
+    policy, clock = ServicePolicy(rate=60, burst=2), FixedClock(0.0)
+    one, other = (Limits(policy, str(tmp_path), tick=clock) for _ in range(2))
+    for limits in (one, other):
+        with limits.hold(caller("a")):
+            pass
+    with pytest.raises(BusyError), one.hold(caller("a")):
+        pass
+    with one.hold(caller("a", tenant="u")):
+        pass
+
+
 def test_callers_without_a_key_are_not_limited_by_rate():
     limits = Limits(ServicePolicy(rate=1, burst=1), tick=FixedClock(0.0))
     for _ in range(5):
-        with limits.hold(""):
+        with limits.hold(caller("")):
             pass
 
 
 def test_what_is_under_way_is_counted_and_let_go():
     limits = Limits(ServicePolicy(concurrency=1))
-    with limits.hold("a"), limits.hold("b"):  # noqa: SIM117
-        with pytest.raises(BusyError, match=r"service\.concurrency"), limits.hold("a"):
+    with limits.hold(caller("a")), limits.hold(caller("b")):  # noqa: SIM117
+        with pytest.raises(BusyError, match=r"service\.concurrency"), limits.hold(caller("a")):
             pass
-    with limits.hold("a"):
+    with limits.hold(caller("a")):
         pass
 
 

@@ -139,7 +139,7 @@ async def test_spans_tell_the_request_and_its_stages(client, monkeypatch):
 async def test_readiness_asks_every_part(app, client):
     assert (await client.get("/readyz")).json() == {
         "ready": True,
-        "parts": {"store": "ok", "index": "ok"},
+        "parts": {"store": "ok", "index": "ok", "providers": "ok"},
     }
 
     async def upstream():
@@ -148,6 +148,10 @@ async def test_readiness_asks_every_part(app, client):
     app.state.hub.checks["upstream"] = upstream
     answer = await client.get("/readyz")
     assert answer.status_code == 503
+    assert answer.json()["parts"]["upstream"] == "no answer from the model"
+    app.state.hub.asides["upstream"] = app.state.hub.checks.pop("upstream")
+    answer = await client.get("/readyz")
+    assert (answer.status_code, answer.json()["ready"]) == (200, True)
     assert answer.json()["parts"]["upstream"] == "no answer from the model"
     assert (await client.get("/healthz")).status_code == 200
 

@@ -15,6 +15,7 @@ from headgate.service import log, problems, spans
 from headgate.service.auth import Auth
 from headgate.service.door import Desk, Door
 from headgate.service.hub import Hub
+from headgate.service.limits import Limits
 from headgate.service.metrics import Metrics
 from headgate.service.openapi import describe
 from headgate.service.parse import Strict
@@ -32,10 +33,13 @@ def plugs() -> Sequence[Plug]:
     return ()
 
 
-def create(gate: Headgate, *, owns: bool = False, metrics: Metrics | None = None) -> FastAPI:
-    """The service over an open gate; with `owns` the gate is closed when the service ends."""
+def create(gate: Headgate, *, owns: bool = False, folder: str | None = None) -> FastAPI:
+    """The service over an open gate; with `owns` the gate is closed when the service ends.
+
+    `folder` is where the processes of one service share their metrics and rates.
+    """
     settings = gate.house.settings
-    hub = Hub(gate, metrics or Metrics(), Desk())
+    hub = Hub(gate, Metrics(folder), Desk())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -59,6 +63,7 @@ def create(gate: Headgate, *, owns: bool = False, metrics: Metrics | None = None
         Door,
         policy=settings.service,
         auth=Auth(gate.house.store, settings.tenant, keyless=settings.service.keyless),
+        limits=Limits(settings.service, folder),
         desk=hub.desk,
         watches=(hub.metrics.watch, log.watch(settings.service), spans.watch),
     )
@@ -72,5 +77,5 @@ def create(gate: Headgate, *, owns: bool = False, metrics: Metrics | None = None
 
 
 def from_settings(settings: Settings, folder: str | None = None) -> FastAPI:
-    """The service that some settings describe; `folder` is where workers share their metrics."""
-    return create(Headgate.open(settings=settings), owns=True, metrics=Metrics(folder))
+    """The service that some settings describe."""
+    return create(Headgate.open(settings=settings), owns=True, folder=folder)

@@ -58,13 +58,14 @@ class Door:
         *,
         policy: ServicePolicy,
         auth: Auth,
+        limits: Limits,
         desk: Desk,
         watches: Sequence[Watch] = (),
     ) -> None:
         self._app = app
         self._policy = policy
         self._auth = auth
-        self._limits = Limits(policy)
+        self._limits = limits
         self._desk = desk
         self._watches = watches
 
@@ -104,7 +105,7 @@ class Door:
         if self._desk.draining:
             raise _closing()
         visit.caller = await self._auth.caller(scope)
-        with self._limits.hold(visit.caller.key):
+        with self._limits.hold(visit.caller):
             body = await self._body(scope, receive)
             await self._app(scope, _Once(body, receive), send)
 

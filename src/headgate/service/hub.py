@@ -20,12 +20,16 @@ Check = Callable[[], Awaitable[str]]
 
 @dataclass(slots=True)
 class Hub:
-    """The gate, the metrics, what is under way, and the checks behind /readyz."""
+    """The gate, the metrics, what is under way, and the checks behind /readyz.
+
+    `checks` are of parts without which nothing works; `asides` of parts whose failure only degrades an answer.
+    """
 
     gate: Headgate
     metrics: Metrics
     desk: Desk
     checks: dict[str, Check] = field(default_factory=dict)
+    asides: dict[str, Check] = field(default_factory=dict)
     _gates: OrderedDict[str, Headgate] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 

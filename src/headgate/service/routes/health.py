@@ -2,6 +2,7 @@
 
 /healthz says that the process answers. /readyz asks every part, now: the store is read, the indexes are compared with it,
 plugs add their own checks; it says 503 when one of them, or the whole service while it shuts down, cannot serve.
+Memory providers that rest after failures are told, but do not make it unready: answers go on without them.
 """
 
 import asyncio
@@ -50,16 +51,13 @@ async def health() -> Response:
 async def ready(request: Request) -> Response:
     """Every part asked now; 503 when one cannot serve."""
     hub = hub_of(request)
-    checks: dict[str, Check] = {
-        "store": lambda: _store(hub),
-        "index": lambda: _index(hub),
-        **hub.checks,
-    }
-    said = await asyncio.gather(*map(_ask, checks.values()))
-    parts = dict(zip(checks, said, strict=True))
+    vital: dict[str, Check] = {"store": lambda: _store(hub), "index": lambda: _index(hub), **hub.checks}  # fmt: skip
+    aside: dict[str, Check] = {"providers": lambda: _providers(hub), **hub.asides}
+    both = vital | aside
+    parts = dict(zip(both, await asyncio.gather(*map(_ask, both.values())), strict=True))
     if hub.desk.draining:
         parts["service"] = "shutting down"
-    well = not any(parts.values())
+    well = not any(wrong for name, wrong in parts.items() if name not in aside)
     told = {name: wrong or "ok" for name, wrong in parts.items()}
     return reply({"ready": well, "parts": told}, 200 if well else 503)
 
@@ -96,3 +94,8 @@ async def _store(hub: Hub) -> str:
 async def _index(hub: Hub) -> str:
     view = await asyncio.to_thread(hub.gate.house.indexes.view, PROBE, "main")
     return view.degraded
+
+
+async def _providers(hub: Hub) -> str:
+    health = hub.gate.house.memory.panel.health().items()
+    return "; ".join(f"{name}: {how.last_error or 'late'}" for name, how in health if how.row)
