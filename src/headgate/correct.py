@@ -81,6 +81,7 @@ class Corrector:
         reason = wants_review(graded.action, searched=verdict, group=plan.group)
         if reason and self.reviewing.enabled:
             review = await asyncio.to_thread(self._person, request, story, graded, reason)
+            story.mark("grade", {"review": review})
             return Judged(kept, strips, "review", reason, review)
         if reason:
             return Judged(kept, strips, "", reason)
@@ -99,12 +100,14 @@ class Corrector:
         if plan.tier is Tier.SELECTIVE:  # hardly any room: only what is likely to help
             lower = policy.bands(getattr(grader, "bands", Bands())).lower
             policy = policy.model_copy(update={"floor": lower})
-        return await story.asift(
+        graded = await story.asift(
             "grade",
             fitting,
             lambda: grade(request.query, fitting, grader, policy),
             instead=Graded(Sifted(kept=tuple(fitting)), Action.CORRECT),
         )
+        story.mark("grade", {"action": graded.action.value})
+        return graded
 
     async def _outside(
         self, request: Request, plan: Plan, story: Story, words: Vocabulary, sift: Sift

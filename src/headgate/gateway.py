@@ -204,7 +204,7 @@ class Headgate:
         """A stored trace of this tenant."""
         found = self.house.store.trace(self.tenant, id)
         if found is None:
-            raise NotFound(f"there is no trace {id!r}", hint="see: headgate trace list")
+            raise NotFound(f"there is no trace {id!r}", hint="see: headgate traces")
         return found
 
     async def awhy(self, trace: str, chunk: str) -> Why:

@@ -52,3 +52,7 @@ def test_why_and_replay_speak_of_a_stored_trace(run):
     assert f"k = {now}" in run("why", made["trace"], lost, as_json=False)
     assert f"+ {lost}" in run("replay", made["trace"], f"{name}={now}", as_json=False)
     assert "the same chunks" in run("replay", made["trace"], as_json=False)
+    assert [row["id"] for row in run("traces")] == [made["trace"]]
+    assert run("traces", made["trace"])["fates"][0]["kept"]
+    assert made["trace"] in run("traces", as_json=False)
+    assert "beyond k" in run("traces", made["trace"], as_json=False)

@@ -65,3 +65,24 @@ def test_what_cannot_be_changed_is_refused(gate, changes, error):
     made = gate.context("refund")
     with pytest.raises(error):
         gate.replay(made.trace.id, changes)
+
+
+@pytest.mark.parametrize(
+    ("keeping", "left"),
+    [({"keep": 2}, 2), ({"keep": 0}, 0), ({"age_s": 1e-9}, 1), ({}, 3)],
+)
+def test_traces_are_kept_as_long_as_the_settings_say(keeping, left):
+    with Headgate.open(settings=Settings(store=":memory:", trace=keeping)) as gate:
+        gate.add([{"id": "a", "text": "refund by card"}])
+        for _ in range(3):
+            gate.context("refund")
+        assert len(gate.house.store.traces("default")) == left
+
+
+def test_texts_are_kept_only_where_allowed():
+    with Headgate.open(settings=Settings(store=":memory:", trace={"text": False})) as gate:
+        gate.add([{"id": "a", "text": "refund by card"}])
+        id = gate.context("refund").trace.id
+        assert "refund" not in str(gate.trace(id))
+        with pytest.raises(InputError, match="without its text"):
+            gate.replay(id, {})

@@ -102,9 +102,11 @@ def test_several_workers_share_port_store_and_metrics(tmp_path):
         url = process.stdout.readline().split()[-1]
         assert "curl" in process.stdout.readline()
         until(lambda: not _refused(url))
+        rows = {"documents": [{"id": "b", "text": "Parcels go by rail."}]}
+        assert httpx2.post(f"{url}/v1/documents", json=rows, timeout=30).status_code == 200
         for _ in range(10):
-            answer = httpx2.post(f"{url}/v1/context", json={"query": "refunds"}, timeout=30)
-            assert answer.json()["chunks"][0]["id"] == "a"
+            answer = httpx2.post(f"{url}/v1/context", json={"query": "parcels"}, timeout=30)
+            assert answer.json()["chunks"][0]["id"] == "b"
         until(lambda: _counted(url) == 10)
     finally:
         process.send_signal(signal.SIGTERM)

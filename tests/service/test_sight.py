@@ -47,6 +47,20 @@ async def test_metrics_are_counted_from_traces(client):
     assert {"retrieve", "penalize", "gate", "compose"} <= stages
 
 
+async def test_grades_and_reviews_are_counted(client):
+    await client.post("/v1/context", json={"query": "how do refunds work?"})
+    body = {"query": "Where did Melanie leave the garage key?"}
+    review = (await client.post("/v1/context", json=body)).json()["review"]
+    await client.post(f"/v1/reviews/{review}", json={"status": "answered", "answer": "In the box."})
+    seen = await told(client)
+    assert seen["headgate_grades_total", (("action", "correct"),)] == 1
+    assert seen["headgate_grades_total", (("action", "incorrect"),)] == 1
+    assert seen["headgate_reviews_total", (("status", "pending"),)] == 1
+    assert seen["headgate_reviews_total", (("status", "answered"),)] == 1
+    again = (await client.post("/v1/context", json=body)).json()
+    assert "In the box." in again["text"]
+
+
 @pytest.mark.parametrize(
     "name",
     [

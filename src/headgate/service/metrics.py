@@ -17,21 +17,9 @@ from headgate.types import Trace
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 STAGES = frozenset(
-    [
-        "decide",
-        "index",
-        "retrieve",
-        "propagate",
-        "recall",
-        "graph",
-        "penalize",
-        "expand",
-        "gate",
-        "grade",
-        "compose",
-        "trace",
-    ]
-)
+    ["decide", "index", "embed", "retrieve", "propagate", "memory", "graph", "penalize", "expand", "gate", "grade",
+     "search", "review", "compose", "trace"]
+)  # fmt: skip
 METHODS = frozenset(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
 GRADES = frozenset({"correct", "ambiguous", "incorrect"})
 WRITE_EVERY_S = 0.5  # how old the numbers of another process may be
@@ -106,6 +94,8 @@ class Metrics:
             action = step.facts.get("action")
             if action in GRADES:
                 add("headgate_grades_total", 1, str(action))
+            if step.facts.get("review"):
+                self.review("pending")
         self._window(told)
 
     def review(self, status: str) -> None:

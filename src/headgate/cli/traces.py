@@ -1,0 +1,59 @@
+"""`headgate traces [ID]`: the last requests, or the whole story of one."""
+
+from datetime import UTC, datetime
+
+import click
+import orjson
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Column, Table
+
+from headgate.cli.options import json_option, opened
+from headgate.explain.render import plain, summary
+from headgate.types import Trace
+
+
+@click.command()
+@click.argument("id", required=False)
+@click.option("--store", help="Store folder (default: the setting `store`).")
+@click.option("--tenant", help="Whose data (default: the setting `tenant`).")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
+@json_option
+def traces(
+    id: str | None, store: str | None, tenant: str | None, limit: int, as_json: bool
+) -> None:
+    """List the last requests, or show what happened to every candidate of the request ID."""
+    with opened(store, tenant) as hg:
+        found = [hg.trace(id)] if id else hg.house.store.traces(hg.tenant, limit=limit)
+    if as_json:
+        data = plain(found[0]) if id else [summary(trace) for trace in found]
+        click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+    elif id:
+        _show(found[0])
+    else:
+        _list(found)
+
+
+def _list(found: list[Trace]) -> None:
+    id = Column("trace", no_wrap=True, min_width=32)  # it is there to be copied
+    table = Table(id, "when", "kept", "of", "ms", "query", box=None, header_style="bold")
+    for row in map(summary, found):
+        when = datetime.fromtimestamp(row["created"], UTC).strftime("%Y-%m-%d %H:%M:%S")
+        kept, of, ms = str(row["kept"]), str(row["candidates"]), f"{1000 * row['seconds']:.1f}"
+        table.add_row(row["id"], when, kept, of, ms, escape(row["query"][:60]))
+    Console().print(table if found else "no request was traced yet")
+
+
+def _show(trace: Trace) -> None:
+    console = Console()
+    console.print(escape(f"{trace.plan.strategy.value}: {trace.plan.reasoning}"))
+    table = Table("stage", "ms", "came", "kept", "dropped", "", box=None, header_style="bold")
+    for step in trace.steps:
+        counts = map(str, (step.came, step.kept, step.dropped))
+        table.add_row(step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(step.degraded))
+    console.print(table)
+    for candidate in trace.candidates:
+        console.print(escape(candidate.chunk.id), style="bold", highlight=False)
+        for note in candidate.notes:
+            line = f"  {note.stage:<10} {note.verdict:<5} {note.score:6.3f}  {note.reason}"
+            console.print(escape(line), highlight=False)
