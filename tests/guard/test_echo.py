@@ -29,8 +29,16 @@ def test_a_whole_copy_from_any_point_is_a_stall(turn, size):
     assert stall.onset >= 4
 
 
+def test_text_that_opens_with_an_echo_is_held_from_its_first_character():
+    _, holds = listen(UNIT[:10] + "stood still, and on it went from there.")
+    assert holds[0] == 0
+    assert holds[-1] is None
+
+
 def test_half_a_copy_is_held_and_let_go_when_it_ends():
-    stall, holds = listen(UNIT[:50] + "but then something else happened, and on it went.")
+    stall, holds = listen(
+        "Well! " + UNIT[:50] + "but then something else happened, and on it went."
+    )
     assert stall is None
     assert any(hold is not None for hold in holds)
     assert holds[-1] is None

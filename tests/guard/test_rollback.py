@@ -153,6 +153,23 @@ async def test_a_loop_that_comes_back_after_the_cut_shows_no_further_copy():
     assert text.endswith(AFTER)
 
 
+async def test_one_more_copy_at_the_start_of_the_next_call_is_left_out_without_another_rollback():
+    model = ScriptedModel([LOOP, tokens(UNIT + AFTER)])
+    guard = Guard(model)
+    text = "".join(await run(guard))
+    assert text.count(UNIT) <= 2
+    assert text.endswith(AFTER)
+    assert guard.report.rollbacks == 1
+    assert guard.report.cut_chars > guard.report.cuts[0].cut_chars
+
+
+async def test_two_more_copies_are_a_loop_again():
+    model = ScriptedModel([LOOP, tokens(UNIT * 2 + AFTER), tokens(AFTER)])
+    guard = Guard(model)
+    assert "".join(await run(guard)).count(UNIT) <= 2
+    assert guard.report.rollbacks == 2
+
+
 async def test_a_model_that_loops_at_once_recovers():
     model = ScriptedModel([tokens("I am sorry, I cannot go on like this. " * 60), tokens(AFTER)])
     text = "".join(await run(Guard(model)))

@@ -12,6 +12,7 @@ from typing import Any
 
 from headgate.guard.detectors import HISTORY, Detector, Stall
 from headgate.guard.echo import Echo
+from headgate.guard.resume import ending
 
 CONTENT = "content"
 REASONING = "reasoning"
@@ -55,6 +56,7 @@ class Channel:
     call: int = 0
     sent: int = 0  # characters the client has
     detector: Detector = field(init=False)
+    elided: int = 0  # characters left out of the call of now, since the client has them already
     echo: Echo = field(default_factory=Echo)
     _fresh: int = 0  # offset at which the call of now began
     _waiting: list[Piece] = field(default_factory=list)
@@ -94,7 +96,17 @@ class Channel:
         if stall:
             return _moved(stall, self._base)
         again = self.echo.feed(piece.text)
+        if again and not again.onset and not self.elided and self.sent == self._fresh:
+            return self._elide(again.position)
         return _moved(again, self._fresh) if again else None
+
+    def _elide(self, chars: int) -> Stall | None:
+        """Leave out a copy that the client already has, where a call opens with it; watch what follows it."""
+        rest = self.waiting[chars:]
+        self._waiting = [piece for piece in self._waiting if not piece]
+        self._held, self.elided = 0, chars
+        self._watch()
+        return self.feed(Piece(self.name, rest, call=self.call)) if rest else None
 
     @property
     def hold(self) -> int | None:
@@ -123,7 +135,8 @@ class Channel:
             return self.release()
         if self._held > self.max_hold:
             return self.waive()
-        return self.take(max(0, hold - self.sent), split=False)
+        free = self.waiting[: max(0, hold - self.sent)]
+        return self.take(ending(free) or len(free), split=False)
 
     def waive(self) -> list[Piece]:
         """Stop holding for the suspicion of now, whatever becomes of it."""
@@ -177,7 +190,10 @@ class Channel:
     def rewind(self) -> None:
         """After a rollback: watch on from what the client has, so that a loop cannot begin again unseen."""
         self.drop()
-        self._waived, self._fresh = None, self.sent
+        self._waived, self._fresh, self.elided = None, self.sent, 0
+        self._watch()
+
+    def _watch(self) -> None:
         self.echo.restart()
         prime = getattr(self.detector, "prime", None)
         if prime is None:

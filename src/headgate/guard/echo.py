@@ -2,13 +2,14 @@
 
 After a rollback the client has one or two copies of the unit, and the model may begin it anew, at any
 point of it. So the fresh text is compared with the unit itself: while its tail lies inside the repeated
-unit it is an echo. Half a unit of echo is held back, a whole unit is a stall.
+unit it is an echo. Text that opens with an echo is held back from its first character, so that one copy
+can be left out without a trace; later, half a unit of echo is held back. A whole unit is a stall.
 """
 
 from headgate.guard.detectors import Stall
 
 LEAST = 40  # characters of echo below which nothing is said; shorter units are repeated up to it
-SLICE = 64  # a larger piece is heard bit by bit, so that a copy in its middle is not missed
+SLICE = 64  # characters heard at a time; one by one while there is an echo, to see where it ends
 
 
 class Echo:
@@ -41,10 +42,13 @@ class Echo:
         if not self._rings:
             self._seen += len(text)
             return None
-        for start in range(0, len(text), SLICE):
-            stall = self._hear(text[start : start + SLICE])
+        start = 0
+        while start < len(text):
+            size = 1 if self.hold is not None or not self._seen else SLICE
+            stall = self._hear(text[start : start + size])
             if stall:
                 return stall
+            start += size
         return None
 
     def _hear(self, text: str) -> Stall | None:
@@ -54,9 +58,11 @@ class Echo:
             echo = _tail(heard[-len(ring) :], ring)
             if len(echo) >= size:
                 return Stall(self._seen, self._seen - len(echo), 0, "a loop came back", unit)
-            if len(echo) >= max(LEAST // 2, size // 2):
+            opens = len(echo) == self._seen
+            if opens or len(echo) >= max(LEAST // 2, size // 2):
                 self._echo = echo
-                self.hold = self.hold if self.hold is not None else self._seen
+                if self.hold is None:
+                    self.hold = 0 if opens else self._seen
                 return None
         longest = max(len(ring) for ring, _ in self._rings.values())
         self._echo, self.hold = heard[-longest:], None

@@ -129,7 +129,9 @@ class Session:
         out = self._switch(piece)
         if piece.channel == CONTENT:
             piece = self._joined(piece)
+        before = self._current.elided
         stall = self._current.feed(piece) or self._counted(piece)
+        self.report.cut_chars += self._current.elided - before
         out += self._cut(self._current, stall) if stall else self._current.ready()
         return self._send(out)
 
