@@ -53,7 +53,7 @@ class House:
         self.run = self.background.run
         self.upstream = self.run(Upstream().start())
         self.names = count()
-        self._servers = []
+        self._proxies, self._stops = [], []
 
     def name(self):
         return f"model-{next(self.names)}"
@@ -65,45 +65,65 @@ class House:
         return name
 
     def serve(self, policy=None, guard=None, **more):
+        """A proxy in a small application, until the session ends."""
         reports = []
 
         async def own(request):
             return JSONResponse({"ours": True})
 
-        async def begin():
+        async def made():
             given = policy or ProxyPolicy(
                 upstreams={"main": self.at(idle_s=2, answer_s=2, connect_s=2)}
             )
             limits = guard or GuardPolicy(keep_alive_s=0.25)
-            proxy = Proxy(given, limits, observe=lambda _, report: reports.append(report), **more)
-            app = Starlette(routes=[Route("/v1/strategy", own), *routes(proxy)])
+            return Proxy(given, limits, observe=lambda _, report: reports.append(report), **more)
+
+        proxy = self.run(made())
+        self._proxies.append(proxy)
+        url, stop = self.app(Starlette(routes=[Route("/v1/strategy", own), *routes(proxy)]))
+        self._stops.append(stop)
+        return Served(url, proxy, reports)
+
+    def app(self, app):
+        """Serve an application: its address, and how to end it."""
+
+        async def begin():
             config = uvicorn.Config(
-                app, http="httptools", loop="none", log_level="critical", lifespan="off"
+                app,
+                http="httptools",
+                loop="none",
+                log_level="critical",
+                timeout_graceful_shutdown=1,
             )
             server = uvicorn.Server(config)
-            server.install_signal_handlers = lambda: None
             sock = socket.socket()
             sock.bind(("127.0.0.1", 0))
-            task = asyncio.create_task(server.serve(sockets=[sock]))
+            task = asyncio.create_task(server._serve([sock]))
             while not server.started:  # noqa: ASYNC110  # uvicorn has no event for it
                 await asyncio.sleep(0.01)
-            self._servers.append((server, task, proxy, sock))
-            return Served(f"http://127.0.0.1:{sock.getsockname()[1]}", proxy, reports)
+            return f"http://127.0.0.1:{sock.getsockname()[1]}", server, task, sock
 
-        return self.run(begin())
+        url, server, task, sock = self.run(begin())
+
+        async def end():
+            server.should_exit = True
+            await task
+            sock.close()
+
+        return url, lambda: self.run(end())
 
     def at(self, **more):
         return UpstreamPolicy(url=f"http://127.0.0.1:{self.upstream.port}/v1", **more)
 
     def close(self):
         async def end():
-            for server, task, proxy, _ in self._servers:
-                server.should_exit = server.force_exit = True
-                await task
+            for proxy in self._proxies:
                 await proxy.close()
             await self.upstream.stop()
             await asyncio.sleep(0)
 
+        for stop in self._stops:
+            stop()
         self.run(end())
         self.background.close()
 

@@ -19,6 +19,7 @@ from headgate.service.limits import Limits
 from headgate.service.metrics import Metrics
 from headgate.service.openapi import describe
 from headgate.service.parse import Strict
+from headgate.service.proxy import plug as proxy
 from headgate.service.routes import ROUTERS
 from headgate.settings import Settings
 
@@ -30,7 +31,7 @@ with the fate of every candidate."""
 
 def plugs() -> Sequence[Plug]:
     """The parts that bring their own routes."""
-    return ()
+    return (proxy.plug,)
 
 
 def create(gate: Headgate, *, owns: bool = False, folder: str | None = None) -> FastAPI:
@@ -44,6 +45,8 @@ def create(gate: Headgate, *, owns: bool = False, folder: str | None = None) -> 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
+        for end in hub.endings:
+            await end()
         hub.metrics.close()
         if owns:
             gate.close()
@@ -66,6 +69,7 @@ def create(gate: Headgate, *, owns: bool = False, folder: str | None = None) -> 
         limits=Limits(settings.service, folder),
         desk=hub.desk,
         watches=(hub.metrics.watch, log.watch(settings.service), spans.watch),
+        shape=proxy.refused,
     )
     problems.install(app)
     for router in ROUTERS:

@@ -1,6 +1,6 @@
 """Auth: whose a request is, and what it may do.
 
-A key in `Authorization: Bearer` (or `x-api-key`) gives tenant and scopes. Without one only a caller on this machine is
+A key in `x-headgate-key`, `Authorization: Bearer` or `x-api-key` gives tenant and scopes. Without one only a caller on this machine is
 let in, for the tenant of the settings: its address is loopback, it named us by a loopback name (else a web page
 could reach us by rebinding its own name), no foreign page sent it, and no proxy stands between.
 """
@@ -18,7 +18,8 @@ from starlette.types import Scope as Asgi
 
 from headgate.errors import AccessError, ScopeError
 from headgate.protocols import Keys
-from headgate.service.keys import SCOPES, digest, formed
+from headgate.service.keys import OURS, SCOPES, digest, formed
+from headgate.service.proxy.paths import proxied
 from headgate.service.visit import Caller, visit_of
 from headgate.types import Key, Scope
 
@@ -51,8 +52,8 @@ class Auth:
         """Who asks; an error where that cannot be told."""
         headers: Headers = dict(scope["headers"])
         token = _token(headers)
-        if not token:
-            return await self._local(scope, headers)
+        if not token or (proxied(scope.get("path", "")) and not token.startswith(OURS)):
+            return await self._local(scope, headers)  # another service's key is for that service
         key = await self._key(token)
         if key is None or key.revoked is not None:
             raise AccessError("the key is not valid", hint="make one with: headgate keys create")
@@ -127,6 +128,9 @@ def loopback(host: str) -> bool:
 
 
 def _token(headers: Headers) -> str:
+    own = headers.get(b"x-headgate-key", b"").decode("latin-1").strip()
+    if own:
+        return own
     kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if kind.lower() == "bearer":
         return token.strip()

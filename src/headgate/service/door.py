@@ -22,6 +22,8 @@ OPEN = frozenset(
 )  # what a load balancer or a tool may read
 
 Watch = Callable[[Visit, Scope], None]
+Shape = Callable[[HeadgateError, Scope, str], ASGIApp]
+"""An error as the path's clients know it, with the id of the request."""
 
 
 class Desk:
@@ -61,6 +63,7 @@ class Door:
         limits: Limits,
         desk: Desk,
         watches: Sequence[Watch] = (),
+        shape: Shape = lambda error, _, request_id: refusal(error, request_id),
     ) -> None:
         self._app = app
         self._policy = policy
@@ -68,6 +71,7 @@ class Door:
         self._limits = limits
         self._desk = desk
         self._watches = watches
+        self._shape = shape
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; anything else (lifespan) passes untouched."""
@@ -88,6 +92,7 @@ class Door:
         try:
             async with timeout:
                 self._desk.enter(timeout)
+                visit.deadline = timeout
                 await self._admitted(scope, receive, send, visit)
         except HeadgateError as error:
             await self._refuse(error, scope, send, visit)
@@ -142,7 +147,7 @@ class Door:
     ) -> None:
         if send.started:  # too late for an answer: the connection breaks, and the caller sees it
             raise error
-        await refusal(error, visit.id)(scope, _nothing, send)
+        await self._shape(error, scope, visit.id)(scope, _nothing, send)
 
 
 class _Sender:

@@ -22,7 +22,8 @@ Check = Callable[[], Awaitable[str]]
 class Hub:
     """The gate, the metrics, what is under way, and the checks behind /readyz.
 
-    `checks` are of parts without which nothing works; `asides` of parts whose failure only degrades an answer.
+    `checks` are of parts without which nothing works; `asides` of parts whose failure only degrades an answer;
+    `endings` close what other parts opened.
     """
 
     gate: Headgate
@@ -30,6 +31,7 @@ class Hub:
     desk: Desk
     checks: dict[str, Check] = field(default_factory=dict)
     asides: dict[str, Check] = field(default_factory=dict)
+    endings: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     _gates: OrderedDict[str, Headgate] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 

@@ -14,7 +14,8 @@ from headgate.errors import InputError
 from headgate.types import Key, Scope
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
-_FORM = re.compile(r"hg_[A-Za-z0-9_-]{43}")
+OURS: Final = "hg_"  # how each key begins
+_FORM = re.compile(OURS + r"[A-Za-z0-9_-]{43}")
 
 
 class Minted(NamedTuple):
@@ -31,7 +32,7 @@ def mint(tenant: str, scopes: Sequence[str], *, name: str = "", now: float) -> M
         raise InputError(
             f"{', '.join(sorted(unknown))} is not a scope", hint=f"scopes are {', '.join(SCOPES)}"
         )
-    token = f"hg_{token_urlsafe(32)}"
+    token = OURS + token_urlsafe(32)
     key = Key(token_hex(4), digest(token), tenant, tuple(known), name, created=now)
     return Minted(token, key)
 

@@ -1,5 +1,6 @@
 """Visit: what is known about one HTTP request while it is served, for answers, log, metrics and spans."""
 
+import asyncio
 import re
 import time
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ class Visit:
     status: int = 0
     trace: Trace | None = None
     tokens: int = 0
+    deadline: asyncio.Timeout | None = None
 
 
 def begin(scope: Asgi) -> Visit:

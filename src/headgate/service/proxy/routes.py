@@ -1,29 +1,49 @@
-"""Routes: the proxy in an application. They stand last, so that the application's own routes win."""
+"""Routes: the proxy in an application. They stand last, and none of them takes a path that is the gate's own.
 
-from collections.abc import Sequence
+Without any upstream only the well-known paths are there, to say what is missing.
+"""
 
-from starlette.routing import BaseRoute, Route
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from headgate.service.proxy.paths import proxied
 from headgate.service.proxy.proxy import Proxy
 
 ANY = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
+KNOWN = ("/v1/models", "/v1/embeddings", "/v1/completions", "/v1/responses")
 
 
 class _App:
     """An ASGI application as an object, which routes take as it is."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: Any) -> None:  # noqa: ANN401  # an ASGI application
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
 
 
-def routes(proxy: Proxy) -> Sequence[BaseRoute]:
-    """What to append to an application's routes."""
+class Foreign(Route):
+    """Every path that is not the gate's own."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """No match for our own paths, whatever the method: an upstream shall not see them."""
+        if not proxied(scope.get("path", "")):
+            return Match.NONE, {}
+        return super().matches(scope)
+
+
+def routes(
+    proxy: Proxy, *, wrap: Callable[[ASGIApp], Any] = lambda app: app
+) -> Sequence[BaseRoute]:
+    """What to append to an application's routes; `wrap` goes around each."""
+    rest = ("/v1/{rest:path}",) if proxy.policy.upstreams else KNOWN
+    served = {"/v1/chat/completions": proxy.chat, "/v1/messages": proxy.messages}
+    served |= dict.fromkeys(rest, proxy.rest)
     return [
-        Route("/v1/chat/completions", _App(proxy.chat), methods=ANY, include_in_schema=False),
-        Route("/v1/messages", _App(proxy.messages), methods=ANY, include_in_schema=False),
-        Route("/v1/{rest:path}", _App(proxy.rest), methods=ANY, include_in_schema=False),
+        Foreign(path, _App(wrap(app)), methods=ANY, include_in_schema=False)
+        for path, app in served.items()
     ]

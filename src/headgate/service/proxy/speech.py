@@ -7,7 +7,18 @@ usage of its own in most APIs, so its part is estimated and says so.
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from headgate.errors import ConfigError, GuardError, HeadgateError, InputError, LimitError, NotFound
+from headgate.errors import (
+    AccessError,
+    BusyError,
+    ConfigError,
+    GuardError,
+    HeadgateError,
+    InputError,
+    LimitError,
+    NotFound,
+    ScopeError,
+    StoreError,
+)
 from headgate.guard.wires import Event, Wire
 from headgate.guard.wires.chat import ChatWire
 from headgate.guard.wires.messages import MessagesWire
@@ -19,6 +30,10 @@ _KINDS: tuple[tuple[type[HeadgateError], str, str], ...] = (
     (LimitError, "invalid_request_error", "too_large"),
     (NotFound, "invalid_request_error", "model_not_found"),
     (InputError, "invalid_request_error", "invalid_request"),
+    (ScopeError, "permission_error", "insufficient_scope"),
+    (AccessError, "authentication_error", "invalid_api_key"),
+    (BusyError, "rate_limit_error", "rate_limit_exceeded"),
+    (StoreError, "server_error", "not_available"),
     (ConfigError, "server_error", "not_configured"),
     (GuardError, "upstream_error", "model_loop"),
     (HeadgateError, "upstream_error", "upstream_failed"),
@@ -141,6 +156,9 @@ class MessagesSpeech:
     done = b""
     _NAMES: Mapping[int, str] = {
         400: "invalid_request_error",
+        401: "authentication_error",
+        403: "permission_error",
+        429: "rate_limit_error",
         404: "not_found_error",
         413: "request_too_large",
     }

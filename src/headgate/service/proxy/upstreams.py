@@ -8,6 +8,7 @@ from starlette.types import Scope
 
 from headgate.errors import InputError, UpstreamError, UpstreamTimeout
 from headgate.models.upstream import ProxyPolicy, UpstreamPolicy, choose
+from headgate.service.keys import OURS
 from headgate.service.proxy.exchange import passed
 from headgate.service.proxy.http1 import Http1
 from headgate.service.proxy.http2 import Http2
@@ -15,7 +16,6 @@ from headgate.service.proxy.wire import Answer, Headers, Outgoing, Patience, Tra
 
 PREFIX = "/v1"
 END_S = 0.25  # how long the end of an answer is waited for after its last event
-OURS = b"hg_"  # how the gate's own keys begin; they open this door and no other
 KEYS = (b"authorization", b"x-api-key")
 NEVER = (b"host", b"content-length", b"cookie", b"expect")
 REPLIED = (b"content-length", b"date", b"server")
@@ -89,7 +89,7 @@ def _headers(
     headers = [
         (name, value)
         for name, value in passed(given, without)
-        if name not in KEYS or not value.removeprefix(b"Bearer ").startswith(OURS)
+        if name not in KEYS or not value.removeprefix(b"Bearer ").startswith(OURS.encode())
     ]
     if plain:
         headers.append((b"accept-encoding", b"identity"))

@@ -1,0 +1,148 @@
+"""The proxy inside the service: behind its door, beside its own routes."""
+
+import httpx2
+import pytest
+from tests.proxy.upstream import LOOP, PROSE, Pause, answer, json_head, said
+
+from headgate.gateway import Headgate
+from headgate.models.upstream import ProxyPolicy
+from headgate.policy import ServicePolicy
+from headgate.service.app import create
+from headgate.service.keys import mint
+from headgate.service.proxy.paths import OWN
+from headgate.service.routes import ROUTERS
+from headgate.settings import Settings
+
+ROWS = [
+    {"id": "refunds", "title": "Refunds", "text": "Refunds are paid within 14 days to the card."},
+    {"id": "parcels", "title": "Parcels", "text": "Parcels are sent by rail within two days."},
+]
+ASK = [{"role": "user", "content": "When are refunds paid?"}]
+
+
+@pytest.fixture
+def gate(house):
+    policy = ProxyPolicy(upstreams={"main": house.at()})
+    settings = Settings(store=":memory:", proxy=policy, service=ServicePolicy(deadline_s=5))
+    with Headgate.open(settings=settings) as gate:
+        gate.add(ROWS)
+        yield gate
+
+
+@pytest.fixture
+def address(house, gate):
+    url, stop = house.app(create(gate))
+    yield url
+    stop()
+
+
+def post(address, model, *, headers=None, **more):
+    body = {"model": model, "messages": ASK, **more}
+    return httpx2.post(f"{address}/v1/chat/completions", json=body, headers=headers, timeout=20)
+
+
+def test_a_client_changes_one_address_and_keeps_its_own_key(house, address, upstream):
+    script = said(*PROSE)
+    model = house.script(script)
+    got = post(address, model, stream=True, headers={"authorization": "Bearer sk-own"})
+    assert got.content == b"".join(script)
+    assert upstream.seen[model][0].headers["authorization"] == "Bearer sk-own"
+
+
+def test_a_loop_is_counted_in_the_metrics(house, address):
+    post(address, house.script(said(*LOOP), said("Well.")), stream=True)
+    told = httpx2.get(f"{address}/metrics").text
+    assert "headgate_guard_rollbacks_total 1" in told.replace(".0", "")
+
+
+def test_our_own_key_opens_the_door_and_goes_no_further(house, gate, address, upstream):
+    made = mint("default", ["read"], now=1.0)
+    gate.house.store.save_key(made.key)
+    model = house.script(said("ok"))
+    refused = post(address, model, headers={"authorization": "Bearer sk-own"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (401, "invalid_api_key")
+    assert (
+        post(address, model, headers={"authorization": f"Bearer {made.token}"}).status_code == 200
+    )
+    both = {"authorization": "Bearer sk-own", "x-headgate-key": made.token}
+    assert post(address, model, headers=both).status_code == 200
+    first, second = upstream.seen[model]
+    assert "authorization" not in first.headers
+    assert second.headers["authorization"] == "Bearer sk-own"
+    assert made.token not in str([first.headers, second.headers])
+
+
+def test_a_key_without_the_scope_is_refused(house, gate, address):
+    made = mint("default", ["write"], now=1.0)
+    gate.house.store.save_key(made.key)
+    refused = post(address, house.script(said("ok")), headers={"x-headgate-key": made.token})
+    assert (refused.status_code, refused.json()["error"]["type"]) == (403, "permission_error")
+
+
+def test_context_is_injected_where_a_header_asks_for_it(house, address, upstream):
+    model = house.script(answer("Within 14 days."))
+    got = post(address, model, headers={"x-headgate-context": "on", "x-headgate-budget": "300"})
+    sent = upstream.seen[model][0].json["messages"]
+    assert len(sent) == 1
+    assert "paid within 14 days" in sent[0]["content"]
+    assert sent[0]["content"].endswith("When are refunds paid?")
+    assert int(got.headers["x-headgate-context-tokens"]) > 0
+    trace = got.headers["x-headgate-trace"]
+    assert httpx2.get(f"{address}/v1/traces/{trace}").status_code == 200
+    assert upstream.seen[model][0].json["model"] == model
+
+
+def test_what_the_window_holds_is_not_injected_again(house, address, upstream):
+    model = house.script(answer("Yes."))
+    seen = [{"role": "system", "content": ROWS[0]["text"]}, *ASK]
+    post(address, model, headers={"x-headgate-context": "on"}, messages=seen)
+    sent = upstream.seen[model][0].json["messages"]
+    assert str(sent).count("paid within 14 days") == 1
+
+
+def test_without_the_header_nothing_is_injected(house, address, upstream):
+    model = house.script(answer("Yes."))
+    post(address, model)
+    assert upstream.seen[model][0].json["messages"] == ASK
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PUT"])
+def test_our_own_paths_never_reach_an_upstream(house, address, upstream, method):
+    upstream.script("*", [json_head(), b"{}"])
+    before = upstream.accepted
+    for name in OWN:
+        httpx2.request(method, f"{address}/v1/{name}")
+        httpx2.request(method, f"{address}/v1/{name}/x/y")
+    assert upstream.accepted == before
+
+
+def test_the_list_of_our_own_paths_is_that_of_the_routes():
+    paths = {route.path for router in ROUTERS for route in router.routes}
+    assert {p.split("/")[2] for p in paths if p.startswith("/v1/")} == OWN
+
+
+def test_a_stream_may_take_longer_than_the_deadline(house):
+    script = [*said(*PROSE)[:-2], Pause(0.8), *said("late")[-2:]]
+    policy = ProxyPolicy(upstreams={"main": house.at()})
+    settings = Settings(store=":memory:", proxy=policy, service=ServicePolicy(deadline_s=0.3))
+    with Headgate.open(settings=settings) as gate:
+        url, stop = house.app(create(gate))
+        got = post(url, house.script(script), stream=True)
+        stop()
+    assert got.content.endswith(b"[DONE]\n\n")
+
+
+def test_a_body_over_the_limit_is_told_in_the_way_of_the_api(address):
+    got = post(address, "any", user="x" * (33 << 20))
+    assert (got.status_code, got.json()["error"]["code"]) == (413, "too_large")
+
+
+def test_without_an_upstream_the_error_says_what_to_set(house):
+    with Headgate.open(settings=Settings(store=":memory:")) as gate:
+        url, stop = house.app(create(gate))
+        got = post(url, "any")
+        other = httpx2.get(f"{url}/v1/nothing")
+        stop()
+    assert got.status_code == 503
+    assert "HEADGATE_PROXY__UPSTREAMS__MAIN__URL" in got.json()["error"]["message"]
+    assert other.status_code == 404
