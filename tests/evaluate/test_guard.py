@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from headgate.cli import app, main
+from headgate.errors import InputError
 from headgate.evaluate.guard import Stream, evaluate, percentile, read
 from headgate.guard import EntropyDetector
 
@@ -79,6 +80,14 @@ def test_a_bad_line_is_named(tmp_path, capsys, line):
     with pytest.raises(SystemExit, match="2"):
         main(["eval", "guard", str(path)])
     assert f"{path}:3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("data", [b"no gzip", gzip.compress(b"{}\n" * 99)[:-12]])
+def test_a_broken_archive_is_named(tmp_path, data):
+    path = tmp_path / "broken.jsonl.gz"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"broken\.jsonl\.gz"):
+        list(read(path))
 
 
 def test_a_missing_file_is_named(tmp_path, capsys):

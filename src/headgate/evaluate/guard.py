@@ -10,6 +10,7 @@ when all three are empty. Each stream is fed chunk by chunk until the first stal
 
 import gzip
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,10 +141,13 @@ def read(path: Path) -> Iterator[Stream]:
     if not path.is_file():
         raise InputError(f"{path} is not a file", hint="give a .jsonl or .jsonl.gz file of streams")
     opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if line.strip():
-                yield _stream(line, f"{path}:{number}")
+    try:
+        with opener(path, "rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    yield _stream(line, f"{path}:{number}")
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
 
 
 def _stream(line: bytes, where: str) -> Stream:
