@@ -2,7 +2,8 @@
 
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
 from headgate.guard.counting import CountingDetector, CountPolicy
-from headgate.guard.detectors import Detector, EntropyDetector, RepeatDetector, Stall
+from headgate.guard.detectors import Detector, RepeatDetector, Stall
+from headgate.guard.entropy import EntropyDetector
 from headgate.guard.policy import GuardPolicy
 from headgate.guard.report import Cut, GuardReport, State
 from headgate.guard.resume import PUBLISHED_DIVERGENCE, Call

@@ -5,16 +5,12 @@ RepeatDetector looks for exact contiguous repetition. Every `stride` characters 
 tells whether the tail really repeats, a walk back finds its exact start, and from then on the run is
 followed character by character until it breaks or is long enough for a verdict (see units.py).
 All looks are taken at absolute offsets, so the verdict cannot depend on how the text was cut up.
-EntropyDetector is the published rule over a sliding window of character entropy.
 """
 
-from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from headgate.errors import InputError
 from headgate.guard.units import RepeatPolicy
-from headgate.text.entropy import SlidingEntropy
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,67 +299,3 @@ def _common(left: str, right: str) -> int:
         else:
             high = middle
     return low
-
-
-class EntropyDetector:
-    """The published rule: stall when character entropy is low, or falls fast.
-
-    Over a window of 64 characters, from the 16th character on: below 1.5 bits ("absolute"), or 0.3 bits
-    less than 8 characters before ("derivative"). It measures the alphabet, not repetition: an option and
-    a curve on the plot, not the judge. After a stall it rests for one window.
-    """
-
-    def __init__(
-        self,
-        *,
-        window: int = 64,
-        min_bits: float = 1.5,
-        drop: float = 0.3,
-        span: int = 8,
-        warm_up: int = 16,
-    ) -> None:
-        if window < 2 or span < 1 or warm_up < 1:
-            raise InputError(
-                f"window {window}, span {span}, warm_up {warm_up}: a window needs 2 characters, "
-                "the others at least 1"
-            )
-        self.window, self.min_bits, self.drop = window, min_bits, drop
-        self.span, self.warm_up = span, min(window, warm_up)
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget everything seen."""
-        self._entropy = SlidingEntropy(self.window)
-        self._past: deque[float] = deque(maxlen=self.span + 1)
-        self._seen = 0
-        self._rest = self.warm_up
-
-    @property
-    def bits(self) -> float:
-        """Entropy of the window now."""
-        return self._entropy.bits
-
-    def feed(self, text: str) -> Stall | None:
-        """Take text in; the first stall inside it, or None."""
-        stall = None
-        for char in text:
-            found = self._push(char)
-            stall = stall or found
-        return stall
-
-    def _push(self, char: str) -> Stall | None:
-        bits = self._entropy.push(char)
-        past = self._past
-        past.append(bits)
-        self._seen += 1
-        if self._seen < self._rest:
-            return None
-        if bits < self.min_bits:
-            return self._stall(f"absolute: {bits:.2f} bits", self.window)
-        if len(past) > self.span and past[0] - bits >= self.drop:
-            return self._stall(f"derivative: {bits - past[0]:+.2f} bits", self.span)
-        return None
-
-    def _stall(self, reason: str, reach: int) -> Stall:
-        self._rest = self._seen + self.window
-        return Stall(self._seen, max(0, self._seen - reach), 0, reason)

@@ -5,7 +5,6 @@ Whatever happens (a stall, an error, a client that goes away), the upstream iter
 anything else is done.
 """
 
-import asyncio
 import inspect
 from collections.abc import (
     AsyncGenerator,
@@ -28,10 +27,10 @@ from headgate.guard.policy import GuardPolicy
 from headgate.guard.report import GuardReport
 from headgate.guard.resume import Call, Message, conversation
 from headgate.guard.rollback import Session, quarter
+from headgate.guard.source import KeepAlive, Source
 
 Messages = str | Sequence[Message]
 Generate = Callable[..., Any]  # (messages, *, sampling=None) -> async iterator of str or Piece
-KeepAlive = Callable[[], object]
 
 
 class GuardedStream(AsyncIterator[Piece]):
@@ -164,7 +163,7 @@ class Guard:
         except Exception:
             session.fail()
             raise
-        source = _Source(upstream, self.policy, self._keep_alive)
+        source = Source(upstream, self.policy, self._keep_alive)
         try:
             while not session.stalled and not session.done:
                 try:
@@ -249,75 +248,6 @@ class Guard:
             else:
                 out = session.tick() + session.feed(piece)
             yield from out
-
-
-class _Source:
-    """An async iterator that can be waited for in slices of time, and closed at any moment."""
-
-    def __init__(
-        self, upstream: AsyncIterator[str], policy: GuardPolicy, keep_alive: KeepAlive | None
-    ) -> None:
-        self._upstream = upstream
-        self._pieces = aiter(upstream)
-        self._policy = policy
-        self._keep_alive = keep_alive
-        self._task: asyncio.Future[str] | None = None
-
-    async def next(self, *, holding: bool) -> str | None:
-        """The next piece; None when a slice of time passed while text is held back."""
-        if not holding and self._task is None:
-            return await self._soon()
-        if self._task is None:
-            self._task = asyncio.ensure_future(anext(self._pieces))
-        slice_s = min(self._policy.keep_alive_s, self._policy.max_hold_s)
-        wait_s = slice_s if holding else self._policy.idle_s
-        done, _ = await asyncio.wait({self._task}, timeout=wait_s)
-        if done:
-            task, self._task = self._task, None
-            return task.result()
-        if not holding:
-            raise self._silent()
-        await self._alive()
-        return None
-
-    async def _soon(self) -> str:
-        try:
-            async with asyncio.timeout(self._policy.idle_s) as limit:
-                return await anext(self._pieces)
-        except TimeoutError:
-            if limit.expired():
-                raise self._silent() from None
-            raise
-
-    def _silent(self) -> UpstreamError:
-        return UpstreamError(
-            f"the model sent nothing for {self._policy.idle_s:g} s",
-            hint="raise idle_s to wait longer",
-        )
-
-    async def _alive(self) -> None:
-        if self._keep_alive is not None:
-            answer = self._keep_alive()
-            if inspect.isawaitable(answer):
-                await answer
-
-    async def close(self) -> None:
-        """End the wait and close the upstream, however it can be closed."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
-        await _closed(self._pieces)
-        if self._upstream is not self._pieces:
-            await _closed(self._upstream)
-
-
-async def _closed(thing: object) -> None:
-    """Close whatever way it has: aclose, close, or none."""
-    close = getattr(thing, "aclose", None) or getattr(thing, "close", None)
-    if close is not None:
-        answer = close()
-        if inspect.isawaitable(answer):
-            await answer
 
 
 def configured(policy: GuardPolicy | None, knobs: Mapping[str, object]) -> GuardPolicy:
