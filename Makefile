@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format docs bench bench-window bench-grade bench-quality bench-speed bench-peers bench-guard clean
+.PHONY: help demo test check format docs bench bench-window bench-grade bench-engine bench-quality bench-speed bench-peers bench-guard clean
 
 help:
 	@sed -n '3,5s/^# *//p' Makefile
@@ -57,6 +57,10 @@ bench-window: $(VENV)/.peers
 	@$(BIN)/python bench/window.py $(DATA)
 
 # make bench-quality DATA=DIR: retrieval on labeled sets beside BM25 and rank fusion
+bench-engine: $(READY)
+	@echo "== the whole engine at SIZE chunks (needs DATA=DIR with labeled sets)"
+	@PYTHONPATH=bench $(BIN)/python bench/engine.py "$(DATA)" $(or $(SIZE),100000)
+
 bench-quality: $(READY)
 	@$(BIN)/python bench/quality.py $(DATA)
 

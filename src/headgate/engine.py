@@ -225,7 +225,8 @@ class _Run:
 
     def _penalize(self, candidates: Candidates) -> Sifted:
         request, store = self.request, self.engine.store
-        ids = [c.chunk.id for c in candidates]
+        new = self.engine.cache.unknown([c.chunk.text for c in candidates])
+        ids = [c.chunk.id for c, unread in zip(candidates, new, strict=True) if unread]
         return penalize(
             candidates,
             request.window,
@@ -243,7 +244,8 @@ class _Run:
         queries = variants(
             request.query, policy, edges=self.edges, cwd=request.cwd, window=request.window
         )
-        passes = [retrieve(query, view, wider).kept for query in queries]
+        vectors = self.engine.vectors
+        passes = [retrieve(q, view, wider, vector=vectors(q)).kept for q in queries]
         return fuse(fresh.kept, self._penalize(gather(passes, known)[:most]), policy)
 
     def _gate(self, fresh: Candidates) -> Candidates:

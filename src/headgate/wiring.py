@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from headgate.stores.sqlite import SqliteStore
 from headgate.text.tokens import counter
 
 MEMORY = ":memory:"
+COUNTED = 16_384  # texts whose token counts are remembered: chunks come back request after request
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def _engine(settings: Settings, store: Store, indexes: Indexes, memory: Memory) 
         store,
         indexes.view,
         Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)}),
-        count=counter(settings.tokens),
+        count=lru_cache(maxsize=COUNTED)(counter(settings.tokens)),
         memory=memory,
         vectors=indexes.vector,
         grader=judge(settings.judge),

@@ -16,6 +16,7 @@ from headgate.stores.ledger import check_amended, check_direction, check_edges, 
 from headgate.types import Edge, Fact, FactChange, Review, Secret, Trace
 
 _EDGE = "-weight, source, predicate, target, provenance"  # so that rows sort strongest first
+_ANY = "SELECT 1 FROM edges WHERE tenant = ? LIMIT 1"
 _OUT = f"SELECT {_EDGE} FROM edges WHERE tenant = ? AND source = ? ORDER BY weight DESC, predicate, target LIMIT ?"
 _IN = f"SELECT {_EDGE} FROM edges WHERE tenant = ? AND target = ? ORDER BY weight DESC, source, predicate LIMIT ?"
 _LINK = """
@@ -51,6 +52,8 @@ class SqliteLedger:
         sides = [sql for name, sql in (("in", _OUT), ("out", _IN)) if direction != name]
         found: set[tuple[float, str, str, str, str]] = set()
         with self._pool.snapshot() as connection:
+            if not connection.execute(_ANY, (tenant,)).fetchone():
+                return []
             for sql in sides:
                 for node in dict.fromkeys(nodes):
                     found.update(connection.execute(sql, (tenant, node, max(limit, 0))))

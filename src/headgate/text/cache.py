@@ -94,12 +94,20 @@ class WindowCache:
                 return index.extended(rests[old])
         return None
 
+    def unknown(self, texts: Sequence[str]) -> list[bool]:
+        """Which of the texts are not remembered."""
+        return [part is None for part in self._texts.find(texts)]
+
     def tokens(self, texts: Sequence[str], packed: Sequence[bytes | None] = ()) -> Tokens:
-        """The tokens of texts: stored bytes first, then the cache, and all others read at once."""
+        """The tokens of texts: from the cache, then from stored bytes, and all others read at once."""
         parts = self._texts.find(texts)
+        stored: dict[str, U32] = {}
         for i, data in enumerate(packed):
             if parts[i] is None and data is not None:
-                parts[i] = _unpacked(data)
+                part = parts[i] = _unpacked(data)
+                if part is not None:
+                    stored[texts[i]] = part
+        self._texts.keep(stored)
         missing = [i for i, part in enumerate(parts) if part is None]
         if missing:
             fresh = Tokens.of([texts[i] for i in missing]).split()

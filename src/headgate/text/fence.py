@@ -11,6 +11,7 @@ or a chat template's control token; it changes how a text is shown, never the te
 
 import hmac
 import re
+from functools import lru_cache
 from hashlib import sha256
 
 from headgate.errors import InputError
@@ -34,7 +35,8 @@ _CONTROL = re.compile(
     r"<(?=\|[\w ]{1,40}\|>|/?s>|<?/?SYS>|(?:start|end)_of_turn>|｜)|\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS)\])",
     re.IGNORECASE,
 )
-_SUSPECT = re.compile("[\\[<［【⟦〔＜‹〈\r\x85\u2028\u2029]|" + _HIDDEN.pattern)
+_ODD = re.compile(_HIDDEN.pattern + "|[\r\x85\u2028\u2029]")
+_BRACKET = re.compile("[\\[<［【⟦〔＜‹〈]")
 
 
 def nonce(secret: bytes, content: str) -> str:
@@ -51,12 +53,16 @@ def fence(content: str, secret: bytes, *, notice: str = NOTICE) -> str:
     return f"<{LABEL} {mark}: {notice}>\n{content}\n</{LABEL} {mark}>"
 
 
+@lru_cache(maxsize=4096)
 def quote(text: str) -> str:
-    """The text as it is shown inside a fence: nothing in it reads as a fence, a citation or a control token."""
-    if not _SUSPECT.search(text):
+    """The text as it is shown inside a fence: nothing in it reads as a fence, a citation or a control token.
+
+    Remembered, since the same chunks come back request after request.
+    """
+    if _ODD.search(text):
+        text = _HIDDEN.sub("", _BREAK.sub("\n", text))
+    if not _BRACKET.search(text):
         return text
-    text = _BREAK.sub("\n", text)
-    text = _HIDDEN.sub("", text)
     text = _CITATION.sub(r"\1\\\2", text)
     text = _FENCE.sub(r"\1\\", text)
     return _CONTROL.sub(lambda match: match.group() + "\\", text)
