@@ -1,5 +1,6 @@
 """Why: the change it names admits the chunk, and one step less does not."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -123,3 +124,17 @@ def test_a_trace_of_another_tenant_is_not_there(gate):
     made = gate.context("refund")
     with pytest.raises(NotFound):
         gate.act_for("other").trace(made.trace.id)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_smaller_budget_admits_the_chunk(gate, seed):
+    rng = random.Random(seed)
+    fill(gate, [" ".join(rng.choices(WORDS, k=rng.randint(3, 40))) for _ in range(10)])
+    made = gate.context("refund of the parcel", budget=rng.randint(60, 200))
+    lost = [c for c in made.trace.candidates if c.dropped and "no room" in c.notes[-1].reason]
+    chunk = rng.choice(lost).chunk.id
+    (change,) = gate.why(made.trace.id, chunk).changes
+    assert change.name == "budget"
+    for budget in range(change.was + 1, change.now):
+        again = gate.replay(made.trace.id, {"budget": budget})
+        assert chunk not in again.after.kept, f"{budget} is enough, {change.now} was named"

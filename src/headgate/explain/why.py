@@ -11,8 +11,12 @@ from typing import Any
 from headgate.errors import ConfigError
 from headgate.explain.knobs import KNOBS, Knob, Scale, known, standing
 from headgate.explain.replay import Run, applied, stored
+from headgate.explain.room import likely
+from headgate.text.tokens import counter
 from headgate.types import Context, Note, Trace
 
+GUESSES = 8  # foreseen budgets that are tried ...
+OFF = (-1, 0, 1, 2)  # ... and how far off each may be: counters are only nearly additive
 ROUNDS = 8  # stages that may stop a chunk one after the other
 
 
@@ -128,31 +132,52 @@ class _Search:
 
     async def _tighten(self, name: str) -> None:
         """Turn one knob back to the lowest position at which the chunk still enters, the others as they are."""
-        _, _, size = self._tried[name]
-
-        async def enters(at: int) -> bool:
-            knob, scale, _ = self._tried[name]
-            former, self._tried[name] = self._tried[name], (knob, scale, at)
-            made = await self._attempt()
-            self._tried[name] = former
-            return made is not None and self._inside(made)
-
-        if await enters(0):
+        knob, scale, size = self._tried[name]
+        bare = await self._try(name, 0)
+        if bare is not None and self._inside(bare):
             lowest = 0
         else:
-            below, above = 0, 1
-            while above < size and not await enters(above):
-                below, above = above, above * 2
-            above = min(above, size)
-            while above - below > 1:
-                middle = (below + above) // 2
-                if await enters(middle):
-                    above = middle
-                else:
-                    below = middle
-            lowest = above
-        knob, scale, _ = self._tried[name]
+            lowest = await self._lowest(name, size)
+            if name == "budget" and bare is not None:
+                lowest = await self._sooner(bare.trace, lowest)
         self._tried[name] = (knob, scale, lowest)
+
+    async def _lowest(self, name: str, size: int) -> int:
+        """A position that admits the chunk, with one below it that does not: leap up, then halve."""
+        below, above = 0, 1
+        while above < size and not await self._enters(name, above):
+            below, above = above, above * 2
+        above = min(above, size)
+        while above - below > 1:
+            middle = (below + above) // 2
+            if await self._enters(name, middle):
+                above = middle
+            else:
+                below = middle
+        return above
+
+    async def _sooner(self, bare: Trace, lowest: int) -> int:
+        """A lower position of the budget, where one was foreseen and holds."""
+        now = self.trace.request.budget
+        counted = counter(self.settings.tokens)
+        foreseen = likely(bare, self.chunk, counted, most=now + lowest - 1)[:GUESSES]
+        for at in (budget - now + off for budget in foreseen for off in OFF):
+            if 0 < at < lowest and await self._enters("budget", at):
+                return at
+        return lowest
+
+    async def _enters(self, name: str, at: int) -> bool:
+        made = await self._try(name, at)
+        return made is not None and self._inside(made)
+
+    async def _try(self, name: str, at: int) -> Context | None:
+        """A run with one knob at another position."""
+        former = self._tried[name]
+        self._tried[name] = (*former[:2], at)
+        try:
+            return await self._attempt()
+        finally:
+            self._tried[name] = former
 
     async def _attempt(self) -> Context | None:
         """The request under what is turned now; None where those settings cannot be."""
