@@ -56,11 +56,11 @@ bench-window: $(VENV)/.peers
 	@test -n "$(DATA)" || { echo "say where the labeled sets are: make bench-window DATA=DIR"; exit 1; }
 	@$(BIN)/python bench/window.py $(DATA)
 
-# make bench-quality DATA=DIR: retrieval on labeled sets beside BM25 and rank fusion
+# make bench-engine DATA=DIR [SIZE=100000]: CPU time of a whole request, by stage
 bench-engine: $(READY)
-	@echo "== the whole engine at SIZE chunks (needs DATA=DIR with labeled sets)"
-	@PYTHONPATH=bench $(BIN)/python bench/engine.py "$(DATA)" $(or $(SIZE),100000)
+	@$(BIN)/python bench/engine.py $(DATA) $(SIZE)
 
+# make bench-quality DATA=DIR: retrieval on labeled sets beside BM25 and rank fusion
 bench-quality: $(READY)
 	@$(BIN)/python bench/quality.py $(DATA)
 
