@@ -1,6 +1,7 @@
 """The error tree: statuses, hints, and that the docstring draws every branch."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -31,3 +32,9 @@ def test_a_missing_extra_names_the_pip_line():
 
 def test_a_loop_error_carries_the_clean_text():
     assert LoopError("it looped", text="so far").text == "so far"
+
+
+@pytest.mark.parametrize("error", [e for e in TREE if e is not HeadgateError])
+def test_each_error_stands_on_its_page(error):
+    page = (Path(__file__).parent.parent / "docs" / "errors.md").read_text()
+    assert f"| `{error.__name__}` | {error.status} |" in page
