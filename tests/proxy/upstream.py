@@ -111,6 +111,9 @@ class Upstream:
                 self.severed += 1
                 return False
             return play.result()
+        except ConnectionError:
+            self.severed += 1
+            return False
         finally:
             self.open -= 1
             for task in (gone, play):

@@ -1,0 +1,35 @@
+// Drives the proxy with the openai package, as its users do: prints what it saw as JSON.
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+
+const [folder, baseURL, models] = process.argv.slice(2);
+const entry = createRequire(`${folder}/package.json`).resolve("openai");
+const { default: OpenAI } = await import(pathToFileURL(entry));
+const client = new OpenAI({ baseURL, apiKey: "sk-test", maxRetries: 0 });
+const messages = [{ role: "user", content: "Tell me about headgates." }];
+const named = JSON.parse(models);
+
+async function streamed(model, more = {}) {
+  const seen = { text: "", thought: "", ids: [], usage: null, calls: "", error: "" };
+  try {
+    const stream = await client.chat.completions.create({ model, messages, stream: true, ...more });
+    for await (const chunk of stream) {
+      const delta = chunk.choices[0]?.delta ?? {};
+      seen.text += delta.content ?? "";
+      seen.thought += delta.reasoning_content ?? "";
+      seen.calls += delta.tool_calls?.[0]?.function?.arguments ?? "";
+      if (!seen.ids.includes(chunk.id)) seen.ids.push(chunk.id);
+      seen.usage = chunk.usage ?? seen.usage;
+    }
+  } catch (error) {
+    seen.error = `${error.status ?? "stream"}: ${error.message}`;
+  }
+  return seen;
+}
+
+const out = {};
+for (const name of ["clean", "loop", "reasoning", "tools", "early", "late"]) out[name] = await streamed(named[name]);
+out.structured = await streamed(named.structured, { response_format: { type: "json_object" } });
+const whole = await client.chat.completions.create({ model: named.whole, messages });
+out.whole = { text: whole.choices[0].message.content, usage: whole.usage };
+console.log(JSON.stringify(out));

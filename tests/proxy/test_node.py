@@ -1,0 +1,96 @@
+"""The openai package for JavaScript, from its registry, with the proxy as its base URL."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.proxy.upstream import (
+    DONE,
+    LOOP,
+    PROSE,
+    RESET,
+    UNIT,
+    answer,
+    chunk,
+    json_head,
+    said,
+)
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / ".bench" / "node"
+PACKAGE = "openai@^7"
+HOW = "these tests drive the proxy with the real package: install Node.js 20 or newer with npm (https://nodejs.org), then run them again"
+
+
+@pytest.fixture(scope="module")
+def package():
+    """A folder with the package in it, installed once."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    assert node, f"node was not found; {HOW}"
+    assert npm, f"npm was not found; {HOW}"
+    if not (FOLDER / "node_modules" / "openai" / "package.json").exists():
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        (FOLDER / "package.json").write_text('{"private": true}')
+        done = subprocess.run(
+            [npm, "install", "--no-audit", "--no-fund", "--silent", PACKAGE],
+            cwd=FOLDER, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"npm could not install {PACKAGE}: {done.stderr[-500:]}"
+    return node, FOLDER
+
+
+@pytest.fixture(scope="module")
+def seen(house, served, package):
+    call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}  # fmt: skip
+    models = {
+        "clean": house.script(said(*PROSE, usage=(12, 40))),
+        "loop": house.script(said(*LOOP), said("All is well.", id="other", usage=(70, 9))),
+        "reasoning": house.script([*said("Hm.", name="reasoning_content")[:-2], *said("Yes.")]),
+        "tools": house.script(
+            [chunk({"tool_calls": [call]}), chunk({}, finish="tool_calls"), DONE]
+        ),
+        "early": house.script([json_head(429), b'{"error": {"message": "slow down"}}']),
+        "late": house.script([*said(*PROSE)[:-2], RESET]),
+        "structured": house.script(said('{"a": "', *[UNIT] * 40), said('{"a": ', "1}")),
+        "whole": house.script(answer("".join(LOOP)), answer("All is well.")),
+    }
+    node, folder = package
+    script = Path(__file__).with_name("client.mjs")
+    done = subprocess.run(
+        [node, str(script), str(folder), f"{served.url}/v1", json.dumps(models)],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_node_reads_a_clean_stream_and_its_usage(seen):
+    assert seen["clean"]["text"] == "".join(PROSE)
+    assert seen["clean"]["usage"]["total_tokens"] == 52
+
+
+def test_node_reads_on_over_a_rollback(seen):
+    got = seen["loop"]
+    assert got["text"].endswith("All is well.")
+    assert got["text"].count(UNIT) <= 3
+    assert got["ids"] == ["chatcmpl-1"]
+    assert got["usage"]["headgate"]["rollbacks"] == 1
+
+
+def test_node_reads_reasoning_tools_and_structured_output(seen):
+    assert (seen["reasoning"]["thought"], seen["reasoning"]["text"]) == ("Hm.", "Yes.")
+    assert seen["tools"]["calls"] == '{"a": 1}'
+    assert json.loads(seen["structured"]["text"]) == {"a": 1}
+
+
+def test_node_raises_errors_before_and_after_the_first_byte(seen):
+    assert seen["early"]["error"].startswith("429")
+    assert "closed the connection" in seen["late"]["error"]
+    assert seen["late"]["text"] == "".join(PROSE)
+
+
+def test_node_reads_an_answer_whose_loop_was_cut(seen):
+    assert seen["whole"]["text"].endswith("All is well.")
+    assert seen["whole"]["usage"]["headgate"]["rollbacks"] == 1
