@@ -1,6 +1,8 @@
 """The commands around the service: keys, why, replay."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -56,3 +58,14 @@ def test_why_and_replay_speak_of_a_stored_trace(run):
     assert run("traces", made["trace"])["fates"][0]["kept"]
     assert made["trace"] in run("traces", as_json=False)
     assert "beyond k" in run("traces", made["trace"], as_json=False)
+
+
+def test_without_the_extra_serve_names_what_to_install(tmp_path):
+    code = (
+        "import sys; sys.modules['fastapi'] = None; from headgate.cli import main; main(['serve'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "pip install 'headgate[service]'" in done.stderr

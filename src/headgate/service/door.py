@@ -119,20 +119,26 @@ class Door:
         most = self._policy.body_bytes
         said = dict(scope["headers"]).get(b"content-length", b"")
         size = int(said) if said.isdigit() else 0
+        if size > most:
+            raise self._too_large()
         parts: list[bytes] = []
-        more = size <= most
+        size, more = 0, True
         while more:
             message = await receive()
             if message["type"] != "http.request":
                 break
             parts.append(message.get("body", b""))
-            size = sum(map(len, parts))
-            more = message.get("more_body", False) and size <= most
-        if size > most:
-            raise LimitError(
-                f"the body is larger than {most:,} bytes", hint="the limit is service.body_bytes"
-            )
+            size += len(parts[-1])
+            if size > most:
+                raise self._too_large()
+            more = message.get("more_body", False)
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _too_large(self) -> LimitError:
+        most = self._policy.body_bytes
+        return LimitError(
+            f"the body is larger than {most:,} bytes", hint="the limit is service.body_bytes"
+        )
 
     def _late(self) -> HeadgateError:
         if self._desk.draining:
