@@ -1,0 +1,153 @@
+"""Requests that cannot be served, and which upstream gets those that can."""
+
+import socket
+
+import httpx2
+import pytest
+from tests.proxy.upstream import Head, answer, json_head, said
+
+from headgate.errors import ConfigError, NotFound
+from headgate.models.upstream import ProxyPolicy, UpstreamPolicy, choose
+from headgate.settings import load
+
+GOOD = b'{"model": "m", "messages": [{"role": "user", "content": "Hi"}]}'
+
+BAD = {
+    "no JSON": (b"hello", {}, 400, None),
+    "nothing": (b"", {}, 400, None),
+    "half": (GOOD[:-3], {}, 400, None),
+    "a list": (b"[]", {}, 400, None),
+    "wrong encoding": (GOOD.replace(b"Hi", b"\xff\xfe"), {}, 400, None),
+    "deep nesting": (b"[" * 100_000 + b"]" * 100_000, {}, 400, None),
+    "no model": (b'{"messages": [{"role": "user", "content": "Hi"}]}', {}, 400, "model"),
+    "model of a wrong kind": (GOOD.replace(b'"m"', b"7"), {}, 400, "model"),
+    "no messages": (b'{"model": "m"}', {}, 400, "messages"),
+    "empty messages": (b'{"model": "m", "messages": []}', {}, 400, "messages"),
+    "messages as a text": (b'{"model": "m", "messages": "Hi"}', {}, 400, "messages"),
+    "a message that is a text": (b'{"model": "m", "messages": ["Hi"]}', {}, 400, "messages[0]"),
+    "a message without a role": (b'{"model": "m", "messages": [{"content": "Hi"}]}', {}, 400, "messages[0]"),
+    "content of a wrong kind": (GOOD.replace(b'"Hi"', b"7"), {}, 400, "messages[0].content"),
+    "form data": (GOOD, {"content-type": "multipart/form-data"}, 415, None),
+    "compressed": (GOOD, {"content-encoding": "gzip"}, 415, None),
+    "a switch that is none": (GOOD, {"x-headgate-guard": "maybe"}, 400, "x-headgate-guard"),
+    "a budget that is no number": (GOOD, {"x-headgate-budget": "lots"}, 400, "x-headgate-budget"),
+    "a negative budget": (GOOD, {"x-headgate-budget": "-5"}, 400, "x-headgate-budget"),
+    "a huge budget": (GOOD, {"x-headgate-budget": "9" * 5000}, 400, "x-headgate-budget"),
+    "an upstream that is none": (GOOD, {"x-headgate-upstream": "moon"}, 400, None),
+    "50 MB": (GOOD[:-1] + b', "x": "' + b"y" * 50_000_000 + b'"}', {}, 413, None),
+    "an unknown model": (GOOD, {}, 404, None),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def routed(house):
+    some = {
+        "a": house.at(models=["alpha-*"]),
+        "b": house.at(models=["beta", "model-*"], key="sk-secret"),
+    }
+    return house.serve(ProxyPolicy(upstreams=some))
+
+
+@pytest.mark.parametrize(("body", "headers", "status", "param"), BAD.values(), ids=BAD)
+@pytest.mark.parametrize("path", ["chat/completions", "messages"])
+def test_a_bad_request_gets_the_error_of_its_api(routed, path, body, headers, status, param):
+    headers = {"content-type": "application/json"} | headers
+    got = httpx2.post(f"{routed.url}/v1/{path}", content=body, headers=headers, timeout=30)
+    assert got.status_code == status
+    error = got.json()["error"]
+    assert error["message"]
+    if path == "messages":
+        assert got.json()["type"] == "error"
+    else:
+        assert (error["type"], error["param"]) == ("invalid_request_error", param)
+
+
+def test_the_longest_fitting_pattern_decides():
+    def at(*models):
+        return UpstreamPolicy(url="http://127.0.0.1:1/v1", models=models)
+
+    policy = ProxyPolicy(upstreams={"all": at("*"), "some": at("gpt-*"), "one": at("gpt-x")})
+    names = {model: choose(policy, model)[0] for model in ("gpt-x", "gpt-y", "other")}
+    assert names == {"gpt-x": "one", "gpt-y": "some", "other": "all"}
+    with pytest.raises(NotFound, match="other"):
+        choose(ProxyPolicy(upstreams={"some": at("gpt-*")}), "other")
+    with pytest.raises(ConfigError, match="no upstream"):
+        choose(ProxyPolicy(), "any")
+
+
+def test_a_held_key_replaces_the_clients_and_is_never_shown(house, routed, upstream):
+    model = house.script(answer("Yes."))
+    body = {"model": model, "messages": [{"role": "user", "content": "Hi"}]}
+    headers = {"authorization": "Bearer own", "x-api-key": "own"}
+    httpx2.post(f"{routed.url}/v1/chat/completions", json=body, headers=headers)
+    seen = upstream.seen[model][0].headers
+    assert seen["authorization"] == "Bearer sk-secret"
+    assert "x-api-key" not in seen
+    assert "sk-secret" not in repr(routed.proxy.policy)
+
+
+def test_upstreams_are_set_by_file_and_environment(tmp_path):
+    file = tmp_path / "headgate.toml"
+    file.write_text(
+        '[proxy.upstreams.local]\nurl = "http://127.0.0.1:8080/v1/"\nmodels = ["llama-*"]\n'
+    )
+    settings = load(file, environ={"HEADGATE_PROXY__UPSTREAMS__LOCAL__KEY": "sk-1"})
+    local = settings.proxy.upstreams["local"]
+    assert (local.url, local.models) == ("http://127.0.0.1:8080/v1", ("llama-*",))
+    assert local.key.get_secret_value() == "sk-1"
+    with pytest.raises(ConfigError, match="url"):
+        load(environ={"HEADGATE_PROXY__UPSTREAMS__LOCAL__URL": "ftp://x"})
+
+
+# What is passed on
+
+
+def test_other_paths_are_passed_on_as_they_are(house, served, upstream):
+    upstream.script("/v1/files/a%20b?x=1", [json_head(201, **{"x-their": "1"}), b'{"a": 1 }'])
+    got = httpx2.request("PUT", f"{served.url}/v1/files/a%20b?x=1", content=b"\x00\xff", headers={"content-type": "application/octet-stream"})  # fmt: skip
+    assert (got.status_code, got.content, got.headers["x-their"]) == (201, b'{"a": 1 }', "1")
+    seen = upstream.seen["/v1/files/a%20b?x=1"][0]
+    assert (seen.method, seen.body) == ("PUT", b"\x00\xff")
+
+
+def test_our_own_routes_win(served):
+    assert httpx2.get(f"{served.url}/v1/strategy").json() == {"ours": True}
+    assert httpx2.get(f"{served.url}/v1/context").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/v1/../secret", "/v1/files/%2e%2e/%2e%2e/secret"])
+def test_a_path_cannot_climb_out(house, served, upstream, path):
+    host, port = served.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port))) as sock:
+        sock.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+        got = b""
+        while part := sock.recv(65536):
+            got += part
+    assert got.split(b" ")[1] in (b"400", b"404")
+    assert not any("secret" in name for name in upstream.seen)
+
+
+def test_models_are_those_that_requests_would_reach(house, upstream):
+    one, two = house.at(models=["alpha-*"]), house.at(models=["beta-*"])
+    dead = UpstreamPolicy(url="http://127.0.0.1:9/v1", models=("gamma-*",))
+    served = house.serve(ProxyPolicy(upstreams={"one": one, "two": two, "dead": dead}))
+    rows = b", ".join(
+        b'{"id": "%b"}' % name for name in (b"alpha-1", b"beta-1", b"other", b"gamma-1")
+    )
+    upstream.script("/v1/models", [json_head(), b'{"data": [' + rows + b"]}"])
+    got = httpx2.get(f"{served.url}/v1/models")
+    assert [row["id"] for row in got.json()["data"]] == ["alpha-1", "beta-1"]
+    assert got.headers["x-headgate-degraded"] == "models: dead"
+
+
+def test_a_stream_of_another_path_is_passed_on_byte_for_byte(house, served):
+    script = said("one", "two")
+    model = house.script(script)
+    got = httpx2.post(f"{served.url}/v1/completions", json={"model": model, "prompt": "x", "stream": True})  # fmt: skip
+    assert got.content == b"".join(script)
+    assert got.headers["x-headgate-guard"] == "off"
+
+
+def test_head_and_empty_answers_pass(house, served, upstream):
+    upstream.script("/v1/ping", [Head(200, (("content-length", "2"),), chunked=False)])
+    assert httpx2.head(f"{served.url}/v1/ping").status_code == 200
