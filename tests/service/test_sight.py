@@ -2,6 +2,7 @@
 
 import json
 import logging
+from dataclasses import replace
 
 import pytest
 from opentelemetry import trace as otel
@@ -13,7 +14,10 @@ from tests.service.clients import connected
 
 from headgate.guard.report import Cut, GuardReport, State
 from headgate.service.app import create
+from headgate.service.log import figures
 from headgate.service.metrics import METERS, Metrics
+from headgate.testing.samples import trace as sample
+from headgate.types import Candidate, Chunk, Note, Step
 
 WINDOW = "Refunds are paid within 14 days to the card."
 
@@ -45,6 +49,27 @@ async def test_metrics_are_counted_from_traces(client):
     assert seen["headgate_requests_total", route] == 2
     stages = {dict(labels)["stage"] for name, labels in seen if name == "headgate_stage_seconds_count"}  # fmt: skip
     assert {"retrieve", "penalize", "gate", "compose"} <= stages
+
+
+def test_the_figures_of_a_trace_are_those_of_its_notes():
+    def told(id, *notes):
+        return Candidate(Chunk(id, "text"), 0.5, tuple(Note(*note) for note in notes))
+
+    made = replace(
+        sample("1"),
+        candidates=(
+            told("new", ("penalize", "keep", "new to the window", 0.5, 0.0)),
+            told("part", ("penalize", "keep", "overlaps the window", 0.4, 0.5)),
+            told("copy", ("penalize", "drop", "already in the window", 0.0, 1.0)),
+            told("twin", ("penalize", "keep", "new", 0.5, 0.1), ("penalize", "drop", "repeats", 0.5, 1.0)),
+            told("more", ("expand", "keep", "found by asking again", 0.3, 0.0)),
+        ),
+        steps=(Step("penalize", 0.0), Step("expand", 0.0)),
+    )  # fmt: skip
+    seen = figures(made)
+    assert seen.overlaps == (0.0, 0.5, 1.0, 0.1)
+    assert (seen.penalized, seen.exact_duplicates, seen.novel) == (3, 1, 2)
+    assert (seen.expansion, seen.expanded) == (True, 1)
 
 
 async def test_grades_and_reviews_are_counted(client):

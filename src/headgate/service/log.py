@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from headgate.policy import ServicePolicy
 from headgate.service.visit import Visit, route_of
-from headgate.types import ADD, DROP, Trace
+from headgate.types import DROP, Trace
 
 LOGGER = logging.getLogger("headgate.request")
 NOVEL = 0.30  # overlap under which a chunk is new to the window, published
@@ -45,7 +45,7 @@ def figures(trace: Trace) -> Figures:
         novel=sum(overlap < NOVEL for overlap in overlaps),
         expansion=any(step.stage == "expand" for step in trace.steps),
         expanded=sum(
-            any(n.stage == "expand" and n.verdict == ADD for n in c.notes) and not c.dropped
+            any(n.stage == "expand" and n.verdict != DROP for n in c.notes) and not c.dropped
             for c in trace.candidates
         ),
     )
