@@ -200,23 +200,26 @@ class Headgate:
         context = await self.house.engine.build(request)
         return await asyncio.to_thread(self._keep, context)
 
-    def trace(self, id: str) -> Trace:
-        """A stored trace of this tenant."""
+    def trace(self, id: str | Trace) -> Trace:
+        """A stored trace of this tenant, by its id; a trace at hand stands for itself."""
+        if isinstance(id, Trace) and id.request.tenant == self.tenant:
+            return id
+        id = id.id if isinstance(id, Trace) else id
         found = self.house.store.trace(self.tenant, id)
         if found is None:
             raise NotFound(f"there is no trace {id!r}", hint="see: headgate traces")
         return found
 
-    async def awhy(self, trace: str, chunk: str) -> Why:
+    async def awhy(self, trace: str | Trace, chunk: str) -> Why:
         """Where a chunk fell in a stored request, and the smallest change with which it would have entered."""
         told = await asyncio.to_thread(self.trace, trace)
         return await why(told, chunk, self._rehearse, self.house.settings)
 
-    def why(self, trace: str, chunk: str) -> Why:
+    def why(self, trace: str | Trace, chunk: str) -> Why:
         """As `awhy`, for code outside an event loop."""
         return self._loop.run(self.awhy(trace, chunk))
 
-    async def areplay(self, trace: str, changes: Mapping[str, Any]) -> Replay:
+    async def areplay(self, trace: str | Trace, changes: Mapping[str, Any]) -> Replay:
         """A stored request under other settings ("gate.min_ratio") or asked otherwise ("budget", "k")."""
         told = await asyncio.to_thread(self.trace, trace)
         try:
@@ -224,7 +227,7 @@ class Headgate:
         except ConfigError as error:
             raise InputError(error.message, hint=error.hint) from error
 
-    def replay(self, trace: str, changes: Mapping[str, Any]) -> Replay:
+    def replay(self, trace: str | Trace, changes: Mapping[str, Any]) -> Replay:
         """As `areplay`, for code outside an event loop."""
         return self._loop.run(self.areplay(trace, changes))
 

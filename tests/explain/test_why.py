@@ -119,6 +119,16 @@ def test_without_text_only_the_stage_is_told(gate):
     assert "without text" in told.note
 
 
+def test_a_trace_at_hand_needs_no_store(gate):
+    fill(gate, ["refund by card", "refund by rail"])
+    made = gate.context("refund", k=1)
+    (change,) = gate.why(made.trace, made.report.evicted_ids[0]).changes
+    assert (change.name, change.now) == ("k", 2)
+    assert gate.replay(made.trace, {"k": 2}).entered == made.report.evicted_ids
+    with pytest.raises(NotFound):
+        gate.act_for("other").trace(replace(made.trace, id="x"))
+
+
 def test_a_trace_of_another_tenant_is_not_there(gate):
     fill(gate, ["refund by card"])
     made = gate.context("refund")
