@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format docs bench bench-window bench-grade bench-engine bench-quality bench-speed bench-peers bench-guard clean
+.PHONY: help demo test check format docs bench bench-window bench-grade bench-engine bench-quality bench-speed bench-peers bench-guard bench-proxy clean
 
 help:
 	@sed -n '3,5s/^# *//p' Makefile
@@ -85,6 +85,15 @@ $(VENV)/.model: $(READY)
 	@echo "== building llama-cpp-python from source (once, about 20 minutes)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench-model
 	@touch $@
+
+# make bench-proxy [MODEL=file.gguf]: CPU a streamed chunk beside LiteLLM's proxy, on the same upstream in the same run
+.bench/litellm/bin/litellm:
+	@echo "== installing the peer into .bench/litellm (once)"
+	@$(PYTHON) -m venv .bench/litellm
+	@.bench/litellm/bin/python -m pip install --quiet --disable-pip-version-check 'litellm[proxy]>=1.80'
+
+bench-proxy: $(READY) .bench/litellm/bin/litellm
+	@$(BIN)/python bench/proxy.py $(if $(MODEL),--model $(MODEL))
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench

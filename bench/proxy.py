@@ -1,6 +1,6 @@
 """What the proxy costs: CPU a streamed chunk, time to the first token, and how many streams it carries.
 
-    python bench/proxy.py [--streams 40] [--chunks 300] [--peer .bench/litellm/bin/litellm] [--model FOLDER/model.gguf]
+    python bench/proxy.py [--streams 60] [--chunks 300] [--peer .bench/litellm/bin/litellm] [--model FOLDER/model.gguf]
 
 A scripted upstream, the proxy and the load run as processes of their own, on loopback. CPU is what the kernel books to
 the proxy's process while the streams run, chunks paced so that each is a read and a write of its own. The peer gets
@@ -179,7 +179,7 @@ def first_tokens(port: int, model: str = "bench", runs: int = 40) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--streams", type=int, default=40)
+    parser.add_argument("--streams", type=int, default=60)
     parser.add_argument("--chunks", type=int, default=300)
     parser.add_argument("--crowd", type=int, default=500)
     parser.add_argument("--peer", default=".bench/litellm/bin/litellm")
