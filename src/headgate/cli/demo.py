@@ -1,6 +1,8 @@
 """`headgate demo`: a small collection, one question, the fate of every chunk, and a loop that is cut."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import orjson
@@ -62,7 +64,10 @@ def demo(as_json: bool) -> None:
         f"\n[bold]On the way out[/bold]  a stream of {len(STREAM)} characters falls into a loop of "
         f"{said['period']} characters;\nthe guard stops it at {said['position']} and cuts it back to {said['onset']}."
     )
-    console.print("\nNext: headgate add YOUR_FOLDER && headgate context 'YOUR QUESTION' --explain")
+    me = sys.argv[0] if Path(sys.argv[0]).name == "headgate" else "headgate"
+    console.print(
+        f"\nNext: {me} add YOUR_FOLDER && {me} context 'YOUR QUESTION' --explain", soft_wrap=True
+    )
 
 
 def _fates(context: Context) -> Table:
