@@ -236,3 +236,11 @@ def test_events_of_unknown_kind_pass(house, served):
     script.insert(3, event("new_kind", index=0, anything={"a": 1}))
     answer = post(served, house.script(script), path="/v1/messages")
     assert answer.content == b"".join(script)
+
+
+def test_a_loop_that_comes_byte_by_byte_is_cut_too(house, served):
+    parts = b"".join(said(*LOOP[:14]))
+    model = house.script([parts[at : at + 1] for at in range(len(parts))], said("Well."))
+    answer = post(served, model)
+    assert text(answer).count(UNIT) <= 3
+    assert text(answer).endswith("Well.")

@@ -29,7 +29,7 @@ class Splitter:
 
     def feed(self, data: bytes) -> list[bytes]:
         """The events that are complete now."""
-        if not self._rest and data.find(b"\n\n") == len(data) - 2 and b"\r" not in data:
+        if not self._rest and 0 < data.find(b"\n\n") == len(data) - 2 and b"\r" not in data:
             return [data]  # the usual case: one part, one event
         self._rest += data
         events: list[bytes] = []
