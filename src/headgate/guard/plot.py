@@ -1,18 +1,16 @@
 """Plot: entropy and repetition along a stream, as a PNG or in the terminal.
 
 A Profile samples both curves while text flows; when it has too many samples it drops every second one, so
-an endless stream needs no more memory than a short one. Upper half: character entropy over 64 characters,
-0 to 6 bits. Lower half: length of the repetition going on, on a logarithmic scale. Red: where it stalls.
+an endless stream needs no more memory than a short one. Above: character entropy over 64 characters. Below: length of
+the repetition going on, on a logarithmic scale. Red: from where a loop begins to where it is seen.
 """
 
-import struct
-import zlib
 from collections.abc import Callable, Sequence
 from math import log2
 from pathlib import Path
 from typing import NamedTuple
 
-from headgate.errors import InputError
+from headgate.errors import InputError, MissingExtra
 from headgate.guard.detectors import RepeatDetector, Stall
 from headgate.text.entropy import SlidingEntropy
 
@@ -20,8 +18,6 @@ SAMPLES = 2048  # most samples kept
 BITS = 6.0  # top of the entropy scale
 RUN = 14.0  # top of the repetition scale: 2^14 characters
 BARS = " ▁▂▃▄▅▆▇█"
-WHITE, GRID = (255, 255, 255), (225, 225, 230)
-BLUE, ORANGE, RED = (38, 90, 200), (225, 125, 20), (210, 30, 40)
 
 
 class Sample(NamedTuple):
@@ -74,18 +70,27 @@ def terminal(profile: Profile, *, width: int = 72) -> str:
     return "\n".join(row.rstrip() for row in rows) + "\n"
 
 
-def png(profile: Profile, path: Path, *, width: int = 960, height: int = 360) -> None:
-    """Both curves as a PNG file."""
-    half = height // 2
-    rows = [[WHITE] * width for _ in range(height)]
-    for y in (*range(0, half, half // 6), half, *range(half, height, half // 7)):
-        rows[y] = [GRID] * width
-    end = profile.samples[-1].position if profile.samples else 1
-    for stall in profile.stalls:
-        _column(rows, stall.position * (width - 1) // end, RED)
-    _curve(rows, [s.bits / BITS for s in profile.samples], (0, half), BLUE)
-    _curve(rows, [_height(s.run) for s in profile.samples], (half, height), ORANGE)
-    path.write_bytes(_encoded(rows))
+def png(profile: Profile, path: Path) -> None:
+    """Both curves as a PNG file; needs the extra `plot`."""
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415  an extra, loaded when asked for
+    except ImportError:
+        raise MissingExtra("matplotlib", extra="plot") from None
+    figure = Figure(figsize=(10, 4.5), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    at = [sample.position for sample in profile.samples]
+    upper.plot(at, [sample.bits for sample in profile.samples], linewidth=1)
+    upper.set(ylabel="entropy of 64\ncharacters, bits", ylim=(0, BITS))
+    lower.plot(at, [sample.run for sample in profile.samples], linewidth=1, color="tab:orange")
+    lower.set(ylabel="repetition,\ncharacters", xlabel="character of the stream")
+    lower.set_yscale("symlog", linthresh=10)
+    for number, stall in enumerate(profile.stalls):
+        for axis in (upper, lower):
+            axis.axvspan(stall.onset, stall.position, color="tab:red", alpha=0.15)
+            axis.axvline(stall.position, color="tab:red", linewidth=1)
+        if not number:
+            upper.set_title(f"loop from {stall.onset}, seen at {stall.position}: {stall.reason}")
+    figure.savefig(path, dpi=100)
 
 
 def target(name: str) -> Callable[[Profile], str]:
@@ -121,37 +126,3 @@ def _cell(samples: Sequence[Sample], column: int, width: int) -> tuple[float, in
     if not part:
         return 0.0, 0
     return min(s.bits for s in part), max(s.run for s in part)
-
-
-Color = tuple[int, int, int]
-Rows = list[list[Color]]
-
-
-def _column(rows: Rows, x: int, color: Color) -> None:
-    for row in rows:
-        row[min(x, len(row) - 1)] = color
-
-
-def _curve(rows: Rows, values: Sequence[float], band: tuple[int, int], color: Color) -> None:
-    """A line through the values, joined column by column."""
-    top, bottom = band[0] + 2, band[1] - 2
-    width, before = len(rows[0]), None
-    for x in range(width if values else 0):
-        value = min(1.0, max(0.0, values[x * len(values) // width]))
-        y = round(bottom - value * (bottom - top))
-        first = y if before is None else before
-        for at in range(min(y, first), max(y, first) + 1):
-            rows[at][x] = color
-        before = y
-
-
-def _encoded(rows: Rows) -> bytes:
-    """The rows as an RGB PNG, each row unfiltered."""
-    raw = b"".join(b"\0" + bytes(value for color in row for value in color) for row in rows)
-    header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 2, 0, 0, 0)
-    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(raw)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
