@@ -8,19 +8,6 @@ from click.testing import CliRunner
 from headgate import cli
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args):
-        with pytest.raises(SystemExit) as ended:
-            cli.main(list(args))
-        captured = capsys.readouterr()
-        return ended.value.code, captured.out, captured.err
-
-    return call
-
-
 def test_help_lists_every_command_and_each_command_loads():
     shown = CliRunner().invoke(cli.app, ["--help"]).output
     for name in cli.COMMANDS:

@@ -4,21 +4,6 @@ import json
 
 import pytest
 
-from headgate import cli
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args):
-        with pytest.raises(SystemExit) as ended:
-            cli.main(list(args))
-        captured = capsys.readouterr()
-        return ended.value.code or 0, captured.out, captured.err
-
-    return call
-
 
 @pytest.fixture
 def talk(run, tmp_path):

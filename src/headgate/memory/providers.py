@@ -10,7 +10,7 @@ import asyncio
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -115,17 +115,8 @@ def prefetch_all_sync(
     policy: RecallPolicy | None = None,
 ) -> Recalled:
     """`prefetch_all` for callers without an event loop."""
-    reason = declined(query, plan)
-    if reason:
-        return Recalled(asked=False, reason=reason)
-    with _seated(providers, policy) as panel:
-        began = time.monotonic()
-        calls = panel.ask(query, _options(plan, session_id))
-        answers = {call.provider: _refused(call) for call in calls}
-        for call, future in _by_deadline(calls):
-            wait([future], timeout=max(0.0, began + call.deadline_s - time.monotonic()))
-            answers[call.provider] = _close(panel, call, future)
-        return Recalled(tuple(answers.values()))
+    asked = prefetch_all(query, providers, plan, session_id=session_id, policy=policy)
+    return asyncio.run(asked)
 
 
 def candidates(recalled: Recalled, policy: RecallPolicy, plan: Plan | None = None) -> Sifted:
