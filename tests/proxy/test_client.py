@@ -5,8 +5,8 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx2
 import pytest
+from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, Endless, Pause, chunk, said
 
 ASK = [{"role": "user", "content": "Hi"}]
@@ -52,7 +52,7 @@ def test_a_stall_severs_the_upstream_before_the_next_call(house, served, upstrea
     looping = [*said(*LOOP)[:-2], Endless(chunk({"content": LOOP[-1]}))]
     model = house.script(looping, said("Well."))
     before = upstream.severed
-    got = httpx2.post(f"{served.url}/v1/chat/completions", json={"model": model, "messages": ASK, "stream": True})  # fmt: skip
+    got = web.post(f"{served.url}/v1/chat/completions", json={"model": model, "messages": ASK, "stream": True})  # fmt: skip
     assert got.text.endswith("[DONE]\n\n")
     until(lambda: upstream.severed == before + 1)
 
@@ -78,7 +78,7 @@ def test_many_streams_at_once_all_arrive_whole(house, served):
 
     def one(_):
         body = {"model": model, "messages": ASK, "stream": True}
-        return httpx2.post(f"{served.url}/v1/chat/completions", json=body, timeout=30).content
+        return web.post(f"{served.url}/v1/chat/completions", json=body, timeout=30).content
 
     with ThreadPoolExecutor(12) as pool:
         assert set(pool.map(one, range(36))) == {b"".join(script)}
@@ -87,10 +87,10 @@ def test_many_streams_at_once_all_arrive_whole(house, served):
 def test_a_connection_is_used_again_when_its_answer_is_complete(house, served, upstream):
     model = house.script(said("ok"))
     body = {"model": model, "messages": ASK, "stream": True}
-    httpx2.post(f"{served.url}/v1/chat/completions", json=body)
+    web.post(f"{served.url}/v1/chat/completions", json=body)
     time.sleep(0.3)
     before = upstream.accepted
     for _ in range(5):
-        httpx2.post(f"{served.url}/v1/chat/completions", json=body)
+        web.post(f"{served.url}/v1/chat/completions", json=body)
         time.sleep(0.02)
     assert upstream.accepted <= before + 1

@@ -7,8 +7,8 @@ after   text was sent: an error event, and no [DONE]            whole   the stre
 import gzip
 import json
 
-import httpx2
 import pytest
+from tests.proxy import web
 from tests.proxy.upstream import (
     CLOSE,
     DONE,
@@ -104,7 +104,7 @@ def narrow(house):
 
 def post(served, model, path="/v1/chat/completions"):
     body = {"model": model, "stream": True, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}  # fmt: skip
-    return httpx2.post(served.url + path, json=body, timeout=30)
+    return web.post(served.url + path, json=body, timeout=30)
 
 
 @pytest.mark.parametrize(("script", "outcome", "status", "words"), FAULTS.values(), ids=FAULTS)

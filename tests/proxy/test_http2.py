@@ -6,8 +6,8 @@ import json
 import h2.config
 import h2.connection
 import h2.events
-import httpx2
 import pytest
+from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, said
 
 from headgate.models.upstream import ProxyPolicy, UpstreamPolicy
@@ -72,7 +72,7 @@ def served(house):
 
 def post(served, model):
     body = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "stream": True}
-    return httpx2.post(f"{served.url}/v1/chat/completions", json=body, timeout=20)
+    return web.post(f"{served.url}/v1/chat/completions", json=body, timeout=20)
 
 
 def test_streams_share_a_connection_and_arrive_byte_for_byte(served):

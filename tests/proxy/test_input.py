@@ -2,8 +2,8 @@
 
 import socket
 
-import httpx2
 import pytest
+from tests.proxy import web
 from tests.proxy.upstream import Head, answer, json_head, said
 
 from headgate.errors import ConfigError, NotFound
@@ -52,7 +52,7 @@ def routed(house):
 @pytest.mark.parametrize("path", ["chat/completions", "messages"])
 def test_a_bad_request_gets_the_error_of_its_api(routed, path, body, headers, status, param):
     headers = {"content-type": "application/json"} | headers
-    got = httpx2.post(f"{routed.url}/v1/{path}", content=body, headers=headers, timeout=30)
+    got = web.post(f"{routed.url}/v1/{path}", content=body, headers=headers, timeout=30)
     assert got.status_code == status
     error = got.json()["error"]
     assert error["message"]
@@ -79,7 +79,7 @@ def test_a_held_key_replaces_the_clients_and_is_never_shown(house, routed, upstr
     model = house.script(answer("Yes."))
     body = {"model": model, "messages": [{"role": "user", "content": "Hi"}]}
     headers = {"authorization": "Bearer own", "x-api-key": "own"}
-    httpx2.post(f"{routed.url}/v1/chat/completions", json=body, headers=headers)
+    web.post(f"{routed.url}/v1/chat/completions", json=body, headers=headers)
     seen = upstream.seen[model][0].headers
     assert seen["authorization"] == "Bearer sk-secret"
     assert "x-api-key" not in seen
@@ -104,15 +104,15 @@ def test_upstreams_are_set_by_file_and_environment(tmp_path):
 
 def test_other_paths_are_passed_on_as_they_are(house, served, upstream):
     upstream.script("/v1/files/a%20b?x=1", [json_head(201, **{"x-their": "1"}), b'{"a": 1 }'])
-    got = httpx2.request("PUT", f"{served.url}/v1/files/a%20b?x=1", content=b"\x00\xff", headers={"content-type": "application/octet-stream"})  # fmt: skip
+    got = web.request("PUT", f"{served.url}/v1/files/a%20b?x=1", content=b"\x00\xff", headers={"content-type": "application/octet-stream"})  # fmt: skip
     assert (got.status_code, got.content, got.headers["x-their"]) == (201, b'{"a": 1 }', "1")
     seen = upstream.seen["/v1/files/a%20b?x=1"][0]
     assert (seen.method, seen.body) == ("PUT", b"\x00\xff")
 
 
 def test_our_own_routes_win(served):
-    assert httpx2.get(f"{served.url}/v1/strategy").json() == {"ours": True}
-    assert httpx2.get(f"{served.url}/v1/context").status_code == 404
+    assert web.get(f"{served.url}/v1/strategy").json() == {"ours": True}
+    assert web.get(f"{served.url}/v1/context").status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/v1/../secret", "/v1/files/%2e%2e/%2e%2e/secret"])
@@ -135,7 +135,7 @@ def test_models_are_those_that_requests_would_reach(house, upstream):
         b'{"id": "%b"}' % name for name in (b"alpha-1", b"beta-1", b"other", b"gamma-1")
     )
     upstream.script("/v1/models", [json_head(), b'{"data": [' + rows + b"]}"])
-    got = httpx2.get(f"{served.url}/v1/models")
+    got = web.get(f"{served.url}/v1/models")
     assert [row["id"] for row in got.json()["data"]] == ["alpha-1", "beta-1"]
     assert got.headers["x-headgate-degraded"] == "models: dead"
 
@@ -143,11 +143,11 @@ def test_models_are_those_that_requests_would_reach(house, upstream):
 def test_a_stream_of_another_path_is_passed_on_byte_for_byte(house, served):
     script = said("one", "two")
     model = house.script(script)
-    got = httpx2.post(f"{served.url}/v1/completions", json={"model": model, "prompt": "x", "stream": True})  # fmt: skip
+    got = web.post(f"{served.url}/v1/completions", json={"model": model, "prompt": "x", "stream": True})  # fmt: skip
     assert got.content == b"".join(script)
     assert got.headers["x-headgate-guard"] == "off"
 
 
 def test_head_and_empty_answers_pass(house, served, upstream):
     upstream.script("/v1/ping", [Head(200, (("content-length", "2"),), chunked=False)])
-    assert httpx2.head(f"{served.url}/v1/ping").status_code == 200
+    assert web.head(f"{served.url}/v1/ping").status_code == 200

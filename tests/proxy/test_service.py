@@ -1,7 +1,7 @@
 """The proxy inside the service: behind its door, beside its own routes."""
 
-import httpx2
 import pytest
+from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, Pause, answer, json_head, said
 
 from headgate.gateway import Headgate
@@ -38,7 +38,7 @@ def address(house, gate):
 
 def post(address, model, *, headers=None, **more):
     body = {"model": model, "messages": ASK, **more}
-    return httpx2.post(f"{address}/v1/chat/completions", json=body, headers=headers, timeout=20)
+    return web.post(f"{address}/v1/chat/completions", json=body, headers=headers, timeout=20)
 
 
 def test_a_client_changes_one_address_and_keeps_its_own_key(house, address, upstream):
@@ -51,7 +51,7 @@ def test_a_client_changes_one_address_and_keeps_its_own_key(house, address, upst
 
 def test_a_loop_is_counted_in_the_metrics(house, address):
     post(address, house.script(said(*LOOP), said("Well.")), stream=True)
-    told = httpx2.get(f"{address}/metrics").text
+    told = web.get(f"{address}/metrics").text
     assert "headgate_guard_rollbacks_total 1" in told.replace(".0", "")
 
 
@@ -88,7 +88,7 @@ def test_context_is_injected_where_a_header_asks_for_it(house, address, upstream
     assert sent[0]["content"].endswith("When are refunds paid?")
     assert int(got.headers["x-headgate-context-tokens"]) > 0
     trace = got.headers["x-headgate-trace"]
-    assert httpx2.get(f"{address}/v1/traces/{trace}").status_code == 200
+    assert web.get(f"{address}/v1/traces/{trace}").status_code == 200
     assert upstream.seen[model][0].json["model"] == model
 
 
@@ -111,8 +111,8 @@ def test_our_own_paths_never_reach_an_upstream(house, address, upstream, method)
     upstream.script("*", [json_head(), b"{}"])
     before = upstream.accepted
     for name in OWN:
-        httpx2.request(method, f"{address}/v1/{name}")
-        httpx2.request(method, f"{address}/v1/{name}/x/y")
+        web.request(method, f"{address}/v1/{name}")
+        web.request(method, f"{address}/v1/{name}/x/y")
     assert upstream.accepted == before
 
 
@@ -141,7 +141,7 @@ def test_without_an_upstream_the_error_says_what_to_set(house):
     with Headgate.open(settings=Settings(store=":memory:")) as gate:
         url, stop = house.app(create(gate))
         got = post(url, "any")
-        other = httpx2.get(f"{url}/v1/nothing")
+        other = web.get(f"{url}/v1/nothing")
         stop()
     assert got.status_code == 503
     assert "HEADGATE_PROXY__UPSTREAMS__MAIN__URL" in got.json()["error"]["message"]

@@ -2,8 +2,8 @@
 
 import json
 
-import httpx2
 import pytest
+from tests.proxy import web
 from tests.proxy.upstream import (
     DONE,
     LOOP,
@@ -25,7 +25,7 @@ def post(served, model, *, path="/v1/chat/completions", headers=None, **more):
     body = {"model": model, "messages": ASK, "stream": True, **more}
     if path.endswith("messages"):
         body.setdefault("max_tokens", 4000)
-    return httpx2.post(served.url + path, json=body, headers=headers, timeout=20)
+    return web.post(served.url + path, json=body, headers=headers, timeout=20)
 
 
 def events(answer):
@@ -96,7 +96,7 @@ def test_what_the_client_sends_reaches_the_upstream_as_it_is(house, served, upst
     model = house.script(said("ok"))
     body = b'{"messages": [{"role":"user","content":"h\\u00f6","x":1}], "model":"%b", "stream":true, "new": {"a": 1.0}}' % model.encode()  # fmt: skip
     headers = {"content-type": "application/json", "authorization": "Bearer sk-1", "x-headgate-guard": "on", "x-own": "7"}  # fmt: skip
-    httpx2.post(f"{served.url}/v1/chat/completions?beta=1", content=body, headers=headers)
+    web.post(f"{served.url}/v1/chat/completions?beta=1", content=body, headers=headers)
     seen = upstream.seen[model][0]
     assert seen.body == body
     assert seen.path == "/v1/chat/completions?beta=1"
