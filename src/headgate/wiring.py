@@ -16,7 +16,7 @@ from headgate.memory.recall import Memory
 from headgate.models.embed import embedder
 from headgate.models.grade import judge
 from headgate.models.search import searcher
-from headgate.protocols import Store
+from headgate.protocols import Grader, Store, WebSearch
 from headgate.settings import Settings, changed
 from headgate.stores.memory import MemoryStore
 from headgate.stores.sqlite import SqliteStore
@@ -46,17 +46,25 @@ class House:
 
 def build(settings: Settings, *, store: Store | None = None) -> House:
     """Open the store that the settings name (or use the one given), and everything over it."""
+    grader, search, vectors = (
+        judge(settings.judge),
+        searcher(settings.search),
+        embedder(settings.embed),
+    )
     folder = None
     if store is None:
         store, folder = _store(settings)
-    indexes = Indexes(store, folder, embedder(settings.embed))
+    indexes = Indexes(store, folder, vectors)
     memory = Memory(store, Panel(plugins(), settings.recall), settings.facts)
-    engine = _engine(settings, store, indexes, memory)
+    engine = _engine(settings, store, indexes, memory, grader=grader, search=search)
     return House(settings, store, indexes, memory, engine, _log(settings))
 
 
 def rehearse(house: House, changes: Mapping[str, Any]) -> Engine:
-    """An engine over the same store under other settings of the pipeline, by dotted name; it asks no person."""
+    """An engine over the same store under other settings of the pipeline, by dotted name.
+
+    It asks neither a person nor the world outside: `why` runs a request many times.
+    """
     allowed = {f.name for f in fields(Policies)} - {"limits"} | {"facts"}
     for name, value in changes.items():
         if name.partition(".")[0] not in allowed:
@@ -70,10 +78,19 @@ def rehearse(house: House, changes: Mapping[str, Any]) -> Engine:
     memory = house.memory
     if settings.facts != house.settings.facts:
         memory = Memory(house.store, memory.panel, settings.facts)
-    return _engine(settings, house.store, house.indexes, memory)
+    grader = house.engine.corrector.grader  # with the grades it remembers
+    return _engine(settings, house.store, house.indexes, memory, grader=grader)
 
 
-def _engine(settings: Settings, store: Store, indexes: Indexes, memory: Memory) -> Engine:
+def _engine(
+    settings: Settings,
+    store: Store,
+    indexes: Indexes,
+    memory: Memory,
+    *,
+    grader: Grader | None,
+    search: WebSearch | None = None,
+) -> Engine:
     return Engine(
         store,
         indexes.view,
@@ -81,8 +98,8 @@ def _engine(settings: Settings, store: Store, indexes: Indexes, memory: Memory) 
         count=lru_cache(maxsize=COUNTED)(counter(settings.tokens)),
         memory=memory,
         vectors=indexes.vector,
-        grader=judge(settings.judge),
-        search=searcher(settings.search),
+        grader=grader,
+        search=search,
     )
 
 

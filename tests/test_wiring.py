@@ -1,0 +1,43 @@
+"""Wiring: which parts the settings give, and what a rehearsal leaves alone."""
+
+import pytest
+
+from headgate.errors import ConfigError, InputError, LimitError
+from headgate.models.search import SearchPolicy
+from headgate.settings import Settings
+from headgate.wiring import build, rehearse
+
+
+@pytest.fixture
+def house():
+    made = build(Settings(store=":memory:", search=SearchPolicy(searx="http://127.0.0.1:9/never")))
+    yield made
+    made.close()
+
+
+def test_a_rehearsal_asks_neither_a_person_nor_the_world(house):
+    assert house.engine.corrector.search is not None
+    engine = rehearse(house, {"gate.order": "entropy"})
+    assert engine.corrector.search is None
+    assert not engine.policy.review.enabled
+    assert (engine.policy.gate.order, house.engine.policy.gate.order) == ("entropy", "value")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "said"),
+    [
+        ({"limits.k": 3}, InputError, "limits.k cannot be changed"),
+        ({"store": "x"}, InputError, "store cannot be changed"),
+        ({"gate.order": "random"}, ConfigError, "gate.order"),
+        ({"retrieve.keep": 10**9}, LimitError, "retrieve.keep"),
+    ],
+)
+def test_a_rehearsal_refuses_what_is_not_of_the_pipeline(house, changes, error, said):
+    with pytest.raises(error, match=said):
+        rehearse(house, changes)
+
+
+def test_two_searches_at_once_are_refused():
+    search = SearchPolicy(searx="http://127.0.0.1:9", mcp="server")
+    with pytest.raises(ConfigError, match="both set"):
+        build(Settings(store=":memory:", search=search))
