@@ -83,7 +83,7 @@ bench-guard: $(READY) $(if $(MODEL),$(VENV)/.model)
 
 $(VENV)/.model: $(READY)
 	@echo "== building llama-cpp-python from source (once, about 20 minutes)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench-model
+	@CMAKE_ARGS="-DGGML_NATIVE=OFF" $(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench-model
 	@touch $@
 
 # make bench-proxy [MODEL=file.gguf]: CPU a streamed chunk beside LiteLLM's proxy, on the same upstream in the same run
