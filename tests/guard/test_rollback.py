@@ -163,6 +163,16 @@ async def test_one_more_copy_at_the_start_of_the_next_call_is_left_out_without_a
     assert guard.report.cut_chars > guard.report.cuts[0].cut_chars
 
 
+async def test_one_more_copy_later_in_the_next_call_is_left_out_too():
+    model = ScriptedModel([LOOP, tokens("Yes, and so it was. " + UNIT + AFTER)])
+    guard = Guard(model)
+    text = "".join(await run(guard))
+    assert text.count(UNIT) <= 2
+    assert "Yes, and so it was. " in text
+    assert text.endswith(AFTER)
+    assert guard.report.rollbacks == 1
+
+
 async def test_two_more_copies_are_a_loop_again():
     model = ScriptedModel([LOOP, tokens(UNIT * 2 + AFTER), tokens(AFTER)])
     guard = Guard(model)

@@ -96,15 +96,15 @@ class Channel:
         if stall:
             return _moved(stall, self._base)
         again = self.echo.feed(piece.text)
-        if again and not again.onset and not self.elided and self.sent == self._fresh:
-            return self._elide(again.position)
+        if again and self.hold_back and not self.elided:
+            return self._elide(self._fresh + again.position - self.sent)
         return _moved(again, self._fresh) if again else None
 
     def _elide(self, chars: int) -> Stall | None:
-        """Leave out a copy that the client already has, where a call opens with it; watch what follows it."""
+        """Leave out a copy that the client already has, once in a call; watch what follows it."""
         rest = self.waiting[chars:]
         self._waiting = [piece for piece in self._waiting if not piece]
-        self._held, self.elided = 0, chars
+        self._held, self.elided, self._fresh = 0, chars, self.sent
         self._watch()
         return self.feed(Piece(self.name, rest, call=self.call)) if rest else None
 

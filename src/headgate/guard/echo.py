@@ -1,9 +1,9 @@
 """Echo: notices at once when a loop that was cut comes back.
 
-After a rollback the client has one or two copies of the unit, and the model may begin it anew, at any
-point of it. So the fresh text is compared with the unit itself: while its tail lies inside the repeated
-unit it is an echo. Text that opens with an echo is held back from its first character, so that one copy
-can be left out without a trace; later, half a unit of echo is held back. A whole unit is a stall.
+After a rollback the client has one or two copies of the unit, and the model may say it once more, from any
+point of it, before it goes on. So the fresh text is compared with the unit itself: while its tail lies
+inside the repeated unit it is an echo. An echo is held back, from its first character where the text opens
+with it, else from the 20th; a whole unit of it is a stall (the first in a call is only left out).
 """
 
 from headgate.guard.detectors import Stall
@@ -59,7 +59,7 @@ class Echo:
             if len(echo) >= size:
                 return Stall(self._seen, self._seen - len(echo), 0, "a loop came back", unit)
             opens = len(echo) == self._seen
-            if opens or len(echo) >= max(LEAST // 2, size // 2):
+            if opens or len(echo) >= LEAST // 2:
                 self._echo = echo
                 if self.hold is None:
                     self.hold = 0 if opens else self._seen
