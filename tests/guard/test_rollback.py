@@ -93,7 +93,7 @@ async def test_sampling_changes_from_the_first_retry_on_and_escalates():
     heat = [call.sampling["temperature"] for call in model.calls[1:]]
     assert heat == sorted(heat)
     assert heat[0] >= 0.8
-    assert "frequency_penalty" in model.calls[-1].sampling
+    assert "presence_penalty" in model.calls[-1].sampling
 
 
 async def test_a_model_without_sampling_is_recognized_by_its_signature():
@@ -300,7 +300,8 @@ async def test_a_client_that_goes_away_closes_the_upstream():
 
 async def test_a_client_that_goes_away_while_text_is_held_closes_the_upstream():
     model = ScriptedModel([[*tokens(INTRO + UNIT * 2 + UNIT[:20]), Pause(60)]])
-    guard = Guard(model, keep_alive_s=0.01)
+    held = asyncio.Event()
+    guard = Guard(model, keep_alive_s=0.01, keep_alive=held.set)
 
     async def client():
         async with guard.stream(ASK) as stream:
@@ -308,8 +309,7 @@ async def test_a_client_that_goes_away_while_text_is_held_closes_the_upstream():
                 pass
 
     task = asyncio.ensure_future(client())
-    while not guard.report.held_chars:
-        await asyncio.sleep(0.001)
+    await held.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
