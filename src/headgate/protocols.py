@@ -247,13 +247,23 @@ class Sequences(NamedTuple):
     field: "npt.NDArray[np.int64]"
 
 
+class Spots(NamedTuple):
+    """Where some terms stand in several chunks: the term, whose it is (index asked), its field, how far in."""
+
+    terms: "npt.NDArray[np.uint64]"
+    owner: "npt.NDArray[np.int64]"
+    field: "npt.NDArray[np.int64]"
+    position: "npt.NDArray[np.int64]"
+
+
 class Lexicon(Protocol):
     """Terms of a collection: who has them, how many do, what a chunk is made of, and how long chunks are."""
 
     def postings(self, terms: "npt.NDArray[np.uint64]") -> Hits: ...
     def frequencies(self, terms: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.int64]": ...
     def sequences(self, ords: "npt.NDArray[np.int64]") -> Sequences: ...
-    def lengths(self, *, title: float, head: bool) -> "tuple[npt.NDArray[np.float64], float]": ...
+    def spots(self, ords: "npt.NDArray[np.int64]", terms: "npt.NDArray[np.uint64]") -> Spots: ...
+    def norms(self, *, b: float, title: float, head: bool) -> "npt.NDArray[np.float32]": ...
 
 
 class Names(Protocol):

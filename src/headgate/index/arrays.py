@@ -31,8 +31,9 @@ def blob(texts: Sequence[str]) -> tuple[Bytes, Ints]:
 
 def unblob(data: Bytes, starts: Ints, which: npt.NDArray[np.integer]) -> list[str]:
     """Some of the strings of a blob."""
+    raw = memoryview(np.ascontiguousarray(data))
     spans = zip(starts[which].tolist(), starts[which + 1].tolist(), strict=True)
-    return [data[begin:end].tobytes().decode("utf-8", "surrogatepass") for begin, end in spans]
+    return [str(raw[begin:end], "utf-8", "surrogatepass") for begin, end in spans]
 
 
 def find(keys: Keys, wanted: Keys) -> tuple[Ints, npt.NDArray[np.bool_]]:

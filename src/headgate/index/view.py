@@ -24,7 +24,7 @@ from headgate.index.segment import (
     case_key,
 )
 from headgate.index.vectors import Halves, nearest
-from headgate.protocols import Hits, Sequences
+from headgate.protocols import Hits, Sequences, Spots
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
 from headgate.rank.top import best
 from headgate.text.languages import ENGLISH
@@ -36,6 +36,8 @@ Fetch = Callable[[Sequence[str]], Sequence[Chunk]]
 _SPEAKING = 0.8  # share of texts that open with a speaker in a conversation (measured: chat 1.0, prose < 0.1)
 _FEW, _FEW_SHARE = 8, 0.05  # a conversation has few speakers: at most 8, or one per 20 lines
 _SHORT = 600  # characters; half of a conversation's lines are shorter
+_LONG = 256  # postings from which a list is copied by itself; shorter ones are copied all at once
+_FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class View:
         self._count = self._size - sum(len(live.dead) for live in self.lives)
         self._fetch = fetch
         self._proper: dict[float, dict[int, bool]] = {}
-        self._lengths: dict[tuple[float, bool], tuple[npt.NDArray[np.float64], float]] = {}
+        self._norms: dict[tuple[float, float, bool], npt.NDArray[np.float32]] = {}
 
     @property
     def degraded(self) -> str:
@@ -216,22 +218,45 @@ class View:
 
     def _by_segment(self, ords: Ints) -> list[tuple[Live, int, Ints]]:
         """Which of the asked ordinals (as indices into them) lie in which segment."""
+        if len(self.lives) == 1:
+            return [(self.lives[0], 0, np.arange(len(ords)))] if len(ords) else []
         number = np.searchsorted(self.bases, ords, side="right") - 1
         return [
             (self.lives[n], int(self.bases[n]), np.flatnonzero(number == n))
-            for n in np.unique(number)
+            for n in sorted(set(number.tolist()))
         ]
 
-    def lengths(self, *, title: float, head: bool) -> tuple[npt.NDArray[np.float64], float]:
-        """Length of each chunk in terms, a title's counting `title` times, and the mean of the living."""
-        if (title, head) not in self._lengths:
+    def spots(self, ords: Ints, terms: Keys) -> Spots:
+        """Where these terms stand in some chunks, chunk by chunk in reading order."""
+        found = []
+        for live, base, index in self._by_segment(ords):
+            local, part = ords[index] - base, live.segment.terms
+            starts = part.own_starts[local]
+            counts = part.own_starts[local + 1] - starts
+            own = part.own[ranges(starts, counts)]
+            slots, there = find(part.keys, terms)
+            at = np.flatnonzero(_among(own, slots[there].astype(np.uint32)))
+            begins = offsets(counts)
+            mine = np.searchsorted(begins, at, side="right") - 1
+            position = at - begins[mine]
+            after = np.cumsum(live.segment.fields[local[mine]][:, :BODY], 1)
+            field = (position[:, None] >= after).sum(1)
+            found.append((part.keys[own[at]], index[mine], field, position))
+        if not found:
+            empty = np.zeros(0, np.int64)
+            return Spots(empty.astype(np.uint64), empty, empty, empty)
+        return Spots(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+    def norms(self, *, b: float, title: float, head: bool) -> npt.NDArray[np.float32]:
+        """What counts of each chunk are divided by, 1 - b + b len / mean; a title's terms count `title` times."""
+        if (b, title, head) not in self._norms:
             fields = self._column("fields").reshape(-1, 4)
             length = fields[:, BODY] + title * fields[:, TITLE]
             if head:
                 length = length + fields[:, DATE] + fields[:, SPEAKER]
-            mean = float(length[self.alive].mean()) if self.count else 1.0
-            self._lengths[title, head] = (length.astype(np.float64), max(mean, 1e-6))
-        return self._lengths[title, head]
+            mean = max(float(length[self.alive].mean()), 1e-6) if self.count else 1.0
+            self._norms[b, title, head] = ((1 - b) + (b / mean) * length).astype(np.float32)
+        return self._norms[b, title, head]
 
     # -- names -----------------------------------------------------------------------------------
 
@@ -348,7 +373,7 @@ class View:
         for live, base, index in self._by_segment(ords):
             segment = live.segment
             read = unblob(segment.ids, segment.id_starts, ords[index] - base)
-            for i, id in zip(index, read, strict=True):
+            for i, id in zip(index.tolist(), read, strict=True):
                 found[i] = id
         return found
 
@@ -369,6 +394,18 @@ class View:
         return found
 
 
+def _among(
+    own: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.bool_]:
+    """Which words are one of the slots."""
+    if len(slots) > _FEW_TERMS:
+        return np.isin(own, slots)
+    hit = np.zeros(len(own), bool)
+    for slot in slots:
+        hit |= own == slot
+    return hit
+
+
 def _copied(
     parts: Sequence[tuple[Incidence, int, Ints, npt.NDArray[np.bool_]]],
     wanted: npt.NDArray[np.bool_],
@@ -378,15 +415,22 @@ def _copied(
     spans = []
     for incidence, base, slots, there in parts:
         which = np.flatnonzero(there & wanted)
-        first, last = incidence.starts[slots[which]], incidence.starts[slots[which] + 1]
-        counts[which] += last - first
-        spans.append((incidence, base, which.tolist(), first.tolist(), last.tolist()))
-    at = offsets(counts).tolist()
-    ords, values = np.empty(at[-1], np.int64), np.empty(at[-1], np.uint16)
-    for incidence, base, indices, begins, ends in spans:
-        for index, begin, end in zip(indices, begins, ends, strict=True):
-            here = at[index]
-            stop = at[index] = here + end - begin
-            np.add(incidence.ords[begin:end], base, out=ords[here:stop])
-            values[here:stop] = incidence.values[begin:end]
+        first = incidence.starts[slots[which]]
+        lengths = incidence.starts[slots[which] + 1] - first
+        counts[which] += lengths
+        spans.append((incidence, base, which, first, lengths))
+    begins = offsets(counts)
+    ords, values = np.empty(begins[-1], np.int64), np.empty(begins[-1], np.uint16)
+    free = begins[:-1].copy()
+    for incidence, base, which, first, lengths in spans:
+        to = free[which]
+        free[which] += lengths
+        short = lengths < _LONG
+        source, target = (ranges(at[short], lengths[short]) for at in (first, to))
+        ords[target] = incidence.ords[source].astype(np.int64) + base
+        values[target] = incidence.values[source]
+        rest = np.stack([first, to, lengths])[:, ~short].T.tolist()
+        for begin, here, length in rest:
+            np.add(incidence.ords[begin : begin + length], np.int64(base), ords[here : here + length])
+            values[here : here + length] = incidence.values[begin : begin + length]
     return Hits(ords, values, counts)

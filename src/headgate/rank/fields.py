@@ -32,13 +32,14 @@ def pack(
 @cache
 def table(
     *, title: float, body: float = 1.0, speaker: float = 0.0, date: float = 0.0
-) -> npt.NDArray[np.float64]:
+) -> npt.NDArray[np.float32]:
     """From a packed posting to title·n(title) + body·n(body) + speaker·n(speaker) + date·n(date)."""
     return np.asarray(
         body * (_PACKED & 255)
         + title * ((_PACKED >> 8) & 15)
         + speaker * ((_PACKED >> 12) & 3)
-        + date * (_PACKED >> 14)
+        + date * (_PACKED >> 14),
+        np.float32,
     )
 
 

@@ -42,12 +42,13 @@ def lexical(view: Postings, terms: Keys, hits: Hits, weights: Floats, by: Weighi
     scale = weights * rarity(view.count, hits.counts) * (by.k1 + 1)
     if view.conversational and by.near:
         return _talk(view, terms, hits, scale, by)
-    length, mean = view.lengths(title=by.title, head=True)
-    f = table(title=by.title, speaker=1.0, date=1.0)[hits.values]
-    f /= (1 - by.b) + (by.b / mean) * length[hits.ords]
-    f /= f + by.k1
-    f *= np.repeat(scale, hits.counts)
-    return summed(hits.ords, f, view.size)
+    n = table(title=by.title, speaker=1.0, date=1.0)[hits.values]
+    damp = view.norms(b=by.b, title=by.title, head=True)[hits.ords]
+    damp *= by.k1  # n / (n + k1 norm) is f / (f + k1) with one division less
+    damp += n
+    n /= damp
+    n *= np.repeat(scale.astype(np.float32), hits.counts)
+    return summed(hits.ords, n, view.size)
 
 
 def within(keys: npt.NDArray[np.integer], found: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
@@ -57,7 +58,7 @@ def within(keys: npt.NDArray[np.integer], found: npt.NDArray[np.integer]) -> npt
     return np.asarray(keys[np.minimum(np.searchsorted(keys, found), len(keys) - 1)] == found)
 
 
-def summed(slots: Ints, values: Floats, size: int) -> Floats:
+def summed(slots: Ints, values: npt.NDArray[np.floating], size: int) -> Floats:
     """The sum of the values at each slot."""
     return np.asarray(np.bincount(slots, values, minlength=size), np.float64)
 
@@ -65,10 +66,9 @@ def summed(slots: Ints, values: Floats, size: int) -> Floats:
 def _talk(view: Postings, terms: Keys, hits: Hits, scale: Floats, by: Weighing) -> Floats:
     """The same in a conversation. Works in reading order, where neighbors are next to each other."""
     rank, standing = view.order()
-    length, mean = view.lengths(title=by.title, head=False)
     spoken = within(view.speakers(), terms)
-    f = table(title=by.title)[hits.values]
-    f /= (1 - by.b) + (by.b / mean) * length[hits.ords]
+    f = table(title=by.title)[hits.values].astype(np.float64)
+    f /= view.norms(b=by.b, title=by.title, head=False)[hits.ords]
     heads = present(speaker=by.speaker, date=by.date)[hits.values]
     reach = len(by.near)
     total = np.zeros(len(standing) + 2 * reach)
@@ -102,12 +102,12 @@ def contents(view: Postings, ords: Ints, by: Weighing) -> tuple[Keys, Ints, Floa
     talk = view.conversational and bool(by.near)
     asked, owner, share = _around(view, ords, by) if talk else (ords, np.arange(len(ords)), None)
     found = view.sequences(asked)
-    length, mean = view.lengths(title=by.title, head=not talk)
+    norms = view.norms(b=by.b, title=by.title, head=not talk)
     count = np.where(found.field == TITLE, by.title, 1.0)
     if talk:
         count[(found.field == SPEAKER) | (found.field == DATE)] = 0.0
         count[within(view.speakers(), found.terms)] = 0.0
-    count /= ((1 - by.b) + (by.b / mean) * length[asked])[found.owner]
+    count /= norms[asked][found.owner]
     if share is not None:
         count *= share[found.owner]
     keys, slots = np.unique(found.terms, return_inverse=True)
@@ -138,24 +138,20 @@ def phrases(
     view: Postings, ords: Ints, query: Keys, rare: dict[int, float], by: Weighing
 ) -> Floats:
     """A bonus for each of some chunks that holds two neighboring query terms side by side."""
-    found = view.sequences(ords)
     bonus = np.zeros(len(ords))
     pairs = {
         (a, b): rare[a] + rare[b]
         for a, b in zip(query[:-1].tolist(), query[1:].tolist(), strict=True)
         if a in rare and b in rare
     }
-    if not pairs or len(found.terms) < 2:
+    if not pairs:
         return bonus
-    vocabulary = np.unique(query)
-    known = np.flatnonzero(within(vocabulary, found.terms))
-    pair = known[:-1][np.diff(known) == 1]  # places where a query term is followed by another
+    found = view.spots(ords, np.unique(query))
     talk = view.conversational and bool(by.near)
     block = _blocks(found.field, talk=talk)
-    together = (found.owner[pair] == found.owner[pair + 1]) & (block[pair] == block[pair + 1])
-    at = pair[together & (block[pair] >= 0)]
-    length, mean = view.lengths(title=by.title, head=not talk)
-    damp = by.k1 * ((1 - by.b) + (by.b / mean) * length[ords])
+    beside = (np.diff(found.owner) == 0) & (np.diff(found.position) == 1) & (np.diff(block) == 0)
+    at = np.flatnonzero(beside & (block[:-1] >= 0))  # a query term, followed by another
+    damp = by.k1 * view.norms(b=by.b, title=by.title, head=not talk)[ords].astype(np.float64)
     first, second, owner = found.terms[at], found.terms[at + 1], found.owner[at]
     for (a, b), weight in pairs.items():
         n = np.bincount(owner[(first == a) & (second == b)], minlength=len(ords))

@@ -23,6 +23,8 @@ class Scores:
     every: npt.NDArray[np.float64]
     seeds: npt.NDArray[np.int64]
     strength: npt.NDArray[np.float64]
+    kept: npt.NDArray[np.int64]  # the candidates' ordinals, in their order; below 0 where unknown
+    ranked: int = 0  # how many of `kept` are the best of all, best first
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,4 +43,4 @@ def scores_of(found: Sifted, view: Postings) -> Scores:
     every = np.zeros(view.size)
     every[ords[there]] = np.array([c.score for c in found.kept], float)[there]
     seeds = top(every, SEEDS, view.reading)
-    return Scores(every, seeds, every[seeds])
+    return Scores(every, seeds, every[seeds], np.where(there, ords, -1 - np.arange(len(ords))))

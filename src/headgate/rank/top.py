@@ -1,7 +1,7 @@
 """Top: the best of an array of scores without sorting it.
 
-Block maxima give a floor under the k-th best: at least k scores reach the k-th largest block maximum.
-Only what reaches the floor is sorted. Ties are broken by reading order, so the answer does not depend on
+The array is read as 32 rows; the maxima of its columns give a floor under the k-th best, since at least k scores
+reach the k-th largest maximum. Only what reaches the floor, in columns that do, is sorted. Ties are broken by reading order, so the answer does not depend on
 how chunks are numbered.
 """
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-_BLOCK = 256
+_ROWS = 32
 _TINY = np.nextafter(0.0, 1.0)
 
 
@@ -21,7 +21,7 @@ def top(scores: Floats, k: int, reading: Callable[[Ints], Ints]) -> Ints:
     """Ordinals of the k best positive scores, best first."""
     if k <= 0 or not len(scores):
         return np.zeros(0, np.int64)
-    found = np.flatnonzero(scores >= max(_floor(scores, k), _TINY))
+    found = _candidates(scores, k)
     return found[best(scores[found], k, lambda index: reading(found[index]))]
 
 
@@ -37,9 +37,14 @@ def best(scores: Floats, k: int, reading: Callable[[Ints], Ints]) -> Ints:
     return order[:k]
 
 
-def _floor(scores: Floats, k: int) -> float:
-    blocks = len(scores) // _BLOCK
-    if blocks <= k:
-        return 0.0
-    peaks = scores[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(1)
-    return float(np.partition(peaks, -k)[-k])
+def _candidates(scores: Floats, k: int) -> Ints:
+    """Ordinals, ascending, among which the k best positive scores are."""
+    width = len(scores) // _ROWS
+    if width <= k:
+        return np.flatnonzero(scores >= _TINY)
+    body, rest = scores[: width * _ROWS].reshape(_ROWS, width), scores[width * _ROWS :]
+    peaks = body.max(0)
+    floor = max(float(np.partition(peaks, -k)[-k]), _TINY)
+    columns = np.flatnonzero(peaks >= floor)
+    rows, which = np.nonzero(body[:, columns] >= floor)
+    return np.append(rows * width + columns[which], np.flatnonzero(rest >= floor) + body.size)

@@ -25,7 +25,7 @@ from headgate.rank.scores import Scores, scores_of
 from headgate.rank.top import best, top
 from headgate.text.names import names
 from headgate.text.terms import number, words
-from headgate.types import ADD, DROP, KEEP, Candidate, Edge, Sifted, Verdict
+from headgate.types import ADD, DROP, KEEP, Candidate, Edge, Sifted
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -224,7 +224,8 @@ class _Wires:
 def _sift(found: Sifted, view: Postings, scores: Scores, lift: "_Lift", *, keep: int) -> Sifted:
     """Everyone's new score, the best of all, and who is new among them."""
     reach = lift.reach
-    plain = top(scores.every, keep, view.reading)
+    known = scores.ranked >= keep
+    plain = scores.kept[:keep] if known else top(scores.every, keep, view.reading)
     peak = float(scores.every[plain[0]])
     plain = plain[~within(reach.ords, plain)]
     everyone = np.concatenate([plain, reach.ords])
@@ -233,16 +234,27 @@ def _sift(found: Sifted, view: Postings, scores: Scores, lift: "_Lift", *, keep:
     order = best(value, keep, lambda index: view.reading(everyone[index]))
     ords, value = everyone[order], value[order] / max(1.0, value.max())
     gains = lift.gains(ords, view)
-    ids = view.ids(ords)
-    came = {c.chunk.id: c for c in found.kept}
-    added = {c.id: Candidate(c, 0.0) for c in view.read([id for id in ids if id not in came])}
-    kept = []
-    for id, score, (reason, gain) in zip(ids, value.tolist(), gains, strict=True):
-        if candidate := came.pop(id, None) or added.get(id):
-            verdict: Verdict = ADD if id in added else KEEP
-            kept.append(candidate.noted("propagate", verdict, reason, score=score, value=gain))
+    came = dict(zip(scores.kept.tolist(), found.kept, strict=True))
+    fresh = _fetched(view, ords[~within(np.sort(scores.kept), ords)])
+    kept, added = [], []
+    for ord, score, (reason, gain) in zip(ords.tolist(), value.tolist(), gains, strict=True):
+        if candidate := came.pop(ord, None):
+            kept.append(candidate.noted("propagate", KEEP, reason, score=score, value=gain))
+        elif candidate := fresh.get(ord):
+            kept.append(candidate.noted("propagate", ADD, reason, score=score, value=gain))
+            added.append(kept[-1])
     dropped = tuple(c.noted("propagate", DROP, "outranked", score=0.0) for c in came.values())
-    return Sifted(tuple(kept), dropped, tuple(c for c in kept if c.chunk.id in added))
+    return Sifted(tuple(kept), dropped, tuple(added))
+
+
+def _fetched(view: Postings, ords: Ints) -> dict[int, Candidate]:
+    """Candidates for chunks that retrieval did not hand on, by ordinal; one removed meanwhile is left out."""
+    if not len(ords):
+        return {}
+    ids = view.ids(ords)
+    chunks = {chunk.id: chunk for chunk in view.read(ids)}
+    pairs = zip(ords.tolist(), ids, strict=True)
+    return {ord: Candidate(chunks[id], 0.0) for ord, id in pairs if id in chunks}
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,10 +89,13 @@ def retrieve(
         first, seeds = _joined(view, match, near, policy)
         final = _fed(view, match, first, seeds[: policy.feedback_depth], policy)
     kept = top(final, policy.keep, view.reading)
-    scores = final[kept] if policy.mode == "rrf" else final[kept] / max(final[kept], default=1.0)
+    scores = final[kept]
+    if policy.mode != "rrf" and len(kept):
+        scores /= scores[0]
     share = np.minimum(match.scores[kept] / match.ceiling, 1.0)
-    found = _candidates(view, kept, scores, share)
-    return Found(kept=found, added=found, scores=Scores(final, seeds, first[seeds]))
+    found, there = _candidates(view, kept, scores, share)
+    numbers = Scores(final, seeds, first[seeds], kept[there], ranked=len(found))
+    return Found(kept=found, added=found, scores=numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +139,16 @@ def _matched(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
 def _joined(
     view: Postings, match: _Match, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
 ) -> tuple[Floats, Ints]:
-    """s0, the lexical score and the similarity each 0..1, joined and brought back to 0..1; and its best."""
-    leads = (
-        match.best
-    )  # what is best after phrases and similarity was near the best before, or is near
-    first = match.scores / max(match.scores[leads], default=1.0)
+    """s0 up to a factor, the lexical score and the similarity joined; and its best, best first."""
+    first, leads = match.scores, match.best  # the best after phrases were near the best before
     if near is not None and len(near[0]):
+        peak = float(first[leads].max()) if len(leads) else 1.0
         ords, cosines = near
         low = cosines.min()
-        first[ords] += policy.dense * (cosines - low) / max(float(cosines.max() - low), 1e-9)
+        first = first.copy()
+        share = (cosines - low) / max(float(cosines.max() - low), 1e-9)
+        first[ords] += policy.dense * peak * share
         leads = np.union1d(leads, ords)
-        first /= max(first[leads])
     seeds = leads[best(first[leads], SEEDS, lambda index: view.reading(leads[index]))]
     return first, seeds[first[seeds] > 0]
 
@@ -154,7 +156,7 @@ def _joined(
 def _fed(
     view: Postings, match: _Match, first: Floats, seeds: Ints, policy: RetrievePolicy
 ) -> Floats:
-    """s1 up to a factor: s0 with feedback from its best chunks."""
+    """s1 up to a factor: s0 with feedback from its best chunks, best first."""
     if not len(seeds) or not policy.feedback or not policy.feedback_terms:
         return first
     echo = feedback(
@@ -168,7 +170,7 @@ def _fed(
     )
     if echo is None or not (peak := float(echo.max())):
         return first
-    echo *= policy.feedback / peak
+    echo *= policy.feedback * first[seeds[0]] / peak
     echo += first
     return echo
 
@@ -186,13 +188,20 @@ def _ranked(
     return scores
 
 
-def _candidates(view: Postings, ords: Ints, scores: Floats, share: Floats) -> tuple[Candidate, ...]:
-    """The chunks behind some ordinals as candidates; one removed from the store meanwhile is left out."""
+def _candidates(
+    view: Postings, ords: Ints, scores: Floats, share: Floats
+) -> tuple[tuple[Candidate, ...], list[int]]:
+    """The chunks behind some ordinals as candidates, and which are there: one may be gone from the store by now."""
     ids = view.ids(ords)
-    marks = dict(zip(ids, zip(scores.tolist(), share.tolist(), strict=True), strict=True))
-    found = []
-    for chunk in view.read(ids):
-        score, held = marks[chunk.id]
-        note = Note("retrieve", ADD, "found", score, held)
-        found.append(Candidate(chunk, score, (note,)))
-    return tuple(found)
+    chunks = {chunk.id: chunk for chunk in view.read(ids)}
+    there = [at for at, id in enumerate(ids) if id in chunks]
+    marks, shares = scores.tolist(), share.tolist()
+    found = tuple(
+        Candidate(
+            chunks[ids[at]],
+            marks[at],
+            (Note("retrieve", ADD, "found", marks[at], shares[at]),),
+        )
+        for at in there
+    )
+    return found, there
