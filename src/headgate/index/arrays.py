@@ -31,7 +31,7 @@ def blob(texts: Sequence[str]) -> tuple[Bytes, Ints]:
 
 def unblob(data: Bytes, starts: Ints, which: npt.NDArray[np.integer]) -> list[str]:
     """Some of the strings of a blob."""
-    raw = memoryview(np.ascontiguousarray(data))
+    raw = np.ascontiguousarray(data).data
     spans = zip(starts[which].tolist(), starts[which + 1].tolist(), strict=True)
     return [str(raw[begin:end], "utf-8", "surrogatepass") for begin, end in spans]
 

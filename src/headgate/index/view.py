@@ -394,9 +394,7 @@ class View:
         return found
 
 
-def _among(
-    own: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]
-) -> npt.NDArray[np.bool_]:
+def _among(own: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
     """Which words are one of the slots."""
     if len(slots) > _FEW_TERMS:
         return np.isin(own, slots)
@@ -431,6 +429,8 @@ def _copied(
         values[target] = incidence.values[source]
         rest = np.stack([first, to, lengths])[:, ~short].T.tolist()
         for begin, here, length in rest:
-            np.add(incidence.ords[begin : begin + length], np.int64(base), ords[here : here + length])
+            np.add(
+                incidence.ords[begin : begin + length], np.int64(base), ords[here : here + length]
+            )
             values[here : here + length] = incidence.values[begin : begin + length]
     return Hits(ords, values, counts)

@@ -99,7 +99,9 @@ def masses(view: Postings, names: Names, strength: Floats, *, without: Keys) -> 
 
 def spread(names: Names, flow: Floats, mass: Floats, total: Floats, seeds: Ints) -> Reach:
     """Send what flows through each posting to its chunk; a seed does not get back what it gave."""
-    numbered = np.sort((names.ords << _POSTING) | np.arange(len(names.ords)))  # twice as fast as argsort
+    numbered = np.sort(
+        (names.ords << _POSTING) | np.arange(len(names.ords))
+    )  # twice as fast as argsort
     order, ranked = numbered & ((1 << _POSTING) - 1), numbered >> _POSTING
     begins = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])) if len(ranked) else ranked
     ords = ranked[begins]
