@@ -200,7 +200,7 @@ class View:
         return Hits(hits.ords[stays], hits.values[stays], counts)
 
     def sequences(self, ords: Ints) -> Sequences:
-        """The terms of some chunks in reading order."""
+        """The terms of some chunks in reading order, chunk by chunk as asked, so that sums over them round alike."""
         terms, owner, where = [], [], []
         for live, base, index in self._by_segment(ords):
             local = ords[index] - base
@@ -214,7 +214,11 @@ class View:
         if not terms:
             empty = np.zeros(0, np.int64)
             return Sequences(empty.astype(np.uint64), empty, empty)
-        return Sequences(np.concatenate(terms), np.concatenate(owner), np.concatenate(where))
+        found = Sequences(np.concatenate(terms), np.concatenate(owner), np.concatenate(where))
+        if len(terms) == 1:
+            return found
+        order = np.argsort(found.owner, kind="stable")
+        return Sequences(*(column[order] for column in found))
 
     def _by_segment(self, ords: Ints) -> list[tuple[Live, int, Ints]]:
         """Which of the asked ordinals (as indices into them) lie in which segment."""
