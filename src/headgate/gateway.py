@@ -8,15 +8,16 @@ import asyncio
 import threading
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 
-from headgate.errors import ConfigError, InputError, NotFound, StoreError
+from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
 from headgate.explain.replay import Replay, replay
 from headgate.explain.why import Why, why
-from headgate.ingest.load import Attend, Summary, add_files, add_rows, add_stream
+from headgate.ingest.load import Attend, Progress, Summary, add_files, add_rows, add_stream
 from headgate.memory.facts import Added, Feedback, Hit, Notebook
 from headgate.memory.sessions import Kept, keep
 from headgate.settings import Settings, load
@@ -24,6 +25,7 @@ from headgate.types import Context, ContextBudget, Request, Step, Trace, Window,
 from headgate.wiring import House, build, rehearse
 
 T = TypeVar("T")
+_FOLLOW = 1_000  # chunks added from which the index follows at once
 
 
 class Asked(TypedDict, total=False):
@@ -94,7 +96,7 @@ class Headgate:
         """
         return add_rows(
             self.house.store, self.tenant, rows,
-            collection=collection, policy=self.house.settings.ingest, attend=attend,
+            collection=collection, policy=self.house.settings.ingest, attend=self._index(attend),
         )  # fmt: skip
 
     def add_files(
@@ -110,7 +112,8 @@ class Headgate:
         """
         return add_files(
             self.house.store, self.tenant, paths,
-            collection=collection, policy=self.house.settings.ingest, prune=prune, attend=attend,
+            collection=collection, policy=self.house.settings.ingest, prune=prune,
+            attend=self._index(attend),
         )  # fmt: skip
 
     def add_stream(
@@ -124,8 +127,29 @@ class Headgate:
         """Add what came over a pipe: JSON lines as rows, anything else as one text under that id."""
         return add_stream(
             self.house.store, self.tenant, data,
-            id=id, collection=collection, policy=self.house.settings.ingest, attend=attend,
+            id=id, collection=collection, policy=self.house.settings.ingest,
+            attend=self._index(attend),
         )  # fmt: skip
+
+    def _index(self, attend: Attend | None) -> Attend:
+        """Let the indexes follow a long add batch by batch; what is left, and small adds, the next query takes in.
+
+        What was added is safe whether or not it can be indexed now; the query that cannot use the index says why.
+        """
+        done = 0
+
+        def attended(progress: Progress) -> None:
+            nonlocal done
+            if progress.chunks - done >= (1 if done else _FOLLOW):
+                with suppress(HeadgateError):
+                    for collection in sorted(progress.touched):
+                        self.house.indexes.view(self.tenant, collection)
+                progress.touched.clear()
+                done = progress.chunks
+            if attend:
+                attend(progress)
+
+        return attended
 
     def remove(
         self,

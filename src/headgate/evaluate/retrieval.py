@@ -139,7 +139,7 @@ def evaluate(
     tick: Tick = lambda: None,
 ) -> Figures:
     """All figures of one set: ours, the baselines', and each query's misses."""
-    with Headgate.open(":memory:", embed={"model": embedder}) as gate:
+    with Headgate.open(":memory:", embed={"model": embedder}, review={"enabled": False}) as gate:
         gate.add(labeled.rows)
         for collection in {str(row["collection"]) for row in labeled.rows}:
             gate.house.indexes.view(gate.tenant, collection)

@@ -21,7 +21,10 @@ from headgate.index.view import Live, View
 from headgate.protocols import Embedder, Store
 from headgate.types import Change, Chunk
 
-_FLUSH = 1_000  # new or dead chunks from which a change is saved at once; fewer are saved on close
+_FLUSH = (
+    1_000  # new or dead chunks from which a change is saved at once; fewer are saved on close ...
+)
+_SHARE = 4  # ... as is less than this part of the collection, so that growing it rewrites each chunk a few times
 _BATCH = 10_000  # changes read at a time
 _FAN = 4  # segments of one size class that are merged
 _SMALL = 64  # chunks; segments below this are all of the first class
@@ -61,7 +64,7 @@ class Collection:
                 self._open()
                 if self._head() != self._state.seen:
                     self._follow()
-                    self._flush(least=_FLUSH)
+                    self._flush(least=max(_FLUSH, self._view.count // _SHARE))
         return self._view
 
     def flush(self) -> None:

@@ -25,7 +25,7 @@ from headgate.index.incidence import (
 from headgate.rank.fields import BODY, DATE, IN_BODY, IN_HEAD, IN_TITLE, SPEAKER, TITLE, pack
 from headgate.text.languages import ENGLISH
 from headgate.text.names import Line, ends, names, part, word
-from headgate.text.terms import LANGUAGES, Numbers, number, read, terms
+from headgate.text.terms import LANGUAGES, NUMBERS, number, read, terms
 from headgate.types import Chunk
 
 INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER = 0, 1, 2
@@ -75,7 +75,7 @@ class _Drafts:
 
 def case_key(word: str) -> int:
     """The key under which a word is counted, its low bits free for how it stands."""
-    return _NUMBERS[word.lower()] & ~_KIND
+    return NUMBERS[word.lower()] & ~_KIND
 
 
 class _Casing(dict[str, int]):
@@ -93,7 +93,6 @@ class _Casing(dict[str, int]):
 
 
 _CASING = _Casing()
-_NUMBERS = Numbers()
 _CACHE = 1_000_000  # pieces remembered; beyond it the table starts afresh
 
 
@@ -179,12 +178,12 @@ def _terms(flat: Keys, fields: Ints) -> Incidence:
     count = len(fields)
     chunk = np.repeat(np.arange(count), lengths)
     field = np.repeat(np.tile(np.arange(4), count), fields.ravel())
-    pairs = own.astype(np.int64) * count + chunk
-    order = np.argsort(pairs, kind="stable")
-    pairs = pairs[order]
+    # word, chunk and field as one number: sorting numbers is several times faster than ranking them
+    sorted_ = np.sort(((own.astype(np.int64) * count + chunk) << 2) | field)
+    pairs, field = sorted_ >> 2, sorted_ & 3
     begins = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])) if len(pairs) else pairs
     counts = [
-        np.add.reduceat((field[order] == which).astype(np.int64), begins) if len(begins) else begins
+        np.add.reduceat((field == which).astype(np.int64), begins) if len(begins) else begins
         for which in (TITLE, DATE, SPEAKER, BODY)
     ]
     slot, ords = np.divmod(pairs[begins], max(count, 1))
@@ -199,7 +198,7 @@ def _terms(flat: Keys, fields: Ints) -> Incidence:
 
 
 def _names(out: _Drafts) -> tuple[Incidence, Bytes, Ints]:
-    flat = np.array(list(map(_NUMBERS.__getitem__, out.names)), np.uint64)
+    flat = np.array(list(map(NUMBERS.__getitem__, out.names)), np.uint64)
     keys, own = slotted(flat)
     lengths = np.array(out.name_counts, np.int64)
     chunk = np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths)

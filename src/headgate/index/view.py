@@ -218,7 +218,7 @@ class View:
         if len(terms) == 1:
             return found
         order = np.argsort(found.owner, kind="stable")
-        return Sequences(*(column[order] for column in found))
+        return Sequences(found.terms[order], found.owner[order], found.field[order])
 
     def _by_segment(self, ords: Ints) -> list[tuple[Live, int, Ints]]:
         """Which of the asked ordinals (as indices into them) lie in which segment."""

@@ -55,6 +55,7 @@ class Progress:
     unchanged: int = 0
     removed: int = 0
     skips: int = 0
+    touched: set[str] = field(default_factory=set)  # collections written to
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +263,7 @@ class _Load:
         self.progress.documents += len(documents)
         texts: dict[str, dict[str, str]] = {}
         for document in documents:
+            self.progress.touched.add(document.collection)
             known = texts.setdefault(document.collection, {})
             known.update((chunk.id, chunk.text) for chunk in document.chunks)
         for collection, known in texts.items():

@@ -18,6 +18,7 @@ import Stemmer
 from headgate.text.languages import ENGLISH, STOPWORDS
 
 LANGUAGES = tuple(STOPWORDS)
+_VOTERS = frozenset(chain.from_iterable(STOPWORDS.values()))
 
 _WORD = re.compile(r"[a-z0-9]+")
 # Scripts without spaces between words: Thai, Lao, Khmer, kana, CJK ideographs, hangul is spaced and is not here.
@@ -25,6 +26,7 @@ _DENSE = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf90
 _ANY_WORD = re.compile(rf"[{_DENSE}]+|[^\W_{_DENSE}]+")
 _IS_DENSE = re.compile(rf"[{_DENSE}]")
 _CACHE = 1_000_000  # pieces remembered per language; beyond it the table starts afresh
+_EDGES = '.,;:!?()[]{}"\u201c\u201d*_'  # what around a word changes nothing in it
 _LONGEST = 40  # characters; longer pieces (links, text without spaces) are seldom met twice
 _ENOUGH = 4  # stopwords of another language that a text must show before it counts as that language
 
@@ -42,6 +44,9 @@ class Numbers(dict[str, int]):
             self.clear()
         self[text] = found = number(text)
         return found
+
+
+NUMBERS = Numbers()
 
 
 def words(text: str) -> list[str]:
@@ -74,14 +79,18 @@ class _Table(dict[str, tuple[int, ...]]):
         self._lock = Lock()  # a Snowball stemmer holds state
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
-        kept = [word for word in words(piece) if word not in self._stops]
-        with self._lock:
-            found = tuple(number(stem) for stem in self._stemmer.stemWords(kept))
+        bare = piece.lower().strip(_EDGES)
+        found = self[bare] if bare != piece else self._read(piece)
         if len(piece) <= _LONGEST:
             if len(self) >= _CACHE:
                 self.clear()
             self[piece] = found
         return found
+
+    def _read(self, piece: str) -> tuple[int, ...]:
+        kept = [word for word in words(piece) if word not in self._stops]
+        with self._lock:
+            return tuple(map(NUMBERS.__getitem__, self._stemmer.stemWords(kept)))
 
 
 @cache
@@ -110,9 +119,10 @@ def read(text: str, pieces: list[str]) -> tuple[list[int], str]:
 
 def guess(found: list[str]) -> str:
     """The language of these words: English unless another list of stopwords fits clearly better."""
-    if not found:
+    voters = [word for word in found if word in _VOTERS]
+    if len(voters) < _ENOUGH:
         return "english"
-    english = sum(word in ENGLISH for word in found)
-    votes = {name: sum(word in stops for word in found) for name, stops in STOPWORDS.items()}
+    english = sum(word in ENGLISH for word in voters)
+    votes = {name: sum(word in stops for word in voters) for name, stops in STOPWORDS.items()}
     best = max(votes, key=lambda name: votes[name])
     return best if votes[best] >= max(_ENOUGH, 2 * english) else "english"
