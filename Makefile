@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format docs bench bench-window bench-grade bench-engine bench-quality bench-speed bench-peers bench-guard bench-proxy clean
+.PHONY: help demo test check format docs bench bench-window bench-grade bench-engine bench-quality bench-speed bench-peers bench-postings bench-guard bench-proxy clean
 
 help:
 	@sed -n '3,5s/^# *//p' Makefile
@@ -64,14 +64,21 @@ bench-engine: $(READY)
 bench-quality: $(READY)
 	@$(BIN)/python bench/quality.py $(DATA)
 
-# make bench-speed DATA=DIR [SIZES="100000 1000000"]: CPU time of indexing and of a query
-bench-speed: $(READY)
-	@$(BIN)/python bench/speed.py $(DATA) $(SIZES)
+# make bench-speed DATA=DIR [SIZES="100000 1000000"] [EMBEDDER=static]: CPU time of indexing and of a query
+bench-speed: $(READY) $(if $(EMBEDDER),$(VENV)/.static)
+	@$(BIN)/python bench/speed.py $(DATA) $(SIZES) $(if $(EMBEDDER),--embedder $(EMBEDDER))
 
-# make bench-peers DATA=DIR: quality and time a query beside LangChain's and LlamaIndex's hybrid retrievers
-bench-peers: $(VENV)/.peers
+# make bench-peers DATA=DIR [SIZE=20000]: quality and time a query beside LangChain's and LlamaIndex's hybrid retrievers
+bench-peers: $(VENV)/.peers $(VENV)/.static
+	@$(BIN)/python bench/peers.py $(DATA) $(SIZE)
+
+# make bench-postings DATA=DIR: our postings beside a search engine's
+bench-postings: $(VENV)/.peers
+	@$(BIN)/python bench/postings.py $(DATA)
+
+$(VENV)/.static: $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps wordllama safetensors tokenizers
-	@$(BIN)/python bench/peers.py $(DATA)
+	@touch $@
 
 # make bench-grade DATA=DIR [FIT=--fit]: the built-in grader's figures on labeled sets, and its constants anew
 bench-grade: $(READY)

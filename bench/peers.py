@@ -120,15 +120,15 @@ def llamaindex(rows):
     return lambda query: [n.node.node_id for n in both.retrieve(query)]
 
 
-def peers(rows):
-    """Each peer that is installed, ready to be asked."""
+def peers(rows, question):
+    """Each peer that is installed, ready to be asked: it has answered one question."""
     for peer in (headgate, langchain, llamaindex):
         try:
             ask = peer(rows)
         except ImportError as error:
             print(f"{peer.__name__:12} not installed: {error}")
             continue
-        ask("warm up")
+        ask(question)
         yield peer.__name__, ask
 
 
@@ -145,7 +145,7 @@ def quality(folder):
         rows = [r for r in labeled.rows if r["collection"] == first]
         asked = [q for q in labeled.queries if q.get("collection", "main") == first][:QUERIES]
         print(f"\n{labeled.name}: {len(rows)} passages, {len(asked)} queries", flush=True)
-        for name, ask in peers(rows):
+        for name, ask in peers(rows, asked[0]["text"]):
             found, spent = timed(ask, [q["text"] for q in asked])
             gains = [ndcg(f, labeled.labels[q["_id"]]) for f, q in zip(found, asked, strict=True)]
             mean = sum(gains) / len(gains)
@@ -160,7 +160,7 @@ def speed(folder, size):
         q for found in synthetic.queries(folder) for q in dice.sample(found, min(TIMED, len(found)))
     ]
     print(f"\n{size} chunks of recombined text, {len(queries)} queries", flush=True)
-    for name, ask in peers(rows):
+    for name, ask in peers(rows, queries[0]):
         print(f"{name:12} {timed(ask, queries)[1]:8.2f} ms a query", flush=True)
 
 

