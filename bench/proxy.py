@@ -21,6 +21,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from headgate.guard import RepeatDetector
+
 WORDS = [
     "gate",
     "water",
@@ -277,8 +279,17 @@ def peer(args: argparse.Namespace, url: str, ours: float) -> None:
     print(f"litellm / headgate: {cost / ours:.1f} x")
 
 
+PROMPTS = (
+    "List 40 facts about rivers.",
+    "Write a poem of 12 verses about honey.",
+    "Make a table with 20 rows about tea.",
+    "Write a dialogue of 30 lines about chess.",
+    "Name one river in Africa.",
+)
+
+
 def real(model: str) -> None:
-    """A small real model behind its own OpenAI server, then behind the proxy: the same greedy answer, byte for byte."""
+    """A small real model behind its own OpenAI server, then behind the proxy: greedy answers that loop, and those that do not."""
     port = free()
     command = (sys.executable, "-m", "llama_cpp.server", "--model", model, "--host", "127.0.0.1", "--port", str(port), "--n_ctx", "2048")  # fmt: skip
     with process(*command) as server:
@@ -287,18 +298,23 @@ def real(model: str) -> None:
         with process(sys.executable, me, "--serve", f"http://127.0.0.1:{port}/v1", "on") as proxy:
             door = int(proxy.stdout.readline())
             waiting(door)
-            for name, at in (("alone", port), ("behind headgate", door)):
-                text, report = answered(at)
-                print(f"real model {name}: {len(text)} characters, usage {report}")
+            for prompt in PROMPTS:
+                for name, at in (("alone", port), ("behind headgate", door)):
+                    text, report = answered(at, prompt)
+                    stall = RepeatDetector().feed(text)
+                    told = f"loops from {stall.onset}: {stall.reason}" if stall else "no loop"
+                    print(
+                        f"{prompt[:32]:33}{name:16}{len(text):>6} characters, {told} {report or ''}"
+                    )
         assert server.poll() is None
 
 
-def answered(port: int) -> tuple[str, dict | None]:
-    """The text that a greedy model streams when it is led into a loop, and the usage it reports."""
+def answered(port: int, prompt: str) -> tuple[str, dict | None]:
+    """The text that a greedy model streams, and the usage it reports."""
     import urllib.request
 
     body = json.dumps({"model": "local", "stream": True, "temperature": 0, "max_tokens": 600, "stream_options": {"include_usage": True},
-                       "messages": [{"role": "user", "content": "Write a very long list of reasons why the sky is blue."}]}).encode()  # fmt: skip
+                       "messages": [{"role": "user", "content": prompt}]}).encode()  # fmt: skip
     ask = urllib.request.Request(f"http://127.0.0.1:{port}/v1/chat/completions", body, {"content-type": "application/json"})  # fmt: skip
     text, usage = "", None
     with urllib.request.urlopen(ask) as answer:
