@@ -232,7 +232,7 @@ class Clock(Protocol):
 
 
 class Hits(NamedTuple):
-    """Postings of several keys, one list after the other: ordinals, packed values, and each list's length."""
+    """Postings of several keys, one list after the other: ordinals (ascending), packed values, each list's length."""
 
     ords: "npt.NDArray[np.int64]"
     values: "npt.NDArray[np.uint16]"
@@ -248,12 +248,15 @@ class Sequences(NamedTuple):
 
 
 class Spots(NamedTuple):
-    """Where some terms stand in several chunks: the term, whose it is (index asked), its field, how far in."""
+    """Where some terms stand in several chunks: the term, whose it is (index asked), its field, how far in, and
+    whether its chunk has a title.
+    """
 
     terms: "npt.NDArray[np.uint64]"
     owner: "npt.NDArray[np.int64]"
     field: "npt.NDArray[np.int64]"
     position: "npt.NDArray[np.int64]"
+    titled: "npt.NDArray[np.bool_]"
 
 
 class Lexicon(Protocol):

@@ -37,7 +37,7 @@ def test_the_lexical_score_is_bm25f_with_a_heavier_title():
     view = view_of(
         "turbine pump pump", "valve harbor turbine river", "river", titles=["", "Turbine"]
     )
-    policy = RetrievePolicy(phrase=0, feedback=0)
+    policy = RetrievePolicy(phrase=0, head=0, feedback=0)
     found = scores(retrieve("turbine", view, policy))
     lengths = np.array([3.0, 6.0, 1.0])
     f = np.array([1.0, 3.0]) / (0.25 + 0.75 * lengths[:2] / lengths.mean())
@@ -60,6 +60,33 @@ def test_phrases_lift_terms_that_stand_side_by_side():
     view = view_of("pump valve river stone", "valve river stone pump", "stone river harbor lake")
     found = scores(retrieve("stone pump", view, RetrievePolicy(feedback=0)))
     assert max(found, key=found.get) == "c1"
+
+
+def test_a_query_term_in_a_title_adds_its_rarity_once():
+    text, rest = "valve harbor turbine river", "river lake lake"
+    view = view_of(text, text, rest, titles=["Turbine turbine", "Harbor", "Lake"])
+    plain = retrieve("turbine", view, RetrievePolicy(phrase=0, head=0, feedback=0)).scores.every
+    lifted = retrieve("turbine", view, RetrievePolicy(phrase=0, head=2, feedback=0)).scores.every
+    idf = math.log1p((3 - 2 + 0.5) / (2 + 0.5))
+    f = np.array([5.0, 1.0]) / view.norms(b=0.75, title=2.0, head=True)[:2]
+    value = 2.2 * idf * f / (f + 1.2)
+    assert plain[1] / plain[0] == pytest.approx(value[1] / value[0])
+    assert lifted[1] / lifted[0] == pytest.approx(value[1] / (value[0] + 2 * idf))
+
+
+@pytest.mark.parametrize(("lead", "first"), [(2, "c1"), (4, "c0")])
+def test_an_untitled_text_opens_with_what_it_is_about(lead, first):
+    view = view_of("pump valve stone zither", "pump zither stone valve lake", "lake stone")
+    policy = RetrievePolicy(phrase=0, feedback=0, lead=lead, head=5)
+    assert retrieve("zither", view, policy).kept[0].chunk.id == first
+
+
+def test_the_head_of_a_chat_line_is_no_title():
+    view = view_of(*(f"[1 May] {'AB'[n % 2]}nn: zither number {n}" for n in range(6)))
+    assert view.conversational
+    assert scores(retrieve("zither", view, RetrievePolicy(head=9))) == scores(
+        retrieve("zither", view, RetrievePolicy(head=0))
+    )
 
 
 def test_feedback_finds_what_the_query_does_not_say():

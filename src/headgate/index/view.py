@@ -245,10 +245,10 @@ class View:
             position = at - begins[mine]
             after = np.cumsum(live.segment.fields[local[mine]][:, :BODY], 1)
             field = (position[:, None] >= after).sum(1)
-            found.append((part.keys[own[at]], index[mine], field, position))
+            found.append((part.keys[own[at]], index[mine], field, position, after[:, TITLE] > 0))
         if not found:
             empty = np.zeros(0, np.int64)
-            return Spots(empty.astype(np.uint64), empty, empty, empty)
+            return Spots(empty.astype(np.uint64), empty, empty, empty, empty > 0)
         return Spots(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
     def norms(self, *, b: float, title: float, head: bool) -> npt.NDArray[np.float32]:

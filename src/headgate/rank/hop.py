@@ -4,11 +4,13 @@ The answer to "who founded the club that X plays for" stands in a chunk that the
 reach, but the chunk about X names the club. Each seed spreads its mass (its score, squared) over its
 names by idf; a name gives its mass to the chunks that hold it, fewer chunks getting more:
 
-    m(e) = Σ_seeds (s_i / s_1)² · idf(e) / Σ idf        x(d) = Σ_e m(e) ([e in d] / df^γ + τ [e in title] / dft^γ)
+    m_i(e) = (s_i / s_1)² · idf(e) / Σ idf        x(d) = Σ_i h_i(d) Σ_e m_i(e) ([e in d] / df^γ + τ [e in title] / dft^γ)
 
-A seed's own mass does not return to it. The cost follows the seeds' names; common names fan out to nobody.
+h_i(d) = .2 + the share of the query's idf that seed i leaves open and d holds: the second chunk of an answer says
+what the first does not. A seed's own mass does not return to it. The cost follows the seeds' names.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +18,13 @@ import numpy.typing as npt
 
 from headgate.protocols import Hits, Postings
 from headgate.rank.fields import IN_BODY, IN_TITLE
-from headgate.rank.lexical import Floats, Ints, Keys, within
+from headgate.rank.lexical import Floats, Ints, Keys, summed, within
 
+# ordinals -> what each giver's mass is worth to each (giver × ordinal)
+Hearing = Callable[[Ints], Floats]
 NONE = np.zeros(0, np.uint64)
 _POSTING = 31  # bits for the number of a posting below that of its chunk
+MOST = 500  # chunks that a hop may lift: several times what a ranking holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,31 +102,65 @@ def masses(view: Postings, names: Names, strength: Floats, *, without: Keys) -> 
     return np.asarray(spread * ((strength / strength[0]) ** 2)[:, None], np.float64)
 
 
-def spread(names: Names, flow: Floats, mass: Floats, total: Floats, seeds: Ints) -> Reach:
-    """Send what flows through each posting to its chunk; a seed does not get back what it gave."""
-    numbered = np.sort(
-        (names.ords << _POSTING) | np.arange(len(names.ords))
-    )  # twice as fast as argsort
-    order, ranked = numbered & ((1 << _POSTING) - 1), numbered >> _POSTING
-    begins = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])) if len(ranked) else ranked
-    ords = ranked[begins]
-    force = np.add.reduceat(flow[order], begins) if len(begins) else np.zeros(0)
-    for index, seed in enumerate(seeds):
-        here = names.ords == seed
-        which = names.which[here]
-        own = np.divide(mass[index], total, out=np.zeros_like(total), where=total > 0)[which]
-        force[ords == seed] -= (own * flow[here]).sum()
+def ways(names: Names, *, gamma: float, title: float) -> Floats:
+    """What part of its name's mass each posting lets through: less where many hold the name, more in a title."""
+    inside = np.maximum(names.counts, 1) ** -gamma
+    titled = title * np.maximum(names.title_counts, 1) ** -gamma
+    return np.asarray(
+        inside[names.which] * names.inside + titled[names.which] * names.titled, np.float64
+    )
+
+
+def spread(names: Names, way: Floats, mass: Floats, seeds: Ints, heard: Hearing) -> Reach:
+    """Send each giver's mass through its names; a seed (the first rows of mass) does not get back what it gave."""
+    if not len(names.ords):
+        return Reach(names.ords, np.zeros(0))
+    order, ords, begins = _reached(names, way * mass.sum(0)[names.which])
+    slots = np.repeat(np.arange(len(ords)), np.diff(np.append(begins, len(order))))
+    which, way = names.which[order], way[order]
+    sent = np.array([summed(slots, way * given[which], len(ords)) for given in mass])
+    sent[: len(seeds)][seeds[:, None] == ords] = 0.0
+    force = (sent * heard(ords)).sum(0)
     reached = force > 1e-12
     return Reach(ords[reached], force[reached])
 
 
-def flows(names: Names, total: Floats, *, gamma: float, title: float) -> Floats:
-    """What flows through each posting: its name's mass, less where many hold it, more in a title."""
-    inside = total * np.maximum(names.counts, 1) ** -gamma
-    titled = title * total * np.maximum(names.title_counts, 1) ** -gamma
-    return np.asarray(
-        inside[names.which] * names.inside + titled[names.which] * names.titled, np.float64
-    )
+def _reached(names: Names, flow: Floats) -> tuple[Ints, Ints, Ints]:
+    """The postings of the chunks that most flows to, sorted by chunk; those chunks; where each begins."""
+    numbered = np.sort((names.ords << _POSTING) | np.arange(len(names.ords)))
+    order = numbered & ((1 << _POSTING) - 1)  # twice as fast as argsort
+    begins = _begins(numbered >> _POSTING)
+    if len(begins) > MOST:
+        force = np.add.reduceat(flow[order], begins)
+        stays = force >= np.partition(force, -MOST)[-MOST]
+        order = order[np.repeat(stays, np.diff(np.append(begins, len(order))))]
+        begins = _begins(names.ords[order])
+    return order, names.ords[order][begins], begins
+
+
+def _begins(ranked: Ints) -> Ints:
+    return np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)])
+
+
+def hearing(hits: Hits, worth: Floats, seeds: Ints, *, deaf: float) -> Hearing:
+    """Deaf + the share of the query's worth that a seed leaves open and a chunk holds, for every seed and chunk.
+
+    The last row is for mass that no seed gave, for which the whole query is open.
+    """
+    ends = np.cumsum(hits.counts)
+    known = np.flatnonzero(hits.counts)
+    worth = worth[known]
+    total, first = float(worth.sum()) or 1.0, len(seeds)
+
+    def heard(ords: Ints) -> Floats:
+        asked = np.concatenate([seeds, ords])
+        held = np.zeros((len(known), len(asked)), bool)
+        for row, term in zip(held, known.tolist(), strict=True):
+            row[:] = within(hits.ords[ends[term] - hits.counts[term] : ends[term]], asked)
+        lacks = worth * np.vstack([~held[:, :first].T, np.ones((1, len(known)), bool)])
+        return np.asarray(deaf + lacks @ held[:, first:] / total, np.float64)
+
+    return heard
 
 
 def strongest(names: Names, flow: Floats, ords: Ints) -> dict[int, int]:

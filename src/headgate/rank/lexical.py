@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from headgate.protocols import Hits, Postings
+from headgate.protocols import Hits, Postings, Spots
 from headgate.rank.fields import DATE, SPEAKER, TITLE, present, table
 
 Floats = npt.NDArray[np.float64]
@@ -55,7 +55,7 @@ def within(keys: npt.NDArray[np.integer], found: npt.NDArray[np.integer]) -> npt
     """Which of the found keys are among the sorted ones; for short arrays far faster than np.isin."""
     if not len(keys):
         return np.zeros(len(found), bool)
-    return np.asarray(keys[np.minimum(np.searchsorted(keys, found), len(keys) - 1)] == found)
+    return np.asarray(keys[np.minimum(keys.searchsorted(found), len(keys) - 1)] == found)
 
 
 def summed(slots: Ints, values: npt.NDArray[np.floating], size: int) -> Floats:
@@ -135,9 +135,15 @@ def _around(view: Postings, ords: Ints, by: Weighing) -> tuple[Ints, Ints, Float
 
 
 def phrases(
-    view: Postings, ords: Ints, query: Keys, rare: dict[int, float], by: Weighing
+    view: Postings,
+    ords: Ints,
+    found: Spots,
+    query: Keys,
+    rare: dict[int, float],
+    *,
+    by: Weighing,
 ) -> Floats:
-    """A bonus for each of some chunks that holds two neighboring query terms side by side."""
+    """A bonus for each of some chunks that holds two neighboring query terms side by side, given where they stand."""
     bonus = np.zeros(len(ords))
     pairs = {
         (a, b): rare[a] + rare[b]
@@ -146,7 +152,6 @@ def phrases(
     }
     if not pairs:
         return bonus
-    found = view.spots(ords, np.unique(query))
     talk = view.conversational and bool(by.near)
     block = _blocks(found.field, talk=talk)
     beside = (np.diff(found.owner) == 0) & (np.diff(found.position) == 1) & (np.diff(block) == 0)

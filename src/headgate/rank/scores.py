@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from headgate.protocols import Postings
+from headgate.protocols import Hits, Postings
 from headgate.rank.top import top
 from headgate.types import Sifted
 
@@ -18,13 +18,14 @@ SEEDS = 64  # more than any propagation starts from
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The score of every ordinal, and the best of the first pass, which propagation starts from."""
+    """The score of every ordinal, the best of the first pass, which propagation starts from, and the query's postings."""
 
     every: npt.NDArray[np.float64]
     seeds: npt.NDArray[np.int64]
     strength: npt.NDArray[np.float64]
     kept: npt.NDArray[np.int64]  # the candidates' ordinals, in their order; below 0 where unknown
     ranked: int = 0  # how many of `kept` are the best of all, best first
+    hits: Hits | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Retrieve: the chunks of a collection that answer a query best.
 
-"scored" (default): a fielded lexical score L with neighbors in conversations and a bonus for phrases;
+"scored" (default): a fielded lexical score L with neighbors in conversations and a bonus for phrases and heads;
 with embeddings D = min-max of the nearest cosines, s0 = norm(L + .7 D); then feedback from the best 8:
 s1 = norm(s0 + .5 E / max E). "rrf" (as published): Σ 1 / (60 + rank) over plain BM25 and cosine.
 Without embeddings either is lexical alone. The work follows the postings touched, not the corpus.
@@ -15,8 +15,9 @@ import numpy.typing as npt
 from pydantic import Field
 
 from headgate.policy import Count, Policy, PositiveCount, Unit
-from headgate.protocols import Postings
+from headgate.protocols import Hits, Postings
 from headgate.rank.feedback import feedback
+from headgate.rank.heads import heads
 from headgate.rank.lexical import Weighing, lexical, phrases, rarity
 from headgate.rank.scores import SEEDS, Found, Scores
 from headgate.rank.top import best, top
@@ -55,7 +56,12 @@ class RetrievePolicy(Policy):
     phrase: Weight = 0.5
     """Weight of the bonus for two neighboring query terms side by side."""
     phrase_depth: Count = 100
-    """How many of the best chunks are looked at for phrases."""
+    """How many of the best chunks are looked at for phrases and heads."""
+    head: Weight = 1.0
+    """Weight of the bonus for query terms in a title, or in the first words of an untitled text (not in
+    conversations). Measured: +.02 on multi-hop and +.01 on untitled text; .75 to 1.5 gain alike."""
+    lead: Count = 12
+    """How many terms are the first words of an untitled text: one sentence; 10 to 15 gain alike."""
     dense: Weight = 0.7
     """Weight of the embedding's similarity beside the lexical score."""
     dense_depth: PositiveCount = 300
@@ -94,15 +100,16 @@ def retrieve(
         scores /= scores[0]
     share = np.minimum(match.scores[kept] / match.ceiling, 1.0)
     found, there = _candidates(view, kept, scores, share)
-    numbers = Scores(final, seeds, first[seeds], kept[there], ranked=len(found))
+    numbers = Scores(final, seeds, first[seeds], kept[there], len(found), match.hits)
     return Found(kept=found, added=found, scores=numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """How the query's words match: the terms, every chunk's score, the best chunks, and the highest score there is."""
+    """How the query's words match: the terms, who holds them, every chunk's score, the best chunks, and the highest score there is."""
 
     terms: Keys
+    hits: Hits
     scores: Floats
     best: Ints
     ceiling: float
@@ -120,7 +127,7 @@ def _matched(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
     hits = view.postings(keys)
     known = hits.counts > 0
     if not known.any():
-        return _Match(keys, np.zeros(view.size), np.zeros(0, np.int64), 1.0)
+        return _Match(keys, hits, np.zeros(view.size), np.zeros(0, np.int64), 1.0)
     by = _weighing(policy)
     idf = rarity(view.count, hits.counts)
     weights = times * known.astype(float)
@@ -129,11 +136,30 @@ def _matched(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
         weights *= lift / lift[known].mean()
     scores = lexical(view, keys, hits, weights, by)
     leads = top(scores, max(policy.phrase_depth, policy.dense_depth), view.reading)
-    if policy.mode == "scored" and policy.phrase:
-        few = leads[: policy.phrase_depth]
+    if policy.mode == "scored":
         rare = dict(zip(keys[known].tolist(), idf[known].tolist(), strict=True))
-        scores[few] += policy.phrase * phrases(view, few, asked, rare, by)
-    return _Match(keys, scores, leads, float((weights * idf).sum() * (by.k1 + 1)))
+        _look(view, leads[: policy.phrase_depth], asked, rare, scores, policy=policy)
+    return _Match(keys, hits, scores, leads, float((weights * idf).sum() * (by.k1 + 1)))
+
+
+def _look(
+    view: Postings,
+    few: Ints,
+    asked: Keys,
+    rare: dict[int, float],
+    scores: Floats,
+    *,
+    policy: RetrievePolicy,
+) -> None:
+    """Add what only a look at the best chunks themselves tells: phrases, and query terms at the head."""
+    if not policy.phrase and not policy.head:
+        return
+    spots = view.spots(few, np.unique(asked))
+    if policy.phrase:
+        by = _weighing(policy)
+        scores[few] += policy.phrase * phrases(view, few, spots, asked, rare, by=by)
+    if policy.head and not view.conversational:
+        scores[few] += policy.head * heads(spots, rare, len(few), lead=policy.lead)
 
 
 def _joined(

@@ -1,0 +1,63 @@
+"""Cues: which lines of a conversation can answer a question at all, by their looks.
+
+A line that ends with a question asks and seldom tells; a question that names one of the speakers is mostly
+answered by that speaker; a question about time by a line that speaks of time. Each cue that a line misses
+takes a share of its score. English words only; the question mark and the speaker work in every language.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from headgate.text.names import part
+from headgate.text.terms import terms
+
+_ASKS = re.compile(r"[?？؟]\W*(?:\[[^\[\]]*\]\s*)?$")  # a remark in brackets may follow
+_WHEN = re.compile(r"^\W*when\b|\bhow long\b|\b(?:what|which) (?:year|month|day|date|time)\b", re.I)
+_TAIL = 400  # characters at the end of a line that are looked at for a question and a remark
+_DAYS = "mon|tues|wednes|thurs|fri|satur|sun|to|yester"
+_MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
+_TIME = re.compile(
+    rf"\b(?:(?:{_DAYS})day|{_MONTHS}|tonight|tomorrow|ago|last|next|recently|since"
+    r"|week|weekend|month|years?|\d+)\b",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What is left of a line's score when it asks, is another's than the one asked about, or tells no time."""
+
+    asking: float
+    other: float
+    timeless: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Looks:
+    speaker: str
+    asks: bool
+    timed: bool
+
+
+@lru_cache(maxsize=10_000)
+def _looks(text: str) -> _Looks:
+    """How a line looks, remembered, since lines come back request after request."""
+    line = part(text)
+    asks = _ASKS.search(line.body[-_TAIL:]) is not None
+    return _Looks(line.speaker, asks, _TIME.search(line.body) is not None)
+
+
+def cues(query: str, texts: Sequence[str], language: str, by: Shares) -> list[float]:
+    """What is left of the score of each line, given as it stands with date and speaker."""
+    lines = [_looks(text) for text in texts]
+    asked = {*terms(query, language)}
+    named = {s for s in {k.speaker for k in lines} if not asked.isdisjoint(terms(s, language))}
+    when = language == "english" and _WHEN.search(query) is not None
+    return [
+        (by.asking if line.asks else 1.0)
+        * (by.other if len(named) == 1 and line.speaker not in named else 1.0)
+        * (by.timeless if when and not line.timed else 1.0)
+        for line in lines
+    ]
