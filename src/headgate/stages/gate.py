@@ -19,7 +19,7 @@ from headgate.errors import InputError
 from headgate.policy import Policy, Unit
 from headgate.protocols import TokenCounter
 from headgate.text.entropy import information_score
-from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, piece
+from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, frame
 from headgate.text.pack import pack
 from headgate.types import DROP, GRAPH, KEEP, SIDE, Candidate, Report, Sifted
 
@@ -183,11 +183,11 @@ def _floor(candidate: Candidate, policy: GatePolicy) -> Candidate:
 
 
 def _shown(candidate: Candidate, preview_chars: int | None) -> str:
-    """The piece as compose will show it; two digits stand for its number."""
+    """About the piece that compose will show; two digits stand for its number, and quoting is left to compose."""
     chunk = candidate.chunk
     if chunk.source == GRAPH or preview_chars is None:
-        return piece(10, chunk.title, chunk.text)
-    return piece(10, chunk.title, chunk.text[:preview_chars])
+        return frame(10, chunk.title, chunk.text)
+    return frame(10, chunk.title, chunk.text[:preview_chars])
 
 
 def _value(candidate: Candidate, tokens: int, power: float, policy: GatePolicy) -> float:

@@ -69,10 +69,15 @@ def quote(text: str) -> str:
 
 
 def piece(number: int, title: str, text: str) -> str:
-    """One numbered line of a block: citation, title where the text does not open with it, and the text."""
+    """One numbered line of a block, as it is shown."""
+    return frame(number, _inline(title), quote(text))
+
+
+def frame(number: int, title: str, text: str) -> str:
+    """Citation, title where the text does not open with it, and the text, as they are."""
     if title and text[: len(title)].lower() != title.lower():
-        return f"[{number}] {_inline(title)}: {quote(text)}"
-    return f"[{number}] {quote(text)}"
+        return f"[{number}] {title}: {text}"
+    return f"[{number}] {text}"
 
 
 def _inline(title: str) -> str:
