@@ -106,7 +106,9 @@ class Model:
         assert spec
         assert spec.origin
         path = next(Path(spec.origin).parent.rglob("*.gguf"))
-        self._llama = Llama(str(path), n_ctx=3072, n_threads=1, verbose=False)
+        self._llama = Llama(
+            str(path), n_ctx=3072, n_threads=1, last_n_tokens_size=512, verbose=False
+        )
         self.tokens, self.finish, self.replay = 0, "", ()
         self.recorded: list[str] = []
 
@@ -132,6 +134,8 @@ class Model:
         if messages[-1]["role"] == "assistant":  # a prefill: the answer goes on
             prompt = prompt.removesuffix("<|im_end|>\n<|im_start|>assistant\n")
         self.finish = ""
+        plain = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}  # as the OpenAI API samples
+        sampling = {**plain, **sampling}
         for chunk in self._llama.create_completion(
             prompt,
             max_tokens=TOKENS,

@@ -26,12 +26,13 @@ TURNS = (
     "Stop repeating. Finish your answer now in one or two new sentences.",
 )
 
-# By attempt, in the names of the OpenAI API; the last step stands for all further ones. Presence rather than
-# frequency: a penalty that grows with every use would drive common words out of a long answer.
+# By attempt, in the names of the OpenAI API; the last step stands for all further ones. Presence, not
+# frequency: a penalty that grows with every use would drive common words out of a long answer. top_p 1: a model
+# in its loop is so sure of the next token that a smaller nucleus leaves nothing else, whatever the temperature.
 SAMPLING: tuple[Mapping[str, float], ...] = (
     {"temperature": 0.8},
-    {"temperature": 0.9, "presence_penalty": 0.6, "frequency_penalty": 0.2},
-    {"temperature": 1.0, "presence_penalty": 1.2, "frequency_penalty": 0.3},
+    {"temperature": 0.9, "presence_penalty": 0.8, "top_p": 1.0},
+    {"temperature": 1.0, "presence_penalty": 1.5, "top_p": 1.0},
 )
 
 

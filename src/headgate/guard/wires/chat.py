@@ -61,7 +61,9 @@ class ChatWire:
 
     def sampling(self, changed: Mapping[str, float], asked: Mapping[str, Any]) -> dict[str, float]:
         """Temperature and penalties."""
-        return warmer(changed, asked, ("temperature", "frequency_penalty", "presence_penalty"))
+        return warmer(
+            changed, asked, ("temperature", "frequency_penalty", "presence_penalty", "top_p")
+        )
 
     def structured(self, asked: Mapping[str, Any]) -> bool:
         """Whether a JSON response format is asked for."""
