@@ -25,20 +25,20 @@ CONVERSATION = {
     "rare_name": 0.02,
 }
 DOCUMENTS = {
-    "bias": -6.06,
-    "unseen": -1.38,
-    "cover": 1.59,
-    "covers": 1.46,
-    "hits": 2.43,
-    "share": 1.06,
-    "third": 2.79,
-    "foreign": -1.58,
-    "nameless": 1.07,
-    "phrase": 2.73,
-    "phrases": 1.24,
-    "rarest": 1.41,
-    "titled": 2.38,
-    "rare_name": 1.61,
+    "bias": -5.82,
+    "unseen": -1.53,
+    "cover": 1.56,
+    "covers": 1.45,
+    "hits": 2.28,
+    "share": 0.88,
+    "third": 2.82,
+    "foreign": -1.77,
+    "nameless": 1.32,
+    "phrase": 2.46,
+    "phrases": 1.2,
+    "rarest": 1.42,
+    "titled": 2.31,
+    "rare_name": 2.22,
 }
 
 # supports: were it answerable, is this chunk part of the answer?
@@ -52,11 +52,11 @@ SUPPORT_CONVERSATION = {
     "gap": 2.16,
 }
 SUPPORT_DOCUMENTS = {
-    "bias": -1.49,
-    "score": 1.54,
-    "rank": -0.88,
-    "cover": -0.08,
-    "share": 0.29,
-    "phrases": 1.82,
-    "gap": 1.41,
+    "bias": -1.68,
+    "score": 1.78,
+    "rank": -0.84,
+    "cover": -0.18,
+    "share": 0.44,
+    "phrases": 1.94,
+    "gap": 1.69,
 }
