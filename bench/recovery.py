@@ -22,7 +22,7 @@ from headgate.errors import LoopError
 from headgate.guard import PUBLISHED_DIVERGENCE, Guard, GuardReport
 from headgate.guard.resume import TURNS
 
-TOKENS = 300  # limit of one call
+TOKENS = 450  # limit of one call
 LOG = os.environ.get("LOG", "")  # a file that gets a line per run
 FEWER = 10  # prompts for each way but the default
 

@@ -173,6 +173,19 @@ async def test_one_more_copy_later_in_the_next_call_is_left_out_too():
     assert guard.report.rollbacks == 1
 
 
+async def test_one_more_copy_that_runs_on_from_the_cut_is_left_out_too():
+    model = ScriptedModel([LOOP])
+    with pytest.raises(LoopError) as caught:
+        await run(Guard(model, max_rollbacks=0))
+    rest = (INTRO + UNIT * 3)[len(caught.value.text) :]
+    model = ScriptedModel([LOOP, tokens(rest + AFTER)])
+    guard = Guard(model, resume="prefill")
+    text = "".join(await run(guard))
+    assert text.count(UNIT) <= 2
+    assert text.endswith(AFTER)
+    assert guard.report.rollbacks == 1
+
+
 async def test_two_more_copies_are_a_loop_again():
     model = ScriptedModel([LOOP, tokens(UNIT * 2 + AFTER), tokens(AFTER)])
     guard = Guard(model)

@@ -92,13 +92,15 @@ class Channel:
     def feed(self, piece: Piece) -> Stall | None:
         """Take a piece in; a stall in offsets of the whole channel, or None."""
         self.wait(piece)
+        echoing = self.echo.hold is not None
         stall = self.detector.feed(piece.text)
         if stall:
-            return _moved(stall, self._base)
-        again = self.echo.feed(piece.text)
-        if again and self.hold_back and not self.elided:
-            return self._elide(self._fresh + again.position - self.sent)
-        return _moved(again, self._fresh) if again else None
+            stall = _moved(stall, self._base)
+        elif stall := self.echo.feed(piece.text):
+            stall, echoing = _moved(stall, self._fresh), True
+        if stall and echoing and self.hold_back and not self.elided:
+            return self._elide(stall.position - self.sent)
+        return stall
 
     def _elide(self, chars: int) -> Stall | None:
         """Leave out a copy that the client already has, once in a call; watch what follows it."""

@@ -242,5 +242,6 @@ def _numbers(fields: Mapping[str, Any]) -> bool:
         "temperature",
         "frequency_penalty",
         "presence_penalty",
+        "top_p",
     )
     return all(isinstance(fields.get(name), int | float | None) for name in names)
