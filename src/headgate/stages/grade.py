@@ -51,7 +51,7 @@ class Calibrated:
     Its bands are where calibration put them: docs/grade.md has the figures and how to reproduce them.
     """
 
-    bands = Bands(upper=0.6, lower=0.32, floor=0.002)
+    bands = Bands(upper=0.6, lower=0.26, floor=0.002)
 
     def __init__(self, words: Vocabulary, found: Sequence[Candidate] = ()) -> None:
         self._words = words
