@@ -120,9 +120,9 @@ def read(text: str, pieces: list[str]) -> tuple[list[int], str]:
 def guess(found: list[str]) -> str:
     """The language of these words: English unless another list of stopwords fits clearly better."""
     voters = [word for word in found if word in _VOTERS]
-    if len(voters) < _ENOUGH:
-        return "english"
     english = sum(word in ENGLISH for word in voters)
+    if len(voters) < max(_ENOUGH, 2 * english):  # nobody can win, which is most of English text
+        return "english"
     votes = {name: sum(word in stops for word in voters) for name, stops in STOPWORDS.items()}
     best = max(votes, key=lambda name: votes[name])
     return best if votes[best] >= max(_ENOUGH, 2 * english) else "english"
