@@ -88,7 +88,8 @@ class Live:
             return nearest(self.matrix, self.dead, query, k)
         rows = self.near.search(query, k + len(self.dead))
         rows = rows[self.alive[rows]][:k]
-        return rows, (self.vectors[rows].astype(np.float32) @ query).astype(np.float64)
+        cosines = np.vecdot(self.vectors[rows].astype(np.float32), query)
+        return rows, cosines.astype(np.float64)
 
     @cached_property
     def matrix(self) -> npt.NDArray[np.float32] | None:
