@@ -17,6 +17,8 @@ from headgate.guard.units import RepeatPolicy, kind_of
         ("ACGTACGGTACCATTTAGACGGAT", "sparse"),
         ("abcdefabcdeffedcba" * 2, "dull"),
         ("0, ", "data"),
+        ("ACQAJAAk", "data"),
+        (" 36 36 \nL", "data"),
         ("x", "tiny"),
         ("🌟", "tiny"),
         ("fo", "tiny"),

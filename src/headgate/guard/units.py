@@ -24,7 +24,7 @@ def kind_of(unit: str) -> Kind:
     rule    no letter, digit or emoji: rulers, box drawing, indentation
     sparse  long, with at most 4 different characters or hardly a letter: tables, ASCII art
     dull    long, with at most 6 different characters
-    data    short, digits and separators only: `0, 0, 0, `
+    data    short, nearly all digits and separators (`0, 0, 0, `, `L 36 36`) or encoded, as base64 is (`ACQAJAAk`)
     tiny    at most 4 characters
     code    at least 8 % symbols
     prose   all the rest
@@ -39,11 +39,22 @@ def kind_of(unit: str) -> Kind:
         return "rule"
     if size > 20:
         return _long(counts, size, solid, distinct)
-    if distinct > 1 and solid == sum(n for c, n in counts.items() if c.isdigit()):
+    if distinct > 1 and (_digits(counts) >= 0.75 * solid or _encoded(unit)):
         return "data"
     if size <= 4:
         return "tiny"
     return _worded(counts, size, solid)
+
+
+def _digits(counts: Counter[str]) -> int:
+    return sum(n for c, n in counts.items() if c.isdigit())
+
+
+def _encoded(unit: str) -> bool:
+    """Whether a unit of 5 characters and more is one ASCII word in mixed case, capitals inside it."""
+    if len(unit) <= 4 or not unit.isascii() or not unit.isalnum():
+        return False
+    return not (unit.islower() or unit.isupper() or unit.istitle())
 
 
 def _long(counts: Counter[str], size: int, solid: int, distinct: int) -> Kind:
@@ -73,7 +84,7 @@ class RepeatPolicy(Policy):
     prose_slope: Positive = 2.2
     """See prose_base."""
     code_base: PositiveCount = 240
-    """Code stalls at base + slope x period: stack traces and logs hold up to 8 equal lines ..."""
+    """Code stalls at base + slope x period: tables, stack traces and logs hold many equal lines ..."""
     code_slope: Positive = 4.5
     """... see code_base ..."""
     code_cap: PositiveCount = 900
@@ -89,7 +100,9 @@ class RepeatPolicy(Policy):
     wide_rule: PositiveCount = 1024
     """Rulers with a longer period."""
     sparse: PositiveCount = 640
-    """Tables, ASCII art, deep indentation."""
+    """Tables, ASCII art, deep indentation ..."""
+    sparse_copies: Positive = 4.5
+    """... and so many copies: nested data repeats its blocks."""
     blank: PositiveCount = 8192
     """One letter in lines: base64 of a zero-padded file."""
     suspect_floor: PositiveCount = 40
@@ -116,7 +129,7 @@ class RepeatPolicy(Policy):
             case "rule":
                 return self._ruled(period)
             case "sparse":
-                return self.sparse
+                return max(self.sparse, self.sparse_copies * period)
             case "data":
                 return self.data
             case "tiny":
