@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from headgate.correct import Corrector, Judged
 from headgate.errors import ConfigError, InputError, LimitError
-from headgate.graph.knowledge import GraphPolicy, paths
-from headgate.graph.knowledge import anchors as mentioned
+from headgate.graph.knowledge import GraphPolicy, anchors, paths
 from headgate.memory.recall import Memory, Recollection
 from headgate.memory.review import ReviewPolicy
 from headgate.policy import Limits
@@ -29,7 +28,7 @@ from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, 
 from headgate.stages.gate import GatePolicy, gate, report
 from headgate.stages.grade import GradePolicy
 from headgate.stages.penalize import PenalizePolicy, penalize
-from headgate.stages.propagate import PropagatePolicy, anchors, propagate
+from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.story import SOFT, Story, said
 from headgate.text.cache import WindowCache
@@ -124,11 +123,10 @@ class _Run:
         plan = self.plan = await asyncio.to_thread(self._decide)
         if plan.skip:
             return self._answer(Composed("", 0, Sifted()), Judged())
-        found, recalled, known = await asyncio.gather(
-            asyncio.to_thread(self._find), self._recall(), asyncio.to_thread(self._paths)
+        (found, known), recalled = await asyncio.gather(
+            asyncio.to_thread(lambda: (self._find(), self._paths())), self._recall()
         )
-        fresh = await asyncio.to_thread(self._fresh, (*found, *recalled, *known))
-        fitting = await asyncio.to_thread(self._gate, fresh)
+        fitting = await asyncio.to_thread(self._fitting, (*found, *recalled, *known))
         judged = await self._judge(fitting, found)
         composed = await asyncio.to_thread(self._compose, judged)
         return self._answer(composed, judged)
@@ -174,9 +172,12 @@ class _Run:
 
     def _propagate(self, view: Postings, found: Sifted) -> Sifted:
         request, policy = self.request, self.policy.propagate
-        nodes = anchors(found, request.query, view, policy) if request.graph else ()
-        self.edges = self.engine.store.touching(request.tenant, nodes) if nodes else ()
-        return propagate(found, request.query, view, policy, edges=self.edges)
+        touching = self._touching if request.graph else None
+        return propagate(found, request.query, view, policy, touching=touching)
+
+    def _touching(self, nodes: Sequence[str]) -> Sequence[Edge]:
+        self.edges = self.engine.store.touching(self.request.tenant, nodes)
+        return self.edges
 
     async def _recall(self) -> Candidates:
         """What memory holds for the query."""
@@ -203,11 +204,15 @@ class _Run:
         tenant = request.tenant
         none: tuple[str, ...] = ()
         named = self.story.soften(
-            "graph", lambda: mentioned(request.query, store, policy, tenant=tenant), instead=none
+            "graph", lambda: anchors(request.query, store, policy, tenant=tenant), instead=none
         )
         if not named:
             return ()
         return self.story.sift("graph", (), lambda: paths(named, store, policy, tenant=tenant)).kept
+
+    def _fitting(self, found: Candidates) -> Candidates:
+        """What is new to the window and fits the budget."""
+        return self._gate(self._fresh(found))
 
     def _fresh(self, found: Candidates) -> Candidates:
         """What is new to the window; when too little is, what asking once more brings."""

@@ -157,12 +157,10 @@ class Sifted:
     @classmethod
     def split(cls, judged: Iterable[Candidate], *, added: Iterable[Candidate] = ()) -> "Sifted":
         """Part the judged candidates by their last verdict, keeping their order."""
-        everyone = tuple(judged)
-        return cls(
-            kept=tuple(c for c in everyone if not c.dropped),
-            dropped=tuple(c for c in everyone if c.dropped),
-            added=tuple(added),
-        )
+        parted: tuple[list[Candidate], list[Candidate]] = ([], [])
+        for candidate in judged:
+            parted[candidate.dropped].append(candidate)
+        return cls(tuple(parted[False]), tuple(parted[True]), tuple(added))
 
 
 @dataclass(frozen=True, slots=True)

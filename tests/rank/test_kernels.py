@@ -13,7 +13,7 @@ from headgate.rank.fields import pack, table
 from headgate.rank.fire import fire
 from headgate.rank.order import packed
 from headgate.rank.top import best, top
-from headgate.stages.propagate import PropagatePolicy, anchors, propagate
+from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory import MemoryStore
 from headgate.types import Candidate, Chunk, Document, Edge, Sifted
@@ -138,9 +138,12 @@ def test_a_given_edge_leads_to_a_chunk_and_to_a_name():
     query = "harbor clerk"
     found = retrieve(query, view, RetrievePolicy(feedback=0))
     edges = [Edge("harbor", "near", "c24"), Edge("clerk", "knows", "Marta Dias", 0.5)]
-    wired = propagate(found, query, view, PropagatePolicy(), edges=edges)
+    asked = []
+    wired = propagate(
+        found, query, view, PropagatePolicy(), touching=lambda nodes: asked.extend(nodes) or edges
+    )
     assert {"c24", "c0"} <= {c.chunk.id for c in wired.added}
-    assert {"harbor", "clerk"} <= set(anchors(found, query, view, PropagatePolicy()))
+    assert {"harbor", "clerk", *(c.chunk.id for c in found.kept[:1])} <= set(asked)
 
 
 def test_propagation_works_from_plain_candidates():

@@ -88,7 +88,7 @@ def drive_propagate(candidates, window):
     view = stored(candidates)
     came = retrieve("river gate", view, RetrievePolicy(keep=3))
     edges = [Edge("gate", "uses", c.chunk.id) for c in candidates[:2]]
-    sifted = propagate(came, "river gate", view, PropagatePolicy(keep=4), edges=edges)
+    sifted = propagate(came, "river gate", view, PropagatePolicy(keep=4), touching=lambda _: edges)
     return came.kept, sifted
 
 

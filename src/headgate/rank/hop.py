@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from headgate.protocols import Hits, Postings
 from headgate.rank.fields import IN_BODY, IN_TITLE
-from headgate.rank.lexical import Floats, Ints, Keys, summed, within
+from headgate.rank.lexical import Floats, Ints, Keys, within
 
 # ordinals -> what each giver's mass is worth to each (giver × ordinal)
 Hearing = Callable[[Ints], Floats]
@@ -116,9 +116,7 @@ def spread(names: Names, way: Floats, mass: Floats, seeds: Ints, heard: Hearing)
     if not len(names.ords):
         return Reach(names.ords, np.zeros(0))
     order, ords, begins = _reached(names, way * mass.sum(0)[names.which])
-    slots = np.repeat(np.arange(len(ords)), np.diff(np.append(begins, len(order))))
-    which, way = names.which[order], way[order]
-    sent = np.array([summed(slots, way * given[which], len(ords)) for given in mass])
+    sent = np.add.reduceat(mass[:, names.which[order]] * way[order], begins, axis=1)
     sent[: len(seeds)][seeds[:, None] == ords] = 0.0
     force = (sent * heard(ords)).sum(0)
     reached = force > 1e-12

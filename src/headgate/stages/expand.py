@@ -7,6 +7,7 @@ are left out. What it brings passes penalize, loses what overlaps too much, and 
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from heapq import nlargest
 from pathlib import PurePath, PureWindowsPath
 from typing import Annotated
 
@@ -57,13 +58,13 @@ def wanted(
     if not policy.enabled or not window:
         return False
     first = policy.k if k is None else max(1, k)
-    overlaps = sorted(_overlaps(fresh), reverse=True)
+    overlaps = list(_overlaps(fresh))
     if not overlaps and fresh.kept:
         return False  # penalize did not run: nothing is known about overlap
     novel = sum(overlap < policy.novel for _, overlap in overlaps)
     if novel < min(policy.min_novel, first):
         return True
-    return all(overlap >= policy.trigger_overlap for _, overlap in overlaps[:first])
+    return all(overlap >= policy.trigger_overlap for _, overlap in nlargest(first, overlaps))
 
 
 def depth(k: int | None, policy: ExpandPolicy) -> int:
@@ -131,10 +132,12 @@ def _judge(candidate: Candidate, policy: ExpandPolicy) -> Candidate:
 def _overlaps(fresh: Sifted) -> Iterator[tuple[float, float]]:
     """For each candidate the score it came to the stage with, and its overlap."""
     for candidate in (*fresh.kept, *fresh.dropped):
-        overlap = _overlap(candidate)
-        if overlap is not None:
-            before = [note.score for note in candidate.notes if note.stage != PENALIZE]
-            yield (before[-1] if before else candidate.score), overlap
+        before = candidate.score
+        for note in candidate.notes:
+            if note.stage == PENALIZE and note.value is not None:
+                yield before, note.value
+                break
+            before = note.score
 
 
 def _overlap(candidate: Candidate) -> float | None:

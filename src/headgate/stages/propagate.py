@@ -7,7 +7,7 @@ s = s1 + .5·g·x / max x, with g = 1 where a seed holds a rare name of the quer
 Work goes outward from the seeds: its cost follows their names and edges, never the corpus.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -20,7 +20,7 @@ from headgate.protocols import Hits, Postings
 from headgate.rank.carry import carry, links_of
 from headgate.rank.cues import Shares, cues
 from headgate.rank.fire import fire
-from headgate.rank.hop import Names, Reach, gather, hearing, masses, spread, strongest, ways
+from headgate.rank.hop import NONE, Names, Reach, gather, hearing, masses, spread, strongest, ways
 from headgate.rank.lexical import rarity, within
 from headgate.rank.scores import Scores, scores_of
 from headgate.rank.top import best, top
@@ -30,7 +30,9 @@ from headgate.types import ADD, DROP, KEEP, Candidate, Edge, Sifted
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
 Weight = Annotated[float, Field(ge=0, le=100)]
+Touching = Callable[[Sequence[str]], Sequence[Edge]]  # nodes -> the given edges at them
 
 
 class PropagatePolicy(Policy):
@@ -55,8 +57,8 @@ class PropagatePolicy(Policy):
     """A word is a proper name when it is capitalized in this share of its uses inside sentences."""
     common: Unit = 0.02
     """Names in more than this share of the chunks (and in more than 5) lead nowhere ..."""
-    cap: PositiveCount = 2_000
-    """... nor do names in more than this many chunks, which bounds the work."""
+    cap: PositiveCount = 500
+    """... nor do names in more than this many chunks, which bounds the work: each would get 1 / 77 of the mass."""
     unanchored: Unit = 0.3
     """What is left of the gain when no seed holds a rare name of the query."""
     edge: Weight = 1.0
@@ -92,74 +94,97 @@ def propagate(
     view: Postings,
     policy: PropagatePolicy,
     *,
-    edges: Sequence[Edge] = (),
+    touching: Touching | None = None,
 ) -> Sifted:
-    """Lift and add what the best of the found chunks are wired to. Best first."""
+    """Lift and add what the best of the found chunks are wired to, by names and given edges. Best first."""
     if policy.mode == "off" or not found.kept:
         return Sifted(kept=found.kept)
-    scores = scores_of(found, view)
+    start = _Start.of(scores_of(found, view), query, view, policy)
+    edges = touching(start.nodes(view)) if touching else ()
     if policy.mode == "fire":
-        lift = _fired(view, scores, policy, edges)
+        lift = _fired(view, start, policy, edges)
     else:
-        lift = _hopped(query, view, scores, policy, edges)
-    return _sift(found, query, view, policy, wired=(scores, lift))
+        lift = _hopped(view, start, policy, edges)
+    return _sift(found, query, view, policy, wired=(start.scores, lift))
 
 
-def anchors(found: Sifted, query: str, view: Postings, policy: PropagatePolicy) -> tuple[str, ...]:
-    """The nodes worth asking a graph about: the query's names, the seeds' ids and the seeds' names."""
-    seeds = scores_of(found, view).seeds[: policy.seeds] if found.kept else np.zeros(0, np.int64)
-    rare = gather(view, seeds, limit=_limit(view, policy), share=policy.proper)
-    nodes = [*sorted(names(query)), *words(query)]
-    nodes += [*view.ids(seeds), *view.labels(rare.keys)]
-    return tuple(dict.fromkeys(nodes))
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Where signals start: the best chunks, the query's own words and names, and the names that lead on."""
+
+    scores: Scores
+    hits: Hits
+    seeds: Ints
+    strength: Floats
+    said: tuple[str, ...]
+    own: Keys
+    names: Names
+
+    @classmethod
+    def of(cls, scores: Scores, query: str, view: Postings, policy: PropagatePolicy) -> "_Start":
+        """The start for a query."""
+        hits = scores.hits
+        if hits is None:
+            hits = view.postings(np.unique(np.array(terms(query, view.language), np.uint64)))
+        seeds = scores.seeds[: policy.seeds]
+        said = tuple(dict.fromkeys((*sorted(names(query)), *words(query))))
+        own = np.unique(np.array([number(name) for name in said], np.uint64))
+        led = _gathered(view, seeds, policy, own=own)
+        return cls(scores, hits, seeds, scores.strength[: policy.seeds], said, own, led)
+
+    def nodes(self, view: Postings) -> tuple[str, ...]:
+        """What is worth asking a graph about: the query's names, the seeds' ids and the seeds' names."""
+        return tuple(
+            dict.fromkeys((*self.said, *view.ids(self.seeds), *view.labels(self.names.keys)))
+        )
 
 
 def _limit(view: Postings, policy: PropagatePolicy) -> int:
     return min(max(5, int(policy.common * view.count)), policy.cap)
 
 
+def _gathered(
+    view: Postings, seeds: Ints, policy: PropagatePolicy, *, own: Keys, extra: Keys = NONE
+) -> Names:
+    limit = _limit(view, policy)
+    return gather(view, seeds, limit=limit, share=policy.proper, extra=extra, query=own)
+
+
 # -- shared names and given edges ----------------------------------------------------------------
 
 
 def _hopped(
-    query: str, view: Postings, scores: Scores, policy: PropagatePolicy, edges: Sequence[Edge]
+    view: Postings, start: _Start, policy: PropagatePolicy, edges: Sequence[Edge]
 ) -> "_Lift":
     """What shared names and given edges reach."""
-    seeds, strength = scores.seeds[: policy.seeds], scores.strength[: policy.seeds]
-    asked = {number(name) for name in (*words(query), *names(query))}
-    own = np.array(sorted(asked), np.uint64)
-    carried = _carried(query, view, scores, edges, policy) if edges else {}
+    carried = _carried(view, start, edges, policy) if edges else {}
     extra = np.array(sorted({number(node.lower()) for node in carried}), np.uint64)
-    found = gather(
-        view, seeds, limit=_limit(view, policy), share=policy.proper, extra=extra, query=own
+    led = (
+        _gathered(view, start.seeds, policy, own=start.own, extra=extra) if carried else start.names
     )
-    mass = masses(view, found, strength, without=own)
-    given = np.zeros(len(found.keys))
+    mass = masses(view, led, start.strength, without=start.own)
+    given = np.zeros(len(led.keys))
     for node, force in carried.items():
-        given[found.keys == number(node.lower())] += force
+        given[led.keys == number(node.lower())] += force
     mass = np.vstack([mass, given])
-    way = ways(found, gamma=policy.spread, title=policy.title)
-    hits = scores.hits or view.postings(np.unique(np.array(terms(query, view.language), np.uint64)))
-    heard = hearing(hits, _worth(view, hits), seeds, deaf=policy.deaf)
-    reach = _direct(view, spread(found, way, mass, seeds, heard), carried)
-    anchored = bool((found.owned & within(own, found.keys)).any()) or bool(carried)
+    way = ways(led, gamma=policy.spread, title=policy.title)
+    worth = rarity(view.count, start.hits.counts) * (start.hits.counts > 0)
+    heard = hearing(start.hits, worth, start.seeds, deaf=policy.deaf)
+    reach = _direct(view, spread(led, way, mass, start.seeds, heard), carried)
+    anchored = bool((led.owned & within(start.own, led.keys)).any()) or bool(carried)
     gain = policy.weight * (1.0 if anchored else policy.unanchored)
     peak = reach.force.max() if len(reach.force) else 1.0
-    flow = mass.sum(0)[found.which] * way
-    return _Lift(Reach(reach.ords, gain * reach.force / peak), found, flow)
-
-
-def _worth(view: Postings, hits: Hits) -> Floats:
-    return rarity(view.count, hits.counts) * (hits.counts > 0)
+    flow = mass.sum(0)[led.which] * way
+    return _Lift(Reach(reach.ords, gain * reach.force / peak), led, flow)
 
 
 def _carried(
-    query: str, view: Postings, scores: Scores, edges: Sequence[Edge], policy: PropagatePolicy
+    view: Postings, start: _Start, edges: Sequence[Edge], policy: PropagatePolicy
 ) -> dict[str, float]:
     """How much mass given edges carry to which nodes, from the query's names and the seeds outward."""
-    seeds, strength = scores.seeds[: policy.seeds], scores.strength[: policy.seeds]
-    charges = dict.fromkeys((*names(query), *words(query)), policy.edge)
-    force = policy.edge * (strength / strength[0]) ** 2
+    seeds = start.seeds
+    charges = dict.fromkeys(start.said, policy.edge)
+    force = policy.edge * (start.strength / start.strength[0]) ** 2
     for id, mine, mass in zip(view.ids(seeds), view.names(seeds), force.tolist(), strict=True):
         charges[id] = mass
         for label in view.labels(mine):
@@ -186,13 +211,12 @@ def _direct(view: Postings, reach: Reach, carried: dict[str, float]) -> Reach:
 
 
 def _fired(
-    view: Postings, scores: Scores, policy: PropagatePolicy, edges: Sequence[Edge]
+    view: Postings, start: _Start, policy: PropagatePolicy, edges: Sequence[Edge]
 ) -> "_Lift":
     """The chunks that fire, with their potentials over the highest."""
     graph = _Wires(view, policy, edges)
-    seeds = view.ids(scores.seeds[: policy.seeds])
     fired = fire(
-        seeds,
+        view.ids(start.seeds),
         graph.edges,
         leak=policy.leak,
         floor=policy.floor,

