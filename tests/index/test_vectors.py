@@ -120,22 +120,28 @@ def test_a_chat_line_is_embedded_without_its_date(chunk, said):
     assert passage(chunk) == said
 
 
+class Random:
+    """An embedder of random directions, one a word."""
+
+    name, dimension = "random", 16
+
+    def embed(self, texts):
+        seeds = [int(text.split()[0][1:]) for text in texts]
+        found = np.array([np.random.default_rng(n).normal(size=16) for n in seeds], np.float32)
+        return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def by_hand(store, query, k):
+    exact = Indexes(store, embedder=Random()).view("t", "main")
+    return set(exact.ids(exact.nearest(query, k)[0]))
+
+
 def test_a_large_segment_is_searched_by_its_neighbor_graph_as_exactly_as_by_hand(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(near, "LARGE", 300)
-    dice = np.random.default_rng(5)
-    rows = {f"c{n}": dice.normal(size=16) for n in range(400)}
-
-    class Random:
-        name, dimension = "random", 16
-
-        def embed(self, texts):
-            found = np.array([rows[text.split()[0]] for text in texts], np.float32)
-            return found / np.linalg.norm(found, axis=1, keepdims=True)
-
     store = MemoryStore()
-    put(store, **{id: f"{id} text" for id in rows})
+    put(store, **{f"c{n}": f"c{n} text" for n in range(400)})
     indexes = Indexes(store, tmp_path, Random())
     indexes.view("t", "main")
     indexes.close()
@@ -143,8 +149,35 @@ def test_a_large_segment_is_searched_by_its_neighbor_graph_as_exactly_as_by_hand
     mapped = Indexes(store, tmp_path, Random()).view("t", "main")
     assert any(live.near for live in mapped.lives)
     query = Random().embed(["c9"])[0]
-    exact = Indexes(store, embedder=Random()).view("t", "main")
-    found, wanted = mapped.nearest(query, 20), exact.nearest(query, 20)
-    assert len(set(mapped.ids(found[0])) & set(exact.ids(wanted[0]))) >= 19
-    assert mapped.ids(found[0])[0] == "c9"
+    found = mapped.ids(mapped.nearest(query, 20)[0])
+    assert len(set(found) & by_hand(store, query, 20)) >= 19
+    assert found[0] == "c9"
     assert not {"c7", "c8"} & set(mapped.ids(mapped.nearest(query, 398)[0]))
+
+
+@pytest.mark.parametrize("harm", ["none", "gone", "damaged"])
+def test_a_neighbor_graph_grows_with_its_collection(tmp_path, monkeypatch, harm):
+    monkeypatch.setattr(near, "LARGE", 300)
+    store, began, build = MemoryStore(), [], near.build
+
+    def watched(vectors, path, *, begun):
+        began.append(begun is not None)
+        if begun and harm == "gone":
+            begun.unlink()
+        if begun and harm == "damaged":
+            begun.write_bytes(b"not a graph")
+        build(vectors, path, begun=begun)
+
+    monkeypatch.setattr(near, "build", watched)
+    for first in (0, 400):
+        put(store, **{f"c{n}": f"c{n} text" for n in range(first, first + 400)})
+        indexes = Indexes(store, tmp_path, Random())
+        indexes.view("t", "main")
+        indexes.close()
+    assert began == [False, True]
+    query = Random().embed(["c555"])[0]
+    view = Indexes(store, tmp_path, Random()).view("t", "main")
+    assert view.degraded == ""
+    found = view.ids(view.nearest(query, 20)[0])
+    assert found[0] == "c555"
+    assert len(set(found) & by_hand(store, query, 20)) >= 19

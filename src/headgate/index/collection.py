@@ -214,7 +214,9 @@ def _rewritten(live: Live) -> Live:
 def _merged(lives: Sequence[Live]) -> Live:
     rows = [live.vectors[live.alive] for live in lives if live.vectors is not None]
     vectors = np.concatenate(rows) if len(rows) == len(lives) else None
-    return Live(join([(live.segment, live.alive) for live in lives]), vectors=vectors)
+    whole = join([(live.segment, live.alive) for live in lives])
+    begun = None if len(lives[0].dead) else lives[0].begun
+    return Live(whole, vectors=vectors, begun=begun)
 
 
 def _tail(lives: Sequence[Live]) -> Sequence[Live]:

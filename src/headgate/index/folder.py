@@ -86,8 +86,9 @@ def _live(folder: Path, entry: dict[str, str]) -> Live:
             raise Damaged(f"{entry['dead']} does not match its checksum")
     vectors = load_vectors(folder / entry["vectors"], len(segment)) if entry["vectors"] else None
     graph = entry["near"] and near.available()
-    close = near.Near(folder / entry["near"]) if graph else None
-    return Live(segment, dead, entry["file"], vectors, close)
+    begun = folder / entry["near"] if graph else None
+    close = near.Near(begun) if begun else None
+    return Live(segment, dead, entry["file"], vectors, close, begun)
 
 
 def _digest(dead: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> str:
@@ -104,7 +105,7 @@ def store(folder: Path, state: State) -> State:
             if live.vectors is not None:
                 write(folder / f"{name}.vectors", live.vectors.tobytes())
                 if len(live) >= near.LARGE and near.available():
-                    near.build(live.vectors, folder / f"{name}.near")
+                    near.build(live.vectors, folder / f"{name}.near", begun=live.begun)
         dead = f"{name}.{_digest(live.dead)}.dead" if len(live.dead) else ""
         if dead and not (folder / dead).exists():
             write(folder / dead, live.dead.astype(np.int64).tobytes())
@@ -112,7 +113,8 @@ def store(folder: Path, state: State) -> State:
         graph = f"{name}.near" if (folder / f"{name}.near").exists() else ""
         entries.append({"file": name, "dead": dead, "vectors": vectors, "near": graph})
         close = live.near or (near.Near(folder / graph) if graph else None)
-        kept.append(replace(live, file=name, near=close))
+        begun = folder / graph if graph else None
+        kept.append(replace(live, file=name, near=close, begun=begun))
     mark = uuid4().hex
     manifest = {"format": FORMAT, "mark": mark, "seen": state.seen, "kind": state.kind}
     manifest["segments"] = entries

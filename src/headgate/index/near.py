@@ -8,7 +8,7 @@ segments, every vector is multiplied. Its answers are scored again exactly.
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -27,27 +27,62 @@ def available() -> bool:
     return True
 
 
-def build(vectors: npt.NDArray[np.float16], path: Path) -> None:
-    """Write the neighbor graph of some vectors to a file."""
-    usearch: Any = import_module("usearch.index")
-    graph = usearch.Index(ndim=vectors.shape[1], metric="ip", dtype="f16")
-    graph.add(np.arange(len(vectors)), np.ascontiguousarray(vectors), threads=1)
+class _Found(Protocol):
+    keys: npt.NDArray[np.uint64]
+
+
+class _Graph(Protocol):
+    """What of usearch's index is used here."""
+
+    def __len__(self) -> int: ...
+    def add(self, keys: npt.ArrayLike, vectors: npt.ArrayLike, *, threads: int) -> object: ...
+    def search(self, vectors: npt.ArrayLike, count: int, *, threads: int) -> _Found: ...
+    def save(self, path: str) -> None: ...
+
+
+def build(vectors: npt.NDArray[np.float16], path: Path, *, begun: Path | None = None) -> None:
+    """Write the neighbor graph of some vectors to a file; `begun` holds that of the first of them, where there is one."""
+    graph = _grown(begun) if begun else None
+    if graph is None or len(graph) > len(vectors):
+        graph = _empty(vectors.shape[1])
+    rest = np.arange(len(graph), len(vectors))
+    graph.add(rest, np.ascontiguousarray(vectors[rest]), threads=1)
     aside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     graph.save(str(aside))
     aside.replace(path)
+
+
+def _empty(dimension: int) -> _Graph:
+    usearch: Any = import_module("usearch.index")
+    graph: _Graph = usearch.Index(ndim=dimension, metric="ip", dtype="f16")
+    return graph
+
+
+def _read(path: Path, *, view: bool) -> _Graph:
+    usearch: Any = import_module("usearch.index")
+    try:
+        graph = usearch.Index.restore(str(path), view=view)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise Damaged(f"{path.name} cannot be read: {error}") from error
+    if graph is None:
+        raise Damaged(f"{path.name} is not an index of vectors")
+    found: _Graph = graph
+    return found
+
+
+def _grown(path: Path) -> _Graph | None:
+    """A graph to add to, None where its file is damaged or was swept by another process meanwhile."""
+    try:
+        return _read(path, view=False)
+    except Damaged:
+        return None
 
 
 class Near:
     """A neighbor graph mapped from its file."""
 
     def __init__(self, path: Path) -> None:
-        usearch: Any = import_module("usearch.index")
-        try:
-            self._graph = usearch.Index.restore(str(path), view=True)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise Damaged(f"{path.name} cannot be read: {error}") from error
-        if self._graph is None:
-            raise Damaged(f"{path.name} is not an index of vectors")
+        self._graph = _read(path, view=True)
 
     def search(self, query: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.int64]:
         """The rows that lie nearest, best first."""

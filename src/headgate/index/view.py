@@ -9,6 +9,7 @@ its chunks came to lie in segments.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -42,13 +43,17 @@ _FEW_TERMS = 24  # terms up to which comparing with each is faster than looking 
 
 @dataclass(frozen=True)
 class Live:
-    """A segment, which of its chunks are dead, its file ("" when only in memory), and embeddings."""
+    """A segment, which of its chunks are dead, its file ("" when only in memory), and embeddings.
+
+    `near` is the graph of its embeddings where it has been saved with one, `begun` the file with that of its first rows.
+    """
 
     segment: Segment
     dead: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     file: str = ""
     vectors: Halves | None = None
     near: Near | None = None
+    begun: Path | None = None
 
     def __len__(self) -> int:
         return len(self.segment)

@@ -16,9 +16,7 @@ from threading import Lock
 from headgate.errors import HeadgateError, StoreError
 
 _CACHE_KIB = 32_768  # keeps the inner pages of a million-chunk index in memory
-_MAPPED = (
-    1 << 30
-)  # bytes of the file read through memory: chunks come a third faster than by read calls
+_MAPPED = 1 << 30  # bytes of the file that are read through memory, a third faster than by calls
 _WAL_BYTES = 64 << 20  # the log shrinks back to this after a large ingest
 
 _SAID = {
