@@ -15,9 +15,10 @@ import numpy as np
 from headgate.errors import ConfigError
 from headgate.index.files import Damaged
 from headgate.index.folder import State, mark_of, read, store, writing
+from headgate.index.live import Live
 from headgate.index.segment import build, join
 from headgate.index.vectors import Embeddings
-from headgate.index.view import Live, View
+from headgate.index.view import View
 from headgate.protocols import Embedder, Store
 from headgate.types import Change, Chunk
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from headgate.index import near
 from headgate.index.files import Damaged, load, load_vectors, save, write
-from headgate.index.view import Live
+from headgate.index.live import Live
 
 FORMAT = 1
 _TRIES = 5  # times a reader looks again when a writer swept a file it was about to open

@@ -7,24 +7,20 @@ its chunks came to lie in segments.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys, find, offsets, ranges, unblob
-from headgate.index.incidence import Incidence, forget, frequencies
-from headgate.index.near import Near
+from headgate.index.incidence import Incidence
+from headgate.index.live import Live
 from headgate.index.segment import (
     INSIDE_LOWER,
     INSIDE_UPPER,
     STARTING_LOWER,
-    Segment,
     case_key,
 )
-from headgate.index.vectors import Halves, nearest
 from headgate.protocols import Hits, Sequences, Spots
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
 from headgate.rank.top import best
@@ -39,67 +35,6 @@ _FEW, _FEW_SHARE = 8, 0.05  # a conversation has few speakers: at most 8, or one
 _SHORT = 600  # characters; half of a conversation's lines are shorter
 _LONG = 256  # postings from which a list is copied by itself; shorter ones are copied all at once
 _FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
-
-
-@dataclass(frozen=True)
-class Live:
-    """A segment, which of its chunks are dead, its file ("" when only in memory), and embeddings.
-
-    `near` is the graph of its embeddings where it has been saved with one, `begun` the file with that of its first rows.
-    """
-
-    segment: Segment
-    dead: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    file: str = ""
-    vectors: Halves | None = None
-    near: Near | None = None
-    begun: Path | None = None
-
-    def __len__(self) -> int:
-        return len(self.segment)
-
-    @cached_property
-    def alive(self) -> npt.NDArray[np.bool_]:
-        """One flag per chunk."""
-        flags = np.ones(len(self.segment), bool)
-        flags[self.dead] = False
-        return flags
-
-    @cached_property
-    def term_counts(self) -> Ints:
-        """In how many living chunks each term stands."""
-        return frequencies(self.segment.terms, self.dead)
-
-    @cached_property
-    def name_counts(self) -> Ints:
-        """In how many living chunks each name stands."""
-        return frequencies(self.segment.names, self.dead)
-
-    @cached_property
-    def case_counts(self) -> Ints:
-        """How often each word stands inside a sentence, capitalized inside one, or small at a start."""
-        return forget(self.segment.case, self.dead)
-
-    def killed(self, more: Ints) -> "Live":
-        """The same segment with more dead chunks."""
-        return replace(self, dead=np.union1d(self.dead, more))
-
-    def nearest(
-        self, query: npt.NDArray[np.float32], k: int
-    ) -> tuple[Ints, npt.NDArray[np.float64]]:
-        """The k living chunks nearest to a vector, in no order, and their cosines."""
-        if self.near is None or self.vectors is None:
-            assert self.matrix is not None
-            return nearest(self.matrix, self.dead, query, k)
-        rows = self.near.search(query, k + len(self.dead))
-        rows = rows[self.alive[rows]][:k]
-        cosines = np.vecdot(self.vectors[rows].astype(np.float32), query)
-        return rows, cosines.astype(np.float64)
-
-    @cached_property
-    def matrix(self) -> npt.NDArray[np.float32] | None:
-        """The embeddings as floats, which multiply fast."""
-        return None if self.vectors is None else self.vectors.astype(np.float32)
 
 
 class View:
