@@ -4,7 +4,6 @@ DIR holds sets as `headgate eval retrieval` reads them. Every question is asked 
 wrong ones (another conversation, another corpus), through retrieve, propagate and gate as they ship.
 """
 
-import json
 import math
 import sys
 import zlib
@@ -14,9 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
+from headgate.evaluate.retrieval import sets
 from headgate.index.indexes import Indexes
-from headgate.rank import confidence
+from headgate.rank.calibration import KNOWS
+from headgate.rank.confidence import LOOK, backed, confidences, evidence
+from headgate.rank.question import ask, match
+from headgate.rank.support import clues
 from headgate.stages.gate import GatePolicy, gate
+from headgate.stages.grade import CALIBRATED
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory import MemoryStore
@@ -24,107 +28,91 @@ from headgate.text.tokens import estimate_tokens
 from headgate.types import Chunk, Document
 
 BUDGETS = (500, 1000, 2000, 4096)
+CORE = ("bias", "score", "rank", "gap")  # what every kind of candidates has
 
 
 @dataclass
 class Ask:
-    """One question asked in one collection: what came through the gate, with features and labels."""
+    """One question asked in one collection: its ranking, with features and labels."""
 
     set: str
     target: str
-    text: str
     right: bool
-    talk: bool
     fold: int
-    budget: int
     knows: dict
-    backing: list
-    confidences: list
-    gold: list
-    scores: list
-    found: float
+    kind: str
+    clues: dict
+    gold: np.ndarray
+    scores: np.ndarray
+    shipped: np.ndarray
+    inside: dict  # budget -> which candidates the gate keeps
+    labels: int
+
+    @property
+    def talk(self):
+        return self.kind == "lines"
+
+    @property
+    def bands(self):
+        return CALIBRATED["lines" if self.talk else "documents"]
 
 
 def load(folder):
-    sets = {}
-    store = MemoryStore()
-    for path in sorted(p for p in Path(folder).iterdir() if (p / "corpus.jsonl").exists()):
+    store, found = MemoryStore(), {}
+    for labeled in sets(Path(folder)):
         rows = defaultdict(list)
-        for line in (path / "corpus.jsonl").open():
-            row = json.loads(line)
-            rows[f"{path.name}/{row['collection']}"].append(row)
-        for name, members in rows.items():
-            store.put(
-                "default",
-                [
-                    Document(
-                        r["_id"],
-                        collection=name,
-                        title=r["title"],
-                        chunks=(
-                            Chunk(r["_id"], r["text"], r["_id"], name, "document", r["title"]),
-                        ),
-                    )
-                    for r in members
-                ],
-            )
-        gold = defaultdict(set)
-        for line in (path / "qrels.tsv").read_text().splitlines()[1:]:
-            query, doc, grade = line.split("\t")
-            if float(grade) > 0:
-                gold[query].add(doc)
-        queries = [json.loads(line) for line in (path / "queries.jsonl").open()]
-        sets[path.name] = (list(rows), queries, gold)
-    return sets, Indexes(store)
+        for r in labeled.rows:
+            name = f"{labeled.name}/{r['collection']}"
+            chunk = Chunk(r["id"], r["text"], r["id"], name, "document", r["title"])
+            rows[name].append(Document(r["id"], collection=name, title=r["title"], chunks=(chunk,)))
+        for members in rows.values():
+            store.put("default", members)
+        found[labeled.name] = (list(rows), labeled)
+    return found, Indexes(store)
 
 
-def asks(sets, indexes):
-    every = [name for collections, _, _ in sets.values() for name in collections]
+def asks(found, indexes):
+    every = [name for collections, _ in found.values() for name in collections]
     talk = {name: indexes.view("default", name).conversational for name in every}
-    out = []
-    for name, (_, queries, gold) in sets.items():
-        for at, query in enumerate(queries):
+    for name, (_, labeled) in found.items():
+        for at, query in enumerate(labeled.queries):
             own = f"{name}/{query['collection']}"
             talks = [c for c in every if talk[c] and c != own]
             targets = [own, *(c for c in every if not talk[c] and c != own)]
             if talks:
                 targets.append(talks[at % len(talks)])
             for target in targets:
-                labels = gold[query["_id"]] if target == own else set()
-                budgets = BUDGETS if target == own else (BUDGETS[at % 4],)
-                out += [
-                    one(indexes, target, query, labels, own, name, budget, talk[target])
-                    for budget in budgets
-                ]
-    return out
+                labels = labeled.labels[query["_id"]] if target == own else {}
+                yield one(indexes.view("default", target), query, labels, name, target, own)
 
 
-def one(indexes, target, query, labels, own, name, budget, talk):
-    view = indexes.view("default", target)
+def one(view, query, labels, name, target, own):
     text = query["text"]
-    wired = propagate(retrieve(text, view, RetrievePolicy()), text, view, PropagatePolicy())
-    kept = gate(wired.kept, budget, estimate_tokens, GatePolicy(), conversation=talk).kept
-    question = confidence.ask(text, view)
-    matches = [confidence.match(question, c, view.language) for c in kept]
-    ranking = sorted(range(len(kept)), key=lambda i: (-kept[i].score, i))
-    heard = sorted(wired.kept, key=lambda c: -c.score)[: confidence.LOOK]
-    best = [confidence.match(question, c, view.language) for c in heard]
-    fold = zlib.crc32(query["_id"].encode()) % 5
-    hit = [c.chunk.id in labels for c in kept]
+    ranking = propagate(retrieve(text, view, RetrievePolicy()), text, view, PropagatePolicy()).kept
+    question = ask(text, view)
+    best = [match(question, c, view.language) for c in ranking[:LOOK]]
+    kind, columns = clues(question, ranking, view) if ranking else ("alike", {})
+    inside = {b: among(ranking, text, view, b) for b in BUDGETS} if target == own else {}
     return Ask(
-        name, target, text, target == own, talk, fold, budget,
-        confidence.evidence(question, best),
-        confidence.backing(question, kept, matches, ranking) if kept else [],
-        confidence.confidences(text, kept, view, found=wired.kept), hit,
-        [c.score for c in kept], sum(hit) / max(1, len(labels)),
+        name, target, target == own, zlib.crc32(query["_id"].encode()) % 5,
+        evidence(question, best), "lines" if view.conversational else kind, columns,
+        np.array([c.chunk.id in labels for c in ranking], bool),
+        np.array([c.score for c in ranking]),
+        np.array(confidences(text, ranking, view)), inside, len(labels),
     )  # fmt: skip
 
 
-def matrix(rows, names):
-    return np.array([[row[n] for n in names] for row in rows], float).reshape(-1, len(names))
+def among(ranking, text, view, budget):
+    """Which of a ranking the gate keeps for a budget."""
+    kept = gate(
+        ranking, budget, estimate_tokens, GatePolicy(), support=backed(text, ranking, view),
+        conversation=view.conversational,
+    ).kept  # fmt: skip
+    ids = {c.chunk.id for c in kept}
+    return np.array([c.chunk.id in ids for c in ranking], bool)
 
 
-def fit(x, y, weight, *, ridge=2.0, signs=None):
+def fit(x, y, weight, *, ridge=0.5, signs=None):
     """Weighted ridge logistic regression by Newton steps; features of the wrong sign are left out, one by one."""
     use = list(range(x.shape[1]))
     while True:
@@ -156,96 +144,111 @@ def auc(score, label):
 
 # What a feature must mean: more unseen, strange or foreign words speak against, being nameless for neither.
 SIGNS = {"unseen": -1, "strangers": -1, "foreign": -1, "nameless": 0}
+# Of the features of `knows` those that help a kind; the rest say what these say.
+USED = {kind: list(weights) for kind, weights in KNOWS.items()}
 
 
 def fit_knows(rows, names):
-    x, y = matrix([a.knows for a in rows], names), np.array([a.right for a in rows], float)
-    cells = defaultdict(list)
+    """Collections weigh the same, and in each right and wrong, and in wrong the sets the questions are from."""
+    x = np.array([[a.knows[n] for n in names] for a in rows])
+    y = np.array([a.right for a in rows], float)
+    cells, kinds = defaultdict(list), defaultdict(int)
     for i, a in enumerate(rows):
         cells[a.target.split("/")[0], a.right, a.set].append(i)
-    kinds = defaultdict(int)
     for target, right, _ in cells:
         kinds[target, right] += 1
     weight = np.zeros(len(rows))
     for (target, right, _), members in cells.items():
         weight[members] = 300 / kinds[target, right] / len(members)
-    return fit(x, y, weight, signs=[SIGNS.get(n, 1) for n in names])
+    return table(names, fit(x, y, weight, signs=[SIGNS.get(n, 1) for n in names]))
 
 
-def fit_backing(rows, names):
-    rows = [a for a in rows if a.right and a.backing]
-    x = matrix([b for a in rows for b in a.backing], names)
-    y = np.array([g for a in rows for g in a.gold], float)
-    weight = np.array([1000 / len(rows) / 1.0 for a in rows for _ in a.backing])
-    return fit(x, y, weight, ridge=1.0)
+def fit_support(rows, names):
+    x = np.concatenate([np.stack([a.clues[n] for n in names], 1) for a in rows])
+    y = np.concatenate([a.gold for a in rows]).astype(float)
+    return table(names, fit(x, y, np.full(len(y), 1000 / len(rows)), ridge=1.0))
+
+
+def table(names, weights):
+    return {n: round(float(v), 2) for n, v in zip(names, weights, strict=True) if v}
 
 
 def constants(rows):
-    """The four tables of rank/calibration.py."""
-    out = {}
-    for label, talk in (("CONVERSATION", True), ("DOCUMENTS", False)):
-        mine = [a for a in rows if a.talk == talk]
-        if not mine:
-            continue
-        names = list(mine[0].knows)
-        if not talk:
-            # a name that every chunk holds says nothing where nobody speaks
-            names = [n for n in names if n not in {"anchor", "names", "strangers"}]
-        w = fit_knows(mine, names)
-        out[label] = {n: round(float(v), 2) for n, v in zip(names, w, strict=True) if v}
-        names = list(next(a for a in mine if a.backing).backing[0])
-        w = fit_backing(mine, names)
-        out["SUPPORT_" + label] = {n: round(float(v), 2) for n, v in zip(names, w, strict=True)}
-    return out
+    """The tables of rank/calibration.py; and, for kinds that are not among the rows, what every kind has."""
+    knows, support = {}, {}
+    for kind, used in USED.items():
+        mine = [a for a in rows if a.talk == (kind == "lines")]
+        if len({a.right for a in mine}) == 2:
+            knows[kind] = fit_knows(mine, used)
+    right = [a for a in rows if a.right and len(a.gold)]
+    for kind in ("lines", "linked", "alike"):
+        mine = [a for a in right if a.kind == kind]
+        if mine:
+            support[kind] = fit_support(mine, list(mine[0].clues))
+    return {"KNOWS": knows, "SUPPORT": support, "core": fit_support(right, CORE)}
 
 
-def judge(rows, tables):
-    """Confidences of the rows under some tables."""
-    out = []
-    for a in rows:
-        kind = "CONVERSATION" if a.talk else "DOCUMENTS"
-        sure = logistic(tables[kind], a.knows)
-        backing = [max(1e-6, logistic(tables["SUPPORT_" + kind], b)) for b in a.backing]
-        out.append([sure * b / max(backing) for b in backing])
-    return out
+def judge(a, tables):
+    """The confidences of one ask under some tables."""
+    if not len(a.gold):
+        return np.zeros(0)
+    weights = tables["SUPPORT"].get(a.kind, tables["core"])
+    logit = sum(w * a.clues[n] for n, w in weights.items())
+    chances = 1 / (1 + np.exp(-np.clip(logit, -14, 30)))
+    weights = tables["KNOWS"].get("lines" if a.talk else "documents", {"bias": 10.0})
+    logit = sum(w * a.knows[n] for n, w in weights.items())
+    return chances / chances.max() / (1 + math.exp(-max(-30, min(30, logit))))
 
 
-def logistic(weights, row):
-    return 1 / (1 + math.exp(-max(-30, min(30, sum(w * row[n] for n, w in weights.items())))))
+def crossed(rows, how):
+    """Out-of-fold confidences: `how` gives the group of a row; each is judged by constants fitted on the others."""
+    groups = [how(a) for a in rows]
+    fitted = {
+        group: constants([a for a, g in zip(rows, groups, strict=True) if g != group])
+        for group in sorted(set(groups))
+    }
+    return [judge(a, fitted[group]) for a, group in zip(rows, groups, strict=True)]
 
 
-def report(rows, confs, lower, floor, label):
+def report(rows, confs, label):
     print(f"-- {label}")
     for name in sorted({a.set for a in rows}):
         mine = [(a, c) for a, c in zip(rows, confs, strict=True) if a.set == name and a.right]
-        wide = [(a, c) for a, c in mine if a.budget == BUDGETS[-1] and a.scores]
-        if not wide:
-            continue
-        y = [g for a, _ in wide for g in a.gold]
-        grader = auc([m for _, c in wide for m in c], y)
-        fused = auc([s / a.scores[0] if a.scores[0] else 0 for a, _ in wide for s in a.scores], y)
-        kept = [m >= floor and max(c) >= lower for a, c in wide for m in c]
-        wrong = np.mean([k for k, g in zip(kept, y, strict=True) if not g])
-        loss = {
-            b: np.mean([lost(a, c, lower, floor) for a, c in mine if a.budget == b])
-            for b in BUDGETS
-        }
-        print(f"{name:12s} AUC {grader:.3f} (fused {fused:.3f})  wrong kept {wrong:.2f}  evidence lost",
-              " ".join(f"@{b} {v:.4f}" for b, v in loss.items()))  # fmt: skip
+        mine = [(a, c) for a, c in mine if len(a.gold)]
+        if mine:
+            print(f"{name:12s} {ranks(mine)}  {losses(mine)}")
     cells = defaultdict(list)
     for a, c in zip(rows, confs, strict=True):
         if not a.right:
-            cells[a.set, a.target.split("/")[0]].append(max(c, default=0) < lower)
+            cells[a.set, a.target.split("/")[0]].append(max(c, default=0) < a.bands.lower)
     for (name, target), empty in sorted(cells.items()):
         print(f"   {name:12s} asked in {target:12s} empty {np.mean(empty):.3f} of {len(empty)}")
     print(f"   all wrong: empty {np.mean([e for c in cells.values() for e in c]):.3f}")
 
 
-def lost(a, c, lower, floor):
-    if not any(a.gold):
-        return 0.0
-    kept = sum(g for g, m in zip(a.gold, c, strict=True) if m >= floor) if max(c) >= lower else 0
-    return a.found * (1 - kept / sum(a.gold))
+def ranks(mine):
+    """AUC over all questions together, and the mean of each question's own; ours and the fused score's."""
+    y = np.concatenate([a.gold for a, _ in mine])
+    ours = auc(np.concatenate([c for _, c in mine]), y)
+    fused = auc(np.concatenate([a.scores / max(a.scores.max(), 1e-9) for a, _ in mine]), y)
+    both = [(a, c) for a, c in mine if 0 < a.gold.sum() < len(a.gold)]
+    each = np.mean([(auc(c, a.gold), auc(a.scores, a.gold)) for a, c in both], 0)
+    return f"AUC {ours:.3f} (fused {fused:.3f}), each {each[0]:.3f} ({each[1]:.3f})"
+
+
+def losses(mine):
+    y = np.concatenate([a.gold for a, _ in mine])
+    kept = np.concatenate([(c >= a.bands.floor) & (c.max() >= a.bands.lower) for a, c in mine])
+    lost = {b: np.mean([loss(a, c, b) for a, c in mine]) for b in BUDGETS}
+    return f"wrong kept {kept[~y].mean():.2f}  evidence lost " + " ".join(
+        f"@{b} {v:.4f}" for b, v in lost.items()
+    )
+
+
+def loss(a, c, budget):
+    """The share of the evidence that the gate kept for a budget and the grader threw away."""
+    dropped = c < (a.bands.floor if c.max() >= a.bands.lower else 2)
+    return (a.inside[budget] & a.gold & dropped).sum() / a.labels
 
 
 def reliability(rows, confs):
@@ -257,49 +260,27 @@ def reliability(rows, confs):
         weight[a.talk, a.right] += 1
     for low in np.arange(0, 1, 0.1):
         inside = [(a, 1 / weight[a.talk, a.right]) for a, c in zip(rows, confs, strict=True)
-                  if c and low <= max(c) < low + 0.1 + (low > 0.85)]  # fmt: skip
+                  if len(c) and low <= max(c) < low + 0.1 + (low > 0.85)]  # fmt: skip
         total = sum(w for _, w in inside)
         share = sum(w for a, w in inside if a.right) / total if total else float("nan")
         print(f"   {low:.1f}-{low + 0.1:.1f}  {share:.2f}  ({len(inside)})")
 
 
-def crossed(rows, how):
-    """Out-of-fold confidences: `how` gives the group of a row; each is judged by constants fitted on the others."""
-    out = [None] * len(rows)
-    for group in sorted({how(a) for a in rows}):
-        tables = constants([a for a in rows if how(a) != group])
-        mine = [i for i, a in enumerate(rows) if how(a) == group]
-        for i, c in zip(mine, judge([rows[i] for i in mine], tables), strict=True):
-            out[i] = c
-    return out
-
-
 def main(folder, *flags):
-    from headgate.stages.grade import Calibrated
-
-    bands = Calibrated.bands
-    sets, indexes = load(folder)
-    rows = asks(sets, indexes)
-    print(f"{len(rows)} questions asked; bands {bands}")
+    found, indexes = load(folder)
+    rows = list(asks(found, indexes))
+    print(f"{len(rows)} questions asked; bands {CALIBRATED}")
     if "--fit" in flags:
         tables = constants(rows)
         print(*(f"{name} = {table}" for name, table in tables.items()), sep="\n")
-        report(rows, judge(rows, tables), bands.lower, bands.floor, "fitted now, on all sets")
-        report(
-            rows,
-            crossed(rows, lambda a: a.fold),
-            bands.lower,
-            bands.floor,
-            "five folds of questions",
-        )
+        report(rows, [judge(a, tables) for a in rows], "fitted now, on all sets")
+        report(rows, crossed(rows, lambda a: a.fold), "five folds of questions")
         talks = [a for a in rows if a.talk]
-        by_others = crossed(talks, lambda a: a.target)
-        report(talks, by_others, bands.lower, bands.floor, "each conversation by the others")
-        papers = [a for a in rows if not a.talk]
-        by_others = crossed(papers, lambda a: a.target)
-        report(papers, by_others, bands.lower, bands.floor, "each document set by the other")
-    shipped = [a.confidences for a in rows]
-    report(rows, shipped, bands.lower, bands.floor, "as shipped")
+        report(talks, crossed(talks, lambda a: a.target), "each conversation by the others")
+        by_set = crossed(rows, lambda a: a.target.split("/")[0])
+        report(rows, by_set, "each set by the others")
+    shipped = [a.shipped for a in rows]
+    report(rows, shipped, "as shipped")
     reliability(rows, shipped)
 
 

@@ -11,7 +11,7 @@ from itertools import zip_longest
 
 from headgate.memory.review import ReviewPolicy, ReviewQueue
 from headgate.protocols import Clock, Grader, Store, WebSearch
-from headgate.rank.confidence import Vocabulary
+from headgate.rank.question import Vocabulary
 from headgate.stages.grade import (
     Action,
     Bands,
@@ -60,16 +60,17 @@ class Corrector:
         *,
         found: Sequence[Candidate],
         words: Vocabulary,
+        backing: Mapping[str, float],
         sift: Sift,
     ) -> Judged:
         """What may be shown of what fits.
 
-        `found` is the ranking it was taken from, which tells whether the collection knows at all; `sift` the way
-        through penalize and gate that results from outside take.
+        `found` is the ranking it was taken from, which tells whether the collection knows at all, and `backing` each
+        chunk's chance in it; `sift` the way through penalize and gate that results from outside take.
         """
         if not fitting and any(_seen(c) for c in story.candidates):
             return Judged(reason="what was found is in the window already")
-        grader = self.grader or Calibrated(words, found)
+        grader = self.grader or Calibrated(words, found, backing)
         graded = await self._grade(request, plan, story, fitting, grader)
         searched = None
         if self.search is not None and wants_search(graded.action):

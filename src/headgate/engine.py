@@ -35,6 +35,7 @@ from headgate.text.cache import WindowCache
 from headgate.text.fingerprint import KIND
 from headgate.types import (
     ADD,
+    SIDE,
     Candidate,
     Context,
     Edge,
@@ -117,6 +118,7 @@ class _Run:
         self.story = Story(engine.tick)
         self.view: Postings | None = None
         self.edges: Sequence[Edge] = ()
+        self.backing: dict[str, float] = {}
 
     async def context(self) -> Context:
         """The pipeline, as one sentence."""
@@ -273,10 +275,13 @@ class _Run:
         ).kept
 
     def _support(self, fresh: Candidates) -> Mapping[str, float] | None:
-        """A second opinion on the order, where it is known to help: turns of a conversation."""
-        if self.view is None or not self.view.conversational:
+        """A second opinion on the order of what the collection found."""
+        if self.view is None:
             return None
-        return backed(self.request.query, fresh, self.view)
+        ranked = [c for c in fresh if c.chunk.source not in SIDE]
+        support = backed(self.request.query, ranked, self.view)
+        self.backing |= support
+        return support
 
     async def _judge(self, fitting: Candidates, found: Candidates) -> Judged:
         """Grade what fits; search outside and a person stand behind a verdict that is not sure."""
@@ -284,7 +289,14 @@ class _Run:
         if view is None:
             return Judged(fitting)
         return await self.engine.corrector.judge(
-            self.request, self.plan, self.story, fitting, found=found, words=view, sift=self._vet
+            self.request,
+            self.plan,
+            self.story,
+            fitting,
+            found=found,
+            words=view,
+            backing=self.backing,
+            sift=self._vet,
         )
 
     def _vet(self, came: Candidates) -> Candidates:

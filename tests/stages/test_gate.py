@@ -82,10 +82,27 @@ def test_entropy_order_is_available():
     assert ids(gate(candidates, 1000, quarter, published).kept) == ["c1", "c0"]
 
 
-def test_length_divides_the_value_except_in_conversations():
+def test_where_room_is_scarce_length_divides_the_value_except_in_conversations():
+    candidates = found(prose(4, 100), prose(5, 90), scores=[0.505, 0.5])
+    assert ids(gate(candidates, 220, quarter, POLICY).kept) == ["c1"]
+    assert ids(gate(candidates, 220, quarter, POLICY, conversation=True).kept) == ["c0"]
+
+
+def test_what_fits_is_handed_on_by_worth_and_not_by_length():
     candidates = found(prose(4, 300), prose(5, 10), scores=[0.55, 0.5])
-    assert ids(gate(candidates, 5000, quarter, POLICY).kept) == ["c1", "c0"]
-    assert ids(gate(candidates, 5000, quarter, POLICY, conversation=True).kept) == ["c0", "c1"]
+    assert ids(gate(candidates, 5000, quarter, POLICY).kept) == ["c0", "c1"]
+
+
+def test_support_makes_length_count_almost_in_full():
+    candidates = found(prose(4, 100), *(prose(seed, 45) for seed in (5, 6)), scores=[1, 0.8, 0.8])
+    chances = {"c0": 1.0, "c1": 0.9, "c2": 0.9}
+    assert ids(gate(candidates, 220, quarter, POLICY).kept) == ["c0"]
+    assert ids(gate(candidates, 220, quarter, POLICY, support=chances).kept) == ["c1", "c2"]
+
+
+def test_where_k_binds_and_not_the_room_length_does_not_count():
+    candidates = found(prose(4, 300), prose(5, 10), scores=[0.55, 0.5])
+    assert ids(gate(candidates, 5000, quarter, POLICY, k=1).kept) == ["c0"]
 
 
 def test_support_lifts_what_carries_the_answer():

@@ -26,7 +26,7 @@ def likely(trace: Trace, chunk: str, count: TokenCounter, *, most: int) -> list[
     places = np.full(len(budgets), len(ranked) if trace.request.k is None else trace.request.k)
     fits = np.zeros(len(budgets), bool)
     for candidate in ranked[: names.index(chunk) + 1]:
-        cost = count(piece(10, candidate.chunk.title, candidate.chunk.text) + "\n")
+        cost = count(piece(1, candidate.chunk.title, candidate.chunk.text) + "\n")
         fits = (left >= cost) & (places > 0)
         left = left - cost * fits
         places = places - fits

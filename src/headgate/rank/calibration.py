@@ -1,62 +1,64 @@
-"""Calibration: the constants of `rank.confidence`, fitted on labeled questions.
+"""Calibration: the constants of `rank.confidence` and `rank.support`, fitted on labeled questions.
 
 Weighted ridge logistic regression by `make bench-grade DATA=DIR FIT=--fit`: 1 023 questions of three public sets
-(LoCoMo, MuSiQue, Cranfield) asked in their own collection and in wrong ones, through retrieve, propagate and gate
-at budgets of 500 to 4096 tokens. Every feature of `knows` is held to the sign that its meaning gives it.
+(LoCoMo, MuSiQue, Cranfield) asked in their own collection and in wrong ones, through retrieve and propagate.
+Every feature of `knows` is held to the sign that its meaning gives it.
 """
 
 # knows: is the question asked in the right place?
-CONVERSATION = {
-    "bias": -2.3,
-    "unseen": -1.38,
-    "strangers": -1.25,
-    "cover": 0.99,
-    "covers": 0.52,
-    "hits": 0.77,
-    "share": 1.11,
-    "third": 0.49,
-    "foreign": -0.7,
-    "nameless": -0.34,
-    "names": 1.52,
-    "anchor": 1.85,
-    "phrase": 0.69,
-    "phrases": 0.45,
-    "rarest": 0.97,
-    "rare_name": 0.02,
-}
-DOCUMENTS = {
-    "bias": -5.82,
-    "unseen": -1.53,
-    "cover": 1.56,
-    "covers": 1.45,
-    "hits": 2.28,
-    "share": 0.88,
-    "third": 2.82,
-    "foreign": -1.77,
-    "nameless": 1.32,
-    "phrase": 2.46,
-    "phrases": 1.2,
-    "rarest": 1.42,
-    "titled": 2.31,
-    "rare_name": 2.22,
+KNOWS = {
+    "lines": {
+        "bias": -3.16,
+        "unseen": -1.48,
+        "strangers": -1.53,
+        "cover": 1.58,
+        "hits": 0.98,
+        "share": 1.73,
+        "third": 0.65,
+        "foreign": -0.88,
+        "names": 1.48,
+        "anchor": 2.46,
+        "phrase": 1.33,
+        "rarest": 1.21,
+    },
+    "documents": {
+        "bias": -6.87,
+        "unseen": -3.34,
+        "hits": 3.02,
+        "third": 4.67,
+        "foreign": -3.14,
+        "nameless": 2.21,
+        "phrase": 2.97,
+        "titled": 2.48,
+        "rare_name": 3.72,
+        "lexical": 5.35,
+    },
 }
 
-# supports: were it answerable, is this chunk part of the answer?
-SUPPORT_CONVERSATION = {
-    "bias": -4.07,
-    "score": 1.02,
-    "rank": -0.74,
-    "cover": 0.51,
-    "share": 2.75,
-    "phrases": -0.16,
-    "gap": 2.16,
-}
-SUPPORT_DOCUMENTS = {
-    "bias": -1.68,
-    "score": 1.78,
-    "rank": -0.84,
-    "cover": -0.18,
-    "share": 0.44,
-    "phrases": 1.94,
-    "gap": 1.69,
+# support: were it answerable, is this chunk part of the answer?
+SUPPORT = {
+    "lines": {
+        "bias": -8.03,
+        "score": 3.21,
+        "rank": -0.62,
+        "gap": 2.15,
+        "names": 1.17,
+        "timed": 0.61,
+        "rarity": 0.99,
+    },
+    "linked": {
+        "bias": -2.23,
+        "score": -0.03,
+        "rank": -1.04,
+        "gap": 5.41,
+        "new": 1.75,
+        "linked": 1.17,
+    },
+    "alike": {
+        "bias": -2.85,
+        "score": 1.75,
+        "rank": -0.68,
+        "gap": 4.16,
+        "kin": 2.84,
+    },
 }

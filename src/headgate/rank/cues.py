@@ -49,6 +49,11 @@ def _looks(text: str) -> _Looks:
     return _Looks(line.speaker, asks, _TIME.search(line.body) is not None)
 
 
+def timed(text: str) -> bool:
+    """Whether a line, given as it stands with date and speaker, speaks of time."""
+    return _looks(text).timed
+
+
 def cues(query: str, texts: Sequence[str], language: str, by: Shares) -> list[float]:
     """What is left of the score of each line, given as it stands with date and speaker."""
     lines = [_looks(text) for text in texts]
