@@ -1,21 +1,27 @@
 """Quality of retrieval on labeled sets: `make bench-quality DATA=DIR`.
 
 Every set with one configuration, without a model and (where the package is installed) with MiniLM, beside plain
-BM25 and reciprocal rank fusion measured in the same run. Prints evidence within 1 000 tokens and nDCG@10.
+BM25 and reciprocal rank fusion measured in the same run. Prints evidence within 1 000 tokens and nDCG@10; then, at
+every budget, what of the ranking's evidence `context()` gives: beside the ranking packed by four characters a token,
+and beside the ranking counted and framed as `context()` does it.
 """
 
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from headgate.evaluate.retrieval import evaluate, sets
+from headgate.evaluate.retrieval import BUDGETS, evaluate, sets
 from headgate.models.embed import PACKAGE
 
 FIGURES = ("evidence@1000", "ndcg@10", "context_evidence@1000")
+WAYS = {
+    "evidence": "the ranking, four characters a token",
+    "framed_evidence": "the ranking, counted and framed",
+    "context_evidence": "through context()",
+}
 
 
-def rows(labeled, embedder):
-    figures = evaluate(labeled, embedder=embedder, budgets=[1000])
+def rows(figures, embedder):
     yield ("headgate" if embedder == "none" else f"headgate + {embedder}"), figures
     for name, baseline in figures["baselines"].items():
         if embedder == "none" or name != "bm25":
@@ -27,10 +33,15 @@ def main(folder):
     for labeled in sets(Path(folder)):
         print(f"\n{labeled.name}: {len(labeled.rows)} passages, {len(labeled.queries)} queries")
         print(f"{'':24}" + "".join(f"{name:>24}" for name in FIGURES))
-        for embedder in embedders:
-            for name, figures in rows(labeled, embedder):
+        measured = {embedder: evaluate(labeled, embedder=embedder) for embedder in embedders}
+        for embedder, whole in measured.items():
+            for name, figures in rows(whole, embedder):
                 shown = [f"{figures[f]:.3f}" if f in figures else "" for f in FIGURES]
                 print(f"{name:24}" + "".join(f"{value:>24}" for value in shown))
+        for embedder, whole in measured.items():
+            print(f"evidence within {', '.join(map(str, BUDGETS))} tokens, embedder {embedder}")
+            for way, said in WAYS.items():
+                print(f"  {said:40}" + " ".join(f"{whole[f'{way}@{b}']:.3f}" for b in BUDGETS))
 
 
 if __name__ == "__main__":

@@ -97,7 +97,8 @@ def test_support_makes_length_count_almost_in_full():
     candidates = found(prose(4, 100), *(prose(seed, 45) for seed in (5, 6)), scores=[1, 0.8, 0.8])
     chances = {"c0": 1.0, "c1": 0.9, "c2": 0.9}
     assert ids(gate(candidates, 220, quarter, POLICY).kept) == ["c0"]
-    assert ids(gate(candidates, 220, quarter, POLICY, support=chances).kept) == ["c1", "c2"]
+    kept = gate(candidates, 220, quarter, POLICY, support=chances).kept
+    assert set(ids(kept)) == {"c1", "c2"}
 
 
 def test_where_k_binds_and_not_the_room_length_does_not_count():

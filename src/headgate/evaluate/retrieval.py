@@ -6,6 +6,7 @@ qrels.tsv (query, passage, grade; the first line is a heading). Each query is as
     evidence@B   the share of a query's labeled passages inside the first B tokens, when the ranking is packed
                  by score / tokens^.2 (conversations: score), what does not fit is skipped; tokens = chars / 4
     context_evidence@B   the same for what `context()` gives for a budget of B, framing included
+    framed_evidence@B    the ranking as in evidence@B, but counted and framed as `context()` does it
 
 Baselines run on the same data: plain BM25, and its reciprocal rank fusion with the embedder where there is one.
 """
@@ -26,6 +27,7 @@ from headgate.gateway import Headgate
 from headgate.rank.order import packed
 from headgate.stages.propagate import propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
+from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, frame
 from headgate.types import Candidate
 
 BUDGETS = (500, 1000, 2000, 4096)
@@ -151,6 +153,7 @@ def evaluate(
             figures = _figures(ranking, labeled.labels[query["_id"]], budgets, talk=talk)
             if through_context:
                 figures |= _context(gate, query, labeled.labels[query["_id"]], budgets)
+                figures |= _framed(gate, ranking, labeled.labels[query["_id"]], budgets, talk=talk)
             ours.add(figures)
             misses.append(_missed(query, ranking, labeled.labels[query["_id"]]))
             for name, tally in baselines.items():
@@ -212,6 +215,25 @@ def _context(
         )
         given = {chunk.document for chunk in context.chunks}
         figures[f"context_evidence@{budget}"] = len(labels.keys() & given) / len(labels)
+    return figures
+
+
+def _framed(
+    gate: Headgate,
+    ranking: Sequence[Candidate],
+    labels: Mapping[str, int],
+    budgets: Sequence[int],
+    *,
+    talk: bool,
+) -> dict[str, float]:
+    count = gate.house.engine.count
+    empty = count(fence("", SAMPLE_NONCE.encode(), notice=NOTICE))
+    costs = {c.chunk.id: count(frame(1, c.chunk.title, c.chunk.text) + "\n") for c in ranking}
+    figures = {}
+    for budget in budgets:
+        chosen = packed(ranking, budget - empty, talk=talk, cost=lambda c: costs[c.chunk.id])
+        given = {c.chunk.document for c in chosen}
+        figures[f"framed_evidence@{budget}"] = len(labels.keys() & given) / len(labels)
     return figures
 
 

@@ -47,12 +47,11 @@ SUPPORT = {
         "rarity": 0.99,
     },
     "linked": {
-        "bias": -2.23,
-        "score": -0.03,
-        "rank": -1.04,
-        "gap": 5.41,
-        "new": 1.75,
-        "linked": 1.17,
+        "bias": -2.33,
+        "rank": -0.99,
+        "gap": 5.44,
+        "new": 1.85,
+        "linked": 1.16,
     },
     "alike": {
         "bias": -2.85,

@@ -4,7 +4,7 @@ By score / tokens^.2, since two short chunks are worth more than a long one (in 
 where all are short); what does not fit is skipped, and smaller ones after it are still taken.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from headgate.types import Candidate
 
@@ -17,12 +17,18 @@ def size(candidate: Candidate) -> float:
     return (len(chunk.text) + (len(chunk.title) + 2 if chunk.title else 0)) / 4
 
 
-def packed(ranking: Sequence[Candidate], budget: int, *, talk: bool) -> list[Candidate]:
-    """What of the ranking enters the budget."""
+def packed(
+    ranking: Sequence[Candidate],
+    budget: int,
+    *,
+    talk: bool,
+    cost: Callable[[Candidate], float] = size,
+) -> list[Candidate]:
+    """What of the ranking enters the budget, when each costs what `cost` says."""
     power = 0.0 if talk else LENGTH
     chosen, used = [], 0.0
     for candidate in sorted(ranking, key=lambda c: -c.score / max(size(c), 0.25) ** power):
-        if used + size(candidate) <= budget:
+        if used + (tokens := cost(candidate)) <= budget:
             chosen.append(candidate)
-            used += size(candidate)
+            used += tokens
     return chosen

@@ -21,6 +21,7 @@ from headgate.types import Candidate
 Floats = npt.NDArray[np.float64]
 
 LEADS = 10  # best candidates whose hold on the query counts as there already
+DEPTH = 40  # best candidates that are read for news; lower ones hardly have any that help
 KIN = 5  # best candidates that others are compared with
 NEW = 0.3  # share of the query's worth from which more news count no more
 LINKED = 0.05  # gain by propagation from which more counts no more
@@ -53,9 +54,9 @@ def clues(
         return "lines", columns | _lines(question, candidates, words)
     gains = np.array([_gain(c) for c in candidates])
     if gains.any():
-        new = _news(question, candidates, order.tolist(), words.language)
+        new = _news(question, candidates, order[:DEPTH].tolist(), words.language)
         return "linked", columns | {"new": new, "linked": np.minimum(gains / LINKED, 1.0)}
-    return "alike", columns | {"kin": _kin(candidates, order[:KIN].tolist(), share, words)}
+    return "alike", columns | {"kin": _kin(candidates, order.tolist(), share, words)}
 
 
 def _gain(candidate: Candidate) -> float:
@@ -91,19 +92,21 @@ def _news(
 
 
 def _kin(
-    candidates: Sequence[Candidate], best: Sequence[int], share: Floats, words: Vocabulary
+    candidates: Sequence[Candidate], order: Sequence[int], share: Floats, words: Vocabulary
 ) -> Floats:
     """How much each has in common with the best (a best one: with the others), over the highest."""
     bags = [bag(c.chunk, words.language) for c in candidates]
+    best = order[:KIN]
     leads = frozenset().union(*(bags[at] for at in best))
     rare = {key: value**2 for key, value in rarities(list(leads), words).items()}
     weight = dict.fromkeys(leads, 0.0)
-    own = np.zeros(len(candidates))
+    kin = np.zeros(len(candidates))
     for at in best:
         force = share[at] ** 2 / sqrt(len(bags[at]) or 1)
         for term in bags[at]:
             weight[term] += force * rare[term]
-        own[at] = force * sum(map(rare.__getitem__, bags[at]))
-    common = [sum(map(weight.__getitem__, b & leads)) for b in bags]
-    kin: Floats = (common - own) / np.sqrt([len(b) or 1 for b in bags])
+        kin[at] = -force * sum(map(rare.__getitem__, bags[at]))  # what it has in common with itself
+    for at, mine in enumerate(bags):
+        kin[at] += sum(map(weight.__getitem__, mine & leads))
+        kin[at] /= sqrt(len(mine) or 1)
     return kin / max(float(kin.max()), 1e-9)
