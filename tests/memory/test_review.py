@@ -10,7 +10,7 @@ from headgate.memory.facts import Notebook
 from headgate.memory.review import DAY, ReviewPolicy, ReviewQueue
 from headgate.stores.memory import MemoryStore
 from headgate.stores.sqlite import SqliteStore
-from headgate.testing import FixedClock
+from headgate.testing import FailingStore, FixedClock
 
 
 @pytest.fixture
@@ -110,6 +110,33 @@ def test_the_queue_has_a_limit_and_an_off_switch(store, clock):
     with pytest.raises(LimitError, match=r"review\.pending"):
         asked(small, "More?")
     assert asked(ReviewQueue(store, "default", ReviewPolicy(enabled=False)), "Off?") is None
+
+
+def test_what_has_run_out_makes_room_in_a_full_queue(store, clock):
+    small = ReviewQueue(store, "default", ReviewPolicy(pending=1), clock=clock)
+    first = asked(small)
+    clock.now += 8 * DAY
+    assert asked(small, "More?").status == "pending"
+    assert small.review(first.id).status == "expired"
+
+
+def test_a_question_whose_time_ran_out_is_asked_anew(queue, clock):
+    first = asked(queue)
+    clock.now += 8 * DAY
+    again = asked(queue)
+    assert again.id != first.id
+    assert [r.id for r in queue.reviews("pending")] == [again.id]
+
+
+def test_a_question_is_found_by_its_key_whoever_else_waits(store, clock):
+    blind = ReviewQueue(FailingStore(store, methods=["reviews"]), "default", clock=clock)
+    first = asked(blind)
+    for n in range(5):
+        asked(blind, f"Question {n}?")
+    assert asked(blind).id == first.id
+    assert blind.review(first.id) == first
+    elsewhere = blind.ask("Where is the key?", collection="other", grades={}, reason="")
+    assert elsewhere.id != first.id
 
 
 def test_tenants_do_not_see_each_other(store, clock, queue):

@@ -2,13 +2,14 @@
 
 pending → answered | approved | rejected | expired, once; a second decision is refused and changes nothing.
 An answer becomes a fact with high trust, so the next who asks is served from memory. Approval makes the facts that
-were found more trusted, rejection less. The same question asked again while it waits is the same item.
+were found more trusted, rejection less. The same question asked again while it waits is the same item: an item's id is
+the digest of its question and of how often that was decided before, so it is found by its key.
 """
 
 import time
-import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import count
 from typing import Protocol
 
 from headgate.errors import InputError, LimitError, NotFound
@@ -56,13 +57,11 @@ class ReviewQueue:
         policy: ReviewPolicy | None = None,
         *,
         clock: Clock = time.time,
-        name: Callable[[], str] = lambda: uuid.uuid4().hex[:12],
     ) -> None:
         self._store = store
         self._tenant = tenant
         self._policy = policy or ReviewPolicy()
         self._clock = clock
-        self._name = name
 
     def ask(
         self, query: str, *, collection: str, grades: dict[str, float], reason: str
@@ -70,18 +69,18 @@ class ReviewQueue:
         """Put a question into the queue, or find it there; None when the queue is off."""
         if not self._policy.enabled:
             return None
-        waiting = self.reviews("pending")
-        for review in waiting:
-            if (review.query, review.collection) == (query, collection):
-                return review
-        if len(waiting) >= self._policy.pending:
-            raise LimitError(
-                f"{len(waiting):,} reviews are waiting; review.pending is {self._policy.pending:,}",
-                hint="decide some: headgate review list",
-            )
         now = self._clock()
+        for times in count():
+            id = _name(query, collection, times)
+            held = self._store.review(self._tenant, id)
+            if held is None:
+                break
+            if held.status == "pending" and held.expires > now:
+                return held
+            if held.status == "pending":
+                self._expire(held)
         review = Review(
-            id=self._name(),
+            id=id,
             query=query,
             collection=collection,
             grades=grades,
@@ -89,27 +88,42 @@ class ReviewQueue:
             created=now,
             expires=now + self._policy.days * DAY,
         )
-        self._store.save_review(self._tenant, review)
+        self._save(review)
         return review
+
+    def _save(self, review: Review) -> None:
+        """Put it into the queue; when that is full, what has run out makes room."""
+        most = self._policy.pending
+        if self._store.save_review(self._tenant, review, most=most):
+            return
+        self.reviews("pending")
+        if not self._store.save_review(self._tenant, review, most=most):
+            raise LimitError(
+                f"{most:,} reviews are waiting, which is all that review.pending allows",
+                hint="decide some: headgate review list",
+            )
+
+    def _expire(self, review: Review) -> None:
+        self._store.decide(self._tenant, replace(review, status="expired", decided=review.expires))
 
     def reviews(self, status: ReviewStatus | None = None) -> list[Review]:
         """The reviews with that status, oldest first; what has run out is expired on the way."""
         now = self._clock()
         for review in self._store.reviews(self._tenant, status="pending"):
             if review.expires <= now:
-                self._store.decide(
-                    self._tenant, replace(review, status="expired", decided=review.expires)
-                )
+                self._expire(review)
         return self._store.reviews(self._tenant, status=status)
 
     def review(self, id: str) -> Review:
         """One review; an error when there is none of that id."""
-        self.reviews("pending")
         review = self._store.review(self._tenant, id)
         if review is None:
             raise NotFound(
                 f"no review has the id {id!r}", hint="`headgate review list` shows them all"
             )
+        if review.status == "pending" and review.expires <= self._clock():
+            self._expire(review)
+            return self._store.review(self._tenant, id) or review
         return review
 
     def answer(self, id: str, text: str, *, who: str = "", note: str = "") -> Decision:
@@ -169,3 +183,9 @@ class ReviewQueue:
 
     def _notebook(self) -> Notebook:
         return Notebook(self._store, self._tenant, clock=self._clock)
+
+
+def _name(query: str, collection: str, times: int) -> str:
+    """The id of the review of a question that was decided so many times before."""
+    asked = "\0".join((collection, str(times), query))
+    return blake2b(asked.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()

@@ -146,12 +146,17 @@ class MemoryLedger:
             self._secrets[tenant] = [fresh, replace(former, expires=expires), *older]
             return fresh
 
-    def save_review(self, tenant: str, review: Review) -> None:
+    def save_review(self, tenant: str, review: Review, *, most: int | None = None) -> bool:
         with self._open():
-            held = self._reviews[tenant].get(review.id)
+            reviews = self._reviews[tenant]
+            held = reviews.get(review.id)
             if held and held.status != "pending":
                 raise decided(review.id, held.status)
-            self._reviews[tenant][review.id] = review
+            others = (r for r in reviews.values() if r.status == "pending" and r.id != review.id)
+            if most is not None and sum(1 for _ in others) >= most:
+                return False
+            reviews[review.id] = review
+            return True
 
     def review(self, tenant: str, id: str) -> Review | None:
         with self._open():

@@ -142,7 +142,7 @@ class SqliteLedger:
             )
         return fresh
 
-    def save_review(self, tenant: str, review: Review) -> None:
+    def save_review(self, tenant: str, review: Review, *, most: int | None = None) -> bool:
         named("tenant", tenant)
         named("review id", review.id)
         row = (tenant, review.id, review.status, review.created, encode(review))
@@ -152,7 +152,14 @@ class SqliteLedger:
             ).fetchone()
             if status and status[0] != "pending":
                 raise decided(review.id, status[0])
+            (others,) = connection.execute(
+                "SELECT count(*) FROM reviews WHERE tenant = ? AND status = 'pending' AND id != ?",
+                (tenant, review.id),
+            ).fetchone()
+            if most is not None and others >= most:
+                return False
             connection.execute("REPLACE INTO reviews VALUES (?, ?, ?, ?, ?)", row)
+            return True
 
     def review(self, tenant: str, id: str) -> Review | None:
         with self._pool.read() as connection:

@@ -120,6 +120,16 @@ class LedgerContract:
         with pytest.raises(InputError, match="already answered"):
             store.save_review("t", review)
 
+    def test_no_more_reviews_wait_than_are_allowed(self, store: Store) -> None:
+        one, two = Review("1", "why?"), Review("2", "how?")
+        assert store.save_review("t", one, most=1)
+        assert not store.save_review("t", two, most=1)
+        assert store.review("t", "2") is None
+        assert store.save_review("u", two, most=1)
+        assert store.save_review("t", replace(one, note="once more"), most=1)
+        assert store.decide("t", replace(one, status="rejected"))
+        assert store.save_review("t", two, most=1)
+
     def test_of_many_deciders_one_wins(self, store: Store) -> None:
         review = Review("r", "why?")
         store.save_review("t", review)
