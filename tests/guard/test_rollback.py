@@ -260,7 +260,7 @@ async def test_an_async_keep_alive_is_awaited():
 
 
 async def test_the_cut_ends_at_a_sentence_where_one_is_near():
-    unit = UNIT + "The water was high. It was cold. Nobody was there. "
+    unit = "It was cold. Nobody was there. " + UNIT + "The water was high. "
     model = ScriptedModel([tokens(INTRO + unit * 9), tokens(AFTER)])
     await run(Guard(model))
     assert model.calls[1].messages[1]["content"].endswith(". ")

@@ -196,13 +196,14 @@ class Channel:
         self._watch()
 
     def _watch(self) -> None:
-        self.echo.restart()
+        tail = "".join(self._tail)
+        self.echo.restart(tail)
         prime = getattr(self.detector, "prime", None)
         if prime is None:
             self.detector.reset()
             self._base = self.sent
         else:
-            prime("".join(self._tail))
+            prime(tail)
             self._base = self.sent - self._tailed
 
 

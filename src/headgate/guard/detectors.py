@@ -1,14 +1,14 @@
 """Detectors: text in, Stall out. No I/O, bounded memory, any chunking.
 
-RepeatDetector looks for exact contiguous repetition. Every `stride` characters it searches the last
-`needle` characters in what came before; the distance to a hit is a candidate period p. One comparison
+RepeatDetector looks for exact contiguous repetition. Every 32 characters it searches the last 16 in
+what came before; the distance to a hit is a candidate period p. One comparison
 tells whether the tail really repeats, a walk back finds its exact start, and from then on the run is
 followed character by character until it breaks or is long enough for a verdict (see units.py).
 All looks are taken at absolute offsets, so the verdict cannot depend on how the text was cut up.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from headgate.guard.units import RepeatPolicy
 
@@ -50,33 +50,25 @@ class Lengths(Protocol):
     def stall(self, period: int, kind: str) -> int: ...  # noqa: D102
 
 
-class Level(NamedTuple):
-    """One range of periods: look every `stride` characters for the last `needle` ones."""
-
-    stride: int
-    needle: int
-    least: int
-    most: int
-
-
-# Short periods are looked for often with a short needle, long ones rarely with a long needle: a run must
-# repeat by more than one period before it matters, so a long period can wait, and a long needle has few hits.
-NEAR = Level(stride=32, needle=16, least=1, most=256)  # spelled out in _search, the hot loop
-MIDDLE = Level(stride=64, needle=64, least=257, most=512)  # this one too
-FAR = (
-    Level(stride=128, needle=64, least=513, most=1024),
-    Level(stride=256, needle=96, least=1025, most=4096),
-)
+# Short periods are looked for often with a short needle, longer ones rarely with a long needle: a run must repeat
+# by more than one period before it matters, so a long period can wait, and a long needle has few hits.
+#   every 32 characters   the last 16, for periods up to 256
+#   every 64              the last 64, for 257 to 512
+#   every 128 / 256       the same, to 1 024 / to 4 096
+STRIDE = 32
+LONGEST = 4096
 CLOSE = 16  # the near stride while a suspicion is in the air ...
 CLOSER = 8  # ... and when it is about to come true
+LASTING = 40  # least period that is tried again when it had not lasted long enough
 TRIES = 2  # candidates per look; the nearest hit is nearly always the period
+DEEP = (48, 64, 84, 112, 148, 196, 256)  # needles for units that repeat parts of themselves
 PULSE = 8  # a followed run is compared at least this many characters at a time
 MORE = 64  # least characters before a second verdict on a loop that was already cut once
 # A needle whose last 8 characters recur just before is a stutter ("-----", "ababab"): it nearly matches
 # almost anywhere, which makes the longest search slow, so it is then made 4 times more rarely.
 STUTTER, AMONG, RARELY = 8, 24, 4
 # Characters remembered: two copies of the longest unit, and slack for the walk back.
-HISTORY = 3 * FAR[-1].most
+HISTORY = 3 * LONGEST
 ALIGNED = 1024  # what is forgotten is a multiple of every stride, so that indexes are aligned like offsets
 
 
@@ -94,11 +86,12 @@ class RepeatDetector:
     def reset(self) -> None:
         """Forget everything seen."""
         self._fresh = ""  # fed, but not looked at
-        self._room = NEAR.stride  # nothing to do before so many characters are fresh
+        self._room = STRIDE  # nothing to do before so many characters are fresh
         self._text = ""  # what is remembered ...
         self._base = 0  # ... and the offset of its first character
-        self._next = NEAR.stride  # offset of the next look
+        self._next = STRIDE  # offset of the next look
         self._period = 0  # of the run that is followed; 0 while none is
+        self._maybe = 0  # a period that has not lasted long enough yet
         self._onset = self._at = self._trigger = 0
         self._told = False
         self._kind = ""
@@ -164,10 +157,10 @@ class RepeatDetector:
             if not step:
                 return True
             if not at & 63 and at > 320:
-                found = rfind(text[at - 64 : at], at - 576 if at > 576 else 0, at - 257)
-                if found >= 0 and self._candidates(text, at, 64, found):
-                    return True
-                if not at & 127 and self._far(text, at):
+                most = 512 if at & 64 else _reach(text, at)
+                floor = at - 64 - most
+                found = rfind(text[at - 64 : at], floor if floor > 0 else 0, at - 257)
+                if found >= 0 and self._wide(text, at, found):
                     return True
             at += step - at % step  # the next multiple of the step
         self._next = self._base + at
@@ -175,41 +168,60 @@ class RepeatDetector:
 
     def _near(self, text: str, at: int, found: int) -> int:
         """Weigh the hits of the near level: the step to the next look, 0 when a run is locked."""
-        step = NEAR.stride
+        if self._again(text, at):
+            return 0
+        step = STRIDE
         for _ in range(TRIES):
             period = at - 16 - found
             if text[at - 32 : at] == text[found - 16 : found + 16]:
                 if self._lock(text, at, period):
                     return 0
-                step = CLOSER if 4 < period <= 64 else CLOSE
+                step = CLOSER if period <= 64 else CLOSE
             elif period <= 40:
                 step = CLOSE
-            if period <= 4:  # inside a filler run: no other period to be learned here
-                return NEAR.stride
+            if period <= 4:  # inside a filler run: no other period to be learned from the next hit
+                step = STRIDE
+                break
             found = text.rfind(text[at - 16 : at], at - 272 if at > 272 else 0, found + 15)
             if found < 0:
-                break
-        return step
+                return step
+        return 0 if not at & 31 and self._deep(text, at) else step
 
-    def _far(self, text: str, at: int) -> bool:
-        """Look on the levels of longer periods that are due at this offset; True when a run is locked."""
-        levels = FAR[:1] if at & 255 or _stutters(text, at) else FAR
-        for _, size, least, most in levels:
-            if at < size + least:
-                break
-            floor = at - size - most
-            found = text.rfind(text[at - size : at], floor if floor > 0 else 0, at - least)
-            if found >= 0 and self._candidates(text, at, size, found):
+    def _deep(self, text: str, at: int) -> bool:
+        """Where the needle has many hits: try longer ones; one as long as the period hits nowhere nearer."""
+        for size in DEEP:
+            found = (
+                text.rfind(text[at - size : at], max(0, at - size - 256), at - 1)
+                if at >= size
+                else -1
+            )
+            period = at - size - found
+            if found < 0 or period <= 4:
+                return False
+            if self._lock(text, at, period):
                 return True
         return False
 
-    def _candidates(self, text: str, at: int, size: int, found: int) -> bool:
-        """Try the nearest hits of a far needle as periods."""
-        needle = text[at - size : at]
+    def _again(self, text: str, at: int) -> bool:
+        """Try a period that was seen before but had not lasted long enough; True when it is locked.
+
+        A unit that holds a run of its own ("no no no no, he said. ") shows its period only where that run ends.
+        """
+        period = self._maybe
+        if not period:
+            return False
+        if text[at - 16 : at] != text[at - 16 - period : at - period]:
+            self._maybe = 0
+            return False
+        return self._lock(text, at, period)
+
+    def _wide(self, text: str, at: int, found: int) -> bool:
+        """Try the nearest hits of the long needle as periods; True when a run is locked."""
+        needle = text[at - 64 : at]
         for _ in range(TRIES):
-            if self._lock(text, at, at - size - found):
+            if self._lock(text, at, at - 64 - found):
                 return True
-            found = text.rfind(needle, max(0, at - size - FAR[-1].most), found + size - 1)
+            found = text.rfind(needle, max(0, at - 64 - LONGEST), found + 63)
             if found < 0:
                 break
         return False
@@ -218,11 +230,18 @@ class RepeatDetector:
         """Follow this period from here on, if the tail repeats with it for long enough to be suspect."""
         policy = self.policy
         if not _repeats(text, at, period, policy.glance(period)):
+            self._maybe = max(self._maybe, period if period >= LASTING else 0)
             return False
-        kind = self._kind_of(text[at - period : at])
+        unit = text[at - period : at]
+        kind = self._kind_of(unit)
         least = policy.suspect(period, kind)
         if not _repeats(text, at, period, least):
             return False
+        shortest = _shortest(unit)
+        if shortest < period:
+            return self._lock(text, at, shortest)
+        if period == self._maybe:
+            self._maybe = 0
         start = _start(text, at - least, period, max(0, at - HISTORY))
         self._period, self._kind, self._told = period, kind, False
         self._at = self.hold = self._base + at
@@ -249,9 +268,7 @@ class RepeatDetector:
         same = _common(text[here:end], text[here - period : end - period])
         self._at += same
         if here + same < end:
-            self._period, self.hold = 0, None
-            self._next = (self._at // CLOSE + 1) * CLOSE
-            return None
+            return self._follow(text) if self._nests(text) else None
         if self._told or self._at < self._trigger:
             return None
         self._told = True
@@ -259,17 +276,35 @@ class RepeatDetector:
         self._follow(text)
         return stall
 
+    def _nests(self, text: str) -> bool:
+        """The run broke: whether it was a part of a longer unit that goes on. Else look on from here."""
+        self._period, self.hold = 0, None
+        self._next = (self._at // CLOSE + 1) * CLOSE
+        longer, self._maybe = self._maybe, 0
+        at = self._at - self._base
+        if not longer or _shortest(text[at - longer : at]) < longer:
+            return False
+        return self._lock(text, at, longer)
+
     def _stall(self, unit: str) -> Stall:
         copies = (self._at - self._onset) / self._period
         reason = f"{copies:.1f} copies of {self._period} characters ({self._kind})"
         return Stall(self._at, self._onset, self._period, reason, unit)
 
 
-def _stutters(text: str, at: int) -> bool:
-    """Whether the longest search is not worth its time at this offset."""
-    if not at % (RARELY * FAR[-1].stride):
-        return False
-    return text.find(text[at - STUTTER : at], at - AMONG, at - 1) >= 0
+def _reach(text: str, at: int) -> int:
+    """The longest period that is looked for at this offset, a multiple of 128."""
+    if at & 255:
+        return 1024
+    often = at % (RARELY * 256)  # whether the search is made here only where it is quick
+    if often and text.find(text[at - STUTTER : at], at - AMONG, at - 1) >= 0:
+        return 1024
+    return LONGEST
+
+
+def _shortest(unit: str) -> int:
+    """Length of the shortest unit that this one is whole copies of."""
+    return (unit + unit).find(unit, 1)
 
 
 def _repeats(text: str, at: int, period: int, size: int) -> bool:

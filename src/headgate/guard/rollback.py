@@ -36,6 +36,8 @@ TRANSITIONS: Mapping[tuple[State, str], State] = {
     (State.RECOVERING, "leave"): State.CLOSED,
 }
 
+MOST = 2.5  # copies within which a cut may move on to a boundary
+
 
 def quarter(text: str) -> int:
     """About how many tokens a text has: a quarter of its characters, rounded up."""
@@ -283,12 +285,12 @@ class Session:
     def _keep(self, channel: Channel, stall: Stall) -> int:
         """Characters that still go out: to the end of the first copy, and on to a boundary if one is near.
 
-        The client never gets as much as two more copies than the first.
+        That boundary must lie within the first two and a half copies.
         """
         first = max(channel.sent, stall.onset + stall.period)
         waiting = channel.waiting
         start = min(first - channel.sent, len(waiting))
-        room = stall.onset + 3 * stall.period - 1 - first
+        room = stall.onset + int(MOST * stall.period) - first
         last = waiting[start - 1] if start else channel.last
         if not stall.period or room <= 0 or last.isspace():
             return start

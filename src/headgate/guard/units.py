@@ -14,6 +14,7 @@ from headgate.policy import Policy, Positive, PositiveCount
 
 Kind = Literal["blank", "rule", "sparse", "dull", "data", "tiny", "code", "prose"]
 
+SHORT = 40  # periods below this may be fillers, which are held back later
 SAMPLE = 1024  # characters of a unit that are looked at; a longer unit does not change its kind
 
 
@@ -110,9 +111,7 @@ class RepeatPolicy(Policy):
     suspect_slope: Positive = 1.05
     """... or this many periods; a little over 1, so that one natural repeat is never held."""
     suspect_filler: PositiveCount = 120
-    """The same for rulers, tables, tiny units and data."""
-    suspect_blank: PositiveCount = 2048
-    """The same for blanks."""
+    """The floor for rulers, tables, tiny units and data whose period is under 40."""
 
     def kind(self, unit: str) -> Kind:
         """The kind of a unit; see kind_of."""
@@ -153,14 +152,9 @@ class RepeatPolicy(Policy):
 
     def suspect(self, period: int, kind: str) -> int:
         """Repeated characters, first copy not counted, after which the tail is held back."""
-        slope = self.suspect_slope * period
-        match kind:
-            case "blank":
-                return self.suspect_blank
-            case "rule" | "sparse" | "tiny" | "data":
-                return int(max(self.suspect_filler, min(2 * slope, 300), slope))
-            case _:
-                return int(max(self.suspect_floor, slope))
+        filler = period < SHORT and kind not in ("prose", "code", "dull")
+        floor = self.suspect_filler if filler else self.suspect_floor
+        return int(max(floor, self.suspect_slope * period))
 
     def glance(self, period: int) -> int:
         """A lower bound of `suspect` that needs no kind; the first, cheap comparison."""
