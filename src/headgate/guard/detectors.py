@@ -151,6 +151,8 @@ class RepeatDetector:
         """Look at every due offset; True when a run is locked, else `_next` is past the text."""
         last, rfind = len(text), text.rfind
         at = self._next - self._base
+        if self._next - self._at <= CLOSE and self._after(text, at):
+            return True
         while at <= last:
             found = rfind(text[at - 16 : at], at - 272 if at > 272 else 0, at - 1)
             step = 32 if found < 0 else self._near(text, at, found)
@@ -185,7 +187,8 @@ class RepeatDetector:
             found = text.rfind(text[at - 16 : at], at - 272 if at > 272 else 0, found + 15)
             if found < 0:
                 return step
-        return 0 if not at & 31 and self._deep(text, at) else step
+        broke = self._base + at - self._at <= CLOSE  # a run did, just before
+        return 0 if (broke or not at & 31) and self._deep(text, at) else step
 
     def _deep(self, text: str, at: int) -> bool:
         """Where the needle has many hits: try longer ones; one as long as the period hits nowhere nearer."""
@@ -214,6 +217,13 @@ class RepeatDetector:
             self._maybe = 0
             return False
         return self._lock(text, at, period)
+
+    def _after(self, text: str, at: int) -> bool:
+        """Look for long periods right after a run broke: inside one they cannot be told from its own."""
+        if not 320 < at <= len(text):
+            return False
+        found = text.rfind(text[at - 64 : at], max(0, at - 64 - LONGEST), at - 257)
+        return found >= 0 and self._wide(text, at, found)
 
     def _wide(self, text: str, at: int, found: int) -> bool:
         """Try the nearest hits of the long needle as periods; True when a run is locked."""
