@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format docs bench bench-window bench-grade bench-engine bench-quality bench-speed bench-peers bench-postings bench-guard bench-proxy clean
+.PHONY: help demo test check format docs bench bench-window bench-grade bench-orders bench-engine bench-quality bench-speed bench-peers bench-postings bench-guard bench-proxy clean
 
 help:
 	@sed -n '3,5s/^# *//p' Makefile
@@ -83,6 +83,10 @@ $(VENV)/.static: $(READY)
 # make bench-grade DATA=DIR [FIT=--fit]: the built-in grader's figures on labeled sets, and its constants anew
 bench-grade: $(READY)
 	@$(BIN)/python bench/grade.py $(DATA) $(FIT)
+
+# make bench-orders DATA=DIR: evidence inside a budget by the order it is filled in, the published entropy among them
+bench-orders: $(READY)
+	@$(BIN)/python bench/orders.py $(DATA)
 
 # make bench-guard [DATA=FILE] [MODEL=1]: the loop detector on labeled streams, clean and hostile text, a real model
 bench-guard: $(READY) $(if $(MODEL),$(VENV)/.model)
