@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from headgate.index.indexes import Indexes
 from headgate.rank.confidence import ENOUGH, confidences
-from headgate.stages.grade import Action, Calibrated, GradePolicy, grade
+from headgate.stages.grade import Action, Calibrated, GradePolicy, grade, refine
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory import MemoryStore
 from headgate.types import Candidate, Chunk, Document
@@ -119,6 +119,19 @@ async def test_the_best_chunk_has_the_highest_confidence(large):
     first = graded.sifted.kept[0]
     assert "harbor of Quito" in first.chunk.text
     assert graded.confidences[first.chunk.id] == graded.best
+
+
+async def test_of_a_long_chunk_the_strip_with_the_answer_stays_wherever_it_stands(large):
+    filler = [f"Nothing about {word} was said that day." for word in CITIES * 4]
+    answer = "The harbor of Quito was restored by Melanie."
+    for at in (0, 30, 48):
+        text = " ".join([*filler[:at], answer, *filler[at:]])
+        long = Candidate(Chunk("long", text), 1.0)
+        policy = GradePolicy(strip_over=200)
+        query = "Who restored the harbor of Quito?"
+        (strips,) = (await refine(query, [long], Calibrated(large), policy)).values()
+        assert answer in strips
+        assert len(strips) < len(text) / 2
 
 
 class Words:

@@ -105,5 +105,12 @@ def test_any_ranking_gets_chances_between_0_and_1(query, rows, talk):
     assert all(0 < chance <= 1 for chance in given)
 
 
+def test_without_a_ranking_what_they_hold_ranks_them():
+    texts = ("nothing of it", "a museum", "the founder of a museum")
+    candidates = [Candidate(Chunk(str(n), text), 1.0) for n, text in enumerate(texts)]
+    none, some, most = chances("the founder of the museum", candidates)
+    assert none < 0.1 < min(some, most)
+
+
 def test_no_candidates_have_no_chances():
     assert chances("anything", []) == []

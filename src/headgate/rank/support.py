@@ -44,11 +44,16 @@ def clues(
 ) -> tuple[str, dict[str, Floats]]:
     """The kind of the candidates, and the columns of what speaks for each."""
     scores = np.nan_to_num([c.score for c in candidates], posinf=0.0, neginf=0.0)
+    if (
+        scores == scores[0]
+    ).all():  # no ranking, as with strips of one chunk: what they hold ranks them
+        held = [holds(question, c.chunk, words.language) for c in candidates]
+        scores = np.array([question.sum(terms) for terms in held])
     order = np.argsort(-scores, kind="stable")
     share = scores / max(float(scores.max()), 1e-9)
     rank, gap = np.empty(len(share)), np.empty(len(share))
-    rank[order] = np.log1p(np.arange(len(share)))
-    gap[order] = share[order] - np.append(share[order[1:]], 0.0)
+    rank[order] = np.log1p(np.searchsorted(-share[order], -share[order]))  # equals share a rank
+    gap[order] = share[order] - np.append(share[order[1:]], share[order[-1]])
     columns = {"bias": np.ones(len(share)), "score": share, "rank": rank, "gap": gap}
     if words.conversational:
         return "lines", columns | _lines(question, candidates, words)
