@@ -2,7 +2,7 @@
 
 A floor drops empty text and machine boilerplate (text that compresses to almost nothing). The rest is ordered by
 worth = score * (0.7 + 0.3 * entropy) * support    (support: the chance to be part of the answer, where known)
-value = worth / tokens ** .8, without support worth / tokens ** .2    and packed into the budget by value, skipping what
+value = worth / tokens ** .85, without support worth / tokens ** .2    and packed into the budget by value, skipping what
 does not fit and going on; what is in is handed on by worth. Framing is charged, and the budget holds under the counter
 in use. Where `k` binds and not the room, worth alone chooses.
 The published rule, entropy alone, stays available as order="entropy" and as the functions over dict rows below;
@@ -37,8 +37,8 @@ class GatePolicy(Policy):
     """Without support: value is worth over tokens to this power (in conversations 0, since turns are short alike)."""
     support_power: Unit = 1.0
     """With support: worth is multiplied by it to this power."""
-    support_length: Unit = 0.8
-    """With support: value is worth over tokens to this power; .7 to 1 give the same evidence within .01."""
+    support_length: Unit = 0.85
+    """With support: value is worth over tokens to this power; .7 to 1 give the same evidence within .007."""
     min_entropy: Unit = 0.0
     """Entropy score under which a chunk is dropped (published: 0.1)."""
     min_ratio: Unit = 0.25
