@@ -1,7 +1,8 @@
 """Orders: how much labeled evidence a budget holds, by the order it is filled in: `make bench-orders DATA=DIR`.
 
-The ranking as it ships, filled by the gate's value (with the support of each chunk, as the engine does), by the score
-alone, by the published entropy score, and at random (mean of five draws); counted and framed alike.
+The ranking as it ships, filled by the gate's value (with the support of each chunk, as the engine does), by that
+without entropy, by the score alone, by the published entropy score, and at random (mean of five draws); counted and
+framed alike.
 """
 
 import random
@@ -21,6 +22,7 @@ from headgate.types import Candidate
 
 DRAWS = 5
 PLAIN = GatePolicy(entropy_weight=0.0, length_power=0.0)
+DULL = GatePolicy(entropy_weight=0.0)
 
 
 def found(kept, labels):
@@ -41,8 +43,10 @@ def ways(ranking, text, view, budget, labels):
         dice = random.Random(seed)
         return [Candidate(c.chunk, dice.random()) for c in ranking]
 
+    support = backed(text, ranking, view)
     return {
-        "value": fill(ranking, GatePolicy(), backed(text, ranking, view)),
+        "value": fill(ranking, GatePolicy(), support),
+        "value without entropy": fill(ranking, DULL, support),
         "score": fill(ranking, PLAIN),
         "entropy, as published": fill(ranking, GatePolicy(order="entropy")),
         "random": np.mean([fill(shuffled(seed), PLAIN) for seed in range(DRAWS)]),

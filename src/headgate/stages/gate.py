@@ -32,13 +32,13 @@ class GatePolicy(Policy):
     order: Literal["value", "entropy"] = "value"
     """By value (score weighted by entropy and length), or by entropy alone as published."""
     entropy_weight: Unit = 0.3
-    """How much of the value depends on the entropy score; 0.3 changes evidence by less than .001."""
+    """How much of the value depends on the entropy score; 0.3 changes evidence by .002 at most."""
     length_power: Unit = 0.2
     """Without support: value is worth over tokens to this power (in conversations 0, since turns are short alike)."""
     support_power: Unit = 1.0
     """With support: worth is multiplied by it to this power."""
     support_length: Unit = 0.85
-    """With support: value is worth over tokens to this power; .7 to 1 give the same evidence within .007."""
+    """With support: value is worth over tokens to this power."""
     min_entropy: Unit = 0.0
     """Entropy score under which a chunk is dropped (published: 0.1)."""
     min_ratio: Unit = 0.25
