@@ -134,8 +134,9 @@ def bag(chunk: Chunk, language: str) -> frozenset[int]:
 
 def rarities(keys: list[int], words: Vocabulary) -> dict[int, float]:
     """What each of some terms is worth in the collection."""
-    n, seen = words.count, _frequencies(keys, words)
-    return {key: _rarity(n, df) for key, df in zip(keys, seen, strict=True)}
+    n, seen = words.count, words.frequencies(np.array(keys, np.uint64))
+    found = np.log1p((np.maximum(n - seen, 0) + 0.5) / (seen + 0.5))
+    return dict(zip(keys, found.tolist(), strict=True))
 
 
 def _frequencies(keys: list[int], words: Vocabulary) -> list[int]:
