@@ -10,7 +10,7 @@ import random
 import sys
 import sysconfig
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 SIZE = 2_400_000  # characters a kind
@@ -31,9 +31,10 @@ FOUND = {  # kind -> endings of files
 }
 
 
-def gather(kind: str) -> list[str]:
-    """Files of a kind, every n-th of those found so that no package dominates."""
-    paths = sorted(p for root in roots() for end in FOUND[kind] for p in root.rglob(f"*{end}"))
+def gather(kind: str, folders: Sequence[Path] = ()) -> list[str]:
+    """Files of a kind, in an order that mixes them, so that no package dominates."""
+    where = folders or roots()
+    paths = sorted(p for root in where for end in FOUND[kind] for p in root.rglob(f"*{end}"))
     random.Random(kind).shuffle(paths)
     texts, total = [], 0
     for path in paths:

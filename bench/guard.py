@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from corpus import corpus, generate
+from corpus import FOUND, corpus, gather, generate
 from rich.console import Console
 from rich.table import Table
 
@@ -33,6 +33,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="labeled streams, .jsonl or .jsonl.gz")
     parser.add_argument("--prompts", type=int, default=60, help="looping prompts to recover from")
     parser.add_argument("--only", choices=["data", "clean", "hostile", "long", "model"])
+    parser.add_argument("--roots", type=Path, nargs="*", help="folders of other clean text")
     options = parser.parse_args()
 
     def wanted(part: str) -> bool:
@@ -44,7 +45,7 @@ def main() -> None:
         else:
             out.print("[yellow]labeled streams left out: give DATA=FILE[/]")
     if wanted("clean"):
-        clean()
+        clean(options.roots)
     if wanted("hostile"):
         hostile()
     if options.only == "long":
@@ -84,8 +85,11 @@ def share(part: float, whole: float) -> str:
     return f"{part:g} of {whole:g}  {100 * part / whole:.1f} %" if whole else "none"
 
 
-def clean() -> None:
-    """Triggers and cost on clean text of many kinds."""
+def clean(folders: Sequence[Path] | None = None) -> None:
+    """Triggers and cost on clean text of many kinds; on that of other folders triggers alone."""
+    if folders:
+        elsewhere(folders)
+        return
     table = Table(
         "kind", "MB", "stalls", "ns, tokens", "ns, 4 KB", "with counting", title="clean text"
     )
@@ -103,6 +107,17 @@ def clean() -> None:
     table.add_row("all", f"{chars / 1e6:.1f}", str(stalls), *(f"{c:.0f}" for c in means))
     out.print(table)
     out.print(f"{stalls / chars * 1e6:.3f} stalls per MB (bar 0.1); bars 220 and 70 ns\n")
+
+
+def elsewhere(folders: Sequence[Path]) -> None:
+    """Triggers on the clean text of other folders."""
+    chars = stalls = 0
+    for kind in FOUND:
+        texts = gather(kind, folders)
+        found = sum(map(triggers, texts))
+        chars, stalls = chars + sum(map(len, texts)), stalls + found
+        out.print(f"{kind:12} {sum(map(len, texts)) / 1e6:6.2f} MB  {found} stalls")
+    out.print(f"{stalls} stalls in {chars / 1e6:.1f} MB, {stalls / chars * 1e6:.3f} per MB")
 
 
 def triggers(text: str) -> int:

@@ -192,17 +192,16 @@ class RepeatDetector:
 
     def _deep(self, text: str, at: int) -> bool:
         """Where the needle has many hits: try longer ones; one as long as the period hits nowhere nearer."""
+        tried = 0
         for size in DEEP:
-            found = (
-                text.rfind(text[at - size : at], max(0, at - size - 256), at - 1)
-                if at >= size
-                else -1
-            )
+            floor = max(0, at - size - 256)
+            found = text.rfind(text[at - size : at], floor, at - 1) if at >= size else -1
             period = at - size - found
             if found < 0 or period <= 4:
                 return False
-            if self._lock(text, at, period):
+            if period != tried and self._lock(text, at, period):
                 return True
+            tried = period
         return False
 
     def _again(self, text: str, at: int) -> bool:
@@ -219,8 +218,8 @@ class RepeatDetector:
         return self._lock(text, at, period)
 
     def _after(self, text: str, at: int) -> bool:
-        """Look for long periods right after a run broke: inside one they cannot be told from its own."""
-        if not 320 < at <= len(text):
+        """Look for long periods right after a long run broke: inside it they cannot be told from its own."""
+        if self._at - self._onset < 128 or not 320 < at <= len(text):
             return False
         found = text.rfind(text[at - 64 : at], max(0, at - 64 - LONGEST), at - 257)
         return found >= 0 and self._wide(text, at, found)

@@ -27,7 +27,7 @@ def kind_of(unit: str) -> Kind:
     dull    long, with at most 6 different characters
     data    short, nearly all digits and separators (`0, 0, 0, `, `L 36 36`) or encoded, as base64 is (`ACQAJAAk`)
     tiny    at most 4 characters
-    code    at least 8 % symbols
+    code    at least 8 % symbols, or some and at least 40 % blanks: indented
     prose   all the rest
     """
     counts = Counter(unit[:SAMPLE])
@@ -66,7 +66,8 @@ def _long(counts: Counter[str], size: int, solid: int, distinct: int) -> Kind:
 
 def _worded(counts: Counter[str], size: int, solid: int) -> Kind:
     spaces = sum(n for c, n in counts.items() if c.isspace())
-    return "code" if size - solid - spaces >= 0.08 * size else "prose"
+    symbols = size - solid - spaces
+    return "code" if symbols >= 0.08 * size or (symbols and spaces >= 0.4 * size) else "prose"
 
 
 class RepeatPolicy(Policy):
