@@ -166,7 +166,9 @@ class Notebook:
     def facts(self, *, category: str | None = None, min_trust: float = 0.0) -> list[Fact]:
         """All facts, the most trusted first."""
         found = (f for f in self._shelf.facts() if category in (None, f.category))
-        return sorted((f for f in found if f.trust >= min_trust), key=lambda f: (-f.trust, f.id))
+        return sorted(
+            (f for f in found if f.trust >= min_trust), key=lambda f: (-f.trust, f.content)
+        )
 
     def search(
         self, query: str, *, limit: int | None = None, min_trust: float | None = None
@@ -226,7 +228,7 @@ class Notebook:
     def near(self, fact: Fact) -> list[Fact]:
         """The facts whose words are nearest to those of this one."""
         found = self._shelf.relevant(fact.content)
-        nearest = nsmallest(NEAR + 1, found, key=lambda hit: (-hit[1], hit[0].id))
+        nearest = nsmallest(NEAR + 1, found, key=lambda hit: (-hit[1], hit[0].content))
         return [other for other, _ in nearest if other.id != fact.id]
 
     def amend(self, id: str, change: Callable[[Fact], Fact]) -> Fact:
@@ -284,7 +286,8 @@ class Notebook:
 
 
 def _rank(hit: Hit) -> tuple[float, str]:
-    return -hit.score, hit.fact.id
+    """Best first; equals by their words, since ids depend on when a fact was told."""
+    return -hit.score, hit.fact.content
 
 
 def _candidate(hit: Hit) -> Candidate:

@@ -74,6 +74,6 @@ class Memory:
 
 
 def _joined(one: Sifted, other: Sifted) -> Sifted:
-    kept = sorted((*one.kept, *other.kept), key=lambda c: (-c.score, c.chunk.id))
+    kept = sorted((*one.kept, *other.kept), key=lambda c: -c.score)
     dropped, added = (*one.dropped, *other.dropped), (*one.added, *other.added)
     return Sifted(kept=tuple(kept), dropped=dropped, added=added)

@@ -24,6 +24,7 @@ LEADS = 10  # best candidates whose hold on the query counts as there already
 DEPTH = 40  # best candidates that are read for news; lower ones hardly have any that help
 KIN = 5  # best candidates that others are compared with
 NEW = 0.3  # share of the query's worth from which more news count no more
+_MOST = 1e9  # a score beyond is no score of ours; its square must still be a number
 LINKED = 0.05  # gain by propagation from which more counts no more
 
 
@@ -44,6 +45,7 @@ def clues(
 ) -> tuple[str, dict[str, Floats]]:
     """The kind of the candidates, and the columns of what speaks for each."""
     scores = np.nan_to_num([c.score for c in candidates], posinf=0.0, neginf=0.0)
+    scores = np.clip(scores, 0.0, _MOST)
     if (
         scores == scores[0]
     ).all():  # no ranking, as with strips of one chunk: what they hold ranks them
