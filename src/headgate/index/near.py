@@ -1,7 +1,7 @@
 """Near: an approximate index over a large segment's embeddings (usearch, half floats), beside its file.
 
-Multiplying every vector grows with the collection (10 ms of CPU for 100 000 chunks of 256 dimensions); a graph of
-neighbors answers in an eighth of that. It is built when a large segment is saved and the extra `vectors` is installed;
+Multiplying every vector grows with the collection (6 ms of CPU or more for 100 000 chunks of 256 dimensions); a graph
+of neighbors answers in a sixth of that. It is built when a large segment is saved and the extra `vectors` is installed;
 without it, and for small segments, every vector is multiplied. Its answers are scored again exactly.
 """
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from headgate.index.files import Damaged
 
 LARGE = 25_000  # chunks; below this multiplying all takes 3 ms at most
-_WIDTH = 600  # nodes a search keeps in sight: of the 20 nearest it finds .97; with 300 .94, with 1000 .98 at twice the cost
+_WIDTH = 450  # nodes a search keeps in sight: it finds .96 of the 20 nearest; 300 find .94, 600 .97 at a quarter more
 
 
 def available() -> bool:
