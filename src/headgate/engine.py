@@ -125,10 +125,10 @@ class _Run:
         plan = self.plan = await asyncio.to_thread(self._decide)
         if plan.skip:
             return self._answer(Composed("", 0, Sifted()), Judged())
-        (found, known), recalled = await asyncio.gather(
-            asyncio.to_thread(lambda: (self._find(), self._paths())), self._recall()
+        (found, facts, known), answers = await asyncio.gather(
+            asyncio.to_thread(self._search), self._answers()
         )
-        fitting = await asyncio.to_thread(self._fitting, (*found, *recalled, *known))
+        fitting = await asyncio.to_thread(self._fitting, (*found, *facts, *answers, *known))
         judged = await self._judge(fitting, found)
         composed = await asyncio.to_thread(self._compose, judged)
         return self._answer(composed, judged)
@@ -139,6 +139,10 @@ class _Run:
         sizes = self.story.soften("decide", lambda: store.collections(request.tenant), instead=none)
         size = sizes.get(request.collection, Size())
         return decide(request, self.policy.decide, content_tokens=size.chars // 4)
+
+    def _search(self) -> tuple[Candidates, Candidates, Candidates]:
+        """What collection, memory and graph hold for the query: in one thread, since three would share one lock."""
+        return self._find(), self._facts(), self._paths()
 
     def _find(self) -> Candidates:
         """What the collection holds for the query, best first; all of it in reading order when stuffing."""
@@ -181,13 +185,20 @@ class _Run:
         self.edges = self.engine.store.touching(self.request.tenant, nodes)
         return self.edges
 
-    async def _recall(self) -> Candidates:
-        """What memory holds for the query."""
+    def _facts(self) -> Candidates:
+        """What was remembered about the query."""
         memory = self.engine.memory
         if memory is None:
             return ()
+        return self.story.sift("memory", (), lambda: memory.facts(self.request, self.plan)).kept
+
+    async def _answers(self) -> Candidates:
+        """What the providers of memory say."""
+        memory = self.engine.memory
+        if memory is None or not memory.panel.names:
+            return ()
         recalled = await self.story.asift(
-            "memory", (), lambda: memory.recall(self.request, self.plan), instead=Recollection()
+            "memory", (), lambda: memory.answers(self.request, self.plan), instead=Recollection()
         )
         for reason in recalled.degraded:
             self.story.degrade("memory", reason)

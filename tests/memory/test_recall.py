@@ -9,7 +9,7 @@ from headgate.graph.knowledge import edge
 from headgate.memory.panel import Panel, RecallPolicy
 from headgate.memory.recall import NOTEBOOKS, Memory
 from headgate.stores.memory import MemoryStore
-from headgate.types import Plan, Request, Strategy, Tier
+from headgate.types import Plan, Request, Sifted, Strategy, Tier
 
 
 def plan(**changes) -> Plan:
@@ -35,13 +35,24 @@ def hg():
         yield gate
 
 
-def test_facts_and_answers_are_recalled_together():
+def test_facts_and_answers_are_recalled():
     memory = Memory(MemoryStore(), Panel([Provider("- we deploy on Fridays")]))
     fact = memory.notebook("t").add("Deploys go to Frankfurt").fact
-    done = asyncio.run(memory.recall(Request("where do deploys go?", tenant="t"), plan()))
-    assert {c.chunk.text for c in done.sifted.kept} == {fact.content, "we deploy on Fridays"}
-    assert set(done.sifted.added) == {*done.sifted.kept, *done.sifted.dropped}
+    request = Request("where do deploys go?", tenant="t")
+    facts, done = memory.facts(request, plan()), asyncio.run(memory.answers(request, plan()))
+    said = {fact.content: facts, "we deploy on Fridays": done.sifted}
+    for text, sifted in said.items():
+        assert [c.chunk.text for c in sifted.kept] == [text]
+        assert set(sifted.added) == {*sifted.kept, *sifted.dropped}
     assert done.degraded == ()
+
+
+def test_facts_and_answers_reach_the_context_together():
+    with Headgate.open(":memory:") as gate:
+        gate.house.memory.panel = Panel([Provider("- we deploy on Fridays")])
+        gate.remember("Deploys go to Frankfurt")
+        made = gate.context("where do deploys go, and when do we deploy?", budget=300)
+    assert {c.text for c in made.chunks} == {"Deploys go to Frankfurt", "we deploy on Fridays"}
 
 
 @pytest.mark.parametrize(
@@ -51,8 +62,9 @@ def test_facts_and_answers_are_recalled_together():
 def test_nothing_is_recalled_when_nothing_is_wanted(query, changes):
     memory = Memory(MemoryStore(), Panel([Provider("text")]))
     memory.notebook("t").add("hello deploys")
-    done = asyncio.run(memory.recall(Request(query, tenant="t"), plan(**changes)))
-    assert done.sifted.added == ()
+    request = Request(query, tenant="t")
+    assert memory.facts(request, plan(**changes)) == Sifted()
+    assert asyncio.run(memory.answers(request, plan(**changes))).sifted == Sifted()
     assert memory.panel.health()["diary"].asked == 0
 
 

@@ -1,10 +1,9 @@
 """Memory: everything that can be recalled for a request, as candidates.
 
-Facts of the store and the answers of the providers are asked for at the same time. Facts come with
-relevance · trust, a provider's paragraphs with the trust in it; both obey the plan, and who was left out is said.
+Facts come out of the store with relevance · trust; a provider, which may be slow, is waited for up to its deadline, and
+its paragraphs come with the trust in it. Both obey the plan, and who was left out is said.
 """
 
-import asyncio
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ NOTEBOOKS = (
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """What was recalled, and which providers were left out and why."""
+    """What providers said, and which were left out and why."""
 
     sifted: Sifted = field(default_factory=Sifted)
     degraded: tuple[str, ...] = ()
@@ -57,23 +56,17 @@ class Memory:
                 self._notebooks.popitem(last=False)
             return held
 
-    async def recall(self, request: Request, plan: Plan) -> Recollection:
-        """What memory holds for a request, within the plan."""
+    def facts(self, request: Request, plan: Plan) -> Sifted:
+        """What the tenant's facts hold for a request, within the plan."""
         if declined(request.query, plan):
-            return Recollection()
-        facts, recalled = await asyncio.gather(
-            asyncio.to_thread(self.notebook(request.tenant).recall, request.query, plan),
-            prefetch_all(request.query, self.panel, plan, session_id=request.session),
-        )
-        said = candidates(recalled, self.panel.policy, plan)
-        return Recollection(_joined(facts, said), recalled.degraded)
+            return Sifted()
+        return self.notebook(request.tenant).recall(request.query, plan)
+
+    async def answers(self, request: Request, plan: Plan) -> Recollection:
+        """What the providers say to a request, within the plan."""
+        recalled = await prefetch_all(request.query, self.panel, plan, session_id=request.session)
+        return Recollection(candidates(recalled, self.panel.policy, plan), recalled.degraded)
 
     def close(self) -> None:
         """Let the providers' event loops go."""
         self.panel.close()
-
-
-def _joined(one: Sifted, other: Sifted) -> Sifted:
-    kept = sorted((*one.kept, *other.kept), key=lambda c: -c.score)
-    dropped, added = (*one.dropped, *other.dropped), (*one.added, *other.added)
-    return Sifted(kept=tuple(kept), dropped=dropped, added=added)
