@@ -89,11 +89,9 @@ def compose(
     ]
     costs = [count(p + "\n") + (0 if g else extra) for p, g in zip(pieces, aside, strict=True)]
     room = budget - count(fence("", SAMPLE_NONCE.encode(), notice=policy.notice))
-    whole = (
-        count("\n".join(pieces)) + extra * aside.count(False) <= room
-    )  # costs are rounded up, this is not
     taken = [True] * len(pieces)
-    if not whole:
+    # counted at once, since the costs of single pieces are rounded up
+    if count("\n".join(pieces)) + extra * aside.count(False) > room:
         taken = pack(pieces, room, count, costs=costs, side=aside, share=policy.graph)
     chosen = [at for at, fits in enumerate(taken) if fits]
     while True:

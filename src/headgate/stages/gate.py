@@ -6,7 +6,7 @@ value = worth / tokens ** .85, without support worth / tokens ** .2    and packe
 does not fit and going on; what is in is handed on by worth. Framing is charged, and the budget holds under the counter
 in use. Where `k` binds and not the room, worth alone chooses.
 The published rule, entropy alone, stays available as order="entropy" and as the functions over dict rows below;
-measured, it is worse than random, since the entropy score mostly follows length.
+measured, it fills a budget about as well as chance, since the entropy score mostly follows length (docs/gate.md).
 """
 
 import math
