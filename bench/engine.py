@@ -38,7 +38,7 @@ def window(folder):
 
 
 async def measure(hg, queries, seen):
-    engine, stages = hg.house.engine, defaultdict(list)
+    engine, stages = hg.parts.engine, defaultdict(list)
     best = np.full(len(queries), np.inf)
     for run in range(RUNS):
         for at, query in enumerate(queries):
@@ -60,7 +60,7 @@ def main(folder, size):
     ):
         began = time.process_time()
         hg.add(rows(folder, size))
-        hg.house.indexes.view(hg.tenant, "main")
+        hg.parts.indexes.view(hg.tenant, "main")
         spent = time.process_time() - began
         best, stages = asyncio.run(measure(hg, queries, window(folder)))
     print(f"{size:,} chunks, added and indexed at {size / spent:,.0f} chunks a CPU second")

@@ -15,15 +15,15 @@ import numpy as np
 
 from headgate.evaluate.retrieval import sets
 from headgate.index.indexes import Indexes
-from headgate.rank.calibration import KNOWS
-from headgate.rank.confidence import LOOK, backed, confidences, evidence
-from headgate.rank.question import ask, match
-from headgate.rank.support import clues
+from headgate.relevance.calibration import KNOWS
+from headgate.relevance.confidence import LOOK, backed, confidences, evidence
+from headgate.relevance.query_terms import ask, match
+from headgate.relevance.support import clues
 from headgate.stages.gate import GatePolicy, gate
 from headgate.stages.grade import CALIBRATED
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Chunk, Document
 

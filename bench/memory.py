@@ -13,9 +13,9 @@ import threading
 from time import monotonic, process_time
 
 from headgate.memory.facts import Notebook
-from headgate.memory.panel import Panel, RecallPolicy
+from headgate.memory.provider_pool import ProviderPool, RecallPolicy
 from headgate.memory.providers import prefetch_all
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 
 DEADLINE = 0.2
 
@@ -46,7 +46,7 @@ async def overrun(rounds: int) -> list[float]:
     release = threading.Event()
     times = []
     for _ in range(rounds):
-        panel = Panel(
+        panel = ProviderPool(
             [
                 Provider("hangs", lambda: release.wait(60) and ""),
                 Provider("raises", lambda: 1 / 0),

@@ -111,10 +111,10 @@ def main(folder):
             gate.add(labeled.rows)
             figures, spent = defaultdict(list), defaultdict(float)
             for name in sorted({row["collection"] for row in labeled.rows}):
-                view = gate.house.indexes.view(gate.tenant, name)
+                view = gate.parts.indexes.view(gate.tenant, name)
                 rivals = {
                     "tantivy, by fields": Engine(
-                        view, list(gate.house.store.scan(gate.tenant, name))
+                        view, list(gate.parts.store.scan(gate.tenant, name))
                     ).ask,
                     "our lexical score": ours(view, RetrievePolicy(feedback=0), "off"),
                     "all of ours": ours(view, RetrievePolicy(), "entities"),

@@ -49,8 +49,8 @@ def fill(folder, chunks):
                 )
                 for n in range(start, min(chunks, start + 5000))
             ]
-            gate.house.store.put("default", made)
-        gate.house.indexes.view("default", "main")
+            gate.parts.store.put("default", made)
+        gate.parts.indexes.view("default", "main")
 
 
 def questions(folder, connections, tokens):
@@ -59,10 +59,10 @@ def questions(folder, connections, tokens):
     windows = [text(rng, int(tokens * 0.5)) for _ in range(connections)]
     with Headgate.open(folder) as gate:
         names = [
-            f"d{rng.randrange(gate.house.indexes.view('default', 'main').count)}"
+            f"d{rng.randrange(gate.parts.indexes.view('default', 'main').count)}"
             for _ in range(200)
         ]
-        chunks = gate.house.store.chunks("default", "main", names)
+        chunks = gate.parts.store.chunks("default", "main", names)
     return [" ".join(rng.sample(chunk.text.split(), 5)) for chunk in chunks], windows
 
 

@@ -24,7 +24,7 @@ from headgate.index.indexes import Indexes
 from headgate.models.embed import EmbedPolicy, embedder
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.sqlite import SqliteStore
+from headgate.stores.sqlite.store import SqliteStore
 from headgate.types import Document
 
 RUNS = 10

@@ -65,5 +65,5 @@ def test_a_window_that_holds_everything_makes_the_store_be_asked_again(gate):
 
 
 def test_fingerprints_are_stored_at_ingest(gate):
-    stored = gate.house.store.attached("default", "main", KIND, ["f0", "n7"])
+    stored = gate.parts.store.attached("default", "main", KIND, ["f0", "n7"])
     assert sorted(stored) == ["f0", "n7"]

@@ -17,12 +17,12 @@ from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
 from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
 from headgate.explain.replay import Replay, replay
 from headgate.explain.why import Why, why
-from headgate.ingest.load import Attend, Progress, Summary, add_files, add_rows, add_stream
+from headgate.ingest.load import OnProgress, Progress, Summary, add_files, add_rows, add_stream
 from headgate.memory.facts import Added, Feedback, Hit, Notebook
 from headgate.memory.sessions import Kept, keep
 from headgate.settings import Settings, load
 from headgate.types import Context, ContextBudget, Request, Step, Trace, Window, WindowLike
-from headgate.wiring import House, build, rehearse
+from headgate.wiring import Parts, build, engine_with
 
 T = TypeVar("T")
 _FOLLOW = 1_000  # chunks added from which the index follows at once
@@ -53,8 +53,8 @@ class Asked(TypedDict, total=False):
 class Headgate:
     """The gate over one store. Safe to share between threads; close it, or use it in a `with` block."""
 
-    def __init__(self, house: House, tenant: str) -> None:
-        self.house = house
+    def __init__(self, parts: Parts, tenant: str) -> None:
+        self.parts = parts
         self._loop = _Loop()
         self.tenant = tenant
 
@@ -88,15 +88,15 @@ class Headgate:
         rows: Iterable[Mapping[str, Any]],
         *,
         collection: str = "main",
-        attend: Attend | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Summary:
         """Add rows {id, text, title, collection, metadata}; a row with a known id replaces what had it.
 
-        A row that fits one chunk keeps its id. `attend` is told of the progress after each batch.
+        A row that fits one chunk keeps its id. `on_progress` is told of the progress after each batch.
         """
         return add_rows(
-            self.house.store, self.tenant, rows,
-            collection=collection, policy=self.house.settings.ingest, attend=self._index(attend),
+            self.parts.store, self.tenant, rows,
+            collection=collection, policy=self.parts.settings.ingest, on_progress=self._index(on_progress),
         )  # fmt: skip
 
     def add_files(
@@ -104,16 +104,16 @@ class Headgate:
         *paths: str | Path,
         collection: str = "main",
         prune: bool = False,
-        attend: Attend | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Summary:
         """Add files and folders; what has not changed since is left alone, what cannot be read is skipped and said.
 
         With `prune`, documents whose file is gone from a folder that was named go too.
         """
         return add_files(
-            self.house.store, self.tenant, paths,
-            collection=collection, policy=self.house.settings.ingest, prune=prune,
-            attend=self._index(attend),
+            self.parts.store, self.tenant, paths,
+            collection=collection, policy=self.parts.settings.ingest, prune=prune,
+            on_progress=self._index(on_progress),
         )  # fmt: skip
 
     def add_stream(
@@ -122,16 +122,16 @@ class Headgate:
         *,
         id: str = "stdin",
         collection: str = "main",
-        attend: Attend | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Summary:
         """Add what came over a pipe: JSON lines as rows, anything else as one text under that id."""
         return add_stream(
-            self.house.store, self.tenant, data,
-            id=id, collection=collection, policy=self.house.settings.ingest,
-            attend=self._index(attend),
+            self.parts.store, self.tenant, data,
+            id=id, collection=collection, policy=self.parts.settings.ingest,
+            on_progress=self._index(on_progress),
         )  # fmt: skip
 
-    def _index(self, attend: Attend | None) -> Attend:
+    def _index(self, on_progress: OnProgress | None) -> OnProgress:
         """Let the indexes follow a long add batch by batch; what is left, and small adds, the next query takes in.
 
         What was added is safe whether or not it can be indexed now; the query that cannot use the index says why.
@@ -143,11 +143,11 @@ class Headgate:
             if progress.chunks - done >= (1 if done else _FOLLOW):
                 with suppress(HeadgateError):
                     for collection in sorted(progress.touched):
-                        self.house.indexes.view(self.tenant, collection)
+                        self.parts.indexes.view(self.tenant, collection)
                 progress.touched.clear()
                 done = progress.chunks
-            if attend:
-                attend(progress)
+            if on_progress:
+                on_progress(progress)
 
         return attended
 
@@ -159,13 +159,13 @@ class Headgate:
         chunks: Sequence[str] | None = None,
     ) -> int:
         """Remove documents, chunks, or the whole collection; how many chunks went."""
-        store = self.house.store
+        store = self.parts.store
         return store.remove(self.tenant, collection, documents=documents, chunks=chunks)
 
     @property
     def notebook(self) -> Notebook:
         """The facts of this tenant: add, update, forget, search, feedback."""
-        return self.house.memory.notebook(self.tenant)
+        return self.parts.memory.notebook(self.tenant)
 
     def remember(
         self,
@@ -190,7 +190,7 @@ class Headgate:
         """Tell whether a fact helped; its trust before and after."""
         return self.notebook.feedback(id, helpful=helpful, note=note)
 
-    def listen(
+    def add_turns(
         self,
         session: str,
         messages: Iterable[Mapping[str, Any] | str],
@@ -202,7 +202,7 @@ class Headgate:
         The whole history may be sent each time; only what is new is added.
         """
         return keep(
-            self.house.store, self.tenant, session, messages, collection=collection, now=time.time()
+            self.parts.store, self.tenant, session, messages, collection=collection, now=time.time()
         )
 
     async def acontext(
@@ -213,15 +213,15 @@ class Headgate:
         `window` is what the model already sees: texts, chat messages, or a fingerprint payload.
         """
         seen = Window.of(window)
-        return await self.abuild(Request(query, tenant=self.tenant, window=seen, **asked))
+        return await self.acontext_for(Request(query, tenant=self.tenant, window=seen, **asked))
 
     def context(self, query: str, *, window: WindowLike = None, **asked: Unpack[Asked]) -> Context:
         """As `acontext`, for code outside an event loop."""
         return self._loop.run(self.acontext(query, window=window, **asked))
 
-    async def abuild(self, request: Request) -> Context:
+    async def acontext_for(self, request: Request) -> Context:
         """The context for a ready-made request; its trace is stored."""
-        context = await self.house.engine.build(request)
+        context = await self.parts.engine.build(request)
         return await asyncio.to_thread(self._keep, context)
 
     def trace(self, id: str | Trace) -> Trace:
@@ -229,7 +229,7 @@ class Headgate:
         if isinstance(id, Trace) and id.request.tenant == self.tenant:
             return id
         id = id.id if isinstance(id, Trace) else id
-        found = self.house.store.trace(self.tenant, id)
+        found = self.parts.store.trace(self.tenant, id)
         if found is None:
             raise NotFound(f"there is no trace {id!r}", hint="see: headgate traces")
         return found
@@ -237,7 +237,7 @@ class Headgate:
     async def awhy(self, trace: str | Trace, chunk: str) -> Why:
         """Where a chunk fell in a stored request, and the smallest change with which it would have entered."""
         told = await asyncio.to_thread(self.trace, trace)
-        return await why(told, chunk, self._rehearse, self.house.settings)
+        return await why(told, chunk, self._run_changed, self.parts.settings)
 
     def why(self, trace: str | Trace, chunk: str) -> Why:
         """As `awhy`, for code outside an event loop."""
@@ -247,7 +247,7 @@ class Headgate:
         """A stored request under other settings ("gate.min_ratio") or asked otherwise ("budget", "k")."""
         told = await asyncio.to_thread(self.trace, trace)
         try:
-            return await replay(told, changes, self._rehearse)
+            return await replay(told, changes, self._run_changed)
         except ConfigError as error:
             raise InputError(error.message, hint=error.hint) from error
 
@@ -255,20 +255,20 @@ class Headgate:
         """As `areplay`, for code outside an event loop."""
         return self._loop.run(self.areplay(trace, changes))
 
-    async def _rehearse(self, request: Request, changes: Mapping[str, Any]) -> Context:
-        return await rehearse(self.house, changes).build(request)
+    async def _run_changed(self, request: Request, changes: Mapping[str, Any]) -> Context:
+        return await engine_with(self.parts, changes).build(request)
 
-    def act_for(self, tenant: str) -> "Headgate":
+    def for_tenant(self, tenant: str) -> "Headgate":
         """The same gate for another tenant; closing it leaves the shared store open."""
-        return _Guest(self.house, tenant)
+        return _Guest(self.parts, tenant)
 
     def _keep(self, context: Context) -> Context:
         """Store the trace and write the log line; where that fails the answer stands and says so."""
-        keeping, log = self.house.settings.trace, self.house.log
+        keeping, log = self.parts.settings.trace, self.parts.log
         lost = []
         try:
             if keeping.keep:
-                self.house.store.save_trace(
+                self.parts.store.save_trace(
                     context.trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
                 )
         except StoreError as error:
@@ -286,7 +286,7 @@ class Headgate:
     def close(self) -> None:
         """Close the store and stop the background loop."""
         self._loop.close()
-        self.house.close()
+        self.parts.close()
 
     def __enter__(self) -> Self:
         return self
@@ -301,7 +301,7 @@ class Headgate:
 
 
 class _Guest(Headgate):
-    """A gate over a house that somebody else closes."""
+    """A gate over a parts that somebody else closes."""
 
     def close(self) -> None:
         """Stop the background loop, if there was need of one."""

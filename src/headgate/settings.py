@@ -21,7 +21,7 @@ from headgate.graph.knowledge import GraphPolicy
 from headgate.guard.policy import GuardPolicy
 from headgate.ingest.load import IngestPolicy
 from headgate.memory.facts import FactsPolicy
-from headgate.memory.panel import RecallPolicy
+from headgate.memory.provider_pool import RecallPolicy
 from headgate.memory.review import ReviewPolicy
 from headgate.models.embed import EmbedPolicy
 from headgate.models.grade import JudgePolicy

@@ -6,20 +6,20 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from headgate.engine import Engine, Policies
 from headgate.errors import InputError, LimitError
 from headgate.explain.knobs import WIDEST
 from headgate.explain.log import NAME, PerformanceLog
 from headgate.index.indexes import Indexes
-from headgate.memory.panel import Panel, plugins
-from headgate.memory.recall import Memory
+from headgate.memory.memory import Memory
+from headgate.memory.provider_pool import ProviderPool, plugins
 from headgate.models.embed import embedder
 from headgate.models.grade import judge
 from headgate.models.search import searcher
+from headgate.pipeline.engine import Engine, Policies
 from headgate.protocols import Grader, Store, WebSearch
 from headgate.settings import Settings, changed
-from headgate.stores.memory import MemoryStore
-from headgate.stores.sqlite import SqliteStore
+from headgate.stores.memory.store import MemoryStore
+from headgate.stores.sqlite.store import SqliteStore
 from headgate.text.tokens import counter
 
 MEMORY = ":memory:"
@@ -27,7 +27,7 @@ COUNTED = 16_384  # texts whose token counts are remembered: chunks come back re
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class Parts:
     """The parts of one open Headgate."""
 
     settings: Settings
@@ -44,7 +44,7 @@ class House:
         self.store.close()
 
 
-def build(settings: Settings, *, store: Store | None = None) -> House:
+def build(settings: Settings, *, store: Store | None = None) -> Parts:
     """Open the store that the settings name (or use the one given), and everything over it."""
     grader, search, vectors = (
         judge(settings.judge),
@@ -55,12 +55,12 @@ def build(settings: Settings, *, store: Store | None = None) -> House:
     if store is None:
         store, folder = _store(settings)
     indexes = Indexes(store, folder, vectors)
-    memory = Memory(store, Panel(plugins(), settings.recall), settings.facts)
+    memory = Memory(store, ProviderPool(plugins(), settings.recall), settings.facts)
     engine = _engine(settings, store, indexes, memory, grader=grader, search=search)
-    return House(settings, store, indexes, memory, engine, _log(settings))
+    return Parts(settings, store, indexes, memory, engine, _log(settings))
 
 
-def rehearse(house: House, changes: Mapping[str, Any]) -> Engine:
+def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
     """An engine over the same store under other settings of the pipeline, by dotted name.
 
     It asks neither a person nor the world outside: `why` runs a request many times.
@@ -74,12 +74,12 @@ def rehearse(house: House, changes: Mapping[str, Any]) -> Engine:
             )
         if isinstance(value, int) and value > WIDEST:
             raise LimitError(f"{name} is {value:,}; a replay takes at most {WIDEST:,}")
-    settings = changed(house.settings, {**changes, "review.enabled": False})
-    memory = house.memory
-    if settings.facts != house.settings.facts:
-        memory = Memory(house.store, memory.panel, settings.facts)
-    grader = house.engine.corrector.grader  # with the grades it remembers
-    return _engine(settings, house.store, house.indexes, memory, grader=grader)
+    settings = changed(parts.settings, {**changes, "review.enabled": False})
+    memory = parts.memory
+    if settings.facts != parts.settings.facts:
+        memory = Memory(parts.store, memory.panel, settings.facts)
+    grader = parts.engine.corrector.grader  # with the grades it remembers
+    return _engine(settings, parts.store, parts.indexes, memory, grader=grader)
 
 
 def _engine(

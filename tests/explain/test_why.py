@@ -113,7 +113,7 @@ def test_without_text_only_the_stage_is_told(gate):
     fill(gate, ["refund by card", "refund by rail"])
     made = gate.context("refund", k=1)
     bare = replace(made.trace, id="bare")
-    gate.house.store.save_trace(bare, text=False)
+    gate.parts.store.save_trace(bare, text=False)
     told = gate.why("bare", made.report.evicted_ids[0])
     assert told.reason == "beyond k"
     assert "without text" in told.note
@@ -126,14 +126,14 @@ def test_a_trace_at_hand_needs_no_store(gate):
     assert (change.name, change.now) == ("k", 2)
     assert gate.replay(made.trace, {"k": 2}).entered == made.report.evicted_ids
     with pytest.raises(NotFound):
-        gate.act_for("other").trace(replace(made.trace, id="x"))
+        gate.for_tenant("other").trace(replace(made.trace, id="x"))
 
 
 def test_a_trace_of_another_tenant_is_not_there(gate):
     fill(gate, ["refund by card"])
     made = gate.context("refund")
     with pytest.raises(NotFound):
-        gate.act_for("other").trace(made.trace.id)
+        gate.for_tenant("other").trace(made.trace.id)
 
 
 @pytest.mark.parametrize("seed", range(6))

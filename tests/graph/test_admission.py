@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headgate.errors import InputError
 from headgate.graph.admission import admissible, admit, dump, load, sign, verify
 from headgate.graph.kernel import SlicePolicy, Turn, cut
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.types import Chunk, Secret
 
 KEY = b"k" * 32

@@ -16,7 +16,7 @@ from headgate.graph.knowledge import (
     terms,
     traverse,
 )
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.types import Edge
 
 POLICY = GraphPolicy()

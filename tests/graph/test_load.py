@@ -4,7 +4,7 @@ import pytest
 
 from headgate.errors import InputError
 from headgate.graph.load import chunk_edges, document_edges, link, read
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.types import Chunk, Edge
 
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from headgate.index.collection import absorb, tidy
 from headgate.index.indexes import Indexes
-from headgate.index.view import View
+from headgate.index.snapshot import Snapshot
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.types import Change, Chunk, Document
 
 WORDS = [
@@ -110,7 +110,7 @@ def test_segments_stay_few_and_dead_chunks_are_swept():
     for n in range(200):
         chunk = Chunk(f"c{n % 90}", f"text {n}", document=f"c{n % 90}")
         lives = tidy(absorb(lives, [Change(n + 1, chunk.id, chunk, n % 90)]))
-    view = View(lives, lambda _: [])
+    view = Snapshot(lives, lambda _: [])
     assert view.count == 90
     assert len(lives) <= 8
     assert sum(len(live.dead) for live in lives) <= 0.25 * view.size

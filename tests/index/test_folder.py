@@ -15,7 +15,7 @@ from headgate.index.collection import Collection
 from headgate.index.indexes import Indexes
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.types import Chunk, Document
 
 QUERIES = ("harbor contract", "who is Vega", "turbine number 7")
@@ -213,7 +213,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from headgate.index.indexes import Indexes
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.types import Chunk, Document
 store = MemoryStore()
 for n in range(60):

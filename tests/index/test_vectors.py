@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from headgate.errors import ConfigError
-from headgate.index import near
+from headgate.index import ann
 from headgate.index.indexes import Indexes
 from headgate.index.vectors import passage
 from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.types import Chunk, Document
 
 
@@ -139,7 +139,7 @@ def by_hand(store, query, k):
 def test_a_large_segment_is_searched_by_its_neighbor_graph_as_exactly_as_by_hand(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(near, "LARGE", 300)
+    monkeypatch.setattr(ann, "LARGE", 300)
     store = MemoryStore()
     put(store, **{f"c{n}": f"c{n} text" for n in range(400)})
     indexes = Indexes(store, tmp_path, Random())
@@ -157,8 +157,8 @@ def test_a_large_segment_is_searched_by_its_neighbor_graph_as_exactly_as_by_hand
 
 @pytest.mark.parametrize("harm", ["none", "gone", "damaged"])
 def test_a_neighbor_graph_grows_with_its_collection(tmp_path, monkeypatch, harm):
-    monkeypatch.setattr(near, "LARGE", 300)
-    store, began, build = MemoryStore(), [], near.build
+    monkeypatch.setattr(ann, "LARGE", 300)
+    store, began, build = MemoryStore(), [], ann.build
 
     def watched(vectors, path, *, begun):
         began.append(begun is not None)
@@ -168,7 +168,7 @@ def test_a_neighbor_graph_grows_with_its_collection(tmp_path, monkeypatch, harm)
             begun.write_bytes(b"not a graph")
         build(vectors, path, begun=begun)
 
-    monkeypatch.setattr(near, "build", watched)
+    monkeypatch.setattr(ann, "build", watched)
     for first in (0, 400):
         put(store, **{f"c{n}": f"c{n} text" for n in range(first, first + 400)})
         indexes = Indexes(store, tmp_path, Random())

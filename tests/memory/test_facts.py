@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headgate.errors import InputError, LimitError, NotFound
 from headgate.memory.facts import FactsPolicy, Notebook
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FixedClock
 from headgate.types import Plan, Strategy, Tier
 

@@ -10,9 +10,9 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from headgate.errors import ConfigError
-from headgate.memory import panel as panel_module
+from headgate.memory import provider_pool as panel_module
 from headgate.memory.facts import Notebook
-from headgate.memory.panel import Panel, RecallPolicy, accepted, plugins
+from headgate.memory.provider_pool import ProviderPool, RecallPolicy, accepted, plugins
 from headgate.memory.providers import (
     Answer,
     FactProvider,
@@ -22,7 +22,7 @@ from headgate.memory.providers import (
     prefetch_all_sync,
     worth_asking,
 )
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FixedClock
 from headgate.text.fence import LABEL
 from headgate.types import Plan, Strategy, Tier
@@ -107,7 +107,7 @@ def test_one_hangs_and_one_raises_and_the_others_are_heard(ask, hanging):
 
 
 def test_a_late_answer_never_answers_a_newer_question(ask, hanging):
-    panel = Panel([hanging], QUICK)
+    panel = ProviderPool([hanging], QUICK)
     assert ask("the first question", panel).text == ""
     hanging.release.set()
     assert (
@@ -124,7 +124,7 @@ def test_each_answer_belongs_to_its_question():
             return f"about {query}"
 
     async def both():
-        panel = Panel([Echo("echo")], RecallPolicy(deadline_s=10))
+        panel = ProviderPool([Echo("echo")], RecallPolicy(deadline_s=10))
         slow = asyncio.create_task(prefetch_all("slow one", panel))
         await asyncio.sleep(0.01)
         quick = asyncio.create_task(prefetch_all("quick one", panel))
@@ -137,7 +137,7 @@ def test_each_answer_belongs_to_its_question():
 
 
 def test_calls_that_hang_do_not_pile_up(ask, hanging):
-    panel = Panel([hanging], RecallPolicy(deadline_s=0.01, running=2, failures=1000))
+    panel = ProviderPool([hanging], RecallPolicy(deadline_s=0.01, running=2, failures=1000))
     reasons = [ask(f"question {n}", panel).degraded[0] for n in range(5)]
     assert hanging.running == 2
     assert reasons[2:] == ["hanging: busy: 2 calls have not returned"] * 3
@@ -146,7 +146,7 @@ def test_calls_that_hang_do_not_pile_up(ask, hanging):
 def test_a_provider_that_keeps_failing_rests(ask):
     clock = FixedClock()
     broken = Provider("broken", OSError("down"))
-    panel = Panel([broken], RecallPolicy(failures=2, rest_s=60), clock=clock)
+    panel = ProviderPool([broken], RecallPolicy(failures=2, rest_s=60), clock=clock)
     for _ in range(4):
         degraded = ask("a question", panel).degraded
     assert len(broken.asked) == 2
@@ -158,7 +158,7 @@ def test_a_provider_that_keeps_failing_rests(ask):
 
 
 def test_health_is_kept_for_each_provider(ask, hanging):
-    panel = Panel([Provider("a", "x"), Provider("b", KeyError("k")), hanging], QUICK)
+    panel = ProviderPool([Provider("a", "x"), Provider("b", KeyError("k")), hanging], QUICK)
     ask("a question", panel)
     health = panel.health()
     assert (health["a"].asked, health["a"].answered, health["a"].row) == (1, 1, 0)
@@ -304,7 +304,7 @@ def test_names_are_labels(ask):
 
     assert ask("a question", [Nameless()]).answers[0].provider == "Nameless"
     with pytest.raises(ConfigError, match="two memory providers"):
-        Panel([Provider("same"), Provider("same")])
+        ProviderPool([Provider("same"), Provider("same")])
 
 
 def test_a_long_answer_is_cut(ask):
@@ -402,7 +402,7 @@ def test_an_async_provider_keeps_its_loop():
             loops.append(asyncio.get_running_loop())
             return "x"
 
-    panel = Panel([Looped("looped")])
+    panel = ProviderPool([Looped("looped")])
     prefetch_all_sync("a question", panel)
     prefetch_all_sync("a question", panel)
     panel.close()
@@ -423,7 +423,7 @@ def test_an_async_provider_that_blocks_its_loop_blocks_nobody(ask, hanging):
 def test_a_hanging_provider_does_not_keep_the_process_alive():
     script = """
 import time
-from headgate.memory.panel import RecallPolicy
+from headgate.memory.provider_pool import RecallPolicy
 from headgate.memory.providers import prefetch_all_sync
 class Hanging:
     name = "hanging"

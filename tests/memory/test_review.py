@@ -8,8 +8,8 @@ from headgate.cli import app, main
 from headgate.errors import InputError, LimitError, NotFound
 from headgate.memory.facts import Notebook
 from headgate.memory.review import DAY, ReviewPolicy, ReviewQueue
-from headgate.stores.memory import MemoryStore
-from headgate.stores.sqlite import SqliteStore
+from headgate.stores.memory.store import MemoryStore
+from headgate.stores.sqlite.store import SqliteStore
 from headgate.testing import FailingStore, FixedClock
 
 

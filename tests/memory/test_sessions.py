@@ -4,7 +4,7 @@ import pytest
 
 from headgate.errors import InputError
 from headgate.memory.sessions import keep, turns
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.text.names import part
 
 TALK = [

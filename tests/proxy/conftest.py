@@ -45,7 +45,7 @@ class Served:
     reports: list
 
 
-class House:
+class Parts:
     """Makes proxies and serves them until the session ends."""
 
     def __init__(self):
@@ -129,17 +129,17 @@ class House:
 
 
 @pytest.fixture(scope="session")
-def house():
-    house = House()
-    yield house
-    house.close()
+def parts():
+    parts = Parts()
+    yield parts
+    parts.close()
 
 
 @pytest.fixture(scope="session")
-def served(house):
-    return house.serve()
+def served(parts):
+    return parts.serve()
 
 
 @pytest.fixture
-def upstream(house):
-    return house.upstream
+def upstream(parts):
+    return parts.upstream

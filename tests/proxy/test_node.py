@@ -42,19 +42,19 @@ def package():
 
 
 @pytest.fixture(scope="module")
-def seen(house, served, package):
+def seen(parts, served, package):
     call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}  # fmt: skip
     models = {
-        "clean": house.script(said(*PROSE, usage=(12, 40))),
-        "loop": house.script(said(*LOOP), said("All is well.", id="other", usage=(70, 9))),
-        "reasoning": house.script([*said("Hm.", name="reasoning_content")[:-2], *said("Yes.")]),
-        "tools": house.script(
+        "clean": parts.script(said(*PROSE, usage=(12, 40))),
+        "loop": parts.script(said(*LOOP), said("All is well.", id="other", usage=(70, 9))),
+        "reasoning": parts.script([*said("Hm.", name="reasoning_content")[:-2], *said("Yes.")]),
+        "tools": parts.script(
             [chunk({"tool_calls": [call]}), chunk({}, finish="tool_calls"), DONE]
         ),
-        "early": house.script([json_head(429), b'{"error": {"message": "slow down"}}']),
-        "late": house.script([*said(*PROSE)[:-2], RESET]),
-        "structured": house.script(said('{"a": "', *[UNIT] * 40), said('{"a": ', "1}")),
-        "whole": house.script(answer("".join(LOOP)), answer("All is well.")),
+        "early": parts.script([json_head(429), b'{"error": {"message": "slow down"}}']),
+        "late": parts.script([*said(*PROSE)[:-2], RESET]),
+        "structured": parts.script(said('{"a": "', *[UNIT] * 40), said('{"a": ', "1}")),
+        "whole": parts.script(answer("".join(LOOP)), answer("All is well.")),
     }
     node, folder = package
     script = Path(__file__).with_name("client.mjs")

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.evaluate.packing import packed
 from headgate.index.indexes import Indexes
-from headgate.rank.carry import carry
+from headgate.rank.edge_walk import carry
 from headgate.rank.fields import pack, table
-from headgate.rank.fire import fire
-from headgate.rank.order import packed
+from headgate.rank.integrate_and_fire import fire
 from headgate.rank.top import best, top
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.types import Candidate, Chunk, Document, Edge, Sifted
 
 

@@ -14,7 +14,7 @@ ASK = {"query": "refunds"}
 
 def give(gate, *scopes, tenant="default"):
     made = mint(tenant, scopes, now=0.0)
-    gate.house.store.save_key(made.key)
+    gate.parts.store.save_key(made.key)
     return made
 
 
@@ -62,8 +62,8 @@ async def test_once_a_key_exists_it_is_needed_here_too(gate, app):
 @pytest.mark.parametrize(("keyless", "status"), [("loopback", 200), ("never", 401)])
 async def test_the_rule_for_callers_without_a_key_can_be_set(gate, keyless, status):
     give(gate, "read")
-    rule = gate.house.settings.service.model_copy(update={"keyless": keyless})
-    object.__setattr__(gate.house.settings, "service", rule)
+    rule = gate.parts.settings.service.model_copy(update={"keyless": keyless})
+    object.__setattr__(gate.parts.settings, "service", rule)
     async with connected(create(gate)) as client:
         assert (await client.get("/v1/documents")).status_code == status
 
@@ -115,10 +115,10 @@ async def test_the_key_may_come_as_x_api_key(gate, app):
 
 async def test_a_revoked_key_stops_working_within_seconds(gate):
     made, clock = give(gate, "read"), FixedClock(0.0)
-    auth = Auth(gate.house.store, "default", tick=clock)
+    auth = Auth(gate.parts.store, "default", tick=clock)
     scope = {"headers": [(b"authorization", f"Bearer {made.token}".encode())]}
     assert (await auth.caller(scope)).key == made.key.id
-    gate.house.store.revoke("default", made.key.id)
+    gate.parts.store.revoke("default", made.key.id)
     clock.advance(FRESH_S)
     with pytest.raises(Exception, match="not valid"):
         await auth.caller(scope)

@@ -11,7 +11,7 @@ from headgate.policy import ServicePolicy
 from headgate.service.app import create
 from headgate.service.keys import mint
 from headgate.service.limits import Limits
-from headgate.service.visit import Caller
+from headgate.service.request_state import Caller
 from headgate.settings import Settings
 from headgate.testing import FixedClock
 
@@ -123,7 +123,7 @@ async def test_too_much_is_429_with_the_time_to_wait():
     settings = Settings(store=":memory:", service={"rate": 1, "burst": 1})
     made = mint("default", ["read"], now=0.0)
     with Headgate.open(settings=settings) as gate:
-        gate.house.store.save_key(made.key)
+        gate.parts.store.save_key(made.key)
         async with connected(create(gate), key=made.token) as client:
             first, second = await asyncio.gather(
                 client.get("/v1/documents"), client.get("/v1/documents")

@@ -118,8 +118,8 @@ async def test_a_document_that_cannot_be_stored_is_skipped_with_its_reason(clien
 
 
 async def test_a_store_that_is_down_is_503_and_what_can_be_answered_is(gate, app):
-    broken = FailingStore(gate.house.store)
-    object.__setattr__(gate.house, "store", broken)
+    broken = FailingStore(gate.parts.store)
+    object.__setattr__(gate.parts, "store", broken)
     async with connected(create(gate)) as client:
         answer = await client.get("/v1/traces")
         ready = await client.get("/readyz")
@@ -130,8 +130,8 @@ async def test_a_store_that_is_down_is_503_and_what_can_be_answered_is(gate, app
 
 
 async def test_a_lost_trace_does_not_lose_the_answer(gate):
-    broken = FailingStore(gate.house.store, methods=["save_trace"])
-    object.__setattr__(gate.house, "store", broken)
+    broken = FailingStore(gate.parts.store, methods=["save_trace"])
+    object.__setattr__(gate.parts, "store", broken)
     async with connected(create(gate)) as client:
         answer = await client.post("/v1/context", json={"query": "refunds"})
     assert answer.status_code == 200
@@ -140,8 +140,8 @@ async def test_a_lost_trace_does_not_lose_the_answer(gate):
 
 
 async def test_what_was_not_foreseen_says_nothing_of_the_inside(gate):
-    broken = FailingStore(gate.house.store, error=KeyError("secret inside"))
-    object.__setattr__(gate.house, "store", broken)
+    broken = FailingStore(gate.parts.store, error=KeyError("secret inside"))
+    object.__setattr__(gate.parts, "store", broken)
     async with connected(create(gate), raising=False) as client:
         answer = await client.get("/v1/documents")
     assert answer.status_code == 500

@@ -35,7 +35,7 @@ def service():
         gate.add(ROWS)
         gate.remember("Refunds are paid by card.")
         gate.context("refund")
-        gate.house.store.save_key(made.key)
+        gate.parts.store.save_key(made.key)
         yield create(gate), made.token
 
 

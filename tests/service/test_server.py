@@ -13,7 +13,7 @@ from headgate.errors import ConfigError
 from headgate.gateway import Headgate
 from headgate.service.server import bind, check
 from headgate.settings import Settings
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 
 
 def quiet(store, **service):

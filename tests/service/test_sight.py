@@ -145,8 +145,8 @@ def test_every_meter_says_what_it_is():
 
 @pytest.mark.parametrize("allowed", [False, True])
 async def test_one_line_a_request_with_the_query_only_where_allowed(gate, caplog, allowed):
-    policy = gate.house.settings.service.model_copy(update={"log_query": allowed})
-    object.__setattr__(gate.house.settings, "service", policy)
+    policy = gate.parts.settings.service.model_copy(update={"log_query": allowed})
+    object.__setattr__(gate.parts.settings, "service", policy)
     body = {"query": "refunds please", "session_id": "s1", "current_window_text": WINDOW}
     with caplog.at_level(logging.INFO, "headgate.request"):
         async with connected(create(gate)) as client:

@@ -69,9 +69,9 @@ def test_nothing_of_one_tenant_shows_in_what_another_is_told(run):
 )
 async def test_the_ids_of_another_tenant_are_as_unknown_as_any(method, path, body):
     with _gate() as (gate, key, _):
-        theirs = gate.act_for("birch")
+        theirs = gate.for_tenant("birch")
         theirs.add([{"id": "doc-1", "text": "a refund"}])
-        gate.house.store.save_review("birch", Review("rev-1", "why?", expires=1e12))
+        gate.parts.store.save_review("birch", Review("rev-1", "why?", expires=1e12))
         ids = {
             "document": "doc-1",
             "fact": theirs.remember("A refund is paid.").fact.id,
@@ -94,7 +94,7 @@ def _gate():
     with Headgate.open(settings=Settings(store=":memory:", service={"log": False})) as gate:
         keys = [mint(name, ["read", "write", "review"], now=0.0) for name in ("alder", "birch")]
         for made in keys:
-            gate.house.store.save_key(made.key)
+            gate.parts.store.save_key(made.key)
         yield gate, keys[0].token, keys[1].token
 
 

@@ -25,7 +25,7 @@ from headgate.stages.grade import GradePolicy, grade, outside
 from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Candidate, Chunk, Document, Edge, Sifted, Window
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from headgate.errors import InputError
-from headgate.stores.memory import MemoryStore
-from headgate.stores.sqlite import SqliteStore
+from headgate.stores.memory.store import MemoryStore
+from headgate.stores.sqlite.store import SqliteStore
 from headgate.testing import FixedClock
 from headgate.testing.samples import document, follow, trace
 from headgate.types import Chunk, Edge, Fact, Review

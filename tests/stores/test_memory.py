@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.errors import StoreError
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FailingStore, FixedClock, StoreContract
 
 

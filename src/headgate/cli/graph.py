@@ -41,10 +41,10 @@ def load_edges(
     if not files and collection is None:
         raise InputError("nothing to load", hint="name edge files, or a --collection")
     with opened(store, tenant) as hg:
-        done = [link(hg.house.store, hg.tenant, read(Path(name))) for name in files]
+        done = [link(hg.parts.store, hg.tenant, read(Path(name))) for name in files]
         if collection is not None:
-            chunks = hg.house.store.scan(hg.tenant, collection)
-            done.append(link(hg.house.store, hg.tenant, chunk_edges(chunks)))
+            chunks = hg.parts.store.scan(hg.tenant, collection)
+            done.append(link(hg.parts.store, hg.tenant, chunk_edges(chunks)))
     tally = Tally(
         sum(one.linked for one in done),
         sum(one.skipped for one in done),
@@ -78,9 +78,9 @@ def show(
     with opened(store, tenant) as hg:
         given = {"max_hops": hops, "max_results": limit}
         wanted = {name: value for name, value in given.items() if value is not None}
-        policy = hg.house.settings.graph.model_copy(update=wanted)
+        policy = hg.parts.settings.graph.model_copy(update=wanted)
         paths = traverse(
-            hg.house.store,
+            hg.parts.store,
             node,
             policy,
             tenant=hg.tenant,
@@ -112,10 +112,10 @@ def slice_turns(
 ) -> None:
     """Cut and sign the slice around the turn ANCHOR; --json prints what `verify` reads."""
     with opened(store, tenant) as hg:
-        chunks = [c for c in hg.house.store.scan(hg.tenant, collection) if c.source == "turn"]
+        chunks = [c for c in hg.parts.store.scan(hg.tenant, collection) if c.source == "turn"]
         signed = sign(
-            cut(map(Turn.of, chunks), anchor, hg.house.settings.slice),
-            hg.house.store.secret(hg.tenant),
+            cut(map(Turn.of, chunks), anchor, hg.parts.settings.slice),
+            hg.parts.store.secret(hg.tenant),
         )
         if admitting:
             _admit(hg, collection, chunks, signed)
@@ -147,7 +147,7 @@ def verify_slice(
             f"{file} is not JSON: {error}", hint="give what slice --json wrote"
         ) from None
     with opened(store, tenant) as hg:
-        valid = verify(slice, hg.house.store.secrets(hg.tenant), now=time.time())
+        valid = verify(slice, hg.parts.store.secrets(hg.tenant), now=time.time())
     if as_json:
         print_json({"admissible": valid, "slice": slice.id})
     else:
@@ -164,7 +164,7 @@ def rotate(store: str | None, tenant: str | None, days: float, as_json: bool) ->
     """Sign with a new secret from now on; old tokens verify until they expire."""
     expires = time.time() + days * DAY
     with opened(store, tenant) as hg:
-        hg.house.store.rotate(hg.tenant, expires=expires)
+        hg.parts.store.rotate(hg.tenant, expires=expires)
     if as_json:
         print_json({"rotated": True, "expires": expires})
         return
@@ -174,8 +174,8 @@ def rotate(store: str | None, tenant: str | None, days: float, as_json: bool) ->
 def _admit(hg: Headgate, collection: str, chunks: Iterable[Chunk], signed: Slice) -> None:
     """Write the token to the turns of the slice; each turn is a document of one chunk."""
     admitted = admit(chunks, signed)
-    digests = hg.house.store.digests(hg.tenant, collection, [c.document for c in admitted])
-    hg.house.store.put(
+    digests = hg.parts.store.digests(hg.tenant, collection, [c.document for c in admitted])
+    hg.parts.store.put(
         hg.tenant,
         [
             Document(

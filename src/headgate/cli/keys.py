@@ -35,7 +35,7 @@ def create(
     """Make a key (default: read and write). It is shown once and kept only as a hash."""
     with opened(store, tenant) as hg:
         made = mint(hg.tenant, scopes or ("read", "write"), name=name, now=time.time())
-        hg.house.store.save_key(made.key)
+        hg.parts.store.save_key(made.key)
     if as_json:
         told = {"key": made.token, "id": made.key.id, "tenant": made.key.tenant}
         click.echo(orjson.dumps(told | {"scopes": made.key.scopes}).decode())
@@ -55,7 +55,7 @@ def create(
 def show(store: str | None, tenant: str | None, as_json: bool) -> None:
     """All keys: id, tenant, scopes, name, and whether they still work."""
     with opened(store, None) as hg:
-        known = hg.house.store.keys(tenant)
+        known = hg.parts.store.keys(tenant)
     rows = [
         {
             "id": key.id, "tenant": key.tenant, "scopes": list(key.scopes), "name": key.name,
@@ -81,7 +81,7 @@ def show(store: str | None, tenant: str | None, as_json: bool) -> None:
 def revoke(id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
     """Let a key work no more; running services notice within seconds."""
     with opened(store, tenant) as hg:
-        if not hg.house.store.revoke(hg.tenant, id):
+        if not hg.parts.store.revoke(hg.tenant, id):
             raise NotFound(
                 f"tenant {hg.tenant} has no working key {id!r}", hint="see: headgate keys list"
             )

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from headgate.cli.options import json_option, opened, place_options, print_json
 from headgate.errors import InputError
-from headgate.memory.upkeep import decay, merge
+from headgate.memory.maintenance import decay, merge
 from headgate.types import Fact
 
 _CONSOLE = Console(soft_wrap=True)
@@ -228,7 +228,7 @@ def _listen(
         raise InputError("turns need a session and a file", hint="give both --session and --turns")
     messages = list(_messages(turns))
     with opened(store, tenant) as hg:
-        kept = hg.listen(session, messages)
+        kept = hg.add_turns(session, messages)
     if as_json:
         print_json(kept)
         return

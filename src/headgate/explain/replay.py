@@ -21,7 +21,7 @@ Run = Callable[[Request, Changes], Awaitable[Context]]
 WINDOW = frozenset(field.name for field in fields(ContextBudget))
 
 
-class Otherwise(BaseModel):
+class RequestChanges(BaseModel):
     """What of a request a replay may change: not whose it is, nor what it asks."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -110,12 +110,12 @@ def applied(request: Request, changes: Changes) -> tuple[Request, Changes]:
     settings = {name: value for name, value in changes.items() if "." in name}
     given = {name: value for name, value in changes.items() if "." not in name}
     try:
-        asked = Otherwise.model_validate(given).model_dump(exclude_unset=True)
+        asked = RequestChanges.model_validate(given).model_dump(exclude_unset=True)
     except ValidationError as invalid:
         first = invalid.errors()[0]
         raise InputError(
             f"{'.'.join(map(str, first['loc']))} cannot be changed so: {first['msg'].lower()}",
-            hint=f"change a setting by its dotted name, or one of {', '.join(Otherwise.model_fields)}",
+            hint=f"change a setting by its dotted name, or one of {', '.join(RequestChanges.model_fields)}",
         ) from invalid
     window = {name: asked.pop(name) for name in WINDOW & asked.keys()}
     if window:

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from headgate.errors import ConfigError
+from headgate.explain.budget_search import likely
 from headgate.explain.knobs import KNOBS, Knob, Scale, known, standing
 from headgate.explain.replay import Run, applied, stored
-from headgate.explain.room import likely
 from headgate.text.tokens import counter
 from headgate.types import Context, Note, Trace
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headgate.guard.detectors import HISTORY, Detector, Stall
-from headgate.guard.echo import Echo
+from headgate.guard.relapse import Echo
 from headgate.guard.resume import ending
 
 CONTENT = "content"

@@ -10,7 +10,7 @@ All looks are taken at absolute offsets, so the verdict cannot depend on how the
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from headgate.guard.units import RepeatPolicy
+from headgate.guard.unit_kinds import RepeatPolicy
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from headgate.guard.policy import GuardPolicy
 from headgate.guard.report import GuardReport
 from headgate.guard.resume import Call, Message, conversation
 from headgate.guard.rollback import Session, quarter
-from headgate.guard.source import KeepAlive, Source
+from headgate.guard.timed_stream import KeepAlive, Source
 
 Messages = str | Sequence[Message]
 Generate = Callable[..., Any]  # (messages, *, sampling=None) -> async iterator of str or Piece

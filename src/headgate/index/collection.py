@@ -15,10 +15,10 @@ import numpy as np
 from headgate.errors import ConfigError
 from headgate.index.files import Damaged
 from headgate.index.folder import State, mark_of, read, store, writing
-from headgate.index.live import Live
+from headgate.index.live_segment import LiveSegment
 from headgate.index.segment import build, join
+from headgate.index.snapshot import Snapshot
 from headgate.index.vectors import Embeddings
-from headgate.index.view import View
 from headgate.protocols import Embedder, Store
 from headgate.types import Change, Chunk
 
@@ -57,7 +57,7 @@ class Collection:
         self._opened = False
         self._fresh = 0
 
-    def view(self) -> View:
+    def view(self) -> Snapshot:
         """The collection as the store has it now."""
         if not self._opened or self._head() != self._state.seen:
             with self._lock:
@@ -76,11 +76,11 @@ class Collection:
     def _head(self) -> int:
         return self._store.head(self._tenant, self._name)
 
-    def _snapshot(self, lives: Sequence[Live]) -> View:
+    def _snapshot(self, lives: Sequence[LiveSegment]) -> Snapshot:
         def fetch(ids: Sequence[str]) -> Sequence[Chunk]:
             return self._store.chunks(self._tenant, self._name, ids)
 
-        return View(lives, fetch, degraded=self._degraded)
+        return Snapshot(lives, fetch, degraded=self._degraded)
 
     def _open(self) -> None:
         """Begin with what the folder holds, where that can be used and belongs to this store."""
@@ -171,10 +171,10 @@ class Collection:
 
 
 def absorb(
-    lives: Sequence[Live], changes: Sequence[Change], embeddings: Embeddings | None = None
-) -> list[Live]:
+    lives: Sequence[LiveSegment], changes: Sequence[Change], embeddings: Embeddings | None = None
+) -> list[LiveSegment]:
     """The segments after a batch of changes: what was replaced or removed is dead, what is new is added."""
-    gone = View(lives, lambda _: ()).find([change.id for change in changes])
+    gone = Snapshot(lives, lambda _: ()).find([change.id for change in changes])
     gone = gone[gone >= 0]
     out, base = [], 0
     for live in lives:
@@ -185,11 +185,11 @@ def absorb(
     if fresh:
         chunks = [change.chunk for change in fresh if change.chunk is not None]
         vectors = embeddings.of(chunks, changes[-1].seq) if embeddings else None
-        out.append(Live(build(chunks, [change.place for change in fresh]), vectors=vectors))
+        out.append(LiveSegment(build(chunks, [change.place for change in fresh]), vectors=vectors))
     return out
 
 
-def tidy(lives: Sequence[Live]) -> list[Live]:
+def tidy(lives: Sequence[LiveSegment]) -> list[LiveSegment]:
     """The segments with neighbors of one size class merged, and those with many dead chunks rewritten."""
     out = [_rewritten(live) for live in lives]
     out = [live for live in out if len(live.dead) < len(live)]
@@ -198,7 +198,7 @@ def tidy(lives: Sequence[Live]) -> list[Live]:
     return out
 
 
-def compact(lives: Sequence[Live]) -> Sequence[Live]:
+def compact(lives: Sequence[LiveSegment]) -> Sequence[LiveSegment]:
     """One segment where that is cheap: a query's cost has a part that grows with their number."""
     rest = sum(map(len, lives)) - max(map(len, lives), default=0)
     if len(lives) < 2 or sum(map(len, lives)) > _COMPACT or rest * 8 < max(map(len, lives)):
@@ -206,21 +206,21 @@ def compact(lives: Sequence[Live]) -> Sequence[Live]:
     return [_merged(lives)]
 
 
-def _rewritten(live: Live) -> Live:
+def _rewritten(live: LiveSegment) -> LiveSegment:
     if not len(live.dead) or len(live.dead) < _DEAD * len(live) or len(live.dead) == len(live):
         return live
     return _merged([live])
 
 
-def _merged(lives: Sequence[Live]) -> Live:
+def _merged(lives: Sequence[LiveSegment]) -> LiveSegment:
     rows = [live.vectors[live.alive] for live in lives if live.vectors is not None]
     vectors = np.concatenate(rows) if len(rows) == len(lives) else None
     whole = join([(live.segment, live.alive) for live in lives])
     begun = None if len(lives[0].dead) else lives[0].begun
-    return Live(whole, vectors=vectors, begun=begun)
+    return LiveSegment(whole, vectors=vectors, begun=begun)
 
 
-def _tail(lives: Sequence[Live]) -> Sequence[Live]:
+def _tail(lives: Sequence[LiveSegment]) -> Sequence[LiveSegment]:
     """The last segments that are no larger in class than the last one."""
     if not lives:
         return ()
@@ -230,5 +230,5 @@ def _tail(lives: Sequence[Live]) -> Sequence[Live]:
     return lives[begin:]
 
 
-def _class(live: Live) -> int:
+def _class(live: LiveSegment) -> int:
     return int(np.log(max(len(live), _SMALL) / _SMALL) / np.log(_FAN))

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.errors import StoreError
-from headgate.index.incidence import Incidence, Tally
+from headgate.index.posting_list import PostingList, Tally
 from headgate.index.segment import Segment
 
 _MAGIC = b"HEADGATE SEGMENT 1\n"
@@ -98,7 +98,7 @@ def _segment(data: npt.NDArray[np.uint8], table: dict[str, Any]) -> Segment:
         dtype = np.dtype(kind)
         size = dtype.itemsize * int(np.prod(shape))
         arrays[name] = np.asarray(data[offset : offset + size].view(dtype).reshape(shape))
-    kinds = {"terms": Incidence, "names": Incidence, "case": Tally}
+    kinds = {"terms": PostingList, "names": PostingList, "case": Tally}
     for group, make in kinds.items():
         prefix = f"{group}."
         mine = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}

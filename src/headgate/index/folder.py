@@ -17,9 +17,9 @@ from uuid import uuid4
 
 import numpy as np
 
-from headgate.index import near
+from headgate.index import ann
 from headgate.index.files import Damaged, load, load_vectors, save, write
-from headgate.index.live import Live
+from headgate.index.live_segment import LiveSegment
 
 FORMAT = 1
 _TRIES = 5  # times a reader looks again when a writer swept a file it was about to open
@@ -31,7 +31,7 @@ class State:
 
     mark: str
     seen: int
-    lives: tuple[Live, ...] = ()
+    lives: tuple[LiveSegment, ...] = ()
     kind: str = ""
 
 
@@ -74,7 +74,7 @@ def _read(folder: Path) -> State | None:
         raise Damaged(f"the index manifest cannot be read: {error}") from error
 
 
-def _live(folder: Path, entry: dict[str, str]) -> Live:
+def _live(folder: Path, entry: dict[str, str]) -> LiveSegment:
     segment = load(folder / entry["file"])
     dead = np.zeros(0, np.int64)
     if entry["dead"]:
@@ -85,10 +85,10 @@ def _live(folder: Path, entry: dict[str, str]) -> Live:
         if _digest(dead) not in entry["dead"] or (len(dead) and dead.max() >= len(segment)):
             raise Damaged(f"{entry['dead']} does not match its checksum")
     vectors = load_vectors(folder / entry["vectors"], len(segment)) if entry["vectors"] else None
-    graph = entry["near"] and near.available()
+    graph = entry["near"] and ann.available()
     begun = folder / entry["near"] if graph else None
-    close = near.Near(begun) if begun else None
-    return Live(segment, dead, entry["file"], vectors, close, begun)
+    close = ann.NearestNeighbors(begun) if begun else None
+    return LiveSegment(segment, dead, entry["file"], vectors, close, begun)
 
 
 def _digest(dead: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> str:
@@ -104,15 +104,15 @@ def store(folder: Path, state: State) -> State:
             save(live.segment, folder / name)
             if live.vectors is not None:
                 write(folder / f"{name}.vectors", live.vectors.tobytes())
-                if len(live) >= near.LARGE and near.available():
-                    near.build(live.vectors, folder / f"{name}.near", begun=live.begun)
+                if len(live) >= ann.LARGE and ann.available():
+                    ann.build(live.vectors, folder / f"{name}.near", begun=live.begun)
         dead = f"{name}.{_digest(live.dead)}.dead" if len(live.dead) else ""
         if dead and not (folder / dead).exists():
             write(folder / dead, live.dead.astype(np.int64).tobytes())
         vectors = f"{name}.vectors" if live.vectors is not None else ""
         graph = f"{name}.near" if (folder / f"{name}.near").exists() else ""
         entries.append({"file": name, "dead": dead, "vectors": vectors, "near": graph})
-        close = live.near or (near.Near(folder / graph) if graph else None)
+        close = live.near or (ann.NearestNeighbors(folder / graph) if graph else None)
         begun = folder / graph if graph else None
         kept.append(replace(live, file=name, near=close, begun=begun))
     mark = uuid4().hex

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from headgate.index.collection import Collection
 from headgate.index.folder import folder_of
-from headgate.index.view import View
+from headgate.index.snapshot import Snapshot
 from headgate.protocols import Embedder, Store
 
 
@@ -30,7 +30,7 @@ class Indexes:
         self._open: dict[tuple[str, str], Collection] = {}
         self._lock = Lock()
 
-    def view(self, tenant: str, collection: str) -> View:
+    def view(self, tenant: str, collection: str) -> Snapshot:
         """The postings of one collection, caught up with the store."""
         return self._collection(tenant, collection).view()
 
@@ -43,7 +43,7 @@ class Indexes:
         vector: npt.NDArray[np.float32] = self._embedder.embed([query])[0]
         return vector
 
-    def rebuild(self, tenant: str, collection: str) -> View:
+    def rebuild(self, tenant: str, collection: str) -> Snapshot:
         """Throw away what is derived of a collection and make it anew from the store."""
         with self._lock:
             self._open.pop((tenant, collection), None)

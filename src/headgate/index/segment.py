@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.index.arrays import Bytes, Ints, Keys, blob, offsets, ranges
-from headgate.index.incidence import (
+from headgate.index.posting_list import (
     Alive,
-    Incidence,
+    PostingList,
     Tally,
     merge,
     merge_tallies,
@@ -47,8 +47,8 @@ class Segment:
     chars: Ints
     speaker: Keys
     language: Bytes
-    terms: Incidence
-    names: Incidence
+    terms: PostingList
+    names: PostingList
     labels: Bytes
     label_starts: Ints
     case: Tally
@@ -172,7 +172,7 @@ def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
     )
 
 
-def _terms(flat: Keys, fields: Ints) -> Incidence:
+def _terms(flat: Keys, fields: Ints) -> PostingList:
     keys, own = slotted(flat)
     lengths = fields.sum(1)
     count = len(fields)
@@ -187,7 +187,7 @@ def _terms(flat: Keys, fields: Ints) -> Incidence:
         for which in (TITLE, DATE, SPEAKER, BODY)
     ]
     slot, ords = np.divmod(pairs[begins], max(count, 1))
-    return Incidence(
+    return PostingList(
         keys,
         offsets(np.bincount(slot, minlength=len(keys))),
         ords.astype(np.uint32),
@@ -197,7 +197,7 @@ def _terms(flat: Keys, fields: Ints) -> Incidence:
     )
 
 
-def _names(out: _Drafts) -> tuple[Incidence, Bytes, Ints]:
+def _names(out: _Drafts) -> tuple[PostingList, Bytes, Ints]:
     flat = np.array(list(map(NUMBERS.__getitem__, out.names)), np.uint64)
     keys, own = slotted(flat)
     lengths = np.array(out.name_counts, np.int64)
@@ -205,7 +205,7 @@ def _names(out: _Drafts) -> tuple[Incidence, Bytes, Ints]:
     order = np.argsort(own, kind="stable")
     first = order[np.searchsorted(own[order], np.arange(len(keys)))]
     data, starts = blob([out.names[i] for i in first])
-    found = Incidence(
+    found = PostingList(
         keys,
         offsets(np.bincount(own, minlength=len(keys))),
         chunk[order],

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headgate.errors import InputError
-from headgate.ingest import sweep, tables
+from headgate.ingest import stale, tables
 from headgate.ingest.chunk import ChunkPolicy
 from headgate.ingest.decode import Undecodable, decode
 from headgate.ingest.readers import Found, read
@@ -46,7 +46,7 @@ class IngestPolicy(Policy):
 
 @dataclass(slots=True)
 class Progress:
-    """How far an ingest has come; handed to `attend` after each batch."""
+    """How far an ingest has come; handed to `on_progress` after each batch."""
 
     bytes: int = 0
     total: int = 0
@@ -70,7 +70,7 @@ class Summary:
     skipped: tuple[Skip, ...] = ()
 
 
-Attend = Callable[[Progress], None]
+OnProgress = Callable[[Progress], None]
 
 
 def add_rows(
@@ -80,10 +80,10 @@ def add_rows(
     *,
     collection: str = "main",
     policy: IngestPolicy | None = None,
-    attend: Attend | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Summary:
     """Add rows; one that is none stops with an error that tells its number, before it is written."""
-    load = _Load(store, tenant, policy or IngestPolicy(), attend)
+    load = _Load(store, tenant, policy or IngestPolicy(), on_progress)
     for number, row in enumerate(rows):
         try:
             load.take(parse(row, collection=collection))
@@ -102,12 +102,12 @@ def add_files(
     policy: IngestPolicy | None = None,
     root: Path | None = None,
     prune: bool = False,
-    attend: Attend | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Summary:
     """Add files and folders. With `prune`, documents of files that are gone from a folder go too."""
     policy = policy or IngestPolicy()
     places = [Path(path) for path in paths]
-    load = _Load(store, tenant, policy, attend)
+    load = _Load(store, tenant, policy, on_progress)
     found = list(walk(places, root=root))
     load.progress.total = sum(one.size for one in found)
     whole: set[str] = set()
@@ -117,15 +117,15 @@ def add_files(
         elif load.read(one, collection):
             whole.add(one.id)
     load.flush()
-    stale: list[str] = []
+    gone: list[str] = []
     if load.lines:
-        stale += sweep.lines(store.digests(tenant, collection), read=whole, met=load.lines)
+        gone += stale.lines(store.digests(tenant, collection), read=whole, met=load.lines)
     if prune:
         base = (root or Path.cwd()).resolve()
         folders = [name(place, base) for place in places if place.is_dir()]
         there = {one.id if isinstance(one, Found) else one.what for one in found}
-        stale += sweep.files(store.digests(tenant, collection), folders=folders, found=there)
-    load.remove(collection, stale)
+        gone += stale.files(store.digests(tenant, collection), folders=folders, found=there)
+    load.remove(collection, gone)
     return load.finish()
 
 
@@ -137,11 +137,11 @@ def add_stream(
     id: str = "stdin",
     collection: str = "main",
     policy: IngestPolicy | None = None,
-    attend: Attend | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Summary:
     """Add what came over a pipe: JSON lines as rows, anything else as one text."""
     policy = policy or IngestPolicy()
-    load = _Load(store, tenant, policy, attend)
+    load = _Load(store, tenant, policy, on_progress)
     load.progress.total = len(data)
     if len(data) > policy.max_bytes:
         load.take(Skip(id, f"more than {policy.max_bytes / 1e6:.0f} MB", len(data)))
@@ -170,7 +170,7 @@ class _Load:
     store: Library
     tenant: str
     policy: IngestPolicy
-    attend: Attend | None
+    on_progress: OnProgress | None
     progress: Progress = field(default_factory=Progress)
     skipped: list[Skip] = field(default_factory=list)
     batch: dict[tuple[str, str], Text] = field(default_factory=dict)
@@ -211,8 +211,8 @@ class _Load:
         except InputError:
             for document in fresh:
                 self._single(document)
-        if self.attend:
-            self.attend(self.progress)
+        if self.on_progress:
+            self.on_progress(self.progress)
 
     def read(self, file: Found, collection: str) -> bool:
         """Take in all that a file holds; whether nothing of it was skipped."""

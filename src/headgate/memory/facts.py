@@ -15,7 +15,7 @@ from math import isfinite
 
 from headgate.errors import InputError, LimitError, NotFound
 from headgate.memory.conflicts import Conflict, conflict
-from headgate.memory.shelf import Shelf, distinct
+from headgate.memory.fact_index import Shelf, distinct
 from headgate.policy import Policy, Positive, PositiveCount, Unit
 from headgate.protocols import Clock, Facts
 from headgate.text.entities import entities

@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Literal
 
 from headgate.memory.facts import Notebook
-from headgate.memory.panel import Call, Panel, RecallPolicy, Unavailable
+from headgate.memory.provider_pool import Call, ProviderPool, RecallPolicy, Unavailable
 from headgate.protocols import MemoryProvider
 from headgate.text.fence import fence, quote
 from headgate.types import ADD, DROP, Candidate, Chunk, Plan, Sifted
@@ -81,7 +81,7 @@ def worth_asking(query: str) -> bool:
 
 async def prefetch_all(
     query: str,
-    providers: Panel | Sequence[MemoryProvider],
+    providers: ProviderPool | Sequence[MemoryProvider],
     plan: Plan | None = None,
     *,
     session_id: str = "",
@@ -108,7 +108,7 @@ async def prefetch_all(
 
 def prefetch_all_sync(
     query: str,
-    providers: Panel | Sequence[MemoryProvider],
+    providers: ProviderPool | Sequence[MemoryProvider],
     plan: Plan | None = None,
     *,
     session_id: str = "",
@@ -171,13 +171,13 @@ def declined(query: str, plan: Plan | None) -> str:
 
 @contextmanager
 def _seated(
-    providers: Panel | Sequence[MemoryProvider], policy: RecallPolicy | None
-) -> Iterator[Panel]:
+    providers: ProviderPool | Sequence[MemoryProvider], policy: RecallPolicy | None
+) -> Iterator[ProviderPool]:
     """The panel given, or one for this question alone."""
-    if isinstance(providers, Panel):
+    if isinstance(providers, ProviderPool):
         yield providers
         return
-    panel = Panel(providers, policy)
+    panel = ProviderPool(providers, policy)
     try:
         yield panel
     finally:
@@ -200,7 +200,7 @@ def _refused(call: Call) -> Answer:
     return Answer(call.provider, "unasked", reason=call.refusal)
 
 
-def _close(panel: Panel, call: Call, future: "Future[object]") -> Answer:
+def _close(panel: ProviderPool, call: Call, future: "Future[object]") -> Answer:
     """Read a call that is done, give up one that is not, and tell the panel."""
     if not future.done() or future.cancelled():
         future.cancel()  # ends an async provider; a thread goes on, and nobody listens

@@ -17,7 +17,7 @@ import orjson
 from pydantic import SecretStr
 
 from headgate.errors import UpstreamError
-from headgate.models.wire import Endpoint, call
+from headgate.models.http_json import Endpoint, call
 from headgate.policy import Policy, Positive, PositiveCount
 from headgate.stages.grade import Bands
 from headgate.text.fence import fence, quote

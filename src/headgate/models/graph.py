@@ -1,6 +1,6 @@
 """Graph: an ONNX encoder built from BERT weights in a safetensors file.
 
-Token, position and type embeddings, then per layer  x = LN(x + attend(x)),  x = LN(x + W2 gelu(W1 x));
+Token, position and type embeddings, then per layer  x = LN(x + on_progress(x)),  x = LN(x + W2 gelu(W1 x));
 the outcome is the last hidden state, which the embedder pools.
 """
 
@@ -83,7 +83,7 @@ def _layers(draft: _Draft, tensors: Mapping[str, Any], config: Mapping[str, Any]
     def part(x: str, name: str, order: list[int]) -> str:
         return draft.apply("Transpose", draft.apply("Reshape", linear(x, name), split), perm=order)
 
-    def attend(x: str, name: str, bias: str) -> str:
+    def on_progress(x: str, name: str, bias: str) -> str:
         q = part(x, f"{name}.self.query", [0, 2, 1, 3])
         k = part(x, f"{name}.self.key", [0, 2, 3, 1])
         v = part(x, f"{name}.self.value", [0, 2, 1, 3])
@@ -96,7 +96,7 @@ def _layers(draft: _Draft, tensors: Mapping[str, Any], config: Mapping[str, Any]
     x = norm(x, "embeddings.LayerNorm")
     for n in range(config["num_hidden_layers"]):
         layer = f"encoder.layer.{n}"
-        seen = attend(x, f"{layer}.attention", bias)
+        seen = on_progress(x, f"{layer}.attention", bias)
         x = norm(draft.apply("Add", x, seen), f"{layer}.attention.output.LayerNorm")
         wide = draft.apply("Gelu", linear(x, f"{layer}.intermediate.dense"))
         x = norm(

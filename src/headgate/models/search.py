@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
 from headgate.errors import ConfigError, UpstreamError
-from headgate.models.wire import Endpoint, call
+from headgate.models.http_json import Endpoint, call
 from headgate.policy import Policy, Positive
 from headgate.protocols import WebSearch
 from headgate.types import Chunk

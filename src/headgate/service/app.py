@@ -12,15 +12,15 @@ from fastapi import FastAPI
 from headgate import __version__
 from headgate.gateway import Headgate
 from headgate.service import log, problems, spans
+from headgate.service.admission import Desk, Door
 from headgate.service.auth import Auth
-from headgate.service.door import Desk, Door
-from headgate.service.hub import Hub
 from headgate.service.limits import Limits
 from headgate.service.metrics import Metrics
 from headgate.service.openapi import describe
 from headgate.service.parse import Strict
-from headgate.service.proxy import plug as proxy
+from headgate.service.proxy import app as proxy
 from headgate.service.routes import ROUTERS
+from headgate.service.state import Hub
 from headgate.settings import Settings
 
 Plug = Callable[[FastAPI, Hub], None]
@@ -39,7 +39,7 @@ def create(gate: Headgate, *, owns: bool = False, folder: str | None = None) -> 
 
     `folder` is where the processes of one service share their metrics and rates.
     """
-    settings = gate.house.settings
+    settings = gate.parts.settings
     hub = Hub(gate, Metrics(folder), Desk())
 
     @asynccontextmanager
@@ -65,7 +65,7 @@ def create(gate: Headgate, *, owns: bool = False, folder: str | None = None) -> 
     app.add_middleware(
         Door,
         policy=settings.service,
-        auth=Auth(gate.house.store, settings.tenant, keyless=settings.service.keyless),
+        auth=Auth(gate.parts.store, settings.tenant, keyless=settings.service.keyless),
         limits=Limits(settings.service, folder),
         desk=hub.desk,
         watches=(hub.metrics.watch, log.watch(settings.service), spans.watch),

@@ -20,7 +20,7 @@ from headgate.errors import AccessError, ScopeError
 from headgate.protocols import Keys
 from headgate.service.keys import OURS, SCOPES, digest, formed
 from headgate.service.proxy.paths import proxied
-from headgate.service.visit import Caller, visit_of
+from headgate.service.request_state import Caller, visit_of
 from headgate.types import Key, Scope
 
 FRESH_S = (

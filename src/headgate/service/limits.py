@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from headgate.errors import BusyError
 from headgate.policy import ServicePolicy
-from headgate.service.visit import Caller
+from headgate.service.request_state import Caller
 
 REMEMBERED = 10_000  # keys whose buckets are remembered; a forgotten one starts full
 

@@ -13,7 +13,7 @@ import orjson
 from starlette.types import Scope
 
 from headgate.policy import ServicePolicy
-from headgate.service.visit import Visit, route_of
+from headgate.service.request_state import Visit, route_of
 from headgate.types import DROP, Trace
 
 LOGGER = logging.getLogger("headgate.request")

@@ -12,7 +12,7 @@ from starlette.types import Scope
 from headgate.guard.report import GuardReport, State
 from headgate.service.log import Figures, figures
 from headgate.service.meters import Meter, Meters, Shared
-from headgate.service.visit import Visit, route_of
+from headgate.service.request_state import Visit, route_of
 from headgate.types import Trace
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

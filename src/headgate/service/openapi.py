@@ -11,7 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field
 
 from headgate.policy import Limits
-from headgate.service.door import OPEN
+from headgate.service.admission import OPEN
 
 _SHARED = {
     "401": "The key is missing or not valid.",
@@ -63,7 +63,7 @@ def _complete(app: FastAPI) -> dict[str, Any]:
     parts = schema.setdefault("components", {}).setdefault("schemas", {})
     for stale in ("HTTPValidationError", "ValidationError"):
         parts.pop(stale, None)
-    _limit(parts, app.state.hub.gate.house.settings.limits)
+    _limit(parts, app.state.hub.gate.parts.settings.limits)
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     parts.update(problem.pop("$defs"))
     parts["Problem"] = problem

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.errors import AccessError, BusyError, HeadgateError
-from headgate.service.visit import visit_of
+from headgate.service.request_state import visit_of
 
 MEDIA = "application/problem+json"
 _TITLES = {

@@ -15,9 +15,9 @@ import uvicorn
 from headgate.errors import ConfigError
 from headgate.gateway import Headgate
 from headgate.policy import ServicePolicy
+from headgate.service.admission import Desk
 from headgate.service.app import from_settings
 from headgate.service.auth import locked, loopback
-from headgate.service.door import Desk
 from headgate.service.workers import supervise
 from headgate.settings import Settings
 
@@ -66,7 +66,7 @@ def check(settings: Settings) -> None:
     if loopback(settings.service.host):
         return
     with Headgate.open(settings=settings) as gate:
-        if not locked(gate.house.store):
+        if not locked(gate.parts.store):
             raise ConfigError(
                 f"{settings.service.host} can be reached from elsewhere, and no API key exists",
                 hint="make one with: headgate keys create, or listen on 127.0.0.1",

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from starlette.types import Scope
 
-from headgate.service.visit import Visit, route_of
+from headgate.service.request_state import Visit, route_of
 
 _HERE = find_spec("opentelemetry") is not None
 

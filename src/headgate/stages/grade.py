@@ -19,8 +19,8 @@ from pydantic import model_validator
 from headgate.errors import ConfigError, UpstreamError
 from headgate.policy import Policy, PositiveCount, Unit
 from headgate.protocols import Grader
-from headgate.rank.confidence import confidences
-from headgate.rank.question import Vocabulary
+from headgate.relevance.confidence import confidences
+from headgate.relevance.query_terms import Vocabulary
 from headgate.types import ADD, DROP, KEEP, Candidate, Chunk, Sifted
 
 CRISIS = "crisis"  # the task group whose answers a person should always see

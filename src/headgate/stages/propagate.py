@@ -17,13 +17,23 @@ from pydantic import Field
 
 from headgate.policy import Policy, PositiveCount, Unit
 from headgate.protocols import Hits, Postings
-from headgate.rank.carry import carry, links_of
-from headgate.rank.cues import Shares, cues
-from headgate.rank.fire import fire
-from headgate.rank.hop import NONE, Names, Reach, gather, hearing, masses, spread, strongest, ways
+from headgate.rank.edge_walk import carry, links_of
+from headgate.rank.integrate_and_fire import fire
 from headgate.rank.lexical import rarity, within
+from headgate.rank.name_hop import (
+    NONE,
+    Names,
+    Reach,
+    gather,
+    hearing,
+    masses,
+    spread,
+    strongest,
+    ways,
+)
 from headgate.rank.scores import Scores, scores_of
 from headgate.rank.top import best, top
+from headgate.relevance.cues import Shares, cues
 from headgate.text.names import names
 from headgate.text.terms import number, terms, words
 from headgate.types import ADD, DROP, KEEP, Candidate, Edge, Sifted

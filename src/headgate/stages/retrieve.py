@@ -17,7 +17,7 @@ from pydantic import Field
 from headgate.policy import Count, Policy, PositiveCount, Unit
 from headgate.protocols import Hits, Postings
 from headgate.rank.feedback import feedback
-from headgate.rank.heads import heads
+from headgate.rank.head_bonus import heads
 from headgate.rank.lexical import Weighing, lexical, phrases, rarity
 from headgate.rank.scores import SEEDS, Found, Scores
 from headgate.rank.top import best, top

@@ -6,8 +6,8 @@ from threading import RLock
 from headgate.errors import InputError
 from headgate.protocols import Clock
 from headgate.stores.codec import decode, encode
-from headgate.stores.connection import Pool
-from headgate.stores.intake import named
+from headgate.stores.sqlite.connection import Pool
+from headgate.stores.validate import named
 from headgate.types import Key
 
 _COLUMNS = "tenant, id, digest, scopes, name, created, revoked"

@@ -11,9 +11,9 @@ import orjson
 
 from headgate.errors import UpstreamError
 from headgate.guard.channels import CONTENT, REASONING, TOOL, Piece
+from headgate.guard.dialects.chat import REASONS
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session, quarter
-from headgate.guard.wires.chat import REASONS
 from headgate.service.proxy.speech import Bill, ChatSpeech, Speech
 
 Again = Callable[[Call], Awaitable[bytes]]

@@ -16,15 +16,15 @@ from headgate.guard.resume import Call
 from headgate.guard.rollback import Session, quarter
 from headgate.models.upstream import ProxyPolicy, UpstreamPolicy
 from headgate.service.proxy.answer import guarded
-from headgate.service.proxy.ask import Ask, ask_of
-from headgate.service.proxy.exchange import Gone, Reply, attended, body_of
+from headgate.service.proxy.asgi import Gone, Reply, attended, body_of
 from headgate.service.proxy.inflate import plain
 from headgate.service.proxy.inject import Gate, inject
-from headgate.service.proxy.passing import copy, pass_on
+from headgate.service.proxy.passthrough import copy, pass_on
 from headgate.service.proxy.relay import Relay
+from headgate.service.proxy.request import Ask, ask_of
 from headgate.service.proxy.speech import ChatSpeech, MessagesSpeech, Speech, status_of
+from headgate.service.proxy.transport import Answer, header
 from headgate.service.proxy.upstreams import Upstreams, replied, whole
-from headgate.service.proxy.wire import Answer, header
 
 STREAM = b"text/event-stream"
 END_S = (
@@ -47,7 +47,7 @@ class Sent(NamedTuple):
 class Proxy:
     """The door in front of the models.
 
-    `gate` builds contexts (Headgate.abuild), `tenant` says whose a request is, `observe` gets the guard's report of
+    `gate` builds contexts (Headgate.acontext_for), `tenant` says whose a request is, `observe` gets the guard's report of
     every answer.
     """
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from headgate.errors import HeadgateError, UpstreamError, UpstreamTimeout
 from headgate.guard.channels import CONTENT, Piece
+from headgate.guard.dialects import Event
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session, quarter
-from headgate.guard.wires import Event
 from headgate.models.upstream import ProxyPolicy
 from headgate.service.proxy.speech import Bill, Speech
 from headgate.service.proxy.sse import DONE, KEEP_ALIVE, Splitter, parsed, payload
-from headgate.service.proxy.wire import Answer
+from headgate.service.proxy.transport import Answer
 
 Again = Callable[[Call], Awaitable[Answer]]
 Write = Callable[[bytes], Awaitable[None]]

@@ -9,10 +9,10 @@ from starlette.types import Scope
 from headgate.errors import InputError, UpstreamError, UpstreamTimeout
 from headgate.models.upstream import ProxyPolicy, UpstreamPolicy, choose
 from headgate.service.keys import OURS
-from headgate.service.proxy.exchange import passed
+from headgate.service.proxy.asgi import passed
 from headgate.service.proxy.http1 import Http1
 from headgate.service.proxy.http2 import Http2
-from headgate.service.proxy.wire import Answer, Headers, Outgoing, Patience, Transport
+from headgate.service.proxy.transport import Answer, Headers, Outgoing, Patience, Transport
 
 PREFIX = "/v1"
 END_S = 0.25  # how long the end of an answer is waited for after its last event

@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from headgate.explain.answer import answer
 from headgate.service.auth import need
-from headgate.service.hub import hub_of
 from headgate.service.parse import Body, Strict, Text
-from headgate.service.reply import gives, reply
-from headgate.service.visit import Caller, visit_of
+from headgate.service.request_state import Caller, visit_of
+from headgate.service.responses import gives, reply
+from headgate.service.state import hub_of
 from headgate.types import ContextBudget, Window
 from headgate.types import Request as Question
 
@@ -147,7 +147,7 @@ async def context(
     asked: ContextIn, request: Request, caller: Annotated[Caller, Depends(need("read"))]
 ) -> Response:
     """The best context that fits the budget and is new to the window, fenced and cited."""
-    made = await hub_of(request).gate_for(caller).abuild(asked.question(caller.tenant))
+    made = await hub_of(request).gate_for(caller).acontext_for(asked.question(caller.tenant))
     visit = visit_of(request)
     visit.trace, visit.tokens = made.trace, made.token_estimate
     return reply(answer(made, debug=asked.debug))

@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from headgate.errors import NotFound
 from headgate.service.auth import need
-from headgate.service.hub import hub_of
 from headgate.service.parse import Body, Collection, Name, Strict
-from headgate.service.reply import gives, reply
-from headgate.service.visit import Caller
+from headgate.service.request_state import Caller
+from headgate.service.responses import gives, reply
+from headgate.service.state import hub_of
 
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=Strict)
 
@@ -117,7 +117,7 @@ async def add(asked: DocumentsIn, request: Request, caller: Writer) -> Response:
 async def sizes(request: Request, caller: Reader) -> Response:
     """The collections, and how much each holds."""
     gate = hub_of(request).gate_for(caller)
-    found = await asyncio.to_thread(gate.house.store.collections, caller.tenant)
+    found = await asyncio.to_thread(gate.parts.store.collections, caller.tenant)
     return reply({"collections": found})
 
 
@@ -126,7 +126,7 @@ async def document(
     id: str, request: Request, caller: Reader, collection: Collection = "main"
 ) -> Response:
     """A document's chunks in reading order."""
-    store = hub_of(request).gate_for(caller).house.store
+    store = hub_of(request).gate_for(caller).parts.store
     chunks = await asyncio.to_thread(
         lambda: list(store.scan(caller.tenant, collection, document=id))
     )

@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.service.auth import need
-from headgate.service.hub import hub_of
 from headgate.service.parse import Body, Page, Strict, Text
-from headgate.service.reply import gives, reply
-from headgate.service.visit import Caller
+from headgate.service.request_state import Caller
+from headgate.service.responses import gives, reply
+from headgate.service.state import hub_of
 
 router = APIRouter(prefix="/v1/facts", tags=["facts"], route_class=Strict)
 

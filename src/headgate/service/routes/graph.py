@@ -17,10 +17,10 @@ from headgate.graph.admission import dump, load, sign, verify
 from headgate.graph.kernel import Slice, Turn, cut
 from headgate.graph.knowledge import base_score, edge, traverse
 from headgate.service.auth import need
-from headgate.service.hub import hub_of
 from headgate.service.parse import Body, Name, Page, Strict
-from headgate.service.reply import gives, reply
-from headgate.service.visit import Caller
+from headgate.service.request_state import Caller
+from headgate.service.responses import gives, reply
+from headgate.service.state import hub_of
 from headgate.types import Edge
 
 router = APIRouter(prefix="/v1/graph", tags=["graph"], route_class=Strict)
@@ -131,7 +131,7 @@ class SliceOut(BaseModel):
 @router.post("/edges", summary="Link edges", responses=gives(LinkedOut))
 async def link(asked: EdgesIn, request: Request, caller: Writer) -> Response:
     """Link edges; linking again sets weight and provenance."""
-    store = hub_of(request).gate_for(caller).house.store
+    store = hub_of(request).gate_for(caller).parts.store
     edges = [
         edge(e.source, e.predicate, e.target, weight=e.weight, provenance=e.provenance)
         for e in asked.edges
@@ -144,7 +144,7 @@ async def edges(
     request: Request, caller: Reader, node: Node, direction: Direction = "both", limit: Page = 100
 ) -> Response:
     """The edges that touch a node, strongest first."""
-    store = hub_of(request).gate_for(caller).house.store
+    store = hub_of(request).gate_for(caller).parts.store
     found = await asyncio.to_thread(
         store.touching, caller.tenant, [node], direction=direction, limit=limit
     )
@@ -156,7 +156,7 @@ async def unlink(
     request: Request, caller: Writer, source: Node, predicate: Node, target: Node
 ) -> Response:
     """Remove one edge."""
-    store = hub_of(request).gate_for(caller).house.store
+    store = hub_of(request).gate_for(caller).parts.store
     gone = await asyncio.to_thread(store.unlink, caller.tenant, [Edge(source, predicate, target)])
     if not gone:
         raise NotFound("there is no such edge")
@@ -174,11 +174,11 @@ async def paths(
     max_results: Page = 50,
 ) -> Response:
     """The paths that begin at a node, shortest first, then strongest."""
-    house = hub_of(request).gate_for(caller).house
+    parts = hub_of(request).gate_for(caller).parts
     wanted = {"max_hops": max_hops, "max_results": max_results}
-    policy = house.settings.graph.model_copy(update=wanted)
+    policy = parts.settings.graph.model_copy(update=wanted)
     found = await asyncio.to_thread(
-        traverse, house.store, start, policy, tenant=caller.tenant, direction=direction
+        traverse, parts.store, start, policy, tenant=caller.tenant, direction=direction
     )
     rows = [
         {"path": path.line, "nodes": path.nodes, "score": base_score(path, policy)}
@@ -190,13 +190,13 @@ async def paths(
 @router.post("/slices", summary="Cut and sign a slice", responses=gives(SliceOut))
 async def slices(asked: SliceIn, request: Request, caller: Admin) -> Response:
     """Cut the neighborhood of a turn and sign it."""
-    house = hub_of(request).gate_for(caller).house
+    parts = hub_of(request).gate_for(caller).parts
 
     def made() -> Slice:
-        chunks = house.store.scan(caller.tenant, asked.collection)
+        chunks = parts.store.scan(caller.tenant, asked.collection)
         turns = [Turn.of(chunk) for chunk in chunks if chunk.source == "turn"]
         return sign(
-            cut(turns, asked.anchor, house.settings.slice), house.store.secret(caller.tenant)
+            cut(turns, asked.anchor, parts.settings.slice), parts.store.secret(caller.tenant)
         )
 
     return reply(dump(await asyncio.to_thread(made)))
@@ -205,6 +205,6 @@ async def slices(asked: SliceIn, request: Request, caller: Admin) -> Response:
 @router.post("/verify", summary="Is this slice ours?", responses=gives(VerifyOut))
 async def verified(asked: VerifyIn, request: Request, caller: Reader) -> Response:
     """Whether a slice is, unchanged, what was signed for this tenant."""
-    store = hub_of(request).gate_for(caller).house.store
+    store = hub_of(request).gate_for(caller).parts.store
     secrets = await asyncio.to_thread(store.secrets, caller.tenant)
     return reply({"admissible": verify(load(asked.slice), secrets, now=time.time())})

@@ -16,10 +16,10 @@ from starlette.responses import PlainTextResponse, Response
 from headgate import __version__
 from headgate.errors import HeadgateError
 from headgate.service.auth import need
-from headgate.service.hub import Check, Hub, hub_of
 from headgate.service.parse import Strict
-from headgate.service.reply import gives, reply
-from headgate.service.visit import Caller
+from headgate.service.request_state import Caller
+from headgate.service.responses import gives, reply
+from headgate.service.state import Check, Hub, hub_of
 
 router = APIRouter(tags=["service"], route_class=Strict)
 
@@ -87,15 +87,15 @@ async def _ask(check: Check) -> str:
 
 
 async def _store(hub: Hub) -> str:
-    await asyncio.to_thread(hub.gate.house.store.collections, PROBE)
+    await asyncio.to_thread(hub.gate.parts.store.collections, PROBE)
     return ""
 
 
 async def _index(hub: Hub) -> str:
-    view = await asyncio.to_thread(hub.gate.house.indexes.view, PROBE, "main")
+    view = await asyncio.to_thread(hub.gate.parts.indexes.view, PROBE, "main")
     return view.degraded
 
 
 async def _providers(hub: Hub) -> str:
-    health = hub.gate.house.memory.panel.health().items()
+    health = hub.gate.parts.memory.panel.health().items()
     return "; ".join(f"{name}: {how.last_error or 'late'}" for name, how in health if how.row)

@@ -10,11 +10,11 @@ from starlette.responses import Response
 
 from headgate.memory.review import Decision, ReviewQueue
 from headgate.service.auth import need
-from headgate.service.hub import hub_of
 from headgate.service.parse import Body, Page, Strict, Text
-from headgate.service.reply import gives, reply
+from headgate.service.request_state import Caller
+from headgate.service.responses import gives, reply
 from headgate.service.routes.facts import FactOut, FeedbackOut
-from headgate.service.visit import Caller
+from headgate.service.state import hub_of
 from headgate.types import ReviewStatus
 
 router = APIRouter(prefix="/v1/reviews", tags=["reviews"], route_class=Strict)
@@ -115,5 +115,5 @@ async def decide(id: str, asked: Decided, request: Request, caller: Reviewer) ->
 
 
 def _queue(request: Request, caller: Caller) -> ReviewQueue:
-    house = hub_of(request).gate_for(caller).house
-    return ReviewQueue(house.store, caller.tenant, house.settings.review)
+    parts = hub_of(request).gate_for(caller).parts
+    return ReviewQueue(parts.store, caller.tenant, parts.settings.review)

@@ -9,10 +9,10 @@ from starlette.responses import Response
 
 from headgate.errors import InputError, LimitError
 from headgate.service.auth import need
-from headgate.service.hub import hub_of
 from headgate.service.parse import Body, Strict, Text
-from headgate.service.reply import gives, reply
-from headgate.service.visit import Caller
+from headgate.service.request_state import Caller
+from headgate.service.responses import gives, reply
+from headgate.service.state import hub_of
 from headgate.stages.decide import context_strategy
 from headgate.types import ContextBudget
 
@@ -64,7 +64,7 @@ async def strategy(
     asked: StrategyIn, request: Request, caller: Annotated[Caller, Depends(need("read"))]
 ) -> Response:
     """Whether to load content whole, to search it, or both, and the next steps."""
-    settings = hub_of(request).gate_for(caller).house.settings
+    settings = hub_of(request).gate_for(caller).parts.settings
     if not asked.query.strip():
         raise InputError("the query is empty", hint="say what is to be done or answered")
     if len(asked.query) > settings.limits.query_chars:

@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from headgate.explain.render import plain, summary
 from headgate.service.auth import need
-from headgate.service.hub import hub_of
 from headgate.service.parse import Body, Page, Strict
-from headgate.service.reply import gives, reply
-from headgate.service.visit import Caller
+from headgate.service.request_state import Caller
+from headgate.service.responses import gives, reply
+from headgate.service.state import hub_of
 
 router = APIRouter(prefix="/v1/traces", tags=["traces"], route_class=Strict)
 
@@ -145,7 +145,7 @@ class ReplayOut(BaseModel):
 @router.get("", summary="Recent requests", responses=gives(TracesOut))
 async def traces(request: Request, caller: Reader, limit: Page = 50) -> Response:
     """The last requests, newest first."""
-    store = hub_of(request).gate_for(caller).house.store
+    store = hub_of(request).gate_for(caller).parts.store
     found = await asyncio.to_thread(store.traces, caller.tenant, limit=limit)
     return reply({"traces": [summary(trace) for trace in found]})
 
