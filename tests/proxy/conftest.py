@@ -45,7 +45,7 @@ class Served:
     reports: list
 
 
-class Parts:
+class ProxyRig:
     """Makes proxies and serves them until the session ends."""
 
     def __init__(self):
@@ -129,17 +129,17 @@ class Parts:
 
 
 @pytest.fixture(scope="session")
-def parts():
-    parts = Parts()
-    yield parts
-    parts.close()
+def rig():
+    rig = ProxyRig()
+    yield rig
+    rig.close()
 
 
 @pytest.fixture(scope="session")
-def served(parts):
-    return parts.serve()
+def served(rig):
+    return rig.serve()
 
 
 @pytest.fixture
-def upstream(parts):
-    return parts.upstream
+def upstream(rig):
+    return rig.upstream

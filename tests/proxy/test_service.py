@@ -21,8 +21,8 @@ ASK = [{"role": "user", "content": "When are refunds paid?"}]
 
 
 @pytest.fixture
-def gate(parts):
-    policy = ProxyPolicy(upstreams={"main": parts.at()})
+def gate(rig):
+    policy = ProxyPolicy(upstreams={"main": rig.at()})
     settings = Settings(store=":memory:", proxy=policy, service=ServicePolicy(deadline_s=5))
     with Headgate.open(settings=settings) as gate:
         gate.add(ROWS)
@@ -30,8 +30,8 @@ def gate(parts):
 
 
 @pytest.fixture
-def address(parts, gate):
-    url, stop = parts.app(create(gate))
+def address(rig, gate):
+    url, stop = rig.app(create(gate))
     yield url
     stop()
 
@@ -41,24 +41,24 @@ def post(address, model, *, headers=None, **more):
     return web.post(f"{address}/v1/chat/completions", json=body, headers=headers, timeout=20)
 
 
-def test_a_client_changes_one_address_and_keeps_its_own_key(parts, address, upstream):
+def test_a_client_changes_one_address_and_keeps_its_own_key(rig, address, upstream):
     script = said(*PROSE)
-    model = parts.script(script)
+    model = rig.script(script)
     got = post(address, model, stream=True, headers={"authorization": "Bearer sk-own"})
     assert got.content == b"".join(script)
     assert upstream.seen[model][0].headers["authorization"] == "Bearer sk-own"
 
 
-def test_a_loop_is_counted_in_the_metrics(parts, address):
-    post(address, parts.script(said(*LOOP), said("Well.")), stream=True)
+def test_a_loop_is_counted_in_the_metrics(rig, address):
+    post(address, rig.script(said(*LOOP), said("Well.")), stream=True)
     told = web.get(f"{address}/metrics").text
     assert "headgate_guard_rollbacks_total 1" in told.replace(".0", "")
 
 
-def test_our_own_key_opens_the_door_and_goes_no_further(parts, gate, address, upstream):
+def test_our_own_key_opens_the_door_and_goes_no_further(rig, gate, address, upstream):
     made = mint("default", ["read"], now=1.0)
     gate.parts.store.save_key(made.key)
-    model = parts.script(said("ok"))
+    model = rig.script(said("ok"))
     refused = post(address, model, headers={"authorization": "Bearer sk-own"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (401, "invalid_api_key")
     assert (
@@ -72,15 +72,15 @@ def test_our_own_key_opens_the_door_and_goes_no_further(parts, gate, address, up
     assert made.token not in str([first.headers, second.headers])
 
 
-def test_a_key_without_the_scope_is_refused(parts, gate, address):
+def test_a_key_without_the_scope_is_refused(rig, gate, address):
     made = mint("default", ["write"], now=1.0)
     gate.parts.store.save_key(made.key)
-    refused = post(address, parts.script(said("ok")), headers={"x-headgate-key": made.token})
+    refused = post(address, rig.script(said("ok")), headers={"x-headgate-key": made.token})
     assert (refused.status_code, refused.json()["error"]["type"]) == (403, "permission_error")
 
 
-def test_context_is_injected_where_a_header_asks_for_it(parts, address, upstream):
-    model = parts.script(answer("Within 14 days."))
+def test_context_is_injected_where_a_header_asks_for_it(rig, address, upstream):
+    model = rig.script(answer("Within 14 days."))
     got = post(address, model, headers={"x-headgate-context": "on", "x-headgate-budget": "300"})
     sent = upstream.seen[model][0].json["messages"]
     assert len(sent) == 1
@@ -92,22 +92,22 @@ def test_context_is_injected_where_a_header_asks_for_it(parts, address, upstream
     assert upstream.seen[model][0].json["model"] == model
 
 
-def test_what_the_window_holds_is_not_injected_again(parts, address, upstream):
-    model = parts.script(answer("Yes."))
+def test_what_the_window_holds_is_not_injected_again(rig, address, upstream):
+    model = rig.script(answer("Yes."))
     seen = [{"role": "system", "content": ROWS[0]["text"]}, *ASK]
     post(address, model, headers={"x-headgate-context": "on"}, messages=seen)
     sent = upstream.seen[model][0].json["messages"]
     assert str(sent).count("paid within 14 days") == 1
 
 
-def test_without_the_header_nothing_is_injected(parts, address, upstream):
-    model = parts.script(answer("Yes."))
+def test_without_the_header_nothing_is_injected(rig, address, upstream):
+    model = rig.script(answer("Yes."))
     post(address, model)
     assert upstream.seen[model][0].json["messages"] == ASK
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PUT"])
-def test_our_own_paths_never_reach_an_upstream(parts, address, upstream, method):
+def test_our_own_paths_never_reach_an_upstream(rig, address, upstream, method):
     upstream.script("*", [json_head(), b"{}"])
     before = upstream.accepted
     for name in OWN:
@@ -121,13 +121,13 @@ def test_the_list_of_our_own_paths_is_that_of_the_routes():
     assert {p.split("/")[2] for p in paths if p.startswith("/v1/")} == OWN
 
 
-def test_a_stream_may_take_longer_than_the_deadline(parts):
+def test_a_stream_may_take_longer_than_the_deadline(rig):
     script = [*said(*PROSE)[:-2], Pause(0.8), *said("late")[-2:]]
-    policy = ProxyPolicy(upstreams={"main": parts.at()})
+    policy = ProxyPolicy(upstreams={"main": rig.at()})
     settings = Settings(store=":memory:", proxy=policy, service=ServicePolicy(deadline_s=0.3))
     with Headgate.open(settings=settings) as gate:
-        url, stop = parts.app(create(gate))
-        got = post(url, parts.script(script), stream=True)
+        url, stop = rig.app(create(gate))
+        got = post(url, rig.script(script), stream=True)
         stop()
     assert got.content.endswith(b"[DONE]\n\n")
 
@@ -137,9 +137,9 @@ def test_a_body_over_the_limit_is_told_in_the_way_of_the_api(address):
     assert (got.status_code, got.json()["error"]["code"]) == (413, "too_large")
 
 
-def test_without_an_upstream_the_error_says_what_to_set(parts):
+def test_without_an_upstream_the_error_says_what_to_set(rig):
     with Headgate.open(settings=Settings(store=":memory:")) as gate:
-        url, stop = parts.app(create(gate))
+        url, stop = rig.app(create(gate))
         got = post(url, "any")
         other = web.get(f"{url}/v1/nothing")
         stop()

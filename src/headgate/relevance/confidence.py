@@ -2,7 +2,7 @@
 
     confidence(d) = knows(q) * support(d) / support(best)
 knows is a logistic model over how well the ten best candidates cover the query (terms weighed by rarity, phrases,
-names, titles) and over words or names that the whole collection has never seen; support is rank/support.py.
+names, titles) and over words or names that the whole collection has never seen; support is relevance/support.py.
 So the best chunk's confidence is the calibrated chance that the question is asked in the right place.
 In a small collection statistics say little, and the plain share of query terms found takes their place.
 """

@@ -1,9 +1,9 @@
 """Propagate: from what was found to what it is wired to.
 
 "entities" (default): the best chunks pass their mass to chunks that share a rare proper name with them
-(rank/hop.py); given knowledge edges carry it on to the names and chunks they lead to:
+(rank/name_hop.py); given knowledge edges carry it on to the names and chunks they lead to:
 s = s1 + .5·g·x / max x, with g = 1 where a seed holds a rare name of the query, else .3.
-"fire" (as published): leaky integrate-and-fire over given edges, neighbors and shared names (rank/fire.py).
+"fire" (as published): leaky integrate-and-fire over given edges, neighbors and shared names (rank/integrate_and_fire.py).
 Work goes outward from the seeds: its cost follows their names and edges, never the corpus.
 """
 
