@@ -20,6 +20,7 @@ from headgate.explain.why import Why, why
 from headgate.ingest.load import OnProgress, Progress, Summary, add_files, add_rows, add_stream
 from headgate.memory.facts import Added, Feedback, Hit, Notebook
 from headgate.memory.sessions import Kept, keep
+from headgate.notes import Stage
 from headgate.settings import Settings, load
 from headgate.types import Context, ContextBudget, Request, Step, Trace, Window, WindowLike
 from headgate.wiring import Parts, build, engine_with
@@ -47,7 +48,6 @@ class Asked(TypedDict, total=False):
     best_effort: bool
     detail: Literal["whole", "preview"]
     order: Literal["rank", "edges"]
-    debug: bool
 
 
 class Headgate:
@@ -272,12 +272,12 @@ class Headgate:
                     context.trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
                 )
         except StoreError as error:
-            lost.append(Step("trace", 0.0, degraded=f"not stored: {error}"))
+            lost.append(Step(Stage.TRACE, 0.0, degraded=f"not stored: {error}"))
         try:
             if log is not None:
                 log.write(context)
         except OSError as error:
-            lost.append(Step("log", 0.0, degraded=f"not written: {error}"))
+            lost.append(Step(Stage.LOG, 0.0, degraded=f"not written: {error}"))
         if not lost:
             return context
         told = replace(context.trace, steps=(*context.trace.steps, *lost))

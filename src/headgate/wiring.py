@@ -78,7 +78,7 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
     memory = parts.memory
     if settings.facts != parts.settings.facts:
         memory = Memory(parts.store, memory.panel, settings.facts)
-    grader = parts.engine.corrector.grader  # with the grades it remembers
+    grader = parts.engine.resources.grader  # with the grades it remembers
     return _engine(settings, parts.store, parts.indexes, memory, grader=grader)
 
 

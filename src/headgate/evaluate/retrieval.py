@@ -226,7 +226,7 @@ def _framed(
     *,
     talk: bool,
 ) -> dict[str, float]:
-    count = gate.parts.engine.count
+    count = gate.parts.engine.resources.count
     empty = count(fence("", SAMPLE_NONCE.encode(), notice=NOTICE))
     costs = {c.chunk.id: count(frame(1, c.chunk.title, c.chunk.text) + "\n") for c in ranking}
     figures = {}

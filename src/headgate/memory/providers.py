@@ -18,9 +18,10 @@ from typing import Literal
 
 from headgate.memory.facts import Notebook
 from headgate.memory.provider_pool import Call, ProviderPool, RecallPolicy, Unavailable
+from headgate.notes import Fate, NoteCode, Stage
 from headgate.protocols import MemoryProvider
 from headgate.text.fence import fence, quote
-from headgate.types import ADD, DROP, Candidate, Chunk, Plan, Sifted
+from headgate.types import Candidate, Chunk, Plan, Sifted
 
 Status = Literal["answered", "empty", "unavailable", "late", "failed", "unasked"]
 
@@ -129,8 +130,7 @@ def candidates(recalled: Recalled, policy: RecallPolicy, plan: Plan | None = Non
         trust = policy.trusts.get(answer.provider, policy.trust)
         for place, text in enumerate(_pieces(answer.text)):
             candidate = _candidate(answer.provider, text, trust * 0.9**place)
-            reason = _against(trust, place, plan)
-            judged.append(candidate.noted("memory", DROP, reason) if reason else candidate)
+            judged.append(_judge(candidate, trust, place, plan))
     unique = {candidate.chunk.id: candidate for candidate in reversed(judged)}
     ordered = sorted(unique.values(), key=lambda c: (-c.score, c.chunk.id))
     return Sifted.split(ordered, added=ordered)
@@ -239,12 +239,16 @@ def _pieces(text: str) -> list[str]:
 def _candidate(provider: str, text: str, score: float) -> Candidate:
     digest = sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
     chunk = Chunk(f"{provider}:{digest}", text, document=provider, source="memory")
-    return Candidate(chunk, score).noted("memory", ADD, f"recalled by {provider}", value=score)
+    found = Candidate(chunk, score)
+    return found.with_note(Stage.MEMORY, Fate.ADD, NoteCode.RECALLED, subject=provider)
 
 
-def _against(trust: float, place: int, plan: Plan | None) -> str:
+def _judge(candidate: Candidate, trust: float, place: int, plan: Plan | None) -> Candidate:
+    """The candidate, dropped where the plan does not want it."""
     if plan is not None and plan.min_trust is not None and trust < plan.min_trust:
-        return f"trust {trust:.2f} below {plan.min_trust:.2f}"
+        return candidate.with_note(
+            Stage.MEMORY, Fate.DROP, NoteCode.LOW_TRUST, trust=trust, min_trust=plan.min_trust
+        )
     if plan is not None and plan.limit is not None and place >= plan.limit:
-        return f"beyond limit {plan.limit}"
-    return ""
+        return candidate.with_note(Stage.MEMORY, Fate.DROP, NoteCode.BEYOND_LIMIT, limit=plan.limit)
+    return candidate

@@ -35,7 +35,7 @@ _RANGES: Final[dict[str, dict[str, Any]]] = {
     "threshold_tokens": {"ge": 0},
 }
 # The key names the tenant; the others are built from several fields of the body.
-_NOT_SENT: Final = frozenset({"tenant", "window", "context_budget", "debug"})
+_NOT_SENT: Final = frozenset({"tenant", "window", "context_budget"})
 
 
 def field_docs(noun: type) -> dict[str, str]:

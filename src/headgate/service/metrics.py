@@ -21,10 +21,6 @@ from headgate.types import Step, Trace
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 0.95, 1.0)
 COUNTS = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0, 100.0)
-STAGES = frozenset(
-    ["decide", "index", "embed", "retrieve", "propagate", "memory", "graph", "penalize", "expand", "gate", "grade",
-     "search", "review", "compose", "trace", "log"]
-)  # fmt: skip
 METHODS = frozenset(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
 GRADES = frozenset({"correct", "ambiguous", "incorrect"})
 
@@ -125,11 +121,11 @@ class Metrics:
         return generate_latest(self._exported).decode()
 
     def _count_step(self, step: Step) -> None:
-        stage = step.stage if step.stage in STAGES else "other"
+        stage = step.stage.value
         self._stage_seconds.labels(stage).observe(step.seconds)
         if step.degraded:
             self._stage_degraded.labels(stage).inc()
-        if getattr(step, "bug", False):
+        if step.bug:
             self._bugs.labels(stage).inc()
         action = step.facts.get("action")
         if action in GRADES:

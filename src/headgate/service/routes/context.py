@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headgate.explain.answer import answer
+from headgate.explain.as_data import context_data
 from headgate.service.auth import require_scope
 from headgate.service.context_body import ContextIn
 from headgate.service.parse import StrictRoute
@@ -65,4 +65,4 @@ async def context(
     built = await service_of(request).gate_for(caller).acontext_for(body.to_request(caller.tenant))
     state = state_of(request)
     state.trace, state.tokens = built.trace, built.token_estimate
-    return respond(answer(built, debug=body.debug))
+    return respond(context_data(built, debug=body.debug))

@@ -13,7 +13,7 @@ from headgate.service.parse import Body, StrictRoute, Text
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
-from headgate.stages.decide import context_strategy
+from headgate.stages.strategy import context_strategy
 from headgate.types import ContextBudget
 
 router = APIRouter(tags=["strategy"], route_class=StrictRoute)

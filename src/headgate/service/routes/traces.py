@@ -8,15 +8,16 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headgate.explain.render import plain, summary
+from headgate.explain.as_data import summary, trace_data
 from headgate.explain.replay import Outcome
-from headgate.explain.why import Why
+from headgate.explain.why import SettingChange
+from headgate.notes import Fate, NoteCode, Stage
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, Page, StrictRoute
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
-from headgate.types import Note, Step
+from headgate.types import Step
 
 router = APIRouter(prefix="/v1/traces", tags=["traces"], route_class=StrictRoute)
 
@@ -48,6 +49,18 @@ class TracesOut(BaseModel):
     traces: list[SummaryOut]
 
 
+class NoteOut(BaseModel):
+    """What one stage did to one candidate: a code and its numbers, and the sentence made from them."""
+
+    stage: Stage
+    fate: Fate
+    code: NoteCode
+    reason: str
+    score: float
+    numbers: dict[str, float]
+    subject: str
+
+
 class CandidateOut(BaseModel):
     """A chunk on its way through the gate."""
 
@@ -58,7 +71,7 @@ class CandidateOut(BaseModel):
     text: str
     score: float
     kept: bool
-    notes: list[Note]
+    notes: list[NoteOut]
 
 
 class TraceOut(SummaryOut):
@@ -68,6 +81,20 @@ class TraceOut(SummaryOut):
     request: dict[str, Any]
     steps: list[Step]
     fates: list[CandidateOut]
+
+
+class WhyOut(BaseModel):
+    """Which stage dropped a chunk and why, and the changes that, applied together, would have kept it."""
+
+    trace: str
+    chunk: str
+    entered: bool
+    stage: str
+    reason: str
+    notes: list[NoteOut]
+    changes: list[SettingChange]
+    note: str
+    runs: int
 
 
 class ReplayIn(Body):
@@ -104,10 +131,12 @@ async def traces(request: Request, caller: Reader, limit: Page = 50) -> Response
 async def trace(id: str, request: Request, caller: Reader) -> Response:
     """Plan, steps, and every candidate with its notes."""
     gate = service_of(request).gate_for(caller)
-    return respond(plain(await asyncio.to_thread(gate.trace, id)))
+    return respond(trace_data(await asyncio.to_thread(gate.trace, id)))
 
 
-@router.get("/{id}/why/{chunk:path}", summary="Why not this chunk?", responses=response_schema(Why))
+@router.get(
+    "/{id}/why/{chunk:path}", summary="Why not this chunk?", responses=response_schema(WhyOut)
+)
 async def why(id: str, chunk: str, request: Request, caller: Reader) -> Response:
     """Which stage dropped a chunk, and the smallest change that would have kept it."""
     found = await service_of(request).gate_for(caller).awhy(id, chunk)
