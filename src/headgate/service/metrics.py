@@ -16,6 +16,7 @@ from starlette.types import Scope
 from headgate.guard.report import GuardReport, State
 from headgate.service.log import window_figures
 from headgate.service.request_state import RequestState, route_of
+from headgate.text.tokens import estimate_tokens
 from headgate.types import Step, Trace
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -55,7 +56,7 @@ class Metrics:
         self._stage_degraded = count("stage_degraded", "Degraded steps.", "stage")
         self._bugs = count("bugs", "Steps that ended in an unexpected exception.", "stage")
         self._injected = count("tokens_injected", "Tokens of the contexts given.")
-        self._saved = count("tokens_saved", "Tokens of candidates left out, at four characters each.")  # fmt: skip
+        self._saved = count("tokens_saved", "Estimated tokens of candidates left out.")
         self._grades = count("grades", "Requests by the verdict of grading.", "action")
         self._compared = count("selfref_candidates", "Candidates compared with a window.")
         self._penalized = count("selfref_penalized", "Candidates that share text with the window.")
@@ -98,7 +99,8 @@ class Metrics:
         self._degraded.inc(bool(trace.degraded))
         self._skipped.inc(trace.plan.skip)
         self._injected.inc(tokens)
-        self._saved.inc(sum(len(c.chunk.text) for c in trace.candidates if c.dropped) // 4)
+        dropped = "\n".join(c.chunk.text for c in trace.candidates if c.dropped)
+        self._saved.inc(estimate_tokens(dropped))
         for step in trace.steps:
             self._count_step(step)
         self._count_window(trace)
