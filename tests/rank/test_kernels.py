@@ -50,7 +50,9 @@ def test_in_a_conversation_neighbors_count_before_saturation():
     view = view_of(*(f"[1 May] {'AB'[n % 2]}nn: {line}" for n, line in enumerate(lines)))
     assert view.conversational
     found = scores(retrieve("zither", view, RetrievePolicy(phrase=0, feedback=0)))
-    assert view.norms(b=0.75, title=2.0, head_weight=False)[1] == pytest.approx(1.0)  # of mean length
+    assert view.norms(b=0.75, title=2.0, head_weight=False)[1] == pytest.approx(
+        1.0
+    )  # of mean length
     f = 1.0
     want = [w * f / (w * f + 1.2) / (f / (f + 1.2)) for w in (0.5, 1.0, 0.5, 0.3)]
     assert found == pytest.approx({"c0": want[0], "c1": 1.0, "c2": want[2], "c3": want[3]})
@@ -65,8 +67,12 @@ def test_phrases_lift_terms_that_stand_side_by_side():
 def test_a_query_term_in_a_title_adds_its_rarity_once():
     text, rest = "valve harbor turbine river", "river lake lake"
     view = view_of(text, text, rest, titles=["Turbine turbine", "Harbor", "Lake"])
-    plain = retrieve("turbine", view, RetrievePolicy(phrase=0, head_weight=0, feedback=0)).scores.every
-    lifted = retrieve("turbine", view, RetrievePolicy(phrase=0, head_weight=2, feedback=0)).scores.every
+    plain = retrieve(
+        "turbine", view, RetrievePolicy(phrase=0, head_weight=0, feedback=0)
+    ).scores.every
+    lifted = retrieve(
+        "turbine", view, RetrievePolicy(phrase=0, head_weight=2, feedback=0)
+    ).scores.every
     idf = math.log1p((3 - 2 + 0.5) / (2 + 0.5))
     f = np.array([5.0, 1.0]) / view.norms(b=0.75, title=2.0, head_weight=True)[:2]
     value = 2.2 * idf * f / (f + 1.2)
