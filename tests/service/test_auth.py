@@ -4,7 +4,7 @@ import pytest
 from tests.service.clients import connected
 
 from headgate.service.app import create
-from headgate.service.auth import FRESH_S, Auth, loopback
+from headgate.service.auth import CACHE_S, Auth, is_loopback
 from headgate.service.keys import mint
 from headgate.settings import Settings
 from headgate.testing import FixedClock
@@ -115,11 +115,11 @@ async def test_the_key_may_come_as_x_api_key(gate, app):
 
 async def test_a_revoked_key_stops_working_within_seconds(gate):
     made, clock = give(gate, "read"), FixedClock(0.0)
-    auth = Auth(gate.parts.store, "default", tick=clock)
+    auth = Auth(gate.parts.store, "default", clock=clock)
     scope = {"headers": [(b"authorization", f"Bearer {made.token}".encode())]}
     assert (await auth.caller(scope)).key == made.key.id
     gate.parts.store.revoke("default", made.key.id)
-    clock.advance(FRESH_S)
+    clock.advance(CACHE_S)
     with pytest.raises(Exception, match="not valid"):
         await auth.caller(scope)
 
@@ -141,7 +141,7 @@ async def test_a_revoked_key_stops_working_within_seconds(gate):
     ],
 )
 def test_loopback_is_this_machine_alone(host, near):
-    assert loopback(host) is near
+    assert is_loopback(host) is near
 
 
 def test_settings_name_the_service():

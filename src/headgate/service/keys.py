@@ -42,6 +42,6 @@ def digest(token: str) -> str:
     return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def formed(token: str) -> bool:
+def is_well_formed(token: str) -> bool:
     """Whether a text could be a key at all, so that nonsense never reaches the store."""
     return _FORM.fullmatch(token) is not None
