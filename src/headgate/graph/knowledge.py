@@ -19,7 +19,7 @@ from pydantic import field_validator
 
 from headgate.errors import InputError
 from headgate.policy import Policy, PositiveCount, Unit
-from headgate.protocols import Edges
+from headgate.protocols import EdgeStore
 from headgate.text.entities import entities, words
 from headgate.types import ADD, DROP, Candidate, Chunk, Edge, Sifted
 
@@ -129,7 +129,7 @@ def edge(
 
 
 def traverse(
-    edges: Edges,
+    edges: EdgeStore,
     start: str,
     policy: GraphPolicy | None = None,
     *,
@@ -165,7 +165,7 @@ def base_score(path: Path, policy: GraphPolicy) -> float:
     return min(1.0, max(0.0, round(policy.base + policy.bonus * signals - off, 6)))
 
 
-def anchors(query: str, edges: Edges, policy: GraphPolicy, *, tenant: str) -> tuple[str, ...]:
+def anchors(query: str, edges: EdgeStore, policy: GraphPolicy, *, tenant: str) -> tuple[str, ...]:
     """The nodes a query speaks of: its names first, then its longest word runs, as the graph spells them."""
     spelled = list(dict.fromkeys(form for name in _mentions(query) for form in _spellings(name)))
     if not spelled:
@@ -176,7 +176,7 @@ def anchors(query: str, edges: Edges, policy: GraphPolicy, *, tenant: str) -> tu
     return tuple(name for name in spelled if name in known)[: policy.anchors]
 
 
-def paths(anchors: Sequence[str], edges: Edges, policy: GraphPolicy, *, tenant: str) -> Sifted:
+def paths(anchors: Sequence[str], edges: EdgeStore, policy: GraphPolicy, *, tenant: str) -> Sifted:
     """Paths from the anchors as candidates of source "graph", all of them added here.
 
     The first `keep` with a high-signal predicate are kept, best score first; the rest is dropped with a reason.

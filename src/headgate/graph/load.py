@@ -16,7 +16,7 @@ import orjson
 
 from headgate.errors import InputError
 from headgate.graph.knowledge import NAME_CHARS, edge
-from headgate.protocols import Edges
+from headgate.protocols import EdgeStore
 from headgate.types import Chunk, Edge
 
 BATCH = 10_000  # edges a transaction: large enough to be fast, small enough for memory
@@ -57,7 +57,7 @@ class Tally:
     reasons: tuple[str, ...] = ()
 
 
-def link(edges: Edges, tenant: str, rows: Iterable[Edge | str], *, batch: int = BATCH) -> Tally:
+def link(edges: EdgeStore, tenant: str, rows: Iterable[Edge | str], *, batch: int = BATCH) -> Tally:
     """Link edges in batches; a text in their place is the reason why a line gave none."""
     linked = skipped = 0
     reasons: list[str] = []

@@ -19,12 +19,12 @@ from headgate.ingest.readers import Found, read
 from headgate.ingest.rows import LINE, Skip, Text, assemble, digest, parse
 from headgate.ingest.walk import name, walk
 from headgate.policy import Policy, PositiveCount
-from headgate.protocols import Attachments, Documents
+from headgate.protocols import AttachmentStore, DocumentStore
 from headgate.text.fingerprint import KIND, pack
 from headgate.types import Document
 
 
-class Library(Documents, Attachments, Protocol):
+class Library(DocumentStore, AttachmentStore, Protocol):
     """What an ingest writes to."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from math import log
 from threading import Lock
 
-from headgate.protocols import Facts
+from headgate.protocols import FactStore
 from headgate.text.terms import terms
 from headgate.types import Fact
 
@@ -22,7 +22,7 @@ QUERY_TERMS = 64  # distinct terms of a query that are looked up; a pasted page 
 class Shelf:
     """The facts of one tenant. Every reading call first takes in what changed in the store."""
 
-    def __init__(self, store: Facts, tenant: str) -> None:
+    def __init__(self, store: FactStore, tenant: str) -> None:
         self._store = store
         self._tenant = tenant
         self._lock = Lock()

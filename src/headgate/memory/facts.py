@@ -17,7 +17,7 @@ from headgate.errors import InputError, LimitError, NotFound
 from headgate.memory.conflicts import Conflict, conflict
 from headgate.memory.fact_index import Shelf, distinct
 from headgate.policy import Policy, Positive, PositiveCount, Unit
-from headgate.protocols import Clock, Facts
+from headgate.protocols import Clock, FactStore
 from headgate.text.entities import entities
 from headgate.types import ADD, DROP, Candidate, Chunk, Fact, Plan, Sifted, TrustChange
 
@@ -80,7 +80,7 @@ class Notebook:
 
     def __init__(
         self,
-        store: Facts,
+        store: FactStore,
         tenant: str,
         policy: FactsPolicy | None = None,
         *,

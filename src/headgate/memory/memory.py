@@ -12,7 +12,7 @@ from threading import Lock
 from headgate.memory.facts import FactsPolicy, Notebook
 from headgate.memory.provider_pool import ProviderPool
 from headgate.memory.providers import candidates, declined, prefetch_all
-from headgate.protocols import Clock, Facts
+from headgate.protocols import Clock, FactStore
 from headgate.types import Plan, Request, Sifted
 
 NOTEBOOKS = (
@@ -33,7 +33,7 @@ class Memory:
 
     def __init__(
         self,
-        store: Facts,
+        store: FactStore,
         panel: ProviderPool | None = None,
         facts: FactsPolicy | None = None,
         *,

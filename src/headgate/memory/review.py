@@ -15,7 +15,7 @@ from typing import Protocol
 from headgate.errors import InputError, LimitError, NotFound
 from headgate.memory.facts import Feedback, Notebook
 from headgate.policy import Policy, Positive, PositiveCount, Unit
-from headgate.protocols import Clock, Facts, Reviews
+from headgate.protocols import Clock, FactStore, ReviewStore
 from headgate.types import Fact, Review, ReviewStatus
 
 DAY = 86_400.0
@@ -34,7 +34,7 @@ class ReviewPolicy(Policy):
     """Most questions that wait at once; beyond it no more are taken."""
 
 
-class ReviewStore(Reviews, Facts, Protocol):
+class ReviewAndFactStore(ReviewStore, FactStore, Protocol):
     """What the queue needs of a store."""
 
 
@@ -52,7 +52,7 @@ class ReviewQueue:
 
     def __init__(
         self,
-        store: ReviewStore,
+        store: ReviewAndFactStore,
         tenant: str,
         policy: ReviewPolicy | None = None,
         *,

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from headgate.errors import InputError
-from headgate.protocols import Documents
+from headgate.protocols import DocumentStore
 from headgate.types import Chunk, Document
 
 COLLECTION = "turns"
@@ -33,7 +33,7 @@ class Kept:
 
 
 def keep(
-    store: Documents,
+    store: DocumentStore,
     tenant: str,
     session: str,
     messages: Iterable[Mapping[str, Any] | str],

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.types import Scope as Asgi
 
 from headgate.errors import AccessError, ScopeError
-from headgate.protocols import Keys
+from headgate.protocols import KeyStore
 from headgate.service.keys import OURS, SCOPES, digest, formed
 from headgate.service.proxy.paths import proxied
 from headgate.service.request_state import Caller, visit_of
@@ -36,7 +36,7 @@ class Auth:
 
     def __init__(
         self,
-        store: Keys,
+        store: KeyStore,
         tenant: str,
         *,
         keyless: str = "auto",
@@ -93,7 +93,7 @@ class Auth:
         return value
 
 
-def locked(store: Keys) -> bool:
+def locked(store: KeyStore) -> bool:
     """Whether there is a key that works."""
     return any(key.revoked is None for key in store.keys())  # noqa: SIM118  (a store, not a mapping)
 
