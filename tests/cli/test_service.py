@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from headgate.cli import app
 from headgate.gateway import Headgate
-from headgate.service.keys import digest
+from headgate.keys import digest
 
 
 @pytest.fixture

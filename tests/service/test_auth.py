@@ -3,9 +3,9 @@
 import pytest
 from tests.service.clients import connected
 
+from headgate.keys import mint
 from headgate.service.app import create
 from headgate.service.auth import FRESH_S, Auth, loopback
-from headgate.service.keys import mint
 from headgate.settings import Settings
 from headgate.testing import FixedClock
 

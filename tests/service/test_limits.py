@@ -7,9 +7,9 @@ from tests.service.clients import connected
 
 from headgate.errors import BusyError
 from headgate.gateway import Headgate
+from headgate.keys import mint
 from headgate.policy import ServicePolicy
 from headgate.service.app import create
-from headgate.service.keys import mint
 from headgate.service.limits import Limits
 from headgate.service.request_state import Caller
 from headgate.settings import Settings

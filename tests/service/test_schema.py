@@ -11,8 +11,8 @@ from schemathesis.checks import CHECKS, load_all_checks
 from schemathesis.config import SchemathesisConfig
 
 from headgate.gateway import Headgate
+from headgate.keys import mint
 from headgate.service.app import create
-from headgate.service.keys import mint
 from headgate.settings import Settings
 
 # What is too large is refused with 413, which is not among the statuses expected by default.

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.service.clients import connected
 
 from headgate.gateway import Headgate
+from headgate.keys import mint
 from headgate.service.app import create
-from headgate.service.keys import mint
 from headgate.settings import Settings
 from headgate.types import Review
 

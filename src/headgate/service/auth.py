@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.types import Scope as Asgi
 
 from headgate.errors import AccessError, ScopeError
+from headgate.keys import OURS, SCOPES, digest, formed
 from headgate.protocols import KeyStore
-from headgate.service.keys import OURS, SCOPES, digest, formed
 from headgate.service.proxy.paths import proxied
 from headgate.service.request_state import Caller, visit_of
 from headgate.types import Key, Scope

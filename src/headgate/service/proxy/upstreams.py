@@ -7,8 +7,8 @@ from contextlib import suppress
 from starlette.types import Scope
 
 from headgate.errors import InputError, UpstreamError, UpstreamTimeout
+from headgate.keys import OURS
 from headgate.models.upstream import ProxyPolicy, UpstreamPolicy, choose
-from headgate.service.keys import OURS
 from headgate.service.proxy.asgi import passed
 from headgate.service.proxy.http1 import Http1
 from headgate.service.proxy.http2 import Http2
