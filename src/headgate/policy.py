@@ -2,9 +2,11 @@
 
 Frozen, range-checked, unknown keys refused. Each stage's policy stands beside its function and
 inherits from `Policy`; the number types here give every knob its bounds.
+A field of type `Tuning[...]` is an argument of the policy in Python and no setting: a benchmark found its value,
+and only a benchmark can find a better one. All other fields are settings, in file and environment too.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,6 +14,10 @@ Unit = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 PositiveCount = Annotated[int, Field(ge=1)]
+
+T = TypeVar("T")
+TUNING: Final = "tuning"
+Tuning = Annotated[T, TUNING]
 
 
 class Policy(BaseModel):
@@ -55,9 +61,9 @@ class LogPolicy(Policy):
     """Whether it is written; a store in memory has no folder and writes none unless `path` is set."""
     path: str = ""
     """The file; empty: `retrieval-performance.log` in the store's folder."""
-    max_bytes: PositiveCount = 10_000_000
+    max_bytes: Tuning[PositiveCount] = 10_000_000
     """Size at which the file is put aside and a new one begun."""
-    backups: Count = 3
+    backups: Tuning[Count] = 3
     """How many files put aside are kept."""
     text: bool = False
     """Whether the query's text is written."""

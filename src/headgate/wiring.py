@@ -80,7 +80,7 @@ def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -
     With a store of the caller's own, `folder` is where the indexes over it and the log are kept; without one
     the indexes live in memory.
     """
-    grader = own.grader or judge(settings.judge)
+    grader = own.grader or judge(settings.grader)
     search = own.search or searcher(settings.search)
     vectors = own.embedder or embedder(settings.embed)
     providers = plugins() if own.providers is None else own.providers

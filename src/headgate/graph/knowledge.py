@@ -18,7 +18,7 @@ from typing import Literal
 from pydantic import field_validator
 
 from headgate.errors import InputError
-from headgate.policy import Policy, PositiveCount, Unit
+from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import EdgeStore
 from headgate.text.entities import entities, words
 from headgate.types import ADD, DROP, Candidate, Chunk, Edge, Sifted
@@ -59,21 +59,21 @@ class GraphPolicy(Policy):
 
     max_hops: PositiveCount = 2
     """Longest path, in edges."""
-    max_results: PositiveCount = 50
+    max_results: Tuning[PositiveCount] = 50
     """Most paths of one traversal."""
-    fan_out: PositiveCount = 8  # 16 took 1.6 times as long and left no room for a third hop
+    fan_out: Tuning[PositiveCount] = 8  # 16 took 1.6 times as long and left no room for a third hop
     """Strongest edges followed in each direction from one of many nodes; from a few, all there is room for."""
-    anchors: PositiveCount = 5
+    anchors: Tuning[PositiveCount] = 5
     """Most nodes of a query from which paths start."""
-    keep: PositiveCount = 10
+    keep: Tuning[PositiveCount] = 10
     """Paths that become candidates; each holds at least one high-signal predicate."""
-    base: Unit = 0.50
+    base: Tuning[Unit] = 0.50
     """Score of a path before its predicates speak."""
-    bonus: Unit = 0.10
+    bonus: Tuning[Unit] = 0.10
     """Added per high-signal predicate."""
-    malus: Unit = 0.05
+    malus: Tuning[Unit] = 0.05
     """Taken from a path that is long (more edges than `long`) or noisy (mostly other predicates)."""
-    long: PositiveCount = 2
+    long: Tuning[PositiveCount] = 2
     """Edges beyond which a path is long."""
     high_signal: frozenset[str] = HIGH_SIGNAL
     """Predicates that say something a reader can use."""

@@ -18,7 +18,7 @@ from headgate.ingest.decode import Undecodable, decode
 from headgate.ingest.readers import Found, read
 from headgate.ingest.rows import LINE, Skip, Text, assemble, digest, parse
 from headgate.ingest.walk import name, walk
-from headgate.policy import Policy, PositiveCount
+from headgate.policy import Policy, PositiveCount, Tuning
 from headgate.protocols import AttachmentStore, DocumentStore
 from headgate.text.fingerprint import KIND, pack
 from headgate.types import Document
@@ -36,9 +36,9 @@ class IngestPolicy(Policy):
 
     max_bytes: PositiveCount = 200_000_000
     """Largest file that is read whole; files of rows are streamed and may be larger."""
-    batch_bytes: PositiveCount = 2_000_000
+    batch_bytes: Tuning[PositiveCount] = 2_000_000
     """Text that is written in one transaction."""
-    batch_documents: PositiveCount = 2000
+    batch_documents: Tuning[PositiveCount] = 2000
     """Documents that are written in one transaction."""
     chunk: ChunkPolicy = ChunkPolicy()
     """How texts are cut."""

@@ -16,7 +16,7 @@ from math import isfinite
 from headgate.errors import InputError, LimitError, NotFound
 from headgate.memory.conflicts import Conflict, conflict
 from headgate.memory.fact_index import Shelf, distinct
-from headgate.policy import Policy, Positive, PositiveCount, Unit
+from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore
 from headgate.text.entities import entities
 from headgate.types import ADD, DROP, Candidate, Chunk, Fact, Plan, Sifted, TrustChange
@@ -32,19 +32,19 @@ class FactsPolicy(Policy):
 
     trust: Unit = 0.5
     """Trust of a new fact."""
-    helpful: Unit = 0.05
+    helpful: Tuning[Unit] = 0.05
     """Trust gained by helpful feedback."""
-    unhelpful: Unit = 0.10
+    unhelpful: Tuning[Unit] = 0.10
     """Trust lost by unhelpful feedback."""
-    limit: PositiveCount = 5
+    limit: Tuning[PositiveCount] = 5
     """Facts recalled where the plan names no limit."""
     min_trust: Unit = 0.3
     """Least trust of a recalled fact where the plan names none."""
-    min_relevance: Unit = 0.1
+    min_relevance: Tuning[Unit] = 0.1
     """Least relevance of a recalled fact: one common word of ten is chance."""
     half_life_days: Positive | None = None
     """Days in which the score of a fact that nobody touches falls by half; none: age does not matter."""
-    fact_chars: PositiveCount = 10_000
+    fact_chars: Tuning[PositiveCount] = 10_000
     """Longest fact, in characters; longer texts are documents."""
 
 

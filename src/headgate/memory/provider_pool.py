@@ -17,8 +17,10 @@ from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import Any
 
+from pydantic import Field
+
 from headgate.errors import ConfigError
-from headgate.policy import Policy, Positive, PositiveCount, Unit
+from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, MemoryProvider
 
 GROUP = "headgate.memory"
@@ -29,19 +31,19 @@ class RecallPolicy(Policy):
 
     deadline_s: Positive = 8.0
     """Seconds a provider may take to answer."""
-    deadlines: Mapping[str, Positive] = {}
+    deadlines: Tuning[Mapping[str, Positive]] = Field(default={})
     """Other deadlines, by provider."""
-    running: PositiveCount = 8
+    running: Tuning[PositiveCount] = 8
     """Calls of one provider that may run at once, hanging ones included."""
-    failures: PositiveCount = 3
+    failures: Tuning[PositiveCount] = 3
     """Failures in a row after which a provider rests."""
-    rest_s: Positive = 30.0
+    rest_s: Tuning[Positive] = 30.0
     """Seconds a provider rests."""
-    answer_chars: PositiveCount = 100_000
+    answer_chars: Tuning[PositiveCount] = 100_000
     """Longest answer that is read; the rest of a longer one is left out."""
     trust: Unit = 0.5
     """Trust in what a provider says, as that of a new fact."""
-    trusts: Mapping[str, Unit] = {}
+    trusts: Tuning[Mapping[str, Unit]] = Field(default={})
     """Other trusts, by provider."""
 
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from headgate.errors import InputError, LimitError, NotFound
 from headgate.memory.facts import Feedback, Notebook
-from headgate.policy import Policy, Positive, PositiveCount, Unit
+from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore, ReviewStore
 from headgate.types import Fact, Review, ReviewStatus
 
@@ -28,7 +28,7 @@ class ReviewPolicy(Policy):
     """Off: nothing is put into the queue."""
     days: Positive = 7.0
     """Days after which a question that nobody decided expires."""
-    trust: Unit = 0.9
+    trust: Tuning[Unit] = 0.9
     """Trust of a fact that a reviewer's answer becomes."""
     pending: PositiveCount = 1000
     """Most questions that wait at once; beyond it no more are taken."""

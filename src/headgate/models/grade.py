@@ -18,7 +18,7 @@ from pydantic import SecretStr
 
 from headgate.errors import UpstreamError
 from headgate.models.http_json import Endpoint, call
-from headgate.policy import Policy, Positive, PositiveCount
+from headgate.policy import Policy, Positive, PositiveCount, Tuning
 from headgate.stages.grade import Bands
 from headgate.text.fence import fence, quote
 from headgate.types import Candidate
@@ -42,7 +42,7 @@ class JudgePolicy(Policy):
     """The endpoint's API key."""
     timeout_s: Positive = 10.0
     """How long to wait for one grade."""
-    concurrency: PositiveCount = 4
+    concurrency: Tuning[PositiveCount] = 4
     """Most grades asked for at a time."""
 
 

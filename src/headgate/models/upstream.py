@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, field_validator
 
 from headgate.errors import ConfigError, NotFound
-from headgate.policy import Policy, Positive, PositiveCount
+from headgate.policy import Policy, Positive, PositiveCount, Tuning
 
 
 class UpstreamPolicy(Policy):
@@ -59,13 +59,13 @@ class ProxyPolicy(Policy):
     """Tokens of injected context when no header says so."""
     max_body_bytes: PositiveCount = 33_554_432
     """Largest request."""
-    max_answer_bytes: PositiveCount = 67_108_864
+    max_answer_bytes: Tuning[PositiveCount] = 67_108_864
     """Largest answer that is not streamed."""
-    max_event_bytes: PositiveCount = 16_777_216
+    max_event_bytes: Tuning[PositiveCount] = 16_777_216
     """Largest event of a stream."""
-    max_held_bytes: PositiveCount = 33_554_432
+    max_held_bytes: Tuning[PositiveCount] = 33_554_432
     """Most bytes of a stream that wait for a verdict, as whole tool calls do."""
-    max_stream_bytes: PositiveCount = 1_073_741_824
+    max_stream_bytes: Tuning[PositiveCount] = 1_073_741_824
     """Longest stream."""
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import model_validator
 
 from headgate.errors import ConfigError, InputError
-from headgate.policy import Policy, PositiveCount, Unit
+from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import TokenCounter
 from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, piece
 from headgate.text.pack import pack
@@ -25,15 +25,15 @@ PREVIEW_FRAME = "x" * 50  # characters charged for the framing of a preview, pub
 class ComposePolicy(Policy):
     """How the block is filled and laid out."""
 
-    documents: Unit = 0.6
+    documents: Tuning[Unit] = 0.6
     """Share of the budget for documents and turns, published."""
-    graph: Unit = 0.3
+    graph: Tuning[Unit] = 0.3
     """Share of the budget for graph paths, published."""
-    reserve: Unit = 0.1
+    reserve: Tuning[Unit] = 0.1
     """Share of the budget for framing, published; what framing does not use goes to the pieces."""
-    preview_chars: PositiveCount = 300
+    preview_chars: Tuning[PositiveCount] = 300
     """Longest preview of a piece when a request asks for previews, published."""
-    notice: str = NOTICE
+    notice: Tuning[str] = NOTICE
     """What the opening of the fence says about its content."""
 
     @model_validator(mode="after")

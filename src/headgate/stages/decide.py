@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headgate.errors import InputError
-from headgate.policy import Policy, PositiveCount
+from headgate.policy import Policy, PositiveCount, Tuning
 from headgate.types import ContextBudget, Plan, Request, Strategy, Tier
 
 __all__ = [
@@ -93,13 +93,13 @@ class DecidePolicy(Policy):
 
     matching: Matching = "word"
     """'word': a keyword must begin at a word start; 'substring': anywhere, as published."""
-    base_limit: PositiveCount = 5
+    base_limit: Tuning[PositiveCount] = 5
     """Facts per memory provider before the tier's factor."""
-    stuff_friendly: frozenset[str] = frozenset()
+    stuff_friendly: Tuning[frozenset[str]] = frozenset()
     """More task names that are stuff_friendly."""
-    rag_critical: frozenset[str] = frozenset()
+    rag_critical: Tuning[frozenset[str]] = frozenset()
     """More task names that are rag_critical."""
-    hybrid: frozenset[str] = frozenset()
+    hybrid: Tuning[frozenset[str]] = frozenset()
     """More task names that are hybrid."""
 
 
