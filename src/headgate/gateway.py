@@ -64,7 +64,7 @@ class Headgate:
         self.tenant = tenant
         self._all = parts
         self._owns = owns
-        self._loop = BackgroundLoop()
+        self._background = BackgroundLoop()
         self._closed = False
 
     @classmethod
@@ -252,7 +252,7 @@ class Headgate:
         window: WindowLike = None,
         budget: int = _DEFAULT.budget,
         k: int | None = _DEFAULT.k,
-        collection: str = _DEFAULT.collection,
+        collection: str | Sequence[str] = _DEFAULT.collection,
         context_budget: ContextBudget | None = _DEFAULT.context_budget,
         task: str | None = _DEFAULT.task,
         session: str = _DEFAULT.session,
@@ -267,7 +267,7 @@ class Headgate:
 
         `window` is what the model already sees: texts, chat messages, or a fingerprint payload.
         `budget` is tokens; `k` is the most chunks to give, None for whatever fits.
-        `collection` is where to look. `context_budget` says how full the model's window is, `task` what kind
+        `collection` is where to look: one name or several. `context_budget` says how full the model's window is, `task` what kind
         of task this is, `session` which conversation it belongs to, `cwd` in which folder the caller works.
         `penalize` pushes down what the window holds, `graph` lets knowledge edges take part. `best_effort` gives
         what the model already sees when there is nothing else. `detail` "preview" shortens each chunk; `order`
@@ -348,7 +348,7 @@ class Headgate:
     def close(self) -> None:
         """Close the store and stop the background loop; what is called afterwards is an error."""
         self._closed = True
-        self._loop.close()
+        self._background.close()
         if self._owns:
             self._all.close()
 
@@ -397,9 +397,18 @@ class Headgate:
     @property
     def _parts(self) -> Parts:
         """The parts, while they are open: every public method comes through here."""
+        self._check_open()
+        return self._all
+
+    def _check_open(self) -> None:
         if self._closed or self._all.closed.is_set():
             raise StoreError("this Headgate is closed", hint="open it again: Headgate.open(...)")
-        return self._all
+
+    @property
+    def _loop(self) -> BackgroundLoop:
+        """Where blocking calls run; checked before one is begun."""
+        self._check_open()
+        return self._background
 
     @property
     def parts(self) -> Parts:

@@ -133,7 +133,7 @@ class Corrector:
             "review",
             lambda: queue.ask(
                 request.query,
-                collection=request.collection,
+                collection=", ".join(request.collections),
                 grades=dict(graded.confidences),
                 reason=reason,
             ),

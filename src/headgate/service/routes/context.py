@@ -30,7 +30,7 @@ class ContextIn(Body):
     """Which collection to search."""
     max_tokens: int = Field(500, ge=0, examples=[500])
     """Budget of the block, in tokens."""
-    k_rag: int | None = Field(5, ge=0)
+    k_rag: int | None = Field(5, ge=1)
     """Most chunks to give; null for whatever fits."""
     current_window_fingerprint: dict[str, Any] | None = None
     """Fingerprint of what the model already sees, where its text is not sent; comes before the other two."""
@@ -88,7 +88,6 @@ class ContextIn(Body):
             best_effort=self.best_effort,
             detail=self.detail,
             order=self.order,
-            debug=self.debug,
         )
 
 
