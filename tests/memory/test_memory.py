@@ -5,11 +5,10 @@ import asyncio
 import pytest
 
 from headgate import ContextBudget, Headgate
-from headgate.graph.knowledge import edge
 from headgate.memory.memory import NOTEBOOKS, Memory
-from headgate.memory.provider_pool import ProviderPool, RecallPolicy
+from headgate.memory.provider_pool import ProviderPool
 from headgate.stores.memory.store import MemoryStore
-from headgate.types import Plan, Request, Sifted, Strategy, Tier
+from headgate.types import Edge, Plan, Request, Sifted, Strategy, Tier
 
 
 def plan(**changes) -> Plan:
@@ -48,8 +47,7 @@ def test_facts_and_answers_are_recalled():
 
 
 def test_facts_and_answers_reach_the_context_together():
-    with Headgate.open(":memory:") as gate:
-        gate.parts.memory.panel = ProviderPool([Provider("- we deploy on Fridays")])
+    with Headgate.open(":memory:", providers=[Provider("- we deploy on Fridays")]) as gate:
         gate.remember("Deploys go to Frankfurt")
         made = gate.context("where do deploys go, and when do we deploy?", budget=300)
     assert {c.text for c in made.chunks} == {"Deploys go to Frankfurt", "we deploy on Fridays"}
@@ -107,17 +105,14 @@ def test_the_plan_bounds_memory_under_pressure(hg):
 
 
 def test_paths_of_named_things_reach_the_context(hg):
-    hg.parts.store.link("default", [edge("payments", "depends_on", "ledger", provenance="arch.md")])
+    hg.graph.link([Edge("payments", "depends_on", "ledger", provenance="arch.md")])
     made = hg.context("why is payments slow?", budget=200)
     assert made.graph_context == ("payments -[depends_on]-> ledger",)
     assert hg.context("why is payments slow?", budget=200, graph=False).graph_context == ()
 
 
 def test_a_provider_that_fails_is_said():
-    with Headgate.open(":memory:") as gate:
-        gate.parts.memory.panel = ProviderPool(
-            [Provider(OSError("down"))], RecallPolicy(deadline_s=5)
-        )
+    with Headgate.open(":memory:", providers=[Provider(OSError("down"))]) as gate:
         made = gate.context("where do deploys go?")
     assert made.degraded == ("memory: diary: failed: OSError: down",)
 
