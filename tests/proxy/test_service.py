@@ -6,8 +6,7 @@ from tests.proxy.upstream import LOOP, PROSE, Pause, answer, json_head, said
 
 from headgate.gateway import Headgate
 from headgate.keys import mint
-from headgate.models.upstream import ProxyPolicy
-from headgate.policy import ServicePolicy
+from headgate.policy import ProxyPolicy, ServicePolicy
 from headgate.service.app import create
 from headgate.service.proxy.paths import OWN
 from headgate.service.routes import ROUTERS

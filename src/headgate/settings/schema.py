@@ -16,8 +16,16 @@ from headgate.memory.review import ReviewPolicy
 from headgate.models.embed import EmbedPolicy
 from headgate.models.grade import JudgePolicy
 from headgate.models.search import SearchPolicy
-from headgate.models.upstream import ProxyPolicy
-from headgate.policy import TUNING, Limits, LogPolicy, Policy, ServicePolicy, TracePolicy, Tuning
+from headgate.policy import (
+    TUNING,
+    Limits,
+    LogPolicy,
+    Policy,
+    ProxyPolicy,
+    ServicePolicy,
+    TracePolicy,
+    Tuning,
+)
 from headgate.stages.compose import ComposePolicy
 from headgate.stages.decide import DecidePolicy
 from headgate.stages.expand import ExpandPolicy
