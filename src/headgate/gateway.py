@@ -18,8 +18,8 @@ from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, St
 from headgate.explain.replay import Replay, replay
 from headgate.explain.why import Why, why
 from headgate.ingest.load import OnProgress, Progress, Summary, add_files, add_rows, add_stream
-from headgate.memory.facts import Added, Feedback, Hit, Notebook
-from headgate.memory.sessions import Kept, keep
+from headgate.memory.facts import AddedFact, FactHit, Facts, Feedback
+from headgate.memory.sessions import AddedTurns, add_turns
 from headgate.settings import Settings, load
 from headgate.types import Context, ContextBudget, Request, Step, Trace, Window, WindowLike
 from headgate.wiring import Parts, build, engine_with
@@ -163,9 +163,9 @@ class Headgate:
         return store.remove(self.tenant, collection, documents=documents, chunks=chunks)
 
     @property
-    def notebook(self) -> Notebook:
+    def facts(self) -> Facts:
         """The facts of this tenant: add, update, forget, search, feedback."""
-        return self.parts.memory.notebook(self.tenant)
+        return self.parts.memory.facts(self.tenant)
 
     def remember(
         self,
@@ -174,21 +174,21 @@ class Headgate:
         category: str = "general",
         tags: Sequence[str] = (),
         trust: float | None = None,
-    ) -> Added:
+    ) -> AddedFact:
         """Remember a fact; one that is known already comes back as it is, with `new` False."""
-        return self.notebook.add(content, category=category, tags=tags, trust=trust)
+        return self.facts.add(content, category=category, tags=tags, trust=trust)
 
     def recall(
         self, query: str, *, limit: int | None = None, min_trust: float | None = None
-    ) -> list[Hit]:
+    ) -> list[FactHit]:
         """The facts that fit a query, best first, by relevance and trust."""
-        hits = self.notebook.search(query, limit=limit, min_trust=min_trust)
-        self.notebook.recalled(hit.fact.id for hit in hits)
+        hits = self.facts.search(query, limit=limit, min_trust=min_trust)
+        self.facts.count_recall(hit.fact.id for hit in hits)
         return hits
 
     def feedback(self, id: str, *, helpful: bool, note: str = "") -> Feedback:
         """Tell whether a fact helped; its trust before and after."""
-        return self.notebook.feedback(id, helpful=helpful, note=note)
+        return self.facts.feedback(id, helpful=helpful, note=note)
 
     def add_turns(
         self,
@@ -196,12 +196,12 @@ class Headgate:
         messages: Iterable[Mapping[str, Any] | str],
         *,
         collection: str = "turns",
-    ) -> Kept:
+    ) -> AddedTurns:
         """Keep the turns of a conversation, so that `context(..., collection="turns")` recalls what was said.
 
         The whole history may be sent each time; only what is new is added.
         """
-        return keep(
+        return add_turns(
             self.parts.store, self.tenant, session, messages, collection=collection, now=time.time()
         )
 
@@ -269,7 +269,10 @@ class Headgate:
         try:
             if keeping.keep:
                 self.parts.store.save_trace(
-                    context.trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
+                    context.trace,
+                    keep=keeping.keep,
+                    age_s=keeping.age_s,
+                    text=keeping.text,
                 )
         except StoreError as error:
             lost.append(Step("trace", 0.0, degraded=f"not stored: {error}"))

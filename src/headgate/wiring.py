@@ -11,7 +11,7 @@ from headgate.explain.knobs import WIDEST
 from headgate.explain.log import NAME, PerformanceLog
 from headgate.index.indexes import Indexes
 from headgate.memory.memory import Memory
-from headgate.memory.provider_pool import ProviderPool, plugins
+from headgate.memory.provider_pool import ProviderPool, load_plugins
 from headgate.models.embed import embedder
 from headgate.models.grade import judge
 from headgate.models.search import searcher
@@ -55,7 +55,7 @@ def build(settings: Settings, *, store: Store | None = None) -> Parts:
     if store is None:
         store, folder = _store(settings)
     indexes = Indexes(store, folder, vectors)
-    memory = Memory(store, ProviderPool(plugins(), settings.recall), settings.facts)
+    memory = Memory(store, ProviderPool(load_plugins(), settings.recall), settings.facts)
     engine = _engine(settings, store, indexes, memory, grader=grader, search=search)
     return Parts(settings, store, indexes, memory, engine, _log(settings))
 
@@ -77,7 +77,7 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
     settings = changed(parts.settings, {**changes, "review.enabled": False})
     memory = parts.memory
     if settings.facts != parts.settings.facts:
-        memory = Memory(parts.store, memory.panel, settings.facts)
+        memory = Memory(parts.store, memory.providers, settings.facts)
     grader = parts.engine.corrector.grader  # with the grades it remembers
     return _engine(settings, parts.store, parts.indexes, memory, grader=grader)
 

@@ -97,5 +97,7 @@ async def _index(hub: Hub) -> str:
 
 
 async def _providers(hub: Hub) -> str:
-    health = hub.gate.parts.memory.panel.health().items()
-    return "; ".join(f"{name}: {how.last_error or 'late'}" for name, how in health if how.row)
+    health = hub.gate.parts.memory.providers.health().items()
+    return "; ".join(
+        f"{name}: {how.last_error or 'late'}" for name, how in health if how.failures_in_a_row
+    )
