@@ -13,7 +13,7 @@ from headgate.index.indexes import Indexes
 from headgate.memory.memory import Memory
 from headgate.memory.provider_pool import ProviderPool, load_plugins
 from headgate.models.embed import embedder
-from headgate.models.grade import judge
+from headgate.models.grade import llm_grader
 from headgate.models.search import searcher
 from headgate.pipeline.engine import Engine, Policies
 from headgate.protocols import Grader, Store, WebSearch
@@ -47,7 +47,7 @@ class Parts:
 def build(settings: Settings, *, store: Store | None = None) -> Parts:
     """Open the store that the settings name (or use the one given), and everything over it."""
     grader, search, vectors = (
-        judge(settings.judge),
+        llm_grader(settings.judge),
         searcher(settings.search),
         embedder(settings.embed),
     )

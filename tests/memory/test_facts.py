@@ -75,7 +75,7 @@ def test_trust_out_of_range_is_refused(trust):
 def test_an_unknown_id_is_said():
     facts = new_facts()
     for call in (
-        facts.fact,
+        facts.get,
         facts.forget,
         lambda name: facts.feedback(name, helpful=True),
         lambda name: facts.update(name, trust=1.0),

@@ -7,7 +7,7 @@ import pytest
 from headgate import wiring
 from headgate.errors import UpstreamError
 from headgate.memory.review import ReviewQueue
-from headgate.models.search import web_chunks
+from headgate.models.web_results import web_chunks
 from headgate.pipeline.engine import Engine, Policies
 from headgate.settings import Settings
 from headgate.text.tokens import estimate_tokens
