@@ -12,9 +12,9 @@ from headgate.cli.options import json_option, opened, place_options, print_json
 from headgate.errors import InputError
 from headgate.gateway import Headgate
 from headgate.graph.admission import admit, dump, load, sign, verify
-from headgate.graph.kernel import Slice, Turn, cut
+from headgate.graph.kernel import Slice, Turn, slice_around
 from headgate.graph.knowledge import base_score, traverse
-from headgate.graph.load import Tally, chunk_edges, link, read
+from headgate.graph.load import LoadResult, chunk_edges, link_edges, read_edges
 from headgate.types import Chunk, Document
 
 DAY = 86_400.0
@@ -41,21 +41,21 @@ def load_edges(
     if not files and collection is None:
         raise InputError("nothing to load", hint="name edge files, or a --collection")
     with opened(store, tenant) as hg:
-        done = [link(hg.parts.store, hg.tenant, read(Path(name))) for name in files]
+        done = [link_edges(hg.parts.store, hg.tenant, read_edges(Path(name))) for name in files]
         if collection is not None:
             chunks = hg.parts.store.scan(hg.tenant, collection)
-            done.append(link(hg.parts.store, hg.tenant, chunk_edges(chunks)))
-    tally = Tally(
+            done.append(link_edges(hg.parts.store, hg.tenant, chunk_edges(chunks)))
+    result = LoadResult(
         sum(one.linked for one in done),
         sum(one.skipped for one in done),
         tuple(reason for one in done for reason in one.reasons),
     )
     if as_json:
-        print_json(tally)
+        print_json(result)
         return
-    for reason in tally.reasons:
+    for reason in result.reasons:
         click.echo(f"skipped {reason}", err=True)
-    click.echo(f"{tally.linked} edges linked, {tally.skipped} lines skipped")
+    click.echo(f"{result.linked} edges linked, {result.skipped} lines skipped")
 
 
 @graph.command()
@@ -114,7 +114,7 @@ def slice_turns(
     with opened(store, tenant) as hg:
         chunks = [c for c in hg.parts.store.scan(hg.tenant, collection) if c.source == "turn"]
         signed = sign(
-            cut(map(Turn.of, chunks), anchor, hg.parts.settings.slice),
+            slice_around(map(Turn.from_chunk, chunks), anchor, hg.parts.settings.slice),
             hg.parts.store.secret(hg.tenant),
         )
         if admitting:

@@ -22,9 +22,8 @@ from headgate.index.vectors import Embeddings
 from headgate.protocols import Embedder, Store
 from headgate.types import Change, Chunk
 
-_FLUSH = (
-    1_000  # new or dead chunks from which a change is saved at once; fewer are saved on close ...
-)
+# new or dead chunks from which a change is saved at once; fewer are saved on close ...
+_FLUSH = 1_000
 _SHARE = 4  # ... as is less than this part of the collection, so that growing it rewrites each chunk a few times
 _BATCH = 10_000  # changes read at a time
 _FAN = 4  # segments of one size class that are merged

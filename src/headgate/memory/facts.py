@@ -24,9 +24,8 @@ from headgate.types import ADD, DROP, Candidate, Chunk, Fact, Plan, Sifted, Trus
 
 DAY = 86_400.0
 HISTORY = 100  # changes of trust kept with a fact
-MAX_CANDIDATES = (
-    50  # best facts a recall considers; a word that all facts share would find them all
-)
+# best facts a recall considers; a word that all facts share would find them all
+MAX_CANDIDATES = 50
 COMPARED = 20  # similar facts that a new one is compared with
 
 

@@ -37,9 +37,7 @@ _WORDS = (
     r"|so much|very much|a lot|hallo|hola|bonjour|ciao|salut|moin|servus|danke|merci|gracias"
 )
 _GREETING = re.compile(rf"(?:(?:{_WORDS})[\W_]*)+", re.IGNORECASE)
-_LABEL = re.compile(
-    r"^##", re.MULTILINE
-)  # in an answer it would look like another provider's label
+_LABEL = re.compile(r"^##", re.MULTILINE)  # in an answer it would pass for another provider's label
 _COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?:\s|$)")
 
 
