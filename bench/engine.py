@@ -60,7 +60,7 @@ def main(folder, size):
     ):
         began = time.process_time()
         hg.add(rows(folder, size))
-        hg.parts.indexes.view(hg.tenant, "main")
+        hg.parts.indexes.snapshot(hg.tenant, "main")
         spent = time.process_time() - began
         best, stages = asyncio.run(measure(hg, queries, window(folder)))
     print(f"{size:,} chunks, added and indexed at {size / spent:,.0f} chunks a CPU second")

@@ -38,7 +38,7 @@ def ndcg(found, labels):
 def headgate(rows):
     gate = Headgate.open(":memory:", embed={"model": "static"})
     gate.add(rows)
-    view = gate.parts.indexes.view(gate.tenant, rows[0]["collection"])
+    view = gate.parts.indexes.snapshot(gate.tenant, rows[0]["collection"])
     settings = gate.parts.settings
 
     def ask(query):

@@ -111,7 +111,7 @@ def main(folder):
             gate.add(labeled.rows)
             figures, spent = defaultdict(list), defaultdict(float)
             for name in sorted({row["collection"] for row in labeled.rows}):
-                view = gate.parts.indexes.view(gate.tenant, name)
+                view = gate.parts.indexes.snapshot(gate.tenant, name)
                 rivals = {
                     "tantivy, by fields": Engine(
                         view, list(gate.parts.store.scan(gate.tenant, name))

@@ -50,7 +50,7 @@ def fill(folder, chunks):
                 for n in range(start, min(chunks, start + 5000))
             ]
             gate.parts.store.put("default", made)
-        gate.parts.indexes.view("default", "main")
+        gate.parts.indexes.snapshot("default", "main")
 
 
 def questions(folder, connections, tokens):
@@ -59,7 +59,7 @@ def questions(folder, connections, tokens):
     windows = [text(rng, int(tokens * 0.5)) for _ in range(connections)]
     with Headgate.open(folder) as gate:
         names = [
-            f"d{rng.randrange(gate.parts.indexes.view('default', 'main').count)}"
+            f"d{rng.randrange(gate.parts.indexes.snapshot('default', 'main').count)}"
             for _ in range(200)
         ]
         chunks = gate.parts.store.chunks("default", "main", names)

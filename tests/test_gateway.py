@@ -16,7 +16,7 @@ def test_a_long_add_is_indexed_by_the_time_it_returns_a_short_one_by_the_next_qu
     with Headgate.open(tmp_path / "kb") as gate:
         gate.add(rows(count))
         assert any((tmp_path / "kb" / "index").rglob("*.json")) is indexed
-        assert gate.parts.indexes.view(gate.tenant, "main").count == count
+        assert gate.parts.indexes.snapshot(gate.tenant, "main").count == count
 
 
 def test_an_add_stands_over_a_damaged_index_and_rebuilds_it(tmp_path):
@@ -27,4 +27,4 @@ def test_an_add_stands_over_a_damaged_index_and_rebuilds_it(tmp_path):
         for file in folder.iterdir():
             file.write_bytes(b"damaged")
         gate.add([{"id": f"s{n}", "text": "More."} for n in range(1_500)])
-        assert gate.parts.indexes.view(gate.tenant, "main").count == 3_000
+        assert gate.parts.indexes.snapshot(gate.tenant, "main").count == 3_000

@@ -143,7 +143,7 @@ class Headgate:
             if progress.chunks - done >= (1 if done else _FOLLOW):
                 with suppress(HeadgateError):
                     for collection in sorted(progress.touched):
-                        self.parts.indexes.view(self.tenant, collection)
+                        self.parts.indexes.snapshot(self.tenant, collection)
                 progress.touched.clear()
                 done = progress.chunks
             if on_progress:

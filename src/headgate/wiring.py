@@ -93,7 +93,7 @@ def _engine(
 ) -> Engine:
     return Engine(
         store,
-        indexes.view,
+        indexes.snapshot,
         Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)}),
         count=lru_cache(maxsize=COUNTED)(counter(settings.tokens)),
         memory=memory,

@@ -66,7 +66,7 @@ def parts():
 def engine(parts, *, settings=None, **ports):
     settings = settings or parts.settings
     policy = Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)})
-    return Engine(parts.store, parts.indexes.view, policy, count=estimate_tokens, **ports)
+    return Engine(parts.store, parts.indexes.snapshot, policy, count=estimate_tokens, **ports)
 
 
 async def test_a_right_question_is_answered_without_any_fallback(parts):

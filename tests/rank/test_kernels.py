@@ -26,7 +26,7 @@ def view_of(*texts, titles=()):
         for n, (text, title) in enumerate(zip(texts, [*titles, *[""] * len(texts)], strict=False))
     ]
     store.put("t", [Document(c.id, chunks=(c,)) for c in chunks])
-    return Indexes(store).view("t", "main")
+    return Indexes(store).snapshot("t", "main")
 
 
 def scores(found):

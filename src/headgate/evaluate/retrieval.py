@@ -144,7 +144,7 @@ def evaluate(
     with Headgate.open(":memory:", embed={"model": embedder}, review={"enabled": False}) as gate:
         gate.add(labeled.rows)
         for collection in {str(row["collection"]) for row in labeled.rows}:
-            gate.parts.indexes.view(gate.tenant, collection)
+            gate.parts.indexes.snapshot(gate.tenant, collection)
         ours, seconds, misses = Tally(), [], []
         baselines = {"bm25": Tally(), **({"rrf": Tally()} if embedder != "none" else {})}
         for query in labeled.queries:
@@ -176,7 +176,7 @@ def evaluate(
 def _ranked(gate: Headgate, query: Mapping[str, str]) -> tuple[tuple[Candidate, ...], float, bool]:
     """The ranking, the CPU seconds it took (the query's embedding aside), and whether it is a conversation."""
     settings, collection = gate.parts.settings, query.get("collection", "main")
-    view = gate.parts.indexes.view(gate.tenant, collection)
+    view = gate.parts.indexes.snapshot(gate.tenant, collection)
     vector = gate.parts.indexes.vector(query["text"])
     began = time.process_time()
     found = retrieve(query["text"], view, settings.retrieve, vector=vector)
@@ -186,7 +186,7 @@ def _ranked(gate: Headgate, query: Mapping[str, str]) -> tuple[tuple[Candidate, 
 
 def _plain(gate: Headgate, query: Mapping[str, str], *, fused: bool) -> tuple[Candidate, ...]:
     """The ranking of a baseline."""
-    view = gate.parts.indexes.view(gate.tenant, query.get("collection", "main"))
+    view = gate.parts.indexes.snapshot(gate.tenant, query.get("collection", "main"))
     vector = gate.parts.indexes.vector(query["text"]) if fused else None
     return retrieve(query["text"], view, RetrievePolicy(mode="rrf"), vector=vector).kept
 

@@ -249,8 +249,8 @@ class _Loader:
         for item in items:
             asked.setdefault(item.collection, []).append(item.id)
         known = {
-            document_id: self.store.digests(self.tenant, document_id, ids)
-            for document_id, ids in asked.items()
+            collection: self.store.digests(self.tenant, collection, ids)
+            for collection, ids in asked.items()
         }
         fresh = []
         for item in items:

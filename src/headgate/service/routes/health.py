@@ -92,7 +92,7 @@ async def _store(hub: Hub) -> str:
 
 
 async def _index(hub: Hub) -> str:
-    view = await asyncio.to_thread(hub.gate.parts.indexes.view, PROBE, "main")
+    view = await asyncio.to_thread(hub.gate.parts.indexes.snapshot, PROBE, "main")
     return view.degraded
 
 
