@@ -19,9 +19,9 @@ from headgate.explain.why import Why, why
 from headgate.graph.graph import Graph
 from headgate.ingest.load import OnProgress, Progress, Summary, add_files, add_rows, add_stream
 from headgate.keys import Keys
-from headgate.memory.facts import Added, Feedback, Hit, Notebook
+from headgate.memory.facts import AddedFact, FactHit, Facts, Feedback
 from headgate.memory.review import ReviewQueue
-from headgate.memory.sessions import Kept, keep
+from headgate.memory.sessions import AddedTurns, add_turns
 from headgate.protocols import (
     Clock,
     Embedder,
@@ -111,9 +111,9 @@ class Headgate:
         return self._parts.settings
 
     @property
-    def facts(self) -> Notebook:
+    def facts(self) -> Facts:
         """The facts of this tenant: add, update, forget, search, feedback."""
-        return self._parts.memory.notebook(self.tenant)
+        return self._parts.memory.facts(self.tenant)
 
     @property
     def graph(self) -> Graph:
@@ -190,13 +190,13 @@ class Headgate:
         messages: Iterable[Mapping[str, Any] | str],
         *,
         collection: str = "turns",
-    ) -> Kept:
+    ) -> AddedTurns:
         """Keep the turns of a conversation, so that `context(..., collection="turns")` recalls what was said.
 
         The whole history may be sent each time; only what is new is added.
         """
         parts = self._parts
-        return keep(
+        return add_turns(
             parts.store, self.tenant, session, messages, collection=collection, now=parts.clock()
         )
 
@@ -229,16 +229,16 @@ class Headgate:
         category: str = "general",
         tags: Sequence[str] = (),
         trust: float | None = None,
-    ) -> Added:
+    ) -> AddedFact:
         """Remember a fact; one that is known already comes back as it is, with `new` False."""
         return self.facts.add(content, category=category, tags=tags, trust=trust)
 
     def recall(
         self, query: str, *, limit: int | None = None, min_trust: float | None = None
-    ) -> list[Hit]:
+    ) -> list[FactHit]:
         """The facts that fit a query, best first, by relevance and trust."""
         hits = self.facts.search(query, limit=limit, min_trust=min_trust)
-        self.facts.recalled(hit.fact.id for hit in hits)
+        self.facts.count_recall(hit.fact.id for hit in hits)
         return hits
 
     def feedback(self, id: str, *, helpful: bool, note: str = "") -> Feedback:
@@ -316,7 +316,7 @@ class Headgate:
 
     def index(self, collection: str = "main") -> Postings:
         """The index of a collection, caught up with the store: what ranking reads."""
-        return self._parts.indexes.view(self.tenant, collection)
+        return self._parts.indexes.snapshot(self.tenant, collection)
 
     def reindex(self, collection: str = "main") -> Postings:
         """Throw the index of a collection away and make it anew from the store."""
@@ -337,9 +337,11 @@ class Headgate:
             parts.store.collections(_PROBE)
             return ""
         if part == "index":
-            return parts.indexes.view(_PROBE, "main").degraded
-        health = parts.memory.panel.health().items()
-        return "; ".join(f"{name}: {how.last_error or 'late'}" for name, how in health if how.row)
+            return parts.indexes.snapshot(_PROBE, "main").degraded
+        health = parts.memory.providers.health().items()
+        return "; ".join(
+            f"{name}: {how.last_error or 'late'}" for name, how in health if how.failures_in_a_row
+        )
 
     def for_tenant(self, tenant: str) -> "Headgate":
         """The same gate for another tenant; closing it leaves the shared store open."""
@@ -415,11 +417,6 @@ class Headgate:
         """The parts; leaves with the last caller outside this module."""
         return self._parts
 
-    @property
-    def notebook(self) -> Notebook:
-        """As `facts`; leaves with its last caller."""
-        return self.facts
-
     async def _run_changed(self, request: Request, changes: Mapping[str, Any]) -> Context:
         return await engine_with(self._parts, changes).build(request)
 
@@ -436,7 +433,7 @@ class Headgate:
             if progress.chunks - done >= (1 if done else _FOLLOW):
                 with suppress(HeadgateError):
                     for collection in sorted(progress.touched):
-                        indexes.view(self.tenant, collection)
+                        indexes.snapshot(self.tenant, collection)
                 progress.touched.clear()
                 done = progress.chunks
             if on_progress:

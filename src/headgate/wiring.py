@@ -13,9 +13,9 @@ from headgate.explain.knobs import WIDEST
 from headgate.explain.log import NAME, PerformanceLog
 from headgate.index.indexes import Indexes
 from headgate.memory.memory import Memory
-from headgate.memory.provider_pool import ProviderPool, plugins
+from headgate.memory.provider_pool import ProviderPool, load_plugins
 from headgate.models.embed import embedder
-from headgate.models.grade import judge
+from headgate.models.grade import llm_grader
 from headgate.models.search import searcher
 from headgate.pipeline.engine import Engine, Policies
 from headgate.protocols import (
@@ -80,10 +80,10 @@ def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -
     With a store of the caller's own, `folder` is where the indexes over it and the log are kept; without one
     the indexes live in memory.
     """
-    grader = own.grader or judge(settings.grader)
+    grader = own.grader or llm_grader(settings.grader)
     search = own.search or searcher(settings.search)
     vectors = own.embedder or embedder(settings.embed)
-    providers = plugins() if own.providers is None else own.providers
+    providers = load_plugins() if own.providers is None else own.providers
     clock = own.clock or time.time
     store = own.store
     if store is None:
@@ -94,7 +94,7 @@ def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -
     count = lru_cache(maxsize=COUNTED)(own.counter or counter(settings.tokens))
     engine = Engine(
         store,
-        indexes.view,
+        indexes.snapshot,
         _policies(settings),
         count=count,
         memory=memory,
@@ -124,10 +124,10 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
     settings = changed(parts.settings, {**changes, "review.enabled": False})
     memory = parts.memory
     if settings.facts != parts.settings.facts:
-        memory = Memory(parts.store, memory.panel, settings.facts, clock=parts.clock)
+        memory = Memory(parts.store, memory.providers, settings.facts, clock=parts.clock)
     return Engine(
         parts.store,
-        parts.indexes.view,
+        parts.indexes.snapshot,
         _policies(settings),
         count=parts.count,
         memory=memory,

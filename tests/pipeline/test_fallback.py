@@ -7,7 +7,7 @@ import pytest
 from headgate import wiring
 from headgate.errors import UpstreamError
 from headgate.memory.review import ReviewQueue
-from headgate.models.search import web_chunks
+from headgate.models.web_results import web_chunks
 from headgate.pipeline.engine import Engine, Policies
 from headgate.settings import Settings
 from headgate.text.tokens import estimate_tokens
@@ -66,7 +66,7 @@ def parts():
 def engine(parts, *, settings=None, **ports):
     settings = settings or parts.settings
     policy = Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)})
-    return Engine(parts.store, parts.indexes.view, policy, count=estimate_tokens, **ports)
+    return Engine(parts.store, parts.indexes.snapshot, policy, count=estimate_tokens, **ports)
 
 
 async def test_a_right_question_is_answered_without_any_fallback(parts):

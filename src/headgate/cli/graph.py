@@ -9,7 +9,7 @@ import orjson
 from headgate.cli.options import json_option, opened, place_options, print_json
 from headgate.errors import InputError
 from headgate.graph.admission import dump, load
-from headgate.graph.load import Tally
+from headgate.graph.load import LoadResult
 
 
 @click.group()
@@ -36,17 +36,17 @@ def load_edges(
         done = [hg.graph.load(name) for name in files]
         if collection is not None:
             done.append(hg.graph.load_collection(collection))
-    tally = Tally(
+    result = LoadResult(
         sum(one.linked for one in done),
         sum(one.skipped for one in done),
         tuple(reason for one in done for reason in one.reasons),
     )
     if as_json:
-        print_json(tally)
+        print_json(result)
         return
-    for reason in tally.reasons:
+    for reason in result.reasons:
         click.echo(f"skipped {reason}", err=True)
-    click.echo(f"{tally.linked} edges linked, {tally.skipped} lines skipped")
+    click.echo(f"{result.linked} edges linked, {result.skipped} lines skipped")
 
 
 @graph.command()

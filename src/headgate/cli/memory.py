@@ -121,7 +121,7 @@ def facts(
     if ctx.invoked_subcommand is not None:
         return
     with opened(store, tenant) as hg:
-        found = hg.facts.facts(category=category, min_trust=min_trust)
+        found = hg.facts.all(category=category, min_trust=min_trust)
     if as_json:
         print_json(found)
         return
@@ -138,7 +138,7 @@ def facts(
 def show(place: tuple[str | None, str | None], id: str, as_json: bool) -> None:
     """One fact, and how it came to its trust."""
     with opened(*place) as hg:
-        fact = hg.facts.fact(id)
+        fact = hg.facts.get(id)
     if as_json:
         print_json(fact)
         return
@@ -181,7 +181,7 @@ def forget(place: tuple[str | None, str | None], ids: tuple[str, ...], as_json: 
     """Forget facts with their history."""
     with opened(*place) as hg:
         for id in ids:
-            hg.facts.fact(id)  # all must be known before any goes
+            hg.facts.get(id)  # all must be known before any goes
         for id in dict.fromkeys(ids):
             hg.facts.forget(id)
     if as_json:

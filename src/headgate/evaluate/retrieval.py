@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from headgate.errors import InputError
-from headgate.evaluate.packing import packed
+from headgate.evaluate.packing import fill_budget
 from headgate.gateway import Headgate
 from headgate.stages.propagate import propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -200,7 +200,7 @@ def _figures(
     most = sum((2**grade - 1) / math.log2(n + 2) for n, grade in enumerate(ideal))
     figures = {"ndcg@10": gain / most, "recall@10": len(labels.keys() & set(first)) / len(labels)}
     for budget in budgets:
-        chosen = {c.chunk.document for c in packed(ranking, budget, talk=talk)}
+        chosen = {c.chunk.document for c in fill_budget(ranking, budget, talk=talk)}
         figures[f"evidence@{budget}"] = len(labels.keys() & chosen) / len(labels)
     return figures
 
@@ -231,7 +231,7 @@ def _framed(
     costs = {c.chunk.id: count(frame(1, c.chunk.title, c.chunk.text) + "\n") for c in ranking}
     figures = {}
     for budget in budgets:
-        chosen = packed(ranking, budget - empty, talk=talk, cost=lambda c: costs[c.chunk.id])
+        chosen = fill_budget(ranking, budget - empty, talk=talk, cost=lambda c: costs[c.chunk.id])
         given = {c.chunk.document for c in chosen}
         figures[f"framed_evidence@{budget}"] = len(labels.keys() & given) / len(labels)
     return figures

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple, Protocol
 
-from headgate.graph import load
 from headgate.graph.admission import admit, sign, verify
 from headgate.graph.admission import load as slice_from
-from headgate.graph.kernel import Slice, SlicePolicy, Turn, cut
+from headgate.graph.kernel import Slice, SlicePolicy, Turn, slice_around
 from headgate.graph.knowledge import Direction, GraphPolicy, Path, base_score, edge, traverse
-from headgate.graph.load import Tally, chunk_edges
+from headgate.graph.load import LoadResult, chunk_edges, link_edges, read_edges
 from headgate.protocols import ChunkStore, Clock, DocumentStore, EdgeStore, SecretStore
 from headgate.twins import in_thread
 from headgate.types import Chunk, Document, Edge
@@ -63,14 +62,14 @@ class Graph:
         """Remove edges, told by source, predicate and target; how many went."""
         return self._store.unlink(self._tenant, list(edges))
 
-    def load(self, file: str | FilePath) -> Tally:
+    def load(self, file: str | FilePath) -> LoadResult:
         """Link the edges of a .csv, .tsv, .jsonl or .ndjson file; bad lines are skipped and counted."""
-        return load.link(self._store, self._tenant, load.read(FilePath(file)))
+        return link_edges(self._store, self._tenant, read_edges(FilePath(file)))
 
-    def load_collection(self, collection: str) -> Tally:
+    def load_collection(self, collection: str) -> LoadResult:
         """Link what the documents of a collection say by themselves: links, headings, imports."""
         chunks = self._store.scan(self._tenant, collection)
-        return load.link(self._store, self._tenant, chunk_edges(chunks))
+        return link_edges(self._store, self._tenant, chunk_edges(chunks))
 
     def edges(self, node: str, *, direction: Direction = "both", limit: int = 100) -> list[Edge]:
         """The edges that touch a node, strongest first."""
@@ -95,7 +94,8 @@ class Graph:
         """Cut the turns around one turn and sign them; with `admit`, the turns get the slice's token."""
         chunks = [c for c in self._store.scan(self._tenant, collection) if c.source == "turn"]
         signed = sign(
-            cut(map(Turn.of, chunks), anchor, self._slice_policy), self._store.secret(self._tenant)
+            slice_around(map(Turn.from_chunk, chunks), anchor, self._slice_policy),
+            self._store.secret(self._tenant),
         )
         if admit:
             self._admit(chunks, signed, collection)

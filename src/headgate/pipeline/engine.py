@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from headgate.errors import ConfigError, InputError, LimitError
 from headgate.graph.knowledge import GraphPolicy, anchors, paths
-from headgate.memory.memory import Memory, Recollection
+from headgate.memory.memory import Memory
+from headgate.memory.providers import Recollection
 from headgate.memory.review import ReviewPolicy
 from headgate.pipeline.fallback import Corrector, Judged
 from headgate.pipeline.recorder import SOFT, Story, said
@@ -190,15 +191,20 @@ class _Run:
         memory = self.engine.memory
         if memory is None:
             return ()
-        return self.story.sift("memory", (), lambda: memory.facts(self.request, self.plan)).kept
+        return self.story.sift(
+            "memory", (), lambda: memory.recall_facts(self.request, self.plan)
+        ).kept
 
     async def _answers(self) -> Candidates:
         """What the providers of memory say."""
         memory = self.engine.memory
-        if memory is None or not memory.panel.names:
+        if memory is None or not memory.providers.names:
             return ()
         recalled = await self.story.asift(
-            "memory", (), lambda: memory.answers(self.request, self.plan), instead=Recollection()
+            "memory",
+            (),
+            lambda: memory.ask_providers(self.request, self.plan),
+            instead=Recollection(),
         )
         for reason in recalled.degraded:
             self.story.degrade("memory", reason)

@@ -14,7 +14,7 @@ from headgate.memory.facts import FactsPolicy
 from headgate.memory.provider_pool import RecallPolicy
 from headgate.memory.review import ReviewPolicy
 from headgate.models.embed import EmbedPolicy
-from headgate.models.grade import JudgePolicy
+from headgate.models.grade import GraderPolicy
 from headgate.models.search import SearchPolicy
 from headgate.policy import (
     TUNING,
@@ -73,7 +73,7 @@ class Settings(Policy):
     """What is worth its tokens."""
     grade: GradePolicy = GradePolicy()
     """When found text counts as relevant."""
-    grader: JudgePolicy = JudgePolicy()
+    grader: GraderPolicy = GraderPolicy()
     """Which language model grades relevance."""
     search: SearchPolicy = SearchPolicy()
     """Where to look when a collection does not know."""

@@ -127,7 +127,7 @@ async def recall(
     if query is not None:
         hits = await asyncio.to_thread(gate.recall, query, limit=limit, min_trust=min_trust)
         return reply({"facts": hits})
-    known = await asyncio.to_thread(gate.notebook.facts, min_trust=min_trust)
+    known = await asyncio.to_thread(gate.facts.all, min_trust=min_trust)
     rows = [{"fact": fact, "relevance": 1.0, "score": fact.trust} for fact in known[:limit]]
     return reply({"facts": rows})
 
@@ -136,14 +136,14 @@ async def recall(
 async def fact(id: str, request: Request, caller: Reader) -> Response:
     """A fact with its history."""
     gate = hub_of(request).gate_for(caller)
-    return reply(await asyncio.to_thread(gate.notebook.fact, id))
+    return reply(await asyncio.to_thread(gate.facts.get, id))
 
 
 @router.delete("/{id}", summary="Forget a fact", responses=gives(ForgottenOut))
 async def forget(id: str, request: Request, caller: Writer) -> Response:
     """Forget a fact."""
     gate = hub_of(request).gate_for(caller)
-    await asyncio.to_thread(gate.notebook.forget, id)
+    await asyncio.to_thread(gate.facts.forget, id)
     return reply({"forgotten": id})
 
 

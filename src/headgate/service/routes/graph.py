@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from headgate.errors import NotFound
 from headgate.graph.admission import dump, load, sign, verify
-from headgate.graph.kernel import Slice, Turn, cut
+from headgate.graph.kernel import Slice, Turn, slice_around
 from headgate.graph.knowledge import base_score, edge, traverse
 from headgate.service.auth import need
 from headgate.service.parse import Body, Name, Page, Strict
@@ -194,9 +194,10 @@ async def slices(asked: SliceIn, request: Request, caller: Admin) -> Response:
 
     def made() -> Slice:
         chunks = parts.store.scan(caller.tenant, asked.collection)
-        turns = [Turn.of(chunk) for chunk in chunks if chunk.source == "turn"]
+        turns = [Turn.from_chunk(chunk) for chunk in chunks if chunk.source == "turn"]
         return sign(
-            cut(turns, asked.anchor, parts.settings.slice), parts.store.secret(caller.tenant)
+            slice_around(turns, asked.anchor, parts.settings.slice),
+            parts.store.secret(caller.tenant),
         )
 
     return reply(dump(await asyncio.to_thread(made)))

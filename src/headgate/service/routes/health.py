@@ -92,10 +92,12 @@ async def _store(hub: Hub) -> str:
 
 
 async def _index(hub: Hub) -> str:
-    view = await asyncio.to_thread(hub.gate.parts.indexes.view, PROBE, "main")
+    view = await asyncio.to_thread(hub.gate.parts.indexes.snapshot, PROBE, "main")
     return view.degraded
 
 
 async def _providers(hub: Hub) -> str:
-    health = hub.gate.parts.memory.panel.health().items()
-    return "; ".join(f"{name}: {how.last_error or 'late'}" for name, how in health if how.row)
+    health = hub.gate.parts.memory.providers.health().items()
+    return "; ".join(
+        f"{name}: {how.last_error or 'late'}" for name, how in health if how.failures_in_a_row
+    )
