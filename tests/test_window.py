@@ -30,7 +30,7 @@ def ask(gate, **more):
 
 
 def fate(context, id):
-    return [(n.stage, n.verdict) for n in context.why(id) if n.stage in ("penalize", "expand")]
+    return [(n.stage, n.fate) for n in context.why(id) if n.stage in ("penalize", "expand")]
 
 
 def test_what_the_window_shows_is_not_injected_again(gate):

@@ -22,6 +22,7 @@ from headgate.keys import Keys
 from headgate.memory.facts import AddedFact, FactHit, Facts, Feedback
 from headgate.memory.review import ReviewQueue
 from headgate.memory.sessions import AddedTurns, add_turns
+from headgate.notes import Stage
 from headgate.protocols import (
     Clock,
     Embedder,
@@ -451,12 +452,12 @@ class Headgate:
                     context.trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
                 )
         except StoreError as error:
-            lost.append(Step("trace", 0.0, degraded=f"not stored: {error}"))
+            lost.append(Step(Stage.TRACE, 0.0, degraded=f"not stored: {error}"))
         try:
             if parts.log is not None:
                 parts.log.write(context)
         except OSError as error:
-            lost.append(Step("log", 0.0, degraded=f"not written: {error}"))
+            lost.append(Step(Stage.LOG, 0.0, degraded=f"not written: {error}"))
         if not lost:
             return context
         trace = replace(context.trace, steps=(*context.trace.steps, *lost))

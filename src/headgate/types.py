@@ -1,7 +1,7 @@
 """The nouns: frozen values that the stages hand to each other.
 
 A Chunk is a piece of text and never changes. A Candidate is a chunk with a score and the notes of what
-happened to it. A stage returns Sifted, and the law of conservation holds for each:
+happened to it (notes.py). A stage returns Sifted, and the law of conservation holds for each:
 kept + dropped = what came in + added. So the trace of a request is complete by construction.
 Scores are 0..1 where they end, higher is better; budgets are tokens; times are seconds since the epoch.
 """
@@ -12,18 +12,15 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from headgate.errors import InputError
+from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.text.table import clip, table
-
-DROP: Final = "drop"
-KEEP: Final = "keep"
-ADD: Final = "add"
-
-Verdict = Literal["keep", "drop", "add"]
 
 GRAPH: Final = "graph"
 MEMORY: Final = "memory"
 SIDE: Final = frozenset({GRAPH, MEMORY})
 """Sources of knowledge rather than of documents: few and short, they are sure of a section of the budget."""
+SIDE_SHARE: Final = 0.3
+"""The share of the budget that they are sure of, published."""
 
 
 class Tier(StrEnum):
@@ -45,7 +42,10 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContextBudget:
-    """The model's window: its length, what is used, and where compression would begin (0: unknown)."""
+    """The model's window: its length, what is used, and where compression would begin (0: unknown).
+
+    Where the agent does not compress (`compression_enabled` false), the threshold means nothing: only the window ends.
+    """
 
     context_length: int = 0
     used_tokens: int = 0
@@ -67,7 +67,8 @@ class ContextBudget:
         """Used over threshold (over the window where there is none); may exceed 1."""
         if self.context_length <= 0:
             return 0.0
-        return self.used_tokens / (self.threshold_tokens or self.context_length)
+        threshold = self.threshold_tokens if self.compression_enabled else 0
+        return self.used_tokens / (threshold or self.context_length)
 
     @property
     def tier(self) -> Tier:
@@ -110,17 +111,6 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """What one stage did to one candidate: verdict, reason, and the number behind it."""
-
-    stage: str
-    verdict: Verdict
-    reason: str
-    score: float
-    value: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Candidate:
     """A chunk on its way through the gate: its score now, and the notes of every stage so far."""
 
@@ -131,21 +121,29 @@ class Candidate:
     @property
     def dropped(self) -> bool:
         """Whether the last stage left it out."""
-        return bool(self.notes) and self.notes[-1].verdict == DROP
+        return bool(self.notes) and self.notes[-1].fate is Fate.DROP
 
-    def noted(
+    def with_note(
         self,
-        stage: str,
-        verdict: Verdict,
-        reason: str,
+        stage: Stage,
+        fate: Fate,
+        code: NoteCode,
         *,
         score: float | None = None,
-        value: float | None = None,
+        subject: str = "",
+        **numbers: float,
     ) -> "Candidate":
         """The same chunk with one more note, and a new score where one is given."""
         now = self.score if score is None else score
-        note = Note(stage, verdict, reason, now, value)
+        note = Note(stage, fate, code, now, numbers, subject)
         return Candidate(self.chunk, now, (*self.notes, note))
+
+    def number(self, stage: Stage, name: str) -> float | None:
+        """A number that a stage noted, the first time it did; None when it never did."""
+        for note in self.notes:
+            if note.stage is stage and name in note.numbers:
+                return note.numbers[name]
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +156,7 @@ class Sifted:
 
     @classmethod
     def split(cls, judged: Iterable[Candidate], *, added: Iterable[Candidate] = ()) -> "Sifted":
-        """Part the judged candidates by their last verdict, keeping their order."""
+        """Part the judged candidates by their last fate, keeping their order."""
         parted: tuple[list[Candidate], list[Candidate]] = ([], [])
         for candidate in judged:
             parted[candidate.dropped].append(candidate)
@@ -287,12 +285,12 @@ def _names(name: str, value: object) -> str | tuple[str, ...]:
     if isinstance(value, str):
         given: tuple[object, ...] = (value,)
     elif isinstance(value, Sequence) and not isinstance(value, bytes) and value:
-        given = tuple(dict.fromkeys(value))
+        given = tuple(value)
     else:
         raise InputError(f"{name} is {clip(repr(value), 80)}; it must be a name, or several")
     for one in given:
         _check(name, one, str)
-    names = tuple(str(one) for one in given)
+    names = tuple(dict.fromkeys(str(one) for one in given))
     return names[0] if len(names) == 1 else names
 
 
@@ -316,21 +314,25 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One stage of one request: how long it took, how many came, stayed and went, and what went wrong."""
+    """One stage of one request: how long it took, how many came, stayed and went, and what went wrong.
 
-    stage: str
+    `degraded` says what went wrong; `bug` that it was nothing the outside could have caused.
+    """
+
+    stage: Stage
     seconds: float
     came: int = 0
     kept: int = 0
     dropped: int = 0
     added: int = 0
     degraded: str = ""
+    bug: bool = False
     facts: Mapping[str, float | str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The whole story of one request: plan, steps, and every candidate with its notes."""
+    """What happened to one request: plan, steps, and every candidate with its notes."""
 
     id: str
     request: Request
@@ -364,7 +366,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The answer: a fenced, cited block that fits the budget, and the story of how it came to be."""
+    """The answer: a fenced, cited block that fits the budget, and the trace of how it came to be."""
 
     text: str
     chunks: tuple[Chunk, ...]
@@ -390,7 +392,7 @@ class Context:
         return self.trace.degraded
 
     def why(self, chunk_id: str) -> tuple[Note, ...]:
-        """The notes of one chunk: each stage's verdict, reason and number; empty when it never was found."""
+        """The notes of one chunk: each stage's fate, reason and numbers; empty when it never was found."""
         candidate = self.trace.find(chunk_id)
         return candidate.notes if candidate else ()
 
@@ -400,7 +402,7 @@ class Context:
         for candidate in self.trace.candidates:
             last = candidate.notes[-1]
             rows.append((
-                DROP if candidate.dropped else KEEP,
+                Fate.DROP if candidate.dropped else Fate.KEEP,
                 clip(candidate.chunk.id, 32),
                 last.stage,
                 f"{last.score:.3f}",

@@ -191,7 +191,7 @@ def test_recall_obeys_the_plan_and_loses_nothing():
     assert set(sifted.added) == {*sifted.kept, *sifted.dropped}
     best = sifted.kept[0]
     assert (best.chunk.source, best.chunk.admission) == ("memory", None)
-    assert best.score == pytest.approx(best.notes[0].value * 0.8)
+    assert best.score == pytest.approx(best.notes[0].numbers["relevance"] * 0.8)
 
 
 def test_recall_without_limits_uses_the_policy():

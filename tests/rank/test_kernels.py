@@ -13,7 +13,7 @@ from headgate.rank.edge_walk import carry
 from headgate.rank.fields import pack, table
 from headgate.rank.integrate_and_fire import fire
 from headgate.rank.top import best, top
-from headgate.stages.propagate import PropagatePolicy, propagate
+from headgate.stages.propagate import PropagatePolicy, propagate, start_of
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Candidate, Chunk, Document, Edge, Sifted
@@ -37,7 +37,7 @@ def test_the_lexical_score_is_bm25f_with_a_heavier_title():
     view = view_of(
         "turbine pump pump", "valve harbor turbine river", "river", titles=["", "Turbine"]
     )
-    policy = RetrievePolicy(phrase=0, head=0, feedback=0)
+    policy = RetrievePolicy(phrase=0, head_weight=0, feedback=0)
     found = scores(retrieve("turbine", view, policy))
     lengths = np.array([3.0, 6.0, 1.0])
     f = np.array([1.0, 3.0]) / (0.25 + 0.75 * lengths[:2] / lengths.mean())
@@ -50,7 +50,9 @@ def test_in_a_conversation_neighbors_count_before_saturation():
     view = view_of(*(f"[1 May] {'AB'[n % 2]}nn: {line}" for n, line in enumerate(lines)))
     assert view.conversational
     found = scores(retrieve("zither", view, RetrievePolicy(phrase=0, feedback=0)))
-    assert view.norms(b=0.75, title=2.0, head=False)[1] == pytest.approx(1.0)  # of mean length
+    assert view.norms(b=0.75, title=2.0, head_weight=False)[1] == pytest.approx(
+        1.0
+    )  # of mean length
     f = 1.0
     want = [w * f / (w * f + 1.2) / (f / (f + 1.2)) for w in (0.5, 1.0, 0.5, 0.3)]
     assert found == pytest.approx({"c0": want[0], "c1": 1.0, "c2": want[2], "c3": want[3]})
@@ -65,10 +67,14 @@ def test_phrases_lift_terms_that_stand_side_by_side():
 def test_a_query_term_in_a_title_adds_its_rarity_once():
     text, rest = "valve harbor turbine river", "river lake lake"
     view = view_of(text, text, rest, titles=["Turbine turbine", "Harbor", "Lake"])
-    plain = retrieve("turbine", view, RetrievePolicy(phrase=0, head=0, feedback=0)).scores.every
-    lifted = retrieve("turbine", view, RetrievePolicy(phrase=0, head=2, feedback=0)).scores.every
+    plain = retrieve(
+        "turbine", view, RetrievePolicy(phrase=0, head_weight=0, feedback=0)
+    ).scores.every
+    lifted = retrieve(
+        "turbine", view, RetrievePolicy(phrase=0, head_weight=2, feedback=0)
+    ).scores.every
     idf = math.log1p((3 - 2 + 0.5) / (2 + 0.5))
-    f = np.array([5.0, 1.0]) / view.norms(b=0.75, title=2.0, head=True)[:2]
+    f = np.array([5.0, 1.0]) / view.norms(b=0.75, title=2.0, head_weight=True)[:2]
     value = 2.2 * idf * f / (f + 1.2)
     assert plain[1] / plain[0] == pytest.approx(value[1] / value[0])
     assert lifted[1] / lifted[0] == pytest.approx(value[1] / (value[0] + 2 * idf))
@@ -77,15 +83,15 @@ def test_a_query_term_in_a_title_adds_its_rarity_once():
 @pytest.mark.parametrize(("lead", "first"), [(2, "c1"), (4, "c0")])
 def test_an_untitled_text_opens_with_what_it_is_about(lead, first):
     view = view_of("pump valve stone zither", "pump zither stone valve lake", "lake stone")
-    policy = RetrievePolicy(phrase=0, feedback=0, lead=lead, head=5)
+    policy = RetrievePolicy(phrase=0, feedback=0, lead=lead, head_weight=5)
     assert retrieve("zither", view, policy).kept[0].chunk.id == first
 
 
 def test_the_head_of_a_chat_line_is_no_title():
     view = view_of(*(f"[1 May] {'AB'[n % 2]}nn: zither number {n}" for n in range(6)))
     assert view.conversational
-    assert scores(retrieve("zither", view, RetrievePolicy(head=9))) == scores(
-        retrieve("zither", view, RetrievePolicy(head=0))
+    assert scores(retrieve("zither", view, RetrievePolicy(head_weight=9))) == scores(
+        retrieve("zither", view, RetrievePolicy(head_weight=0))
     )
 
 
@@ -138,12 +144,10 @@ def test_a_given_edge_leads_to_a_chunk_and_to_a_name():
     query = "harbor clerk"
     found = retrieve(query, view, RetrievePolicy(feedback=0))
     edges = [Edge("harbor", "near", "c24"), Edge("clerk", "knows", "Marta Dias", 0.5)]
-    asked = []
-    wired = propagate(
-        found, query, view, PropagatePolicy(), touching=lambda nodes: asked.extend(nodes) or edges
-    )
+    start = start_of(found, query, view, PropagatePolicy())
+    wired = propagate(found, query, view, PropagatePolicy(), start=start, edges=edges)
     assert {"c24", "c0"} <= {c.chunk.id for c in wired.added}
-    assert {"harbor", "clerk", *(c.chunk.id for c in found.kept[:1])} <= set(asked)
+    assert {"harbor", "clerk", *(c.chunk.id for c in found.kept[:1])} <= set(start.nodes(view))
 
 
 def test_propagation_works_from_plain_candidates():

@@ -13,11 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.service.clients import connected
 
 from headgate.guard.report import Cut, GuardReport, State
+from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.service.app import create
 from headgate.service.log import figures
 from headgate.service.metrics import METERS, Metrics
 from headgate.testing.samples import trace as sample
-from headgate.types import Candidate, Chunk, Note, Step
+from headgate.types import Candidate, Chunk, Step
 
 WINDOW = "Refunds are paid within 14 days to the card."
 
@@ -58,13 +59,14 @@ def test_the_figures_of_a_trace_are_those_of_its_notes():
     made = replace(
         sample("1"),
         candidates=(
-            told("new", ("penalize", "keep", "new to the window", 0.5, 0.0)),
-            told("part", ("penalize", "keep", "overlaps the window", 0.4, 0.5)),
-            told("copy", ("penalize", "drop", "already in the window", 0.0, 1.0)),
-            told("twin", ("penalize", "keep", "new", 0.5, 0.1), ("penalize", "drop", "repeats", 0.5, 1.0)),
-            told("more", ("expand", "keep", "found by asking again", 0.3, 0.0)),
+            told("new", (Stage.PENALIZE, Fate.KEEP, NoteCode.NEW, 0.5, {"overlap": 0.0})),
+            told("part", (Stage.PENALIZE, Fate.KEEP, NoteCode.PARTLY_IN_WINDOW, 0.4, {"overlap": 0.5})),
+            told("copy", (Stage.PENALIZE, Fate.DROP, NoteCode.IN_WINDOW, 0.0, {"overlap": 1.0})),
+            told("twin", (Stage.PENALIZE, Fate.KEEP, NoteCode.NEW, 0.5, {"overlap": 0.1}),
+                 (Stage.PENALIZE, Fate.DROP, NoteCode.REPEATS, 0.5, {}, "new")),
+            told("more", (Stage.EXPAND, Fate.KEEP, NoteCode.FOUND_AGAIN, 0.3)),
         ),
-        steps=(Step("penalize", 0.0), Step("expand", 0.0)),
+        steps=(Step(Stage.PENALIZE, 0.0), Step(Stage.EXPAND, 0.0)),
     )  # fmt: skip
     seen = figures(made)
     assert seen.overlaps == (0.0, 0.5, 1.0, 0.1)

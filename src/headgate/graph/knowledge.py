@@ -18,10 +18,11 @@ from typing import Literal
 from pydantic import field_validator
 
 from headgate.errors import InputError
+from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import EdgeStore
 from headgate.text.entities import entities, words
-from headgate.types import ADD, DROP, Candidate, Chunk, Edge, Sifted
+from headgate.types import Candidate, Chunk, Edge, Sifted
 
 Direction = Literal["out", "in", "both"]
 Neighbors = dict[str, list[tuple[str, Edge]]]
@@ -182,8 +183,8 @@ def paths(anchors: Sequence[str], edges: EdgeStore, policy: GraphPolicy, *, tena
         if telling and kept < policy.keep:
             kept += 1
         else:
-            reason = f"beyond the first {policy.keep} paths" if telling else "no telling predicate"
-            candidate = candidate.noted("graph", DROP, reason)
+            code = NoteCode.TOO_MANY_PATHS if telling else NoteCode.NO_SIGNAL
+            candidate = candidate.with_note(Stage.GRAPH, Fate.DROP, code, keep=policy.keep)
         judged.append(candidate)
     judged.sort(key=lambda c: (-c.score, c.chunk.text))
     return Sifted.split(judged, added=judged)
@@ -238,7 +239,8 @@ def _as_candidate(line: str, path: Path, policy: GraphPolicy) -> Candidate:
         metadata={"nodes": path.nodes, "predicates": path.predicates, "provenance": tuple(sources)},
     )
     score = base_score(path, policy)
-    return Candidate(chunk, score).noted("graph", ADD, f"path of {len(path.edges)}", value=score)
+    found = Candidate(chunk, score)
+    return found.with_note(Stage.GRAPH, Fate.ADD, NoteCode.PATH, edges=len(path.edges))
 
 
 def _mentions(query: str) -> list[str]:

@@ -16,10 +16,11 @@ from math import isfinite
 from headgate.errors import InputError, LimitError, NotFound
 from headgate.memory.conflicts import Conflict, conflict
 from headgate.memory.fact_index import FactIndex, unique_names
+from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore
 from headgate.text.entities import entities
-from headgate.types import ADD, DROP, Candidate, Chunk, Fact, Plan, Sifted, TrustChange
+from headgate.types import Candidate, Chunk, Fact, Plan, Sifted, TrustChange
 
 DAY = 86_400.0
 HISTORY = 100  # changes of trust kept with a fact
@@ -181,7 +182,7 @@ class Facts:
         """The facts that fit a query, best first, none under the minimal trust."""
         least = self.policy.min_trust if min_trust is None else _check_trust(min_trust)
         most = self.policy.limit if limit is None else limit
-        fit = (hit for hit in self._hits(query) if not self._drop_reason(hit, least))
+        fit = (hit for hit in self._hits(query) if self._fits(hit, least))
         return nsmallest(max(most, 0), fit, key=_rank)
 
     def recall(self, query: str, plan: Plan | None = None) -> Sifted:
@@ -195,12 +196,13 @@ class Facts:
         judged: list[Candidate] = []
         kept = 0
         for hit in nsmallest(MAX_CANDIDATES, self._hits(query), key=_rank):
-            candidate = _as_candidate(hit)
-            reason = self._drop_reason(hit, least) or (
-                "" if kept < most else f"beyond limit {most}"
-            )
-            kept += not reason
-            judged.append(candidate.noted("memory", DROP, reason) if reason else candidate)
+            candidate = self._judge(hit, least)
+            if not candidate.dropped and kept >= most:
+                candidate = candidate.with_note(
+                    Stage.MEMORY, Fate.DROP, NoteCode.BEYOND_LIMIT, limit=most
+                )
+            kept += not candidate.dropped
+            judged.append(candidate)
         return Sifted.split(judged, added=judged)
 
     def count_recall(self, ids: Iterable[str]) -> None:
@@ -265,13 +267,26 @@ class Facts:
             factor = decay_factor(fact, now, half) if half else 1.0
             yield FactHit(fact, relevance, relevance * fact.trust * factor)
 
-    def _drop_reason(self, hit: FactHit, min_trust: float) -> str:
-        """Why a fact is not recalled, or nothing."""
-        if hit.fact.trust < min_trust:
-            return f"trust {hit.fact.trust:.2f} below {min_trust:.2f}"
-        if hit.relevance < self.policy.min_relevance:
-            return f"relevance {hit.relevance:.2f} below {self.policy.min_relevance:.2f}"
-        return ""
+    def _fits(self, hit: FactHit, min_trust: float) -> bool:
+        return hit.fact.trust >= min_trust and hit.relevance >= self.policy.min_relevance
+
+    def _judge(self, hit: FactHit, min_trust: float) -> Candidate:
+        """The fact as a candidate, dropped where it is not trusted or not relevant enough."""
+        candidate, least = _as_candidate(hit), self.policy.min_relevance
+        trust, relevance = hit.fact.trust, hit.relevance
+        if trust < min_trust:
+            return candidate.with_note(
+                Stage.MEMORY, Fate.DROP, NoteCode.LOW_TRUST, trust=trust, min_trust=min_trust
+            )
+        if relevance < least:
+            return candidate.with_note(
+                Stage.MEMORY,
+                Fate.DROP,
+                NoteCode.LOW_RELEVANCE,
+                relevance=relevance,
+                min_relevance=least,
+            )
+        return candidate
 
     def _content(self, text: str) -> str:
         content = _clean(text)
@@ -306,8 +321,9 @@ def _as_candidate(hit: FactHit) -> Candidate:
         source="memory",
         metadata={"category": fact.category, "tags": fact.tags, "trust": fact.trust},
     )
-    reason = f"relevance {hit.relevance:.2f}, trust {fact.trust:.2f}"
-    return Candidate(chunk, hit.score).noted("memory", ADD, reason, value=hit.relevance)
+    return Candidate(chunk, hit.score).with_note(
+        Stage.MEMORY, Fate.ADD, NoteCode.FACT, relevance=hit.relevance, trust=fact.trust
+    )
 
 
 def with_trust(fact: Fact, trust: float, reason: str, now: float) -> Fact:

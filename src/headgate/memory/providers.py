@@ -22,9 +22,10 @@ from headgate.memory.provider_pool import (
     ProviderUnavailable,
     RecallPolicy,
 )
+from headgate.notes import Fate, NoteCode, Stage
 from headgate.protocols import MemoryProvider
 from headgate.text.fence import fence, quote
-from headgate.types import ADD, DROP, Candidate, Chunk, Plan, Sifted
+from headgate.types import Candidate, Chunk, Plan, Sifted
 
 Status = Literal["answered", "empty", "unavailable", "late", "failed", "unasked"]
 
@@ -144,8 +145,7 @@ def candidates(
         trust = policy.trusts.get(answer.provider, policy.trust)
         for place, text in enumerate(_passages(answer.text)):
             candidate = _as_candidate(answer.provider, text, trust * 0.9**place)
-            reason = _drop_reason(trust, place, plan)
-            judged.append(candidate.noted("memory", DROP, reason) if reason else candidate)
+            judged.append(_judge(candidate, trust, place, plan))
     unique = {candidate.chunk.id: candidate for candidate in reversed(judged)}
     ordered = sorted(unique.values(), key=lambda c: (-c.score, c.chunk.id))
     return Sifted.split(ordered, added=ordered)
@@ -236,12 +236,16 @@ def _passages(text: str) -> list[str]:
 def _as_candidate(provider: str, text: str, score: float) -> Candidate:
     digest = sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
     chunk = Chunk(f"{provider}:{digest}", text, document=provider, source="memory")
-    return Candidate(chunk, score).noted("memory", ADD, f"recalled by {provider}", value=score)
+    found = Candidate(chunk, score)
+    return found.with_note(Stage.MEMORY, Fate.ADD, NoteCode.RECALLED, subject=provider)
 
 
-def _drop_reason(trust: float, place: int, plan: Plan | None) -> str:
+def _judge(candidate: Candidate, trust: float, place: int, plan: Plan | None) -> Candidate:
+    """The candidate, dropped where the plan does not want it."""
     if plan is not None and plan.min_trust is not None and trust < plan.min_trust:
-        return f"trust {trust:.2f} below {plan.min_trust:.2f}"
+        return candidate.with_note(
+            Stage.MEMORY, Fate.DROP, NoteCode.LOW_TRUST, trust=trust, min_trust=plan.min_trust
+        )
     if plan is not None and plan.limit is not None and place >= plan.limit:
-        return f"beyond limit {plan.limit}"
-    return ""
+        return candidate.with_note(Stage.MEMORY, Fate.DROP, NoteCode.BEYOND_LIMIT, limit=plan.limit)
+    return candidate

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import orjson
 from starlette.types import Scope
 
+from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import ServicePolicy
 from headgate.service.request_state import Visit, route_of
-from headgate.types import DROP, Trace
+from headgate.types import Trace
 
 LOGGER = logging.getLogger("headgate.request")
-NOVEL = 0.30  # overlap under which a chunk is new to the window, published
 
 
 class Figures(NamedTuple):
@@ -34,18 +34,19 @@ class Figures(NamedTuple):
 
 def figures(trace: Trace) -> Figures:
     """The numbers of a trace that log and metrics share."""
-    judged = [[n for n in c.notes if n.stage == "penalize"][:1] for c in trace.candidates]
-    notes = [note for first in judged for note in first]  # the first compares with the window
-    overlaps = tuple(note.value or 0.0 for note in notes)
+    known = (c.number(Stage.PENALIZE, "overlap") for c in trace.candidates)
+    overlaps = tuple(overlap for overlap in known if overlap is not None)
+    notes = [note for c in trace.candidates for note in c.notes]
     return Figures(
         candidates=len(trace.candidates),
         overlaps=overlaps,
         penalized=sum(overlap > 0 for overlap in overlaps),
-        exact_duplicates=sum(note.verdict == DROP and note.score <= 0 for note in notes),
-        novel=sum(overlap < NOVEL for overlap in overlaps),
-        expansion=any(step.stage == "expand" for step in trace.steps),
+        exact_duplicates=sum(note.code is NoteCode.IN_WINDOW for note in notes),
+        novel=sum(note.code is NoteCode.NEW for note in notes),
+        expansion=any(step.stage is Stage.EXPAND for step in trace.steps),
         expanded=sum(
-            any(n.stage == "expand" and n.verdict != DROP for n in c.notes) and not c.dropped
+            any(n.stage is Stage.EXPAND and n.fate is not Fate.DROP for n in c.notes)
+            and not c.dropped
             for c in trace.candidates
         ),
     )

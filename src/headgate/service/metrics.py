@@ -16,10 +16,6 @@ from headgate.service.request_state import Visit, route_of
 from headgate.types import Trace
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-STAGES = frozenset(
-    ["decide", "index", "embed", "retrieve", "propagate", "memory", "graph", "penalize", "expand", "gate", "grade",
-     "search", "review", "compose", "trace"]
-)  # fmt: skip
 METHODS = frozenset(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
 GRADES = frozenset({"correct", "ambiguous", "incorrect"})
 WRITE_EVERY_S = 0.5  # how old the numbers of another process may be
@@ -33,6 +29,7 @@ METERS = (
     Meter("headgate_skipped_total", "counter", "Contexts skipped, since the window was full."),
     Meter("headgate_stage_seconds", "histogram", "Time in each stage.", ("stage",), SECONDS),
     Meter("headgate_stage_degraded_total", "counter", "Steps that were degraded.", ("stage",)),
+    Meter("headgate_bugs_total", "counter", "Stages that failed for a bug, not for what the outside did.", ("stage",)),
     Meter("headgate_tokens_injected_total", "counter", "Tokens of the contexts given."),
     Meter("headgate_tokens_saved_total", "counter", "Tokens of candidates left out, by the estimate of characters over four."),
     Meter("headgate_selfref_candidates_total", "counter", "Candidates compared with a window."),
@@ -87,10 +84,12 @@ class Metrics:
         left_out = sum(len(c.chunk.text) for c in trace.candidates if c.dropped)
         add("headgate_tokens_saved_total", left_out // 4)
         for step in trace.steps:
-            stage = step.stage if step.stage in STAGES else "other"
+            stage = step.stage.value
             self._meters.observe("headgate_stage_seconds", [step.seconds], stage)
             if step.degraded:
                 add("headgate_stage_degraded_total", 1, stage)
+            if step.bug:
+                add("headgate_bugs_total", 1, stage)
             action = step.facts.get("action")
             if action in GRADES:
                 add("headgate_grades_total", 1, str(action))

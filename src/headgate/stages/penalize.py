@@ -13,19 +13,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Count, Policy, Positive, Tuning, Unit
 from headgate.text.cache import WindowCache
 from headgate.text.coverage import Shares, copies
 from headgate.text.fingerprint import FORMAT_VERSION, MINHASH_PERM, SHINGLE, WindowFingerprint
 from headgate.text.hashes import Tokens
-from headgate.types import DROP, KEEP, Candidate, Sifted, Window
-
-STAGE = "penalize"
-EXACT = "already in the window"
-NEAR = "nearly all in the window"
-MOSTLY = "mostly in the window"
-PARTLY = "overlaps the window"
-NEW = "new to the window"
+from headgate.types import Candidate, Sifted, Window
 
 Overlap = Callable[[Sequence[str], Tokens], Shares]
 
@@ -95,8 +89,10 @@ def penalize(
             judged = [_spare(c, r) for c, r in zip(candidates, overlaps, strict=True)]
         order = sorted(range(len(judged)), key=lambda i: -judged[i].score)
     for late, early in copies(tokens, (i for i in order if not judged[i].dropped)).items():
-        reason = f"repeats chunk {judged[early].chunk.id}"
-        judged[late] = judged[late].noted(STAGE, DROP, reason, value=1.0)
+        repeated = judged[early].chunk.id
+        judged[late] = judged[late].with_note(
+            Stage.PENALIZE, Fate.DROP, NoteCode.REPEATS, subject=repeated
+        )
     return Sifted.split(judged[i] for i in order)
 
 
@@ -112,7 +108,7 @@ def overlap_with(window: Window, cache: WindowCache, policy: PenalizePolicy) -> 
     return lambda texts, _: known.overlap(texts, hamming=policy.dup_hamming)
 
 
-def adjusted(score: float, overlap: float, *, weight: float, exponent: float) -> float:
+def penalized_score(score: float, overlap: float, *, weight: float, exponent: float) -> float:
     """The score after the penalty; never above what it was, and 0 for an exact repeat."""
     if overlap <= 0:
         return score
@@ -124,21 +120,25 @@ def adjusted(score: float, overlap: float, *, weight: float, exponent: float) ->
 
 def _judge(candidate: Candidate, overlap: float, policy: PenalizePolicy) -> Candidate:
     weight = policy.weight_by_source.get(candidate.chunk.source, policy.weight)
-    score = adjusted(candidate.score, overlap, weight=weight, exponent=policy.exponent)
+    score = penalized_score(candidate.score, overlap, weight=weight, exponent=policy.exponent)
     if overlap >= 1:
-        return candidate.noted(STAGE, DROP, EXACT, score=score, value=overlap)
-    return candidate.noted(STAGE, KEEP, _class(overlap, policy), score=score, value=overlap)
+        fate, code = Fate.DROP, NoteCode.IN_WINDOW
+    else:
+        fate, code = Fate.KEEP, _code(overlap, policy)
+    return candidate.with_note(Stage.PENALIZE, fate, code, score=score, overlap=overlap)
 
 
-def _class(overlap: float, policy: PenalizePolicy) -> str:
+def _code(overlap: float, policy: PenalizePolicy) -> NoteCode:
     if overlap >= policy.near_duplicate:
-        return NEAR
+        return NoteCode.NEARLY_IN_WINDOW
     if overlap >= policy.self_referential:
-        return MOSTLY
-    return PARTLY if overlap >= policy.novel else NEW
+        return NoteCode.MOSTLY_IN_WINDOW
+    return NoteCode.PARTLY_IN_WINDOW if overlap >= policy.novel else NoteCode.NEW
 
 
 def _spare(candidate: Candidate, overlap: float) -> Candidate:
     """Everything is in the window already and the caller wants something all the same."""
     score = min(candidate.score, 0.0)
-    return candidate.noted(STAGE, KEEP, f"{EXACT}, best effort", score=score, value=overlap)
+    return candidate.with_note(
+        Stage.PENALIZE, Fate.KEEP, NoteCode.BEST_EFFORT, score=score, overlap=overlap
+    )

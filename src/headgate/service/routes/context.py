@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headgate.explain.answer import answer
+from headgate.explain.as_data import context_data
 from headgate.service.auth import need
 from headgate.service.parse import Body, Strict, Text
 from headgate.service.request_state import Caller, visit_of
@@ -149,4 +149,4 @@ async def context(
     made = await hub_of(request).gate_for(caller).acontext_for(asked.question(caller.tenant))
     visit = visit_of(request)
     visit.trace, visit.tokens = made.trace, made.token_estimate
-    return reply(answer(made, debug=asked.debug))
+    return reply(context_data(made, debug=asked.debug))

@@ -13,7 +13,7 @@ from headgate.service.parse import Body, Strict, Text
 from headgate.service.request_state import Caller
 from headgate.service.responses import gives, reply
 from headgate.service.state import hub_of
-from headgate.stages.decide import context_strategy
+from headgate.stages.strategy import context_strategy
 from headgate.types import ContextBudget
 
 router = APIRouter(tags=["strategy"], route_class=Strict)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headgate.explain.render import plain, summary
+from headgate.explain.as_data import summary, trace_data
 from headgate.service.auth import need
 from headgate.service.parse import Body, Page, Strict
 from headgate.service.request_state import Caller
@@ -49,10 +49,12 @@ class NoteOut(BaseModel):
     """What one stage did to one candidate."""
 
     stage: str
-    verdict: str
+    fate: str
+    code: str
     reason: str
     score: float
-    value: float | None
+    numbers: dict[str, float]
+    subject: str
 
 
 class CandidateOut(BaseModel):
@@ -78,6 +80,7 @@ class StepOut(BaseModel):
     dropped: int
     added: int
     degraded: str
+    bug: bool
     facts: dict[str, Any]
 
 
@@ -154,7 +157,7 @@ async def traces(request: Request, caller: Reader, limit: Page = 50) -> Response
 async def trace(id: str, request: Request, caller: Reader) -> Response:
     """Plan, steps, and every candidate with its notes."""
     gate = hub_of(request).gate_for(caller)
-    return reply(plain(await asyncio.to_thread(gate.trace, id)))
+    return reply(trace_data(await asyncio.to_thread(gate.trace, id)))
 
 
 @router.get("/{id}/why/{chunk:path}", summary="Why not this chunk?", responses=gives(WhyOut))
