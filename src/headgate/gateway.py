@@ -413,11 +413,6 @@ class Headgate:
         self._check_open()
         return self._background
 
-    @property
-    def parts(self) -> Parts:
-        """The parts; leaves with the last caller outside this module."""
-        return self._parts
-
     async def _run_changed(self, request: Request, changes: Mapping[str, Any]) -> Context:
         return await engine_with(self._parts, changes).build(request)
 

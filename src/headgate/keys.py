@@ -46,7 +46,7 @@ def digest(token: str) -> str:
     return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def formed(token: str) -> bool:
+def is_well_formed(token: str) -> bool:
     """Whether a text could be a key at all, so that nonsense never reaches the store."""
     return _FORM.fullmatch(token) is not None
 
@@ -71,7 +71,7 @@ class Keys:
 
     def find(self, token: str) -> Key | None:
         """The key with that token, whosever it is, revoked or not; None for an unknown one."""
-        return self._store.key(digest(token)) if formed(token) else None
+        return self._store.key(digest(token)) if is_well_formed(token) else None
 
     def revoke(self, id: str) -> None:
         """Let a key work no more; an error when this tenant has no working key of that id."""

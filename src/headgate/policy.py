@@ -64,7 +64,7 @@ class LogPolicy(Policy):
     """The file; empty: `retrieval-performance.log` in the store's folder."""
     max_bytes: Tuning[PositiveCount] = 10_000_000
     """Size at which the file is put aside and a new one begun."""
-    backups: Tuning[Count] = 3
+    backups: Tuning[PositiveCount] = 3
     """How many files put aside are kept."""
     text: bool = False
     """Whether the query's text is written."""

@@ -48,9 +48,13 @@ class ContextBudget:
     """
 
     context_length: int = 0
+    """Length of the model's window, in tokens; 0 where unknown."""
     used_tokens: int = 0
+    """Tokens of the window in use; negative where unknown."""
     threshold_tokens: int = 0
+    """Where the agent begins to compress, in tokens; 0 where unknown."""
     compression_enabled: bool = True
+    """Whether the agent compresses at all."""
 
     def __post_init__(self) -> None:
         for name in ("context_length", "used_tokens", "threshold_tokens"):
@@ -221,20 +225,35 @@ class Request:
     """
 
     query: str
+    """What the context is for."""
     budget: int = 1000
+    """How large the block may be, in tokens."""
     tenant: str = "default"
+    """Whose data to search."""
     collection: str | Sequence[str] = "main"
+    """Which collection to search, or which ones."""
     window: Window = field(default_factory=Window)
+    """What the model already sees."""
     k: int | None = None
+    """How many chunks to give at most; without it, as many as fit."""
     context_budget: ContextBudget | None = None
+    """How full the model's window is; the fuller, the less is given."""
     task: str | None = None
+    """The kind of task, where the caller knows it."""
     session: str = ""
+    """The conversation this belongs to."""
     cwd: str = ""
+    """The caller's working folder; its last name counts as the project."""
     penalize: bool = True
+    """Whether to push down what the model already sees."""
     graph: bool = True
+    """Whether knowledge edges take part."""
     best_effort: bool = False
+    """Whether to give what the model already sees when there is nothing else."""
     detail: Literal["whole", "preview"] = "whole"
+    """Whole chunks, or previews of at most 300 characters."""
     order: Literal["rank", "edges"] = "rank"
+    """Best first, or the best ones at both ends."""
 
     def __post_init__(self) -> None:
         for name in ("query", "tenant", "session", "cwd"):

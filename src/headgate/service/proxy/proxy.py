@@ -15,8 +15,9 @@ from headgate.guard.report import GuardReport
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
 from headgate.policy import ProxyPolicy, UpstreamPolicy
+from headgate.service.body import ClientGone, read_body
 from headgate.service.proxy.answer import guarded
-from headgate.service.proxy.asgi import Gone, Reply, attended, body_of
+from headgate.service.proxy.asgi import Reply, attended
 from headgate.service.proxy.inflate import plain
 from headgate.service.proxy.inject import Gate, inject
 from headgate.service.proxy.passthrough import copy, pass_on
@@ -108,9 +109,10 @@ class Proxy:
     ) -> None:
         """Read the body, do the work, and tell what goes wrong in the way of the API."""
         try:
-            body = await body_of(scope, receive, self.policy.max_body_bytes)
+            limit = self.policy.max_body_bytes
+            body = await read_body(scope, receive, limit=limit, setting="proxy.max_body_bytes")
             await attended(receive, work(body))
-        except Gone:
+        except ClientGone:
             return
         except HeadgateError as error:
             if reply.begun:
