@@ -61,6 +61,8 @@ class ContextBudget:
     """Whether the agent compresses at all."""
 
     def __post_init__(self) -> None:
+        for name in ("context_length", "used_tokens", "threshold_tokens"):
+            _check(name, getattr(self, name), int)
         for name in ("context_length", "threshold_tokens"):
             value = getattr(self, name)
             if value < 0:
@@ -190,6 +192,10 @@ class Window:
             return cls((value,)) if value else cls()
         if isinstance(value, Mapping):
             return cls(fingerprint=value)
+        if not isinstance(value, Iterable):
+            raise InputError(
+                f"window is {value!r}; it must be a text, texts, chat messages or a fingerprint"
+            )
         return cls(tuple(text for item in value for text in _texts_of(item)))
 
 
@@ -217,7 +223,10 @@ def _texts_of(item: object) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to the gate, and everything the caller knows about the moment it is asked in."""
+    """One question to the gate, and everything the caller knows about the moment it is asked in.
+
+    `collection` is one name or several. A value of the wrong type is an InputError that names the field.
+    """
 
     query: str
     """What the context is for."""
@@ -225,8 +234,8 @@ class Request:
     """How large the block may be, in tokens."""
     tenant: str = "default"
     """Whose data to search."""
-    collection: str = "main"
-    """Which collection to search."""
+    collection: str | Sequence[str] = "main"
+    """Which collection to search, or which ones."""
     window: Window = field(default_factory=Window)
     """What the model already sees."""
     k: int | None = None
@@ -249,6 +258,63 @@ class Request:
     """Whole chunks, or previews of at most 300 characters."""
     order: Literal["rank", "edges"] = "rank"
     """Best first, or the best ones at both ends."""
+
+    def __post_init__(self) -> None:
+        for name in ("query", "tenant", "session", "cwd"):
+            _check(name, getattr(self, name), str)
+        for name in ("penalize", "graph", "best_effort"):
+            _check(name, getattr(self, name), bool)
+        _check("budget", self.budget, int)
+        _check("window", self.window, Window)
+        _check("task", self.task, str, optional=True)
+        _check("context_budget", self.context_budget, ContextBudget, optional=True)
+        _check("k", self.k, int, optional=True)
+        if self.k is not None and self.k < 1:
+            raise InputError(f"k is {self.k}; it must be 1 or more, or None for whatever fits")
+        _check_choice("detail", self.detail, ("whole", "preview"))
+        _check_choice("order", self.order, ("rank", "edges"))
+        object.__setattr__(self, "collection", _names("collection", self.collection))
+
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """The names of the collections that are asked."""
+        return (self.collection,) if isinstance(self.collection, str) else tuple(self.collection)
+
+
+_KINDS: Final = {
+    str: "a text",
+    int: "a whole number",
+    bool: "true or false",
+    Window: "a Window",
+    ContextBudget: "a ContextBudget",
+}
+
+
+def _check(name: str, value: object, kind: type, *, optional: bool = False) -> None:
+    """An error that names the field where a value is not of its kind; True is no number."""
+    if optional and value is None:
+        return
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise InputError(f"{name} is {clip(repr(value), 80)}; it must be {_KINDS[kind]}")
+
+
+def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise InputError(f"{name} is {clip(repr(value), 80)}; it must be {' or '.join(choices)}")
+
+
+def _names(name: str, value: object) -> str | tuple[str, ...]:
+    """One name, or several different ones, as given; an error for anything else."""
+    if isinstance(value, str):
+        given: tuple[object, ...] = (value,)
+    elif isinstance(value, Sequence) and not isinstance(value, bytes) and value:
+        given = tuple(value)
+    else:
+        raise InputError(f"{name} is {clip(repr(value), 80)}; it must be a name, or several")
+    for one in given:
+        _check(name, one, str)
+    names = tuple(dict.fromkeys(str(one) for one in given))
+    return names[0] if len(names) == 1 else names
 
 
 @dataclass(frozen=True, slots=True)

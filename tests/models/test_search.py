@@ -1,9 +1,10 @@
 import pytest
 
 from headgate.errors import ConfigError, UpstreamError
-from headgate.models.grade import JudgePolicy, LlmGrader, judge
+from headgate.models.grade import GraderPolicy, LlmGrader, llm_grader
 from headgate.models.mcp_search import McpSearch
-from headgate.models.search import SearchPolicy, Searx, searcher, web_chunks
+from headgate.models.search import SearchPolicy, Searx, searcher
+from headgate.models.web_results import web_chunks
 from headgate.notes import Fate
 from headgate.stages.grade import outside_candidates
 
@@ -70,5 +71,5 @@ def test_settings_choose_the_search_and_the_judge():
     assert isinstance(searcher(SearchPolicy(mcp="some-server --stdio")), McpSearch)
     with pytest.raises(ConfigError, match="keep one"):
         searcher(SearchPolicy(searx="http://127.0.0.1:9", mcp="some-server"))
-    assert judge(JudgePolicy()) is None
-    assert isinstance(judge(JudgePolicy(url="http://127.0.0.1:9/v1", model="m")), LlmGrader)
+    assert llm_grader(GraderPolicy()) is None
+    assert isinstance(llm_grader(GraderPolicy(url="http://127.0.0.1:9/v1", model="m")), LlmGrader)

@@ -92,10 +92,10 @@ async def traces():
     for collection, some in (("main", rows), ("few", few)):
         add_rows(parts.store, "default", some, collection=collection, policy=parts.settings.ingest)
     parts.store.link("default", [edge(*one) for one in EDGES])
-    parts.memory.notebook("default").add("The deploy key of Falcon lies in vault seven.")
+    parts.memory.facts("default").add("The deploy key of Falcon lies in vault seven.")
     policy = Policies(**{f.name: getattr(parts.settings, f.name) for f in fields(Policies)})
     engine = Engine(
-        parts.store, parts.indexes.view, policy,
+        parts.store, parts.indexes.snapshot, policy,
         count=estimate_tokens, memory=parts.memory, search=Web(),
     )  # fmt: skip
     found = []

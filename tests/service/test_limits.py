@@ -9,7 +9,6 @@ from headgate.errors import BusyError
 from headgate.gateway import Headgate
 from headgate.policy import ServicePolicy
 from headgate.service.app import create
-from headgate.service.keys import mint
 from headgate.service.limits import CallerLimits
 from headgate.service.request_state import Caller
 from headgate.settings import Settings
@@ -121,9 +120,8 @@ def test_what_is_under_way_is_counted_and_let_go():
 
 async def test_too_much_is_429_with_the_time_to_wait():
     settings = Settings(store=":memory:", service={"rate": 1, "burst": 1})
-    made = mint("default", ["read"], now=0.0)
     with Headgate.open(settings=settings) as gate:
-        gate.parts.store.save_key(made.key)
+        made = gate.keys.create(["read"])
         async with connected(create(gate), key=made.token) as client:
             first, second = await asyncio.gather(
                 client.get("/v1/documents"), client.get("/v1/documents")

@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.parser import text_string_to_metric_families
 from tests.service.clients import connected
+from tests.service.conftest import ROWS
 
 from headgate.gateway import Headgate
 from headgate.guard.report import Cut, GuardReport, State
@@ -187,9 +188,9 @@ def test_every_stage_of_a_request_has_a_label(tmp_path):
 
 
 @pytest.mark.parametrize("allowed", [False, True])
-async def test_one_line_a_request_with_the_query_only_where_allowed(gate, caplog, allowed):
-    policy = gate.parts.settings.service.model_copy(update={"log_query": allowed})
-    object.__setattr__(gate.parts.settings, "service", policy)
+async def test_one_line_a_request_with_the_query_only_where_allowed(stack, caplog, allowed):
+    gate = stack.enter_context(Headgate.open(":memory:", service={"log_query": allowed}))
+    gate.add(ROWS)
     body = {"query": "refunds please", "session_id": "s1", "current_window_text": WINDOW}
     with caplog.at_level(logging.INFO, "headgate.request"):
         async with connected(create(gate)) as client:

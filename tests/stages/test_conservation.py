@@ -74,7 +74,7 @@ def stored(candidates):
         Document(id=f"d{c.chunk.id}", chunks=(c.chunk,)) for c in candidates if c.chunk.text
     ]
     store.put("t", documents)
-    return Indexes(store).view("t", "main")
+    return Indexes(store).snapshot("t", "main")
 
 
 # A driver runs one stage and returns what came to it and what it made of that.

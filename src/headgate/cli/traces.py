@@ -24,7 +24,7 @@ def traces(
 ) -> None:
     """List the last requests, or show what happened to every candidate of the request ID."""
     with opened(store, tenant) as hg:
-        found = [hg.trace(id)] if id else hg.parts.store.traces(hg.tenant, limit=limit)
+        found = [hg.trace(id)] if id else hg.traces(limit=limit)
     if as_json:
         data = trace_data(found[0]) if id else [summary(trace) for trace in found]
         click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())

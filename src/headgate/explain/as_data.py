@@ -43,7 +43,7 @@ def summary(trace: Trace) -> dict[str, Any]:
         "created": trace.created,
         "query": trace.request.query,
         "session": trace.request.session,
-        "collection": trace.request.collection,
+        "collection": ", ".join(trace.request.collections),
         "strategy": plan.strategy.value,
         "tier": plan.tier.value,
         "pressure": plan.pressure,

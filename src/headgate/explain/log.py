@@ -79,7 +79,7 @@ def entry(context: Context, *, text: bool = False) -> dict[str, Any]:
         "time": trace.created,
         "trace": trace.id,
         "tenant": trace.request.tenant,
-        "collection": trace.request.collection,
+        "collection": ", ".join(trace.request.collections),
         "session": trace.request.session,
         **({"query": trace.request.query} if text else {}),
         "strategy": context.strategy.value,

@@ -6,7 +6,7 @@ at one node and the nodes followed in one hop are capped, strongest first, so th
 
 from collections.abc import Sequence
 
-from headgate.protocols import Edges
+from headgate.protocols import EdgeStore
 from headgate.types import Edge
 
 START_EDGES = 1000  # edges read at each of the first nodes, in each direction
@@ -15,7 +15,7 @@ MAX_NODES = 1024  # nodes followed in one hop
 
 
 def neighborhood(
-    edges: Edges, nodes: Sequence[str], *, tenant: str, hops: int = 1
+    edges: EdgeStore, nodes: Sequence[str], *, tenant: str, hops: int = 1
 ) -> tuple[Edge, ...]:
     """The edges within `hops` of the nodes, nearest hop first, strongest first within a hop, each once."""
     found: dict[tuple[str, str, str], Edge] = {}

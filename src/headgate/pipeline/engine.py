@@ -63,8 +63,8 @@ class Engine:
         def find() -> tuple[Candidates, Sequence[Edge], Candidates, Candidates]:
             # in one thread, since several would wait for the same lock of the store
             found = run.retrieve()
-            start, edges = run.load_edges(found)
-            ranked = run.propagate(found, start, edges)
+            starts, edges = run.load_edges(found)
+            ranked = run.propagate(found, starts, edges)
             return ranked, edges, run.recall_facts(), run.find_paths()
 
         def fit(candidates: Candidates, *, again: bool) -> tuple[Candidates, dict[str, float]]:
@@ -79,7 +79,7 @@ class Engine:
         found = (*ranked, *facts, *recalled, *paths)
         fitting, support = await in_thread(fit, found, again=True)
         verdict = verdict_without_grading(
-            fitting, () if fitting else run.candidates, gradable=run.view is not None
+            fitting, () if fitting else run.candidates, gradable=bool(run.views)
         )
         if verdict is None:
             graded, outside = await run.grade(fitting, found=ranked, support=support), None

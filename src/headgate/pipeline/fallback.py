@@ -57,7 +57,7 @@ def ask_person(queue: ReviewQueue, request: Request, graded: Graded, reason: str
     """The id of the review in which the question now waits for a person; "" when the queue is off."""
     review = queue.ask(
         request.query,
-        collection=request.collection,
+        collection=", ".join(request.collections),
         grades=dict(graded.confidences),
         reason=reason,
     )

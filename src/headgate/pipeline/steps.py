@@ -6,16 +6,20 @@ it fails. No step calls another stage's step, and what a stage needs from an ear
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from headgate.errors import ConfigError
 from headgate.graph.knowledge import GraphPolicy, anchors, paths
 from headgate.graph.neighborhood import neighborhood
-from headgate.memory.memory import Memory, Recollection
+from headgate.memory.memory import Memory
+from headgate.memory.providers import Recollection
 from headgate.memory.review import ReviewPolicy, ReviewQueue
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.pipeline.fallback import Verdict, ask_person, grade_policy_for, search_outside
 from headgate.pipeline.recorder import TraceRecorder
+from headgate.pipeline.several import GraderByCollection, merge
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Postings, Store, TokenCounter, WebSearch
 from headgate.relevance.confidence import backed
@@ -47,6 +51,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Candidates = Sequence[Candidate]
+Rankings = Mapping[str, Sifted]
+"""What was found, by collection."""
+Starts = Mapping[str, Start]
 Views = Callable[[str, str], Postings]
 Vectors = Callable[[str], "npt.ArrayLike | None"]
 
@@ -86,7 +93,7 @@ class Resources:
 
 
 class Steps:
-    """The stages of one request. `plan` is set by `decide`, `view` (the index) by `retrieve`; a stuffed request has none."""
+    """The stages of one request. `plan` is set by `decide`, `views` (the collections' indexes) by `retrieve`; a stuffed request has none."""
 
     plan: Plan
 
@@ -95,7 +102,7 @@ class Steps:
         self.policy = policy
         self.request = request
         self.recorder = TraceRecorder(resources.tick)
-        self.view: Postings | None = None
+        self.views: dict[str, Postings] = {}
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -109,47 +116,52 @@ class Steps:
         sizes = self.recorder.attempt(
             Stage.DECIDE, lambda: store.collections(request.tenant), instead=none
         )
-        chars = sizes.get(request.collection, Size()).chars
+        chars = sum(sizes.get(name, Size()).chars for name in request.collections)
         tokens = estimate_content_tokens(char_count=chars)
         self.plan = decide(request, self.policy.decide, content_tokens=tokens)
         return self.plan
 
-    def retrieve(self) -> Sifted:
-        """What the collection holds for the query, best first; all of it in reading order when stuffing."""
+    def retrieve(self) -> Rankings:
+        """What each collection holds for the query, best first; all of it in reading order when stuffing."""
         request, record = self.request, self.recorder
         if self.plan.strategy is Strategy.STUFF:
-            return record.run(Stage.RETRIEVE, (), self._load_whole)
-        view = self.view = self._open_index()
-        if view is None:
-            return Sifted()
+            return {
+                name: record.run(Stage.RETRIEVE, (), partial(self._load_whole, name))
+                for name in request.collections
+            }
+        self.views = self._open_indexes()
+        if not self.views:
+            return {}
         vector = record.attempt(
             Stage.EMBED, lambda: self.resources.vectors(request.query), instead=None
         )
-        policy = self.policy.retrieve
-        return record.run(
-            Stage.RETRIEVE, (), lambda: retrieve(request.query, view, policy, vector=vector)
-        )
+        search = partial(retrieve, request.query, policy=self.policy.retrieve, vector=vector)
+        return {
+            name: record.run(Stage.RETRIEVE, (), partial(search, view=view))
+            for name, view in self.views.items()
+        }
 
-    def load_edges(self, found: Sifted) -> tuple[Start | None, Sequence[Edge]]:
-        """Where signals start, and the given edges around it."""
-        view = self.view
-        none: tuple[Start | None, Sequence[Edge]] = (None, ())
-        if view is None or not self.request.graph:
-            return none
+    def load_edges(self, found: Rankings) -> tuple[Starts, Sequence[Edge]]:
+        """Where signals start in each collection, and the given edges around it."""
+        if not self.views or not self.request.graph:
+            return {}, ()
+        none: tuple[Starts, Sequence[Edge]] = ({}, ())
         return self.recorder.attempt(
-            Stage.EDGES, lambda: self._load_edges(view, found), instead=none, timed=True
+            Stage.EDGES, lambda: self._load_edges(found), instead=none, timed=True
         )
 
-    def propagate(self, found: Sifted, start: Start | None, edges: Sequence[Edge]) -> Candidates:
+    def propagate(self, found: Rankings, starts: Starts, edges: Sequence[Edge]) -> Candidates:
         """What was found, and what it is connected to."""
-        view, query, policy = self.view, self.request.query, self.policy.propagate
-        if view is None:
-            return found.kept
-        return self.recorder.run(
-            Stage.PROPAGATE,
-            found.kept,
-            lambda: propagate(found, query, view, policy, start=start, edges=edges),
-        ).kept
+        query, policy = self.request.query, self.policy.propagate
+        ranked = {name: sifted.kept for name, sifted in found.items()}
+        for name, view in self.views.items():
+            spread = partial(propagate, found[name], query, view, policy)
+            work = partial(spread, start=starts.get(name), edges=edges)
+            ranked[name] = self.recorder.run(Stage.PROPAGATE, ranked[name], work).kept
+        if self.views:
+            return merge(list(ranked.values()))
+        # loaded whole: in reading order, one collection after the other
+        return tuple({c.chunk.id: c for c in chain(*ranked.values())}.values())
 
     def recall_facts(self) -> Candidates:
         """What was remembered about the query."""
@@ -157,18 +169,18 @@ class Steps:
         if memory is None:
             return ()
         return self.recorder.run(
-            Stage.MEMORY, (), lambda: memory.facts(self.request, self.plan)
+            Stage.MEMORY, (), lambda: memory.recall_facts(self.request, self.plan)
         ).kept
 
     async def ask_providers(self) -> Candidates:
         """What the memory providers answer."""
         memory = self.resources.memory
-        if memory is None or not memory.panel.names:
+        if memory is None or not memory.providers.names:
             return ()
         recalled = await self.recorder.arun(
             Stage.MEMORY,
             (),
-            lambda: memory.answers(self.request, self.plan),
+            lambda: memory.ask_providers(self.request, self.plan),
             instead=Recollection(),
         )
         for reason in recalled.degraded:
@@ -209,28 +221,21 @@ class Steps:
 
     def wants_more(self, fresh: Sifted) -> bool:
         """Whether too little is new, so that it is worth asking once more."""
-        if self.view is None or not self.request.penalize:
+        if not self.views or not self.request.penalize:
             return False
         return wants_more(fresh, self.request.window, self.policy.expand, k=self.request.k)
 
     def expand(self, fresh: Sifted, edges: Sequence[Edge]) -> Sifted:
         """What was new, with what other queries bring."""
-        view = self.view
-        if view is None:
-            return fresh
-        return self.recorder.run(Stage.EXPAND, fresh.kept, lambda: self._expand(view, fresh, edges))
+        return self.recorder.run(Stage.EXPAND, fresh.kept, lambda: self._expand(fresh, edges))
 
     def support(self, fresh: Sifted) -> dict[str, float]:
-        """A second opinion on the order of what the collection found: each chunk's chance to be part of the answer."""
-        view, none = self.view, dict[str, float]()
-        if view is None:
-            return none
-        ranked = [c for c in fresh.kept if c.chunk.source not in SIDE]
+        """A second opinion on the order of what the collections found: each chunk's chance to be part of the answer."""
+        if not self.views:
+            return {}
+        none: dict[str, float] = {}
         return self.recorder.attempt(
-            Stage.SUPPORT,
-            lambda: backed(self.request.query, ranked, view),
-            instead=none,
-            timed=True,
+            Stage.SUPPORT, lambda: self._support(fresh.kept), instead=none, timed=True
         )
 
     def gate(self, fresh: Sifted, support: Mapping[str, float]) -> Candidates:
@@ -248,7 +253,7 @@ class Steps:
                 self.policy.gate,
                 k=self.request.k,
                 support=support,
-                conversation=self.view is not None and self.view.conversational,
+                conversation=self._all_conversations(),
                 preview_chars=preview,
             ),
         ).kept
@@ -264,8 +269,7 @@ class Steps:
 
         `found` is the ranking they were taken from, which tells whether the collection knows at all.
         """
-        assert self.view is not None
-        grader = self.resources.grader or Calibrated(self.view, found, support)
+        grader = self.resources.grader or self._calibrated(found, support)
         policy = grade_policy_for(self.plan.tier, grader, self.policy.grade)
         graded = await self.recorder.arun(
             Stage.GRADE,
@@ -349,29 +353,39 @@ class Steps:
             latency_ms=1000 * self.recorder.seconds,
         )
 
-    def _open_index(self) -> Postings | None:
-        """The collection's index; a wrong setting is the caller's to mend, anything else leaves none."""
-        tenant, collection = self.request.tenant, self.request.collection
-        view = self.recorder.attempt(
-            Stage.INDEX,
-            lambda: self.resources.views(tenant, collection),
-            instead=None,
-            fatal=(ConfigError,),
-        )
-        if view is not None and view.degraded:
-            self.recorder.degrade(Stage.INDEX, view.degraded)
-        return view
+    def _open_indexes(self) -> dict[str, Postings]:
+        """The collections' indexes; a wrong setting is the caller's to mend, anything else leaves one out."""
+        views: dict[str, Postings] = {}
+        for name in self.request.collections:
+            view = self.recorder.attempt(
+                Stage.INDEX,
+                partial(self.resources.views, self.request.tenant, name),
+                instead=None,
+                fatal=(ConfigError,),
+            )
+            if view is None:
+                continue
+            views[name] = view
+            if view.degraded:
+                self.recorder.degrade(Stage.INDEX, view.degraded)
+        return views
 
-    def _load_edges(self, view: Postings, found: Sifted) -> tuple[Start | None, Sequence[Edge]]:
+    def _load_edges(self, found: Rankings) -> tuple[Starts, Sequence[Edge]]:
         request, policy = self.request, self.policy.propagate
-        start = start_of(found, request.query, view, policy)
-        if start is None:
-            return None, ()
-        store, nodes = self.resources.store, start.nodes(view)
-        return start, neighborhood(store, nodes, tenant=request.tenant, hops=policy.edge_hops)
+        started = {
+            name: start_of(found[name], request.query, view, policy)
+            for name, view in self.views.items()
+        }
+        starts = {name: start for name, start in started.items() if start is not None}
+        nodes = [node for name, start in starts.items() for node in start.nodes(self.views[name])]
+        if not starts:
+            return {}, ()
+        store, unique = self.resources.store, list(dict.fromkeys(nodes))
+        edges = neighborhood(store, unique, tenant=request.tenant, hops=policy.edge_hops)
+        return starts, edges
 
-    def _load_whole(self) -> Sifted:
-        chunks = self.resources.store.scan(self.request.tenant, self.request.collection)
+    def _load_whole(self, collection: str) -> Sifted:
+        chunks = self.resources.store.scan(self.request.tenant, collection)
         everyone = tuple(
             Candidate(c, 1.0).with_note(Stage.RETRIEVE, Fate.ADD, NoteCode.LOADED_WHOLE)
             for c in chunks
@@ -379,19 +393,23 @@ class Steps:
         return Sifted(kept=everyone, added=everyone)
 
     def _penalize(self, candidates: Candidates) -> Sifted:
-        request, store, cache = self.request, self.resources.store, self.resources.cache
+        request, cache = self.request, self.resources.cache
         unread = cache.unknown([c.chunk.text for c in candidates])
-        ids = [c.chunk.id for c, new in zip(candidates, unread, strict=True) if new]
+        new = [c.chunk for c, unknown in zip(candidates, unread, strict=True) if unknown]
+        fingerprints: dict[str, bytes] = {}
+        for name in request.collections:
+            ids = [chunk.id for chunk in new if chunk.collection == name]
+            fingerprints |= self.resources.store.attached(request.tenant, name, KIND, ids)
         return penalize(
             candidates,
             request.window,
             self.policy.penalize,
-            fingerprints=store.attached(request.tenant, request.collection, KIND, ids),
+            fingerprints=fingerprints,
             best_effort=request.best_effort,
             cache=cache,
         )
 
-    def _expand(self, view: Postings, fresh: Sifted, edges: Sequence[Edge]) -> Sifted:
+    def _expand(self, fresh: Sifted, edges: Sequence[Edge]) -> Sifted:
         request, policy, vectors = self.request, self.policy.expand, self.resources.vectors
         known = {c.chunk.id for c in (*fresh.kept, *fresh.dropped)}
         most = depth(request.k, policy)
@@ -399,5 +417,41 @@ class Steps:
         queries = variants(
             request.query, policy, edges=edges, cwd=request.cwd, window=request.window
         )
-        passes = [retrieve(q, view, wider, vector=vectors(q)).kept for q in queries]
+        passes = [
+            retrieve(query, view, wider, vector=vectors(query)).kept
+            for query in queries
+            for view in self.views.values()
+        ]
         return fuse(fresh.kept, self._penalize(gather(passes, known)[:most]), policy)
+
+    def _support(self, fresh: Candidates) -> dict[str, float]:
+        support: dict[str, float] = {}
+        for name, view in self.views.items():
+            ranked = [c for c in self._of(name, fresh) if c.chunk.source not in SIDE]
+            support |= backed(self.request.query, ranked, view)
+        return support
+
+    def _calibrated(self, found: Candidates, support: Mapping[str, float] | None) -> Grader:
+        """The built-in grader: each collection's candidates in the words of that collection."""
+        graders = {
+            name: Calibrated(view, self._of(name, found), support)
+            for name, view in self.views.items()
+        }
+        first, *others = graders.values()
+        return GraderByCollection(graders) if others else first
+
+    def _all_conversations(self) -> bool:
+        views = self.views.values()
+        return bool(views) and all(view.conversational for view in views)
+
+    def _of(self, collection: str, candidates: Candidates) -> Candidates:
+        """The candidates of one collection; what comes from elsewhere stands with the first."""
+        if len(self.views) == 1:
+            return candidates
+        names = list(self.views)
+        return [
+            c
+            for c in candidates
+            if c.chunk.collection == collection
+            or (collection == names[0] and c.chunk.collection not in names)
+        ]

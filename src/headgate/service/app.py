@@ -71,12 +71,12 @@ def from_settings(settings: Settings, folder: str | None = None) -> FastAPI:
 
 def _admit(app: FastAPI, service: ServiceState, folder: str | None) -> None:
     """Put every request of the app under keys, limits, log and metrics."""
-    parts = service.gate.parts
-    policy = parts.settings.service
+    gate = service.gate
+    policy = gate.settings.service
     app.add_middleware(
         Admission,
         policy=policy,
-        auth=Auth(parts.store, parts.settings.tenant, keyless=policy.keyless),
+        auth=Auth(gate.keys, gate.settings.tenant, keyless=policy.keyless),
         limits=CallerLimits(policy, folder),
         in_flight=service.in_flight,
         observers=(service.metrics.count_request, request_logger(policy), record_spans),

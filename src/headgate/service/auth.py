@@ -18,8 +18,7 @@ from starlette.requests import Request
 from starlette.types import Scope as AsgiScope
 
 from headgate.errors import AccessError, ScopeError
-from headgate.protocols import Keys
-from headgate.service.keys import OURS, SCOPES, digest, is_well_formed
+from headgate.keys import OURS, SCOPES, Keys, digest, is_well_formed
 from headgate.service.proxy.paths import proxied
 from headgate.service.request_state import Caller, state_of
 from headgate.types import Key, Scope
@@ -38,13 +37,13 @@ class Auth:
 
     def __init__(
         self,
-        store: Keys,
+        keys: Keys,
         tenant: str,
         *,
         keyless: str = "auto",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store = store
+        self._keys = keys
         self._tenant = tenant
         self._keyless = keyless
         self._clock = clock
@@ -77,11 +76,11 @@ class Auth:
         if not is_well_formed(token):
             return None
         hashed = digest(token)
-        key: Key | None = await self._cached(hashed, lambda: self._store.key(hashed))
+        key: Key | None = await self._cached(hashed, lambda: self._keys.find(token))
         return key
 
     async def _has_active_key(self) -> bool:
-        return bool(await self._cached("", lambda: has_active_key(self._store)))
+        return bool(await self._cached("", lambda: has_active_key(self._keys)))
 
     async def _cached(self, name: str, read: Callable[[], object]) -> Any:  # noqa: ANN401  (whatever was read)
         cached = self._cache.get(name)
@@ -95,9 +94,9 @@ class Auth:
         return value
 
 
-def has_active_key(store: Keys) -> bool:
+def has_active_key(keys: Keys) -> bool:
     """Whether any key exists that is not revoked."""
-    return any(key.revoked is None for key in store.keys())  # noqa: SIM118  (a store, not a mapping)
+    return any(key.revoked is None for key in keys.list_keys(all_tenants=True))
 
 
 def require_scope(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:

@@ -9,11 +9,11 @@ import inspect
 from dataclasses import MISSING, fields
 from itertools import pairwise
 from textwrap import dedent
-from typing import Any, Final, get_type_hints
+from typing import Annotated, Any, Final, get_type_hints
 
 from pydantic import Field, create_model
 
-from headgate.service.parse import Body
+from headgate.service.parse import Body, Name
 from headgate.types import ContextBudget, Request, Window
 
 PUBLISHED: Final = {
@@ -28,11 +28,13 @@ PUBLISHED: Final = {
 _DEFAULTS: Final = {"budget": 500, "k": 5, "context_length": None}
 _RANGES: Final[dict[str, dict[str, Any]]] = {
     "query": {"min_length": 1, "pattern": r"\S", "examples": ["how do refunds work?"]},
-    "collection": {"min_length": 1},
     "budget": {"ge": 0, "examples": [500]},
-    "k": {"ge": 0},
+    "k": {"ge": 1},
     "context_length": {"ge": 0},
     "threshold_tokens": {"ge": 0},
+}
+_TYPES: Final[dict[str, Any]] = {
+    "collection": Name | Annotated[list[Name], Field(min_length=1, max_length=100)],
 }
 # The key names the tenant; the others are built from several fields of the body.
 _NOT_SENT: Final = frozenset({"tenant", "window", "context_budget"})
@@ -58,7 +60,7 @@ def _sent(noun: type) -> dict[str, str]:
 
 def _body_fields(noun: type) -> dict[str, Any]:
     """The fields of a noun as pydantic wants them: type, default, description and range."""
-    types, docs = get_type_hints(noun), field_docs(noun)
+    types, docs = get_type_hints(noun) | _TYPES, field_docs(noun)
     defaults = {field.name: field.default for field in fields(noun)} | _DEFAULTS
     made: dict[str, Any] = {}
     for name, published in _sent(noun).items():

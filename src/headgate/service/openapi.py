@@ -63,7 +63,7 @@ def _build_schema(app: FastAPI) -> dict[str, Any]:
     schemas = schema.setdefault("components", {}).setdefault("schemas", {})
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    _add_limits(schemas, app.state.service.gate.parts.settings.limits)
+    _add_limits(schemas, app.state.service.gate.settings.limits)
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(problem.pop("$defs"))
     schemas["Problem"] = problem

@@ -81,7 +81,7 @@ def check_exposure(settings: Settings) -> None:
     if is_loopback(settings.service.host):
         return
     with Headgate.open(settings=settings) as gate:
-        if not has_active_key(gate.parts.store):
+        if not has_active_key(gate.keys):
             raise ConfigError(
                 f"{settings.service.host} can be reached from elsewhere, and no API key exists",
                 hint="make one with: headgate keys create, or listen on 127.0.0.1",

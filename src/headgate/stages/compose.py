@@ -11,7 +11,7 @@ from typing import Literal
 
 from headgate.errors import InputError
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.policy import Policy, PositiveCount
+from headgate.policy import Policy, PositiveCount, Tuning
 from headgate.protocols import TokenCounter
 from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, piece
 from headgate.text.pack import pack
@@ -23,9 +23,9 @@ PREVIEW_FRAME = "x" * 50  # characters charged for the framing of a preview, pub
 class ComposePolicy(Policy):
     """How the block is filled and laid out."""
 
-    preview_chars: PositiveCount = 300
+    preview_chars: Tuning[PositiveCount] = 300
     """Longest preview of a piece when a request asks for previews, published."""
-    notice: str = NOTICE
+    notice: Tuning[str] = NOTICE
     """What the opening of the fence says about its content."""
 
 

@@ -8,7 +8,7 @@ the size of the content say how it should be loaded (strategy.py).
 from dataclasses import dataclass
 
 from headgate.errors import InputError
-from headgate.policy import PositiveCount
+from headgate.policy import PositiveCount, Tuning
 from headgate.stages.strategy import (
     UNKNOWN_SIZE,
     Matching,
@@ -40,7 +40,7 @@ SIGNALS = (
 class DecidePolicy(TaskPolicy):
     """How a request is read, and how much memory may give."""
 
-    base_limit: PositiveCount = 5
+    base_limit: Tuning[PositiveCount] = 5
     """Facts per memory provider before the tier's factor."""
 
 

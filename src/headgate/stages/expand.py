@@ -14,7 +14,7 @@ from typing import Annotated
 from pydantic import Field
 
 from headgate.notes import Fate, Note, NoteCode, Stage
-from headgate.policy import Policy, PositiveCount, Unit
+from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.text.coverage import copies
 from headgate.text.hashes import Tokens
 from headgate.text.stopwords import STOPWORDS
@@ -30,17 +30,17 @@ class ExpandPolicy(Policy):
 
     enabled: bool = True
     """Off: what was found first is all there is."""
-    trigger_overlap: Unit = 0.60
+    trigger_overlap: Tuning[Unit] = 0.60
     """Overlap from which a chunk mostly repeats the window; what a second pass brings must stay below."""
-    min_novel: PositiveCount = 2
+    min_novel: Tuning[PositiveCount] = 2
     """Fewer new candidates than this (or than k) ask for more."""
-    k: PositiveCount = 5
+    k: Tuning[PositiveCount] = 5
     """How many first candidates are looked at when the request names no k."""
-    queries: Annotated[int, Field(ge=2, le=4)] = 4
+    queries: Tuning[Annotated[int, Field(ge=2, le=4)]] = 4
     """Most queries of a second pass."""
-    weight: Unit = 0.8
+    weight: Tuning[Unit] = 0.8
     """What the scores of a second pass count beside those of the first."""
-    dominant: Unit = 0.01
+    dominant: Tuning[Unit] = 0.01
     """A term that makes up this share of the window's words (and occurs 3 times) leads nowhere new."""
 
 

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from headgate.errors import InputError
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.policy import Policy, Unit
+from headgate.policy import Policy, Tuning, Unit
 from headgate.protocols import TokenCounter
 from headgate.text.entropy import information_score
 from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, frame
@@ -32,22 +32,22 @@ class GatePolicy(Policy):
 
     order: Literal["value", "entropy"] = "value"
     """By value (score weighted by entropy and length), or by entropy alone as published."""
-    entropy_weight: Unit = 0.3
+    entropy_weight: Tuning[Unit] = 0.3
     """How much of the value depends on the entropy score; 0.3 changes evidence by .002 at most."""
-    length_power: Unit = 0.2
+    length_power: Tuning[Unit] = 0.2
     """Without support: value is worth over tokens to this power (in conversations 0, since turns are short alike)."""
-    support_power: Unit = 1.0
+    support_power: Tuning[Unit] = 1.0
     """With support: worth is multiplied by it to this power."""
-    support_length: Unit = 0.85
+    support_length: Tuning[Unit] = 0.85
     """With support: value is worth over tokens to this power."""
     min_entropy: Unit = 0.0
     """Entropy score under which a chunk is dropped (published: 0.1)."""
     min_ratio: Unit = 0.25
     """Compressed size over size under which a text is boilerplate: logs and footers stand at .05-.11, the
     lowest labelled evidence at .35."""
-    min_chars: Annotated[int, Field(ge=1)] = 200
+    min_chars: Tuning[Annotated[int, Field(ge=1)]] = 200
     """Texts shorter than this are never taken for boilerplate."""
-    graph_share: Unit = SIDE_SHARE
+    graph_share: Tuning[Unit] = SIDE_SHARE
     """Share of the budget that graph paths and remembered facts are sure of."""
 
 

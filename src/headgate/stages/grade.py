@@ -18,7 +18,7 @@ from pydantic import model_validator
 
 from headgate.errors import ConfigError, UpstreamError
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.policy import Policy, PositiveCount, Unit
+from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Grader
 from headgate.relevance.confidence import confidences
 from headgate.relevance.query_terms import Vocabulary
@@ -96,13 +96,13 @@ class GradePolicy(Policy):
     """Confidence below which, when nothing reaches it, the answer is empty."""
     floor: Unit | None = None
     """Confidence below which a single chunk is left out of a correct or ambiguous answer."""
-    search_limit: PositiveCount = 8
+    search_limit: Tuning[PositiveCount] = 8
     """Most results that a search outside may bring."""
-    strip_over: PositiveCount = 4000
+    strip_over: Tuning[PositiveCount] = 4000
     """Chunks longer than this many characters are refined to their best strips."""
-    strip_sentences: PositiveCount = 3
+    strip_sentences: Tuning[PositiveCount] = 3
     """Sentences in a strip."""
-    strip_share: Unit = 0.5
+    strip_share: Tuning[Unit] = 0.5
     """Strips below this share of the best strip's confidence are left out."""
 
     @model_validator(mode="after")

@@ -14,7 +14,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.policy import Count, Policy, Positive, Unit
+from headgate.policy import Count, Policy, Positive, Tuning, Unit
 from headgate.text.cache import WindowCache
 from headgate.text.coverage import Shares, copies
 from headgate.text.fingerprint import FORMAT_VERSION, MINHASH_PERM, SHINGLE, WindowFingerprint
@@ -43,21 +43,21 @@ class PenalizePolicy(Policy):
     """Off: the stage hands its candidates on untouched."""
     weight: Unit = 0.9
     """Share of the score that a full repeat loses."""
-    weight_by_source: Mapping[str, Unit] = Field(default={"graph": 0.6})
+    weight_by_source: Tuning[Mapping[str, Unit]] = Field(default={"graph": 0.6})
     """Another weight for chunks of a source."""
     exponent: Positive = 1.35
     """Above 1, small overlaps cost little."""
-    near_duplicate: Unit = 0.85
+    near_duplicate: Tuning[Unit] = 0.85
     """Overlap from which a chunk is called nearly all in the window."""
-    self_referential: Unit = 0.60
+    self_referential: Tuning[Unit] = 0.60
     """Overlap from which a chunk mostly repeats the window."""
-    novel: Unit = 0.30
+    novel: Tuning[Unit] = 0.30
     """Overlap below which a chunk is new."""
-    shingle_size: Annotated[int, _frozen(SHINGLE)] = SHINGLE
+    shingle_size: Tuning[Annotated[int, _frozen(SHINGLE)]] = SHINGLE
     """Tokens in a shingle; part of the fingerprint format."""
-    minhash_perm: Annotated[int, _frozen(MINHASH_PERM)] = MINHASH_PERM
+    minhash_perm: Tuning[Annotated[int, _frozen(MINHASH_PERM)]] = MINHASH_PERM
     """Permutations of MinHash; part of the fingerprint format."""
-    dup_hamming: Annotated[Count, Field(le=64)] = 3
+    dup_hamming: Tuning[Annotated[Count, Field(le=64)]] = 3
     """SimHash distance of near-duplicates, where only fingerprints are known."""
 
 

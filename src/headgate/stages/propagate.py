@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.policy import Policy, PositiveCount, Unit
+from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Hits, Postings
 from headgate.rank.edge_walk import carry, links_of
 from headgate.rank.integrate_and_fire import fire
@@ -50,46 +50,46 @@ class PropagatePolicy(Policy):
 
     mode: Literal["entities", "fire", "off"] = "entities"
     """"entities" hops over shared names and given edges; "fire" is leaky integrate-and-fire, as published."""
-    keep: PositiveCount = 100
+    keep: Tuning[PositiveCount] = 100
     """How many chunks to hand on."""
-    weight: Weight = 0.5
+    weight: Tuning[Weight] = 0.5
     """What the most strongly reached chunk gains."""
-    seeds: Annotated[int, Field(ge=1, le=64)] = 8
+    seeds: Tuning[Annotated[int, Field(ge=1, le=64)]] = 8
     """How many of the best chunks pass on their mass."""
-    spread: Unit = 0.7
+    spread: Tuning[Unit] = 0.7
     """A name in df chunks gives each of them 1 / df to this power."""
-    title: Weight = 0.5
+    title: Tuning[Weight] = 0.5
     """What a name in a title adds."""
-    min_share: Unit = 0.2
+    min_share: Tuning[Unit] = 0.2
     """What a chunk hears of a seed's mass when it holds nothing of the query that the seed leaves open; holding
     some adds its share. Measured: +.016 on multi-hop text, +.013 to +.023 for .05 to .5."""
-    proper: Unit = 0.5
+    proper: Tuning[Unit] = 0.5
     """A word is a proper name when it is capitalized in this share of its uses inside sentences."""
-    common: Unit = 0.02
+    common: Tuning[Unit] = 0.02
     """Names in more than this share of the chunks (and in more than 5) lead nowhere ..."""
-    cap: PositiveCount = 500
+    cap: Tuning[PositiveCount] = 500
     """... nor do names in more than this many chunks, which bounds the work: each would get 1 / 77 of the mass."""
-    unanchored: Unit = 0.3
+    unanchored: Tuning[Unit] = 0.3
     """What is left of the gain when no seed holds a rare name of the query."""
-    edge: Weight = 1.0
+    edge: Tuning[Weight] = 1.0
     """Mass that a given edge of weight 1 carries from a name of the query or from the best seed."""
-    leak: Unit = 0.85
+    leak: Tuning[Unit] = 0.85
     """What is left of a signal after one edge, as published."""
-    floor: Unit = 0.02
+    floor: Tuning[Unit] = 0.02
     """Weaker signals are discarded, as published."""
-    hops: Annotated[int, Field(ge=0, le=6)] = 3
+    hops: Tuning[Annotated[int, Field(ge=0, le=6)]] = 3
     """How many edges a signal travels, as published."""
-    question_factor: Unit = 0.8
+    question_factor: Tuning[Unit] = 0.8
     """Conversations: what is left of the score of a line that ends with a question."""
-    other_speaker_factor: Unit = 0.6
+    other_speaker_factor: Tuning[Unit] = 0.6
     """... of a line by someone else, when the query names one speaker."""
-    undated_factor: Unit = 0.7
+    undated_factor: Tuning[Unit] = 0.7
     """... of a line without a word about time, when the query asks when."""
-    threshold: Unit = 0.5
+    threshold: Tuning[Unit] = 0.5
     """"fire": the potential at which a chunk becomes a candidate, as published."""
-    neighbor_weight: Unit = 0.5
+    neighbor_weight: Tuning[Unit] = 0.5
     """"fire": the weight of the edge between neighboring lines of a conversation."""
-    max_name_chunks: PositiveCount = 64
+    max_name_chunks: Tuning[PositiveCount] = 64
     """"fire": names in more than this many chunks wire nobody."""
 
     @property

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from headgate.notes import Fate, Note, NoteCode, Stage
-from headgate.policy import Count, Policy, PositiveCount, Unit
+from headgate.policy import Count, Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Hits, Postings
 from headgate.rank.feedback import feedback
 from headgate.rank.head_bonus import heads
@@ -38,46 +38,46 @@ class RetrievePolicy(Policy):
 
     mode: Literal["scored", "rrf"] = "scored"
     """"scored" joins scores; "rrf" joins ranks by reciprocal rank fusion, as published."""
-    keep: PositiveCount = 100
+    keep: Tuning[PositiveCount] = 100
     """How many chunks to hand on."""
-    k1: Weight = 1.2
+    k1: Tuning[Weight] = 1.2
     """Saturation: how soon more of the same term stops counting."""
-    b: Unit = 0.75
+    b: Tuning[Unit] = 0.75
     """How much longer chunks are discounted."""
-    title: Weight = 2.0
+    title: Tuning[Weight] = 2.0
     """A title's term counts this many times."""
-    speaker: Weight = 3.0
+    speaker: Tuning[Weight] = 3.0
     """Conversations: what a query term in the speaker's name adds."""
-    date: Weight = 1.0
+    date: Tuning[Weight] = 1.0
     """Conversations: what a query term in the date adds."""
-    neighbor_weights: tuple[Unit, ...] = (0.5, 0.3)
+    neighbor_weights: Tuning[tuple[Unit, ...]] = (0.5, 0.3)
     """Conversations: weight of the counts of lines one, two, ... away."""
-    rarity: Unit = 0.3
+    rarity: Tuning[Unit] = 0.3
     """Query terms weigh idf to this power more (not in conversations)."""
-    phrase: Weight = 0.5
+    phrase: Tuning[Weight] = 0.5
     """Weight of the bonus for two neighboring query terms side by side."""
-    phrase_depth: Count = 100
+    phrase_depth: Tuning[Count] = 100
     """How many of the best chunks are looked at for phrases and heads."""
-    head_weight: Weight = 1.0
+    head_weight: Tuning[Weight] = 1.0
     """Weight of the bonus for query terms in a title, or in the first words of an untitled text (not in
     conversations). Measured: +.02 on multi-hop and +.01 on untitled text; .75 to 1.5 gain alike."""
-    lead: Count = 12
+    lead: Tuning[Count] = 12
     """How many terms are the first words of an untitled text: one sentence; 10 to 15 gain alike."""
-    dense: Weight = 0.7
+    dense: Tuning[Weight] = 0.7
     """Weight of the embedding's similarity beside the lexical score."""
-    dense_depth: PositiveCount = 300
+    dense_depth: Tuning[PositiveCount] = 300
     """How many nearest chunks count as similar at all."""
-    feedback: Weight = 0.5
+    feedback: Tuning[Weight] = 0.5
     """Weight of the score for the best chunks' own terms."""
-    feedback_depth: Annotated[int, Field(ge=0, le=SEEDS)] = 8
+    feedback_depth: Tuning[Annotated[int, Field(ge=0, le=SEEDS)]] = 8
     """How many of the best chunks give terms."""
-    feedback_terms: Count = 20
+    feedback_terms: Tuning[Count] = 20
     """How many new terms they give."""
-    feedback_common: Unit = 0.2
+    feedback_common: Tuning[Unit] = 0.2
     """Terms in more than this share of the chunks give no feedback ..."""
-    feedback_cap: PositiveCount = 20_000
+    feedback_cap: Tuning[PositiveCount] = 20_000
     """... nor do terms in more than this many chunks, which bounds the work."""
-    rank_constant: PositiveCount = 60
+    rank_constant: Tuning[PositiveCount] = 60
     """"rrf": the constant beside the rank, as published."""
 
 

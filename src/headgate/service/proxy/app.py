@@ -24,7 +24,7 @@ from headgate.types import Context, Request
 
 def plug(app: FastAPI, service: ServiceState) -> None:
     """Mount the proxy that the settings describe."""
-    settings = service.gate.parts.settings
+    settings = service.gate.settings
 
     async def gate(request: Request) -> Context:
         return await service.gate_for(Caller(request.tenant, frozenset())).acontext_for(request)

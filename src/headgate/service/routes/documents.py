@@ -1,6 +1,5 @@
 """/v1/documents: add, read and remove the documents that contexts are made of."""
 
-import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -10,7 +9,6 @@ from starlette.responses import Response
 
 from headgate.errors import NotFound
 from headgate.ingest.load import Summary
-from headgate.protocols import Store
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, Collection, Name, StrictRoute
 from headgate.service.request_state import Caller
@@ -71,13 +69,13 @@ async def add(body: DocumentsIn, request: Request, caller: Writer) -> Response:
     """Add documents. Each replaces the one with its id, and only what differs is written."""
     gate = service_of(request).gate_for(caller)
     rows = [row.model_dump(exclude_none=True) for row in body.documents]
-    return respond(await asyncio.to_thread(gate.add, rows, collection=body.collection))
+    return respond(await gate.aadd(rows, collection=body.collection))
 
 
 @router.get("", summary="List collections", responses=response_schema(CollectionsOut))
 async def collections(request: Request, caller: Reader) -> Response:
     """The collections, and how much each holds."""
-    found = await asyncio.to_thread(_store(request, caller).collections, caller.tenant)
+    found = await service_of(request).gate_for(caller).acollections()
     return respond({"collections": found})
 
 
@@ -86,12 +84,8 @@ async def document(
     id: str, request: Request, caller: Reader, collection: Collection = "main"
 ) -> Response:
     """A document's chunks in reading order."""
-    store = _store(request, caller)
-    chunks = await asyncio.to_thread(
-        lambda: list(store.scan(caller.tenant, collection, document=id))
-    )
-    if not chunks:
-        raise NotFound(f"there is no document {id!r} in {collection!r}")
+    gate = service_of(request).gate_for(caller)
+    chunks = await gate.adocument(id, collection=collection)
     return respond({"id": id, "collection": collection, "chunks": chunks})
 
 
@@ -101,11 +95,7 @@ async def remove(
 ) -> Response:
     """Remove a document with its chunks."""
     gate = service_of(request).gate_for(caller)
-    removed = await asyncio.to_thread(gate.remove, collection=collection, documents=[id])
+    removed = await gate.aremove(collection=collection, documents=[id])
     if not removed:
         raise NotFound(f"there is no document {id!r} in {collection!r}")
     return respond({"removed": removed})
-
-
-def _store(request: Request, caller: Caller) -> Store:
-    return service_of(request).gate_for(caller).parts.store

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.gateway import Headgate
-from headgate.memory.facts import Added, Feedback, Hit
+from headgate.memory.facts import AddedFact, FactHit, Feedback
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, Page, StrictRoute, Text
 from headgate.service.request_state import Caller
@@ -48,7 +48,7 @@ class FeedbackIn(Body):
 class FactsOut(BaseModel):
     """Facts: with a query the best first, else by id."""
 
-    facts: list[Hit]
+    facts: list[FactHit]
 
 
 class ForgottenOut(BaseModel):
@@ -57,7 +57,7 @@ class ForgottenOut(BaseModel):
     forgotten: str
 
 
-@router.post("", summary="Remember a fact", responses=response_schema(Added))
+@router.post("", summary="Remember a fact", responses=response_schema(AddedFact))
 async def remember(body: FactIn, request: Request, caller: Writer) -> Response:
     """Remember a fact. A known one is returned as it is; conflicts with others are listed."""
     added = await asyncio.to_thread(
@@ -83,20 +83,20 @@ async def recall(
     if query is not None:
         hits = await asyncio.to_thread(gate.recall, query, limit=limit, min_trust=min_trust)
         return respond({"facts": hits})
-    facts = await asyncio.to_thread(gate.notebook.facts, min_trust=min_trust)
-    return respond({"facts": [Hit(fact, 1.0, fact.trust) for fact in facts[:limit]]})
+    facts = await asyncio.to_thread(gate.facts.all, min_trust=min_trust)
+    return respond({"facts": [FactHit(fact, 1.0, fact.trust) for fact in facts[:limit]]})
 
 
 @router.get("/{id}", summary="Read a fact", responses=response_schema(Fact))
 async def fact(id: str, request: Request, caller: Reader) -> Response:
     """A fact with its history."""
-    return respond(await asyncio.to_thread(_gate(request, caller).notebook.fact, id))
+    return respond(await asyncio.to_thread(_gate(request, caller).facts.get, id))
 
 
 @router.delete("/{id}", summary="Forget a fact", responses=response_schema(ForgottenOut))
 async def forget(id: str, request: Request, caller: Writer) -> Response:
     """Forget a fact."""
-    await asyncio.to_thread(_gate(request, caller).notebook.forget, id)
+    await asyncio.to_thread(_gate(request, caller).facts.forget, id)
     return respond({"forgotten": id})
 
 

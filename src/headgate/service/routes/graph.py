@@ -3,8 +3,6 @@
 Only an admin may sign a slice; everyone with the scope `read` may verify one.
 """
 
-import asyncio
-import time
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
@@ -13,16 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.errors import NotFound
-from headgate.graph.admission import load, sign, verify
-from headgate.graph.kernel import Slice, Turn, cut
-from headgate.graph.knowledge import base_score, edge, traverse
+from headgate.graph.graph import Graph
+from headgate.graph.kernel import Slice
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, Name, Page, StrictRoute
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
 from headgate.types import Edge
-from headgate.wiring import Parts
 
 router = APIRouter(prefix="/v1/graph", tags=["graph"], route_class=StrictRoute)
 
@@ -107,12 +103,8 @@ class VerifyOut(BaseModel):
 @router.post("/edges", summary="Link edges", responses=response_schema(LinkedOut))
 async def link(body: EdgesIn, request: Request, caller: Writer) -> Response:
     """Link edges; linking one again sets its weight and provenance."""
-    edges = [
-        edge(e.source, e.predicate, e.target, weight=e.weight, provenance=e.provenance)
-        for e in body.edges
-    ]
-    store = _parts(request, caller).store
-    return respond({"linked": await asyncio.to_thread(store.link, caller.tenant, edges)})
+    edges = [Edge(**edge.model_dump()) for edge in body.edges]
+    return respond({"linked": await _graph(request, caller).alink(edges)})
 
 
 @router.get("/edges", summary="The edges of a node", responses=response_schema(EdgesOut))
@@ -120,10 +112,7 @@ async def edges(
     request: Request, caller: Reader, node: Node, direction: Direction = "both", limit: Page = 100
 ) -> Response:
     """The edges that touch a node, strongest first."""
-    store = _parts(request, caller).store
-    found = await asyncio.to_thread(
-        store.touching, caller.tenant, [node], direction=direction, limit=limit
-    )
+    found = await _graph(request, caller).aedges(node, direction=direction, limit=limit)
     return respond({"edges": found})
 
 
@@ -132,10 +121,7 @@ async def unlink(
     request: Request, caller: Writer, source: Node, predicate: Node, target: Node
 ) -> Response:
     """Remove one edge."""
-    store = _parts(request, caller).store
-    unlinked = await asyncio.to_thread(
-        store.unlink, caller.tenant, [Edge(source, predicate, target)]
-    )
+    unlinked = await _graph(request, caller).aunlink([Edge(source, predicate, target)])
     if not unlinked:
         raise NotFound("there is no such edge")
     return respond({"unlinked": unlinked})
@@ -152,41 +138,25 @@ async def paths(
     max_results: Page = 50,
 ) -> Response:
     """The paths that begin at a node, shortest first, then strongest."""
-    parts = _parts(request, caller)
-    policy = parts.settings.graph.model_copy(
-        update={"max_hops": max_hops, "max_results": max_results}
+    found = await _graph(request, caller).apaths(
+        start, direction=direction, max_hops=max_hops, max_results=max_results
     )
-    found = await asyncio.to_thread(
-        traverse, parts.store, start, policy, tenant=caller.tenant, direction=direction
-    )
-    rows = [
-        {"path": path.line, "nodes": path.nodes, "score": base_score(path, policy)}
-        for path in found
-    ]
+    rows = [{"path": path.line, "nodes": path.nodes, "score": score} for path, score in found]
     return respond({"paths": rows})
 
 
 @router.post("/slices", summary="Cut and sign a slice", responses=response_schema(Slice))
 async def create_slice(body: SliceIn, request: Request, caller: Admin) -> Response:
     """Cut the neighborhood of a turn and sign it."""
-    parts = _parts(request, caller)
-
-    def cut_and_sign() -> Slice:
-        chunks = parts.store.scan(caller.tenant, body.collection)
-        turns = [Turn.of(chunk) for chunk in chunks if chunk.source == "turn"]
-        unsigned = cut(turns, body.anchor, parts.settings.slice)
-        return sign(unsigned, parts.store.secret(caller.tenant))
-
-    return respond(await asyncio.to_thread(cut_and_sign))
+    graph = _graph(request, caller)
+    return respond(await graph.acut_slice(body.anchor, collection=body.collection))
 
 
 @router.post("/verify", summary="Verify a slice", responses=response_schema(VerifyOut))
 async def verify_slice(body: VerifyIn, request: Request, caller: Reader) -> Response:
     """Whether a slice is exactly what was signed for this tenant."""
-    store = _parts(request, caller).store
-    secrets = await asyncio.to_thread(store.secrets, caller.tenant)
-    return respond({"admissible": verify(load(body.slice), secrets, now=time.time())})
+    return respond({"admissible": await _graph(request, caller).averify(body.slice)})
 
 
-def _parts(request: Request, caller: Caller) -> Parts:
-    return service_of(request).gate_for(caller).parts
+def _graph(request: Request, caller: Caller) -> Graph:
+    return service_of(request).gate_for(caller).graph

@@ -98,15 +98,12 @@ async def _run_check(check: Check) -> str:
 
 
 async def _check_store(service: ServiceState) -> str:
-    await asyncio.to_thread(service.gate.parts.store.collections, PROBE_TENANT)
-    return ""
+    return await service.gate.acheck("store")
 
 
 async def _check_index(service: ServiceState) -> str:
-    view = await asyncio.to_thread(service.gate.parts.indexes.view, PROBE_TENANT, "main")
-    return view.degraded
+    return await service.gate.acheck("index")
 
 
 async def _check_providers(service: ServiceState) -> str:
-    health = service.gate.parts.memory.panel.health().items()
-    return "; ".join(f"{name}: {how.last_error or 'late'}" for name, how in health if how.row)
+    return await service.gate.acheck("providers")

@@ -91,5 +91,4 @@ async def decide_review(id: str, body: DecisionIn, request: Request, caller: Rev
 
 
 def _queue(request: Request, caller: Caller) -> ReviewQueue:
-    parts = service_of(request).gate_for(caller).parts
-    return ReviewQueue(parts.store, caller.tenant, parts.settings.review)
+    return service_of(request).gate_for(caller).reviews

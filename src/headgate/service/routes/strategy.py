@@ -66,7 +66,7 @@ async def strategy(
     body: StrategyIn, request: Request, caller: Annotated[Caller, Depends(require_scope("read"))]
 ) -> Response:
     """Whether to load content whole, to search it, or both, and the next steps."""
-    settings = service_of(request).gate_for(caller).parts.settings
+    settings = service_of(request).gate_for(caller).settings
     if not body.query.strip():
         raise InputError("the query is empty", hint="say what is to be done or answered")
     if len(body.query) > settings.limits.query_chars:

@@ -122,8 +122,8 @@ class ReplayOut(BaseModel):
 @router.get("", summary="Recent requests", responses=response_schema(TracesOut))
 async def traces(request: Request, caller: Reader, limit: Page = 50) -> Response:
     """The last requests, newest first."""
-    store = service_of(request).gate_for(caller).parts.store
-    found = await asyncio.to_thread(store.traces, caller.tenant, limit=limit)
+    gate = service_of(request).gate_for(caller)
+    found = await gate.atraces(limit=limit)
     return respond({"traces": [summary(trace) for trace in found]})
 
 
