@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.evaluate.packing import packed
+from headgate.evaluate.packing import fill_budget
 from headgate.index.indexes import Indexes
 from headgate.rank.edge_walk import carry
 from headgate.rank.fields import pack, table
@@ -26,7 +26,7 @@ def view_of(*texts, titles=()):
         for n, (text, title) in enumerate(zip(texts, [*titles, *[""] * len(texts)], strict=False))
     ]
     store.put("t", [Document(c.id, chunks=(c,)) for c in chunks])
-    return Indexes(store).view("t", "main")
+    return Indexes(store).snapshot("t", "main")
 
 
 def scores(found):
@@ -72,7 +72,7 @@ def test_a_query_term_in_a_title_adds_its_rarity_once():
         "turbine", view, RetrievePolicy(phrase=0, head_weight=2, feedback=0)
     ).scores.every
     idf = math.log1p((3 - 2 + 0.5) / (2 + 0.5))
-    f = np.array([5.0, 1.0]) / view.norms(b=0.75, title=2.0, head=True)[:2]
+    f = np.array([5.0, 1.0]) / view.norms(b=0.75, title=2.0, head_weight=True)[:2]
     value = 2.2 * idf * f / (f + 1.2)
     assert plain[1] / plain[0] == pytest.approx(value[1] / value[0])
     assert lifted[1] / lifted[0] == pytest.approx(value[1] / (value[0] + 2 * idf))
@@ -209,6 +209,6 @@ def test_counts_by_field_are_packed_and_weighed():
 
 def test_packing_skips_what_does_not_fit_and_goes_on():
     ranking = [Candidate(Chunk(str(n), "x" * n), s) for n, s in ((400, 1.0), (40, 0.5), (80, 0.4))]
-    assert [c.chunk.id for c in packed(ranking, 30, talk=True)] == ["40", "80"]
-    assert packed(ranking, 100, talk=True)[0].chunk.id == "400"
-    assert math.isclose(sum(len(c.chunk.text) for c in packed(ranking, 130, talk=False)), 520)
+    assert [c.chunk.id for c in fill_budget(ranking, 30, talk=True)] == ["40", "80"]
+    assert fill_budget(ranking, 100, talk=True)[0].chunk.id == "400"
+    assert math.isclose(sum(len(c.chunk.text) for c in fill_budget(ranking, 130, talk=False)), 520)
