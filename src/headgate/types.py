@@ -15,6 +15,10 @@ from headgate.errors import InputError
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.text.table import clip, table
 
+_DROP: Final = (
+    Fate.DROP
+)  # read thousands of times a request, and a member of an enum is slow to look up
+
 GRAPH: Final = "graph"
 MEMORY: Final = "memory"
 SIDE: Final = frozenset({GRAPH, MEMORY})
@@ -125,7 +129,7 @@ class Candidate:
     @property
     def dropped(self) -> bool:
         """Whether the last stage left it out."""
-        return bool(self.notes) and self.notes[-1].fate is Fate.DROP
+        return bool(self.notes) and self.notes[-1].fate is _DROP
 
     def with_note(
         self,

@@ -50,9 +50,7 @@ def test_in_a_conversation_neighbors_count_before_saturation():
     view = view_of(*(f"[1 May] {'AB'[n % 2]}nn: {line}" for n, line in enumerate(lines)))
     assert view.conversational
     found = scores(retrieve("zither", view, RetrievePolicy(phrase=0, feedback=0)))
-    assert view.norms(b=0.75, title=2.0, head_weight=False)[1] == pytest.approx(
-        1.0
-    )  # of mean length
+    assert view.norms(b=0.75, title=2.0, head=False)[1] == pytest.approx(1.0)  # of mean length
     f = 1.0
     want = [w * f / (w * f + 1.2) / (f / (f + 1.2)) for w in (0.5, 1.0, 0.5, 0.3)]
     assert found == pytest.approx({"c0": want[0], "c1": 1.0, "c2": want[2], "c3": want[3]})

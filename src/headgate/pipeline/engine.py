@@ -78,7 +78,9 @@ class Engine:
         (ranked, edges, facts, paths), recalled = await asked
         found = (*ranked, *facts, *recalled, *paths)
         fitting, support = await in_thread(fit, found, again=True)
-        verdict = verdict_without_grading(fitting, run.candidates, gradable=bool(run.views))
+        verdict = verdict_without_grading(
+            fitting, () if fitting else run.candidates, gradable=bool(run.views)
+        )
         if verdict is None:
             graded, outside = await run.grade(fitting, found=ranked, support=support), None
             if wants_search(graded.action):

@@ -31,7 +31,7 @@ def verdict_without_grading(
 ) -> Verdict | None:
     """The verdict where there is nothing to grade; None where grading decides.
 
-    `candidates` are all of the request so far. What was loaded whole, or without an index, is shown as it is.
+    `candidates` are all of the request so far, read only when nothing fits. What was loaded whole, or without an index, is shown as it is.
     """
     if not gradable:
         return Verdict(fitting)
