@@ -14,7 +14,9 @@ from re import _constants as ops  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 
 SMALL = 2_000
-QUICK_S = 0.004  # at the small size; what is faster is linear, or harmless at any size a request may have
+QUICK_S = (
+    0.004  # at the small size; what is faster is linear, or harmless at any size a request may have
+)
 FACTOR = 4
 ALLOWED = 9.0  # between 4 (linear) and 16 (quadratic)
 ENDINGS = ("\x01", "x", "\n")
@@ -36,7 +38,9 @@ def pumped(pattern: re.Pattern[str]) -> Iterator[Callable[[int], str]]:
     tree = parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG)
     letters = sorted({*_letters(tree), *TYPICAL})
     places = {("", pump) for pump in letters}
-    places |= {(prefix, pump) for prefix, body in _repeats(tree, "") for pump in _pumps(body, letters)}
+    places |= {
+        (prefix, pump) for prefix, body in _repeats(tree, "") for pump in _pumps(body, letters)
+    }
     for (prefix, pump), ending in product(sorted(places), ENDINGS):
         yield lambda size, p=prefix, u=pump, e=ending: p + u * (size // len(u)) + e
         if prefix:

@@ -7,6 +7,7 @@ import click
 import orjson
 
 from headgate.cli.options import json_option, opened, store_options
+from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.explain.as_data import context_data
 
@@ -49,15 +50,15 @@ def context(
         )
     if as_json:
         data = context_data(made, debug=debug)
-        click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+        echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
         return
-    click.echo(made.text or "(nothing relevant was found)")
+    echo(made.text or "(nothing relevant was found)")
     if explain:
-        click.echo()
-        click.echo(made.explain())
+        echo()
+        echo(made.explain())
     for line in made.degraded:
-        click.echo(f"degraded: {line}", err=True)
-    click.echo(
+        echo(f"degraded: {line}", err=True)
+    echo(
         f"{made.token_estimate} of {budget} tokens, {made.report.kept} of "
         f"{made.report.total_candidates} candidates, trace {made.trace.id}",
         err=True,

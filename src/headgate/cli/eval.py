@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 import orjson
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from headgate.cli.terminal import SafeConsole, echo
 from headgate.evaluate import retrieval as labeled
 from headgate.evaluate.guard import evaluate, read
 
@@ -46,7 +46,7 @@ def retrieval(
 ) -> None:
     """Retrieval on labeled questions: FOLDER is a set (corpus.jsonl, queries.jsonl, qrels.tsv) or holds sets."""
     found = {}
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with Progress(console=SafeConsole(stderr=True), transient=True) as progress:
         for one in labeled.sets(folder):
             task = progress.add_task(one.name, total=len(one.queries))
             found[one.name] = labeled.evaluate(
@@ -61,7 +61,7 @@ def retrieval(
     if as_json:
         alone = len(found) == 1 and (folder / "corpus.jsonl").is_file()
         answer = next(iter(found.values())) if alone else {"sets": found}
-        click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2))
+        echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2))
         return
     for name, figures in found.items():
         _table(name, figures)
@@ -77,7 +77,7 @@ def _table(name: str, figures: dict[str, Any]) -> None:
         table.add_row(figure, f"{figures[figure]:.3f}", f"{low:.3f} - {high:.3f}", *others)
     for figure in ("p50_ms", "p95_ms"):
         table.add_row(figure, f"{figures[figure]:.1f}", "", *([""] * len(baselines)))
-    console = Console()
+    console = SafeConsole()
     console.print(table)
     for miss in figures.get("misses", ()):
         places = ", ".join(f"{d} ({p or 'not found'})" for d, p in miss["missed"].items())
@@ -86,9 +86,9 @@ def _table(name: str, figures: dict[str, Any]) -> None:
 
 def _print(figures: dict[str, float], as_json: bool, title: str) -> None:
     if as_json:
-        click.echo(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+        echo(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
         return
     table = Table("figure", "value", title=title)
     for name, value in figures.items():
         table.add_row(name, f"{value:g}")
-    Console().print(table)
+    SafeConsole().print(table)

@@ -4,6 +4,7 @@ import click
 import orjson
 
 from headgate.cli.options import json_option, opened
+from headgate.cli.terminal import echo
 from headgate.explain.why import Why
 
 
@@ -18,9 +19,9 @@ def why(trace: str, chunk: str, store: str | None, tenant: str | None, as_json: 
     with opened(store, tenant) as hg:
         told = hg.why(trace, chunk)
     if as_json:
-        click.echo(orjson.dumps(told.as_dict(), option=orjson.OPT_INDENT_2).decode())
+        echo(orjson.dumps(told.as_dict(), option=orjson.OPT_INDENT_2).decode())
     else:
-        click.echo(_read(told))
+        echo(_read(told))
 
 
 def _read(told: Why) -> str:

@@ -45,7 +45,8 @@ _CLOSE = "\\]］】⟧〕〗〙〛｠⁆❳⦌"
 _DIGIT = r"[\d\u2460-\u249b\u2776-\u2793]"
 # A numbered citation at the start of a line, after an indent or the mark of a list, a quote or a heading.
 _CITATION = re.compile(
-    rf"^([^\S\n]*+(?:[-*+•>#]++[^\S\n]*+){{0,4}})([{_OPEN}]\s*+{_DIGIT}++\s*+[{_CLOSE}])", re.MULTILINE
+    rf"^([^\S\n]*+(?:[-*+•>#]++[^\S\n]*+){{0,4}})([{_OPEN}]\s*+{_DIGIT}++\s*+[{_CLOSE}])",
+    re.MULTILINE,
 )
 _ANGLE = "<＜‹〈⟨"
 _FENCE = re.compile(rf"([{_ANGLE}]\s*+)(?=[/／∕⁄]?\s*+[rｒ][eｅе][fｆ]\b)", re.IGNORECASE)
