@@ -19,7 +19,7 @@ from starlette.types import Scope as Asgi
 from headgate.errors import AccessError, ScopeError
 from headgate.protocols import Keys
 from headgate.service.keys import OURS, SCOPES, digest, formed
-from headgate.service.proxy.paths import proxied
+from headgate.service.proxy.paths import is_proxied
 from headgate.service.request_state import Caller, visit_of
 from headgate.types import Key, Scope
 
@@ -52,7 +52,7 @@ class Auth:
         """Who asks; an error where that cannot be told."""
         headers: Headers = dict(scope["headers"])
         token = _token(headers)
-        if not token or (proxied(scope.get("path", "")) and not token.startswith(OURS)):
+        if not token or (is_proxied(scope.get("path", "")) and not token.startswith(OURS)):
             return await self._local(scope, headers)  # another service's key is for that service
         key = await self._key(token)
         if key is None or key.revoked is not None:

@@ -11,12 +11,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.errors import HeadgateError, ScopeError
-from headgate.guard.report import GuardReport
+from headgate.guard.dialects import dialect_for
+from headgate.guard.dialects.error_codes import status_of
 from headgate.service.problems import refusal
-from headgate.service.proxy.paths import proxied
+from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.paths import is_proxied
 from headgate.service.proxy.proxy import Proxy
 from headgate.service.proxy.routes import routes
-from headgate.service.proxy.speech import ChatSpeech, MessagesSpeech, Speech, status_of
 from headgate.service.request_state import Caller, Visit
 from headgate.service.state import Hub
 from headgate.types import Context, Request
@@ -29,8 +30,9 @@ def plug(app: FastAPI, hub: Hub) -> None:
     async def gate(request: Request) -> Context:
         return await hub.gate_for(Caller(request.tenant, frozenset())).acontext_for(request)
 
-    def observe(_: Scope, report: GuardReport) -> None:
-        hub.metrics.guarded(report)
+    def observe(_: Scope, call: ModelCall) -> None:
+        if call.report is not None:
+            hub.metrics.guarded(call.report)
 
     proxy = Proxy(settings.proxy, settings.guard, gate=gate, tenant=_tenant, observe=observe)
     app.router.routes.extend(routes(proxy, wrap=_admitted))
@@ -40,12 +42,11 @@ def plug(app: FastAPI, hub: Hub) -> None:
 def refused(error: HeadgateError, scope: Scope, request_id: str) -> Response:
     """What the door refuses, as the path's API says it."""
     said = refusal(error, request_id)
-    if not proxied(scope["path"]):
+    if not is_proxied(scope["path"]):
         return said
-    speech: Speech = MessagesSpeech() if "/messages" in scope["path"] else ChatSpeech()
     names = ("retry-after", "www-authenticate")
     headers = {name: said.headers[name] for name in names if name in said.headers}
-    return JSONResponse(speech.error(error), status_of(error), headers)
+    return JSONResponse(dialect_for(scope["path"]).error(error), status_of(error), headers)
 
 
 def _admitted(app: ASGIApp) -> Callable[[Scope, Receive, Send], object]:
