@@ -242,7 +242,7 @@ def _translate(error: Exception, place: str) -> UpstreamError:
         what = f"{place} closed the connection"
     elif isinstance(error, aiohttp.ClientPayloadError):
         what = f"{place} closed the connection before the answer was complete: {error}"
-    elif isinstance(error, aiohttp.ClientResponseError) and "encoding" in error.message:
+    elif isinstance(error, aiohttp.ClientResponseError) and "content-encoding" in error.message:
         return _wrong_encoding(error.message)
     elif isinstance(error, aiohttp.ClientResponseError):
         what = f"{place} answered with a head that is too large or not HTTP: {error.message}"
