@@ -509,7 +509,7 @@ class Secret:
     expires: float | None = None
 
 
-Scope = Literal["read", "write", "review", "admin"]
+Scope = Literal["read", "write", "review", "proxy", "admin"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,7 +519,8 @@ class Key:
     id: str
     digest: str
     tenant: str
-    scopes: tuple[Scope, ...] = ("read",)
+    scopes: tuple[str, ...] = ("read",)
+    """Scopes; "proxy:NAME" is the scope proxy for one upstream alone."""
     name: str = ""
     created: float = 0.0
     revoked: float | None = None

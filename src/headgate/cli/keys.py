@@ -22,7 +22,10 @@ def keys() -> None:
 @_STORE
 @_TENANT
 @click.option(
-    "--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="What it may do; repeat."
+    "--scope",
+    "scopes",
+    multiple=True,
+    help=f"What it may do: {', '.join(SCOPES)}, or proxy:NAME; repeat.",
 )
 @click.option("--name", default="", help="What it is for.")
 @json_option
