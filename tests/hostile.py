@@ -8,8 +8,7 @@ times the text takes four times as long where time is linear, and sixteen times 
 import re
 import time
 from collections.abc import Callable, Iterator
-from itertools import product
-
+from itertools import islice, product
 from re import _constants as ops  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 
@@ -22,6 +21,9 @@ FACTOR = 4
 ALLOWED = 9.0  # between 4 (linear) and 16 (quadratic)
 ENDINGS = ("\x01", "x", "\n")
 TYPICAL = " \n\ta0_.<#[|\"'é漢"
+
+
+REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
 
 
 def grows_faster(work: Callable[[str], object], make: Callable[[int], str]) -> bool:
@@ -57,50 +59,51 @@ def _seconds(work: Callable[[str], object], text: str) -> float:
     return best
 
 
+def _inner(op, value) -> list:
+    """The trees below a node."""
+    if op in REPEATS:
+        return [value[2]]
+    if op is ops.SUBPATTERN:
+        return [value[3]]
+    if op is ops.ATOMIC_GROUP:
+        return [value]
+    if op in (ops.ASSERT, ops.ASSERT_NOT):
+        return [value[1]]
+    return value[1] if op is ops.BRANCH else []
+
+
 def _repeats(tree, prefix: str) -> Iterator[tuple[str, object]]:
     """Every repeat without a small bound, with a text that leads up to it."""
     for op, value in tree:
-        if op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):
-            if value[1] > 64:
-                yield prefix, value[2]
-            yield from _repeats(value[2], prefix)
-        elif op is ops.SUBPATTERN:
-            yield from _repeats(value[3], prefix)
-        elif op is ops.ATOMIC_GROUP:
-            yield from _repeats(value, prefix)
-        elif op is ops.BRANCH:
-            for branch in value[1]:
-                yield from _repeats(branch, prefix)
-        elif op is ops.ASSERT:
-            yield from _repeats(value[1], prefix)
-        prefix += _sample([(op, value)])
+        if op in REPEATS and value[1] > 64:
+            yield prefix, value[2]
+        for below in _inner(op, value):
+            yield from _repeats(below, prefix)
+        prefix += _sample_of(op, value)
 
 
 def _sample(tree) -> str:
     """A short text that the tree matches."""
-    text = ""
-    for op, value in tree:
-        if op is ops.LITERAL:
-            text += chr(value)
-        elif op in (ops.NOT_LITERAL, ops.ANY):
-            text += "a"
-        elif op is ops.IN:
-            text += next((c for c in _members(value)), "a")
-        elif op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):
-            text += _sample(value[2]) * min(max(value[0], 1), 40)
-        elif op is ops.SUBPATTERN:
-            text += _sample(value[3])
-        elif op is ops.ATOMIC_GROUP:
-            text += _sample(value)
-        elif op is ops.BRANCH:
-            text += _sample(value[1][0])
-    return text
+    return "".join(_sample_of(op, value) for op, value in tree)
+
+
+def _sample_of(op, value) -> str:
+    if op is ops.LITERAL:
+        return chr(value)
+    if op in (ops.NOT_LITERAL, ops.ANY):
+        return "a"
+    if op is ops.IN:
+        return next(_members(value), "a")
+    if op in (ops.ASSERT, ops.ASSERT_NOT):
+        return ""
+    times = min(max(value[0], 1), 40) if op in REPEATS else 1
+    return "".join(_sample(below) for below in _inner(op, value)[:1]) * times
 
 
 def _pumps(body, letters: list[str]) -> set[str]:
     """What feeds a repeat: a sample of its body, and every letter that the body takes."""
     try:
-        one = re.compile(r"(?:%s)\Z" % _class(body)) if len(body) == 1 else None
+        one = re.compile(f"(?:{_class(body)})\\Z") if len(body) == 1 else None
     except (KeyError, re.error):
         one = None
     fit = {c for c in letters if one is None or one.match(c)}
@@ -124,18 +127,9 @@ def _letters(tree) -> Iterator[str]:
         if op in (ops.LITERAL, ops.NOT_LITERAL):
             yield chr(value)
         elif op is ops.IN:
-            yield from list(_members(value))[:4]
-        elif op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):
-            yield from _letters(value[2])
-        elif op is ops.SUBPATTERN:
-            yield from _letters(value[3])
-        elif op is ops.ATOMIC_GROUP:
-            yield from _letters(value)
-        elif op is ops.BRANCH:
-            for branch in value[1]:
-                yield from _letters(branch)
-        elif op in (ops.ASSERT, ops.ASSERT_NOT):
-            yield from _letters(value[1])
+            yield from islice(_members(value), 4)
+        for below in _inner(op, value):
+            yield from _letters(below)
 
 
 _CATEGORIES = {

@@ -102,7 +102,6 @@ def test_time_grows_with_the_text_and_no_faster(name, pattern, anchored):
     [
         r"([<＜‹〈]\s*)(?=[/／]?\s*ref\b)",
         r"(?m)^(#{1,6})[ \t]+(\S[^\n]*?)[ \t]*#*$",
-        r"(?:a|a)*b",
         r"\s+$",
         r"<[^>]*>",
     ],

@@ -19,6 +19,8 @@ _DROP: Final = (
     Fate.DROP
 )  # read thousands of times a request, and a member of an enum is slow to look up
 
+TITLE_CHARS = 500  # of a document or a chunk; longer ones are texts by mistake
+METADATA_BYTES = 16_384  # of a document or a chunk, as JSON
 GRAPH: Final = "graph"
 MEMORY: Final = "memory"
 SIDE: Final = frozenset({GRAPH, MEMORY})

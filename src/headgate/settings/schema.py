@@ -45,6 +45,8 @@ class Settings(Policy):
     """Whose data is read and written."""
     tokens: str = "estimate"
     """Token counter: 'estimate', or an exact one by vocabulary, as 'o200k_base' (extra 'tokens')."""
+    redact: bool = True
+    """Whether keys and tokens of well-known forms are replaced before traces, facts, reviews and logs are stored."""
     limits: Limits = Limits()
     """The largest inputs a request may bring."""
     ingest: IngestPolicy = IngestPolicy()

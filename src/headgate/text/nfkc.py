@@ -15,28 +15,29 @@ PIECE = 8_192  # characters normalized in one call
 
 # Marks by what NFKC makes of them: three Tibetan vowel signs, halfwidth voiced and semi-voiced sound marks.
 _LATE_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"
-# Where younger marks lie. All of it may pass for marks: a class of single characters is slow beyond U+FFFF.
+# All of it passes for marks at first: a class of single characters is slow beyond U+FFFF.
 _BEYOND = "\U00010000-\U0001ffff"
 # Characters that never combine with the one before them: Latin, Greek, Cyrillic, Hebrew and Arabic letters,
-# symbols, ideographs, Hangul syllables, Arabic presentation forms.
+# leading Hangul letters and whole syllables, symbols, ideographs, Arabic presentation forms.
 _STARTER = re.compile(
-    "[\x00-\u02ff\u0370-\u0482\u048a-\u0590\u05d0-\u05ea\u0620-\u064a\u1e00-\u20cf"
+    "[\x00-\u02ff\u0370-\u0482\u048a-\u0590\u05d0-\u05ea\u0620-\u064a\u1100-\u115e\u1e00-\u20cf"
     "\u2100-\u22ff\u2500-\u2bff\u3400-\u9fff\uac00-\ud7a3\ufb50-\ufdff]"
 )
 
 
 def nfkc(text: str, limit: int) -> str:
     """The text in the form NFKC, at most `limit` characters of it."""
-    if _may_hold_long_run().search(text):
-        # Marks that are younger than the frozen tables stay as they are there, and cost nothing.
-        text = _long_run().sub(r"\1", text)
-    elif unicodedata.is_normalized("NFKC", text):
+    suspect = _may_hold_long_run().search(text) is not None
+    if not suspect and unicodedata.is_normalized("NFKC", text):
         return text[:limit]
     done: list[str] = []
     start, size = 0, 0
     while start < len(text) and size < limit:
         end = _piece_end(text, start)
-        done.append(unicodedata.ucd_3_2_0.normalize("NFKC", text[start:end]))
+        piece = text[start:end]
+        if suspect:
+            piece = _long_run().sub(r"\1", piece)
+        done.append(unicodedata.ucd_3_2_0.normalize("NFKC", piece))
         size += len(done[-1])
         start = end
     return "".join(done)[:limit]
@@ -53,14 +54,17 @@ def _piece_end(text: str, start: int) -> int:
 
 @cache
 def _may_hold_long_run() -> re.Pattern[str]:
-    """More marks in a row than are allowed, by this Python's tables; made once, in milliseconds."""
-    marks = "".join(chr(c) for c in range(0x300, 0x10000) if unicodedata.combining(chr(c)))
-    return re.compile(f"[{marks}{_LATE_MARKS}{_BEYOND}]{{{MAX_MARKS + 1}}}")
+    """More marks in a row than are allowed, or what may be; made once, in milliseconds."""
+    return re.compile(f"[{_marks(0x10000)}{_BEYOND}]{{{MAX_MARKS + 1}}}")
 
 
 @cache
 def _long_run() -> re.Pattern[str]:
-    """The same by the frozen tables, exactly; group 1 is what may stay."""
-    combining = unicodedata.ucd_3_2_0.combining
-    marks = "".join(chr(c) for c in range(0x300, 0x20000) if combining(chr(c))) + _LATE_MARKS
+    """More marks in a row than are allowed, exactly; group 1 is what may stay."""
+    marks = _marks(0x20000)
     return re.compile(f"([{marks}]{{{MAX_MARKS}}})[{marks}]+")
+
+
+def _marks(end: int) -> str:
+    """The marks below a code point, by this Python's tables, which also order the younger ones."""
+    return "".join(chr(c) for c in range(0x300, end) if unicodedata.combining(chr(c))) + _LATE_MARKS
