@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headgate.errors import ConfigError, InputError, LimitError
@@ -22,11 +23,12 @@ from headgate.pipeline.fallback import Corrector, Judged
 from headgate.pipeline.recorder import SOFT, Story, said
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Postings, Store, TokenCounter, WebSearch
-from headgate.relevance.confidence import backed
+from headgate.relevance.excerpt import excerpt
+from headgate.relevance.query_terms import Question, ask
 from headgate.stages.compose import Composed, ComposePolicy, compose
 from headgate.stages.decide import DecidePolicy, decide
 from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wanted
-from headgate.stages.gate import GatePolicy, gate, report
+from headgate.stages.gate import Gated, GatePolicy, gate, report
 from headgate.stages.grade import GradePolicy
 from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import PropagatePolicy, propagate
@@ -35,8 +37,8 @@ from headgate.text.cache import WindowCache
 from headgate.text.fingerprint import KIND
 from headgate.types import (
     ADD,
-    SIDE,
     Candidate,
+    Chunk,
     Context,
     Edge,
     Plan,
@@ -118,7 +120,8 @@ class _Run:
         self.story = Story(engine.tick)
         self.view: Postings | None = None
         self.edges: Sequence[Edge] = ()
-        self.backing: dict[str, float] = {}
+        self.strips: dict[str, str] = {}
+        self.embedded = False
 
     async def context(self) -> Context:
         """The pipeline, as one sentence."""
@@ -153,6 +156,7 @@ class _Run:
         if view is None:
             return ()
         vector = story.soften("embed", lambda: self.engine.vectors(request.query), instead=None)
+        self.embedded = vector is not None
         found = story.sift(
             "retrieve", (), lambda: retrieve(request.query, view, policy.retrieve, vector=vector)
         )
@@ -270,7 +274,8 @@ class _Run:
         if self.plan.strategy is Strategy.STUFF:
             return fresh
         preview = self.policy.compose.preview_chars if self.request.detail == "preview" else None
-        return self.story.sift(
+        view = self.view
+        gated = self.story.sift(
             "gate",
             fresh,
             lambda: gate(
@@ -279,20 +284,24 @@ class _Run:
                 self.engine.count,
                 self.policy.gate,
                 k=self.request.k,
-                support=self._support(fresh),
-                conversation=self.view is not None and self.view.conversational,
+                excerpt=self._excerpt if view is not None else None,
+                conversation=view is not None and view.conversational,
                 preview_chars=preview,
             ),
-        ).kept
+        )
+        if isinstance(gated, Gated):
+            self.strips |= gated.strips
+        return gated.kept
 
-    def _support(self, fresh: Candidates) -> Mapping[str, float] | None:
-        """A second opinion on the order of what the collection found."""
-        if self.view is None:
-            return None
-        ranked = [c for c in fresh if c.chunk.source not in SIDE]
-        support = backed(self.request.query, ranked, self.view)
-        self.backing |= support
-        return support
+    def _excerpt(self, chunk: Chunk, fits: Callable[[str], bool]) -> str:
+        assert self.view is not None
+        return excerpt(chunk.text, self.question, self.view.language, fits)
+
+    @cached_property
+    def question(self) -> Question:
+        """The query in the light of the collection."""
+        assert self.view is not None
+        return ask(self.request.query, self.view)
 
     async def _judge(self, fitting: Candidates, found: Candidates) -> Judged:
         """Grade what fits; search outside and a person stand behind a verdict that is not sure."""
@@ -306,7 +315,7 @@ class _Run:
             fitting,
             found=found,
             words=view,
-            backing=self.backing,
+            embedded=self.embedded,
             sift=self._vet,
         )
 
@@ -329,7 +338,7 @@ class _Run:
                 secret=engine.store.secret(request.tenant),
                 detail=request.detail,
                 order=request.order,
-                strips=judged.strips,
+                strips={**judged.strips, **self.strips},
             ),
             instead=Composed("", 0, Sifted()),
         )

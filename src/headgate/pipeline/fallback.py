@@ -1,7 +1,8 @@
 """Correct: grade what fits; where it is not enough, search outside, then ask a person.
 
 correct: go on.  ambiguous: go on, with what a search brings beside it.  incorrect: only what a search brings; and
-when that is off, fails or is no better, the answer is empty, and the question waits in the review queue.
+when that is off, fails or is no better, the answer is empty, says what it refused, and the question waits in the review
+queue where the setting asks for it. What is left over beside what the window shows already is not an answer either.
 """
 
 import asyncio
@@ -12,8 +13,10 @@ from itertools import zip_longest
 from headgate.memory.review import ReviewPolicy, ReviewQueue
 from headgate.pipeline.recorder import Story
 from headgate.protocols import Clock, Grader, Store, WebSearch
+from headgate.relevance.left_over import is_left_over
 from headgate.relevance.query_terms import Vocabulary
 from headgate.stages.grade import (
+    CRISIS,
     Action,
     Bands,
     Calibrated,
@@ -24,7 +27,7 @@ from headgate.stages.grade import (
     wants_review,
     wants_search,
 )
-from headgate.types import Candidate, Plan, Request, Sifted, Tier
+from headgate.types import DROP, SIDE, Candidate, Plan, Request, Sifted, Tier
 
 Sift = Callable[[Sequence[Candidate]], Sequence[Candidate]]
 
@@ -60,17 +63,21 @@ class Corrector:
         *,
         found: Sequence[Candidate],
         words: Vocabulary,
-        backing: Mapping[str, float],
+        embedded: bool,
         sift: Sift,
     ) -> Judged:
         """What may be shown of what fits.
 
-        `found` is the ranking it was taken from, which tells whether the collection knows at all, and `backing` each
-        chunk's chance in it; `sift` the way through penalize and gate that results from outside take.
+        `found` is the ranking it was taken from, in which an embedder may have had a part; `sift` the way through
+        penalize and gate that results from outside take.
         """
-        if not fitting and any(_seen(c) for c in story.candidates):
-            return Judged(reason="what was found is in the window already")
-        grader = self.grader or Calibrated(words, found, backing)
+        seen = [c for c in story.candidates if _seen(c)]
+        if seen and is_left_over(request.query, fitting, seen, words):
+            story.sift("grade", fitting, lambda: _leave_out(fitting))
+            return Judged(reason="everything relevant is in the window already")
+        if not fitting and any(c.chunk.source not in SIDE for c in found):
+            return Judged(reason="nothing of what was found fits the budget")
+        grader = self.grader or Calibrated(words, found, seen=seen, embedded=embedded)
         graded = await self._grade(request, plan, story, fitting, grader)
         searched = None
         if self.search is not None and wants_search(graded.action):
@@ -80,7 +87,10 @@ class Corrector:
         strips = {**graded.strips, **more.strips}
         verdict = searched.action if searched else None
         reason = wants_review(graded.action, searched=verdict, group=plan.group)
-        if reason and self.reviewing.enabled:
+        if graded.refusal and graded.action is Action.INCORRECT:
+            reason += f"; the best refused: {graded.refusal}" if reason else ""
+        asked = plan.group == CRISIS or self.reviewing.on_refusal
+        if reason and asked and self.reviewing.enabled:
             review = await asyncio.to_thread(self._person, request, story, graded, reason)
             story.mark("grade", {"review": review})
             return Judged(kept, strips, "review", reason, review)
@@ -145,6 +155,11 @@ class Corrector:
 def _seen(candidate: Candidate) -> bool:
     """Whether it was left out because the window holds it."""
     return candidate.dropped and candidate.notes[-1].stage == "penalize"
+
+
+def _leave_out(fitting: Sequence[Candidate]) -> Sifted:
+    reason = "says less than what the window shows already"
+    return Sifted(dropped=tuple(c.noted("grade", DROP, reason) for c in fitting))
 
 
 def _in_turn(one: Sequence[Candidate], other: Sequence[Candidate]) -> list[Candidate]:

@@ -6,7 +6,7 @@ names by idf; a name gives its mass to the chunks that hold it, fewer chunks get
 
     m_i(e) = (s_i / s_1)² · idf(e) / Σ idf        x(d) = Σ_i h_i(d) Σ_e m_i(e) ([e in d] / df^γ + τ [e in title] / dft^γ)
 
-h_i(d) = .2 + the share of the query's idf that seed i leaves open and d holds: the second chunk of an answer says
+h_i(d) = .05 + the share of the query's idf that seed i leaves open and d holds: the second chunk of an answer says
 what the first does not. A seed's own mass does not return to it. The cost follows the seeds' names.
 """
 
@@ -140,8 +140,18 @@ def _begins(ranked: Ints) -> Ints:
     return np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)])
 
 
-def hearing(hits: Hits, worth: Floats, seeds: Ints, *, deaf: float) -> Hearing:
-    """Deaf + the share of the query's worth that a seed leaves open and a chunk holds, for every seed and chunk.
+def open_share(hits: Hits, worth: Floats, chunk: int) -> float:
+    """The share of the query's worth that one chunk does not hold."""
+    ends = np.cumsum(hits.counts)
+    lists = zip((ends - hits.counts).tolist(), ends.tolist(), strict=True)
+    asked = np.array([chunk])
+    held = [bool(within(hits.ords[begin:end], asked)[0]) for begin, end in lists]
+    total = float(worth.sum())
+    return 1.0 - float(worth[held].sum()) / total if total else 1.0
+
+
+def hearing(hits: Hits, worth: Floats, seeds: Ints, *, least: float) -> Hearing:
+    """Least + the share of the query's worth that a seed leaves open and a chunk holds, for every seed and chunk.
 
     The last row is for mass that no seed gave, for which the whole query is open.
     """
@@ -156,7 +166,7 @@ def hearing(hits: Hits, worth: Floats, seeds: Ints, *, deaf: float) -> Hearing:
         for row, term in zip(held, known.tolist(), strict=True):
             row[:] = within(hits.ords[ends[term] - hits.counts[term] : ends[term]], asked)
         lacks = worth * np.vstack([~held[:, :first].T, np.ones((1, len(known)), bool)])
-        return np.asarray(deaf + lacks @ held[:, first:] / total, np.float64)
+        return np.asarray(least + lacks @ held[:, first:] / total, np.float64)
 
     return heard
 

@@ -92,7 +92,7 @@ def compose(
     taken = [True] * len(pieces)
     # counted at once, since the costs of single pieces are rounded up
     if count("\n".join(pieces)) + extra * aside.count(False) > room:
-        taken = pack(pieces, room, count, costs=costs, side=aside, share=policy.graph)
+        taken = pack(pieces, room, count, costs=costs, side=aside, share=policy.graph).taken
     chosen = [at for at, fits in enumerate(taken) if fits]
     while True:
         layout = _layout(chosen, aside, order)
