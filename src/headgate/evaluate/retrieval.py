@@ -11,7 +11,6 @@
 Baselines on the same data: plain BM25 (bm25.py), and its reciprocal rank fusion with the embedder where there is one.
 """
 
-import asyncio
 import math
 import random
 import time
@@ -25,15 +24,15 @@ import numpy as np
 from headgate.evaluate import bm25
 from headgate.evaluate.calibrate import Asked, Fitted, fit_without
 from headgate.evaluate.labeled import Labeled
-from headgate.evaluate.packing import packed
+from headgate.evaluate.packing import fill_budget
 from headgate.gateway import Headgate
 from headgate.relevance.confidence import LOOK, evidence
 from headgate.relevance.query_terms import ask, match
 from headgate.stages.propagate import propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
+from headgate.stores.memory.store import MemoryStore
 from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, frame
-from headgate.types import Candidate, Context, Request
-from headgate.wiring import engine_with
+from headgate.types import Candidate, Context
 
 BUDGETS = (500, 1000, 2000, 4096)
 FOREIGN = 120  # questions of other sets that are asked in a set
@@ -112,11 +111,15 @@ def evaluate(
     run = Run(
         labeled, baselines={"bm25": Tally(), **({"rrf": Tally()} if embedder != "none" else {})}
     )
-    with Headgate.open(":memory:", embed={"model": embedder}, review={"enabled": False}) as gate:
+    store, embed = MemoryStore(), {"model": embedder}
+    with (
+        Headgate.open(store=store, embed=embed) as gate,
+        Headgate.open(store=store, embed=embed, grade={"enabled": False}) as ungraded,
+    ):
         gate.add(labeled.rows)
         for collection in _collections(labeled):
-            gate.parts.indexes.view(gate.tenant, collection)
-        bench = _Bench(gate, budgets, through_context=through_context)
+            gate.index(collection)
+        bench = _Bench(gate, ungraded, budgets, through_context=through_context)
         for query in labeled.queries:
             _measure(run, bench, query)
             tick()
@@ -163,15 +166,17 @@ def _collections(labeled: Labeled) -> list[str]:
 
 
 class _Bench:
-    """One set behind an engine that refuses nothing, beside the one that users have."""
+    """One set behind a gate that refuses nothing, beside the one that users have."""
 
-    def __init__(self, gate: Headgate, budgets: Sequence[int], *, through_context: bool) -> None:
+    def __init__(
+        self, gate: Headgate, ungraded: Headgate, budgets: Sequence[int], *, through_context: bool
+    ) -> None:
         self.gate = gate
+        self._open = ungraded
         self.budgets = budgets
         self.through_context = through_context
-        self.count = gate.parts.engine.count
+        self.count = gate.count_tokens
         self.room = self.count(fence("", SAMPLE_NONCE.encode(), notice=NOTICE))
-        self._open = engine_with(gate.parts, {"grade.enabled": False})
 
     def cost(self, candidate: Candidate) -> int:
         """Tokens of a candidate, counted and framed as `context()` does it."""
@@ -180,14 +185,13 @@ class _Bench:
 
     def ungraded(self, text: str, collection: str, budget: int) -> Context:
         """What `context()` gives when nothing is refused."""
-        request = Request(text, tenant=self.gate.tenant, collection=collection, budget=budget)
-        return asyncio.run(self._open.build(request))
+        return self._open.context(text, budget=budget, collection=collection)
 
     def features(self, text: str, collection: str, shown: Context) -> dict[str, float] | None:
         """What the grader sees of a context; None when it is empty."""
         if not shown.chunks:
             return None
-        view = self.gate.parts.indexes.view(self.gate.tenant, collection)
+        view = self.gate.index(collection)
         question, best = ask(text, view), shown.chunks[:LOOK]
         matches = [match(question, chunk, view.language) for chunk in best]
         return evidence(question, matches, [chunk.text for chunk in best], view.count)
@@ -196,7 +200,7 @@ class _Bench:
 def _measure(run: Run, bench: _Bench, query: Query) -> None:
     labels = run.labeled.labels[query["_id"]]
     collection, gate = query.get("collection", "main"), bench.gate
-    view = gate.parts.indexes.view(gate.tenant, collection)
+    view = gate.index(collection)
     ranking, spent = _rank(gate, query["text"], collection)
     run.seconds.append(spent)
     talk = view.conversational
@@ -217,9 +221,9 @@ def _measure(run: Run, bench: _Bench, query: Query) -> None:
 
 def _rank(gate: Headgate, text: str, collection: str) -> tuple[tuple[Candidate, ...], float]:
     """The ranking, and the CPU seconds it took (the query's embedding aside)."""
-    settings = gate.parts.settings
-    view = gate.parts.indexes.view(gate.tenant, collection)
-    vector = gate.parts.indexes.vector(text)
+    settings = gate.settings
+    view = gate.index(collection)
+    vector = gate.embed(text)
     began = time.process_time()
     found = retrieve(text, view, settings.retrieve, vector=vector)
     wired = propagate(found, text, view, settings.propagate)
@@ -228,8 +232,8 @@ def _rank(gate: Headgate, text: str, collection: str) -> tuple[tuple[Candidate, 
 
 def _fused(gate: Headgate, query: Query) -> tuple[Candidate, ...]:
     """The ranking of BM25 and the embedder by reciprocal ranks."""
-    view = gate.parts.indexes.view(gate.tenant, query.get("collection", "main"))
-    vector = gate.parts.indexes.vector(query["text"])
+    view = gate.index(query.get("collection", "main"))
+    vector = gate.embed(query["text"])
     return retrieve(query["text"], view, RetrievePolicy(mode="rrf"), vector=vector).kept
 
 
@@ -251,7 +255,7 @@ def _figures(
         "all_evidence@10": float(labels.keys() <= set(first)),
     }
     for budget in budgets:
-        chosen = bm25.documents(packed(ranking, budget, talk=talk))
+        chosen = bm25.documents(fill_budget(ranking, budget, talk=talk))
         figures[f"evidence@{budget}"] = _share(chosen, labels)
     return figures
 
@@ -261,7 +265,7 @@ def _framed(
 ) -> dict[str, float]:
     figures = {}
     for budget in bench.budgets:
-        chosen = packed(ranking, budget - bench.room, talk=talk, cost=bench.cost)
+        chosen = fill_budget(ranking, budget - bench.room, talk=talk, cost=bench.cost)
         figures[f"framed_evidence@{budget}"] = _share(bm25.documents(chosen), labels)
     return figures
 

@@ -6,12 +6,14 @@ over when it was ranked well below the best one that the window shows, and holds
 
 from collections.abc import Sequence
 
+from headgate.notes import Stage
 from headgate.relevance.query_terms import Vocabulary, ask, holds
 from headgate.types import SIDE, Candidate
 
 # Over 19 labeled sets, with all evidence in the window the best of the rest has half of the best score at the median;
 # with half of the evidence in the window the best of the rest has four fifths.
 SHARE = 0.6
+_RANKING = frozenset({Stage.RETRIEVE, Stage.PROPAGATE})
 
 
 def is_left_over(
@@ -31,5 +33,5 @@ def is_left_over(
 
 def _ranked(candidate: Candidate) -> float:
     """The score with which a candidate was found, before the window was looked at."""
-    scores = [note.score for note in candidate.notes if note.stage in {"retrieve", "propagate"}]
+    scores = [note.score for note in candidate.notes if note.stage in _RANKING]
     return scores[-1] if scores else candidate.score

@@ -20,16 +20,16 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from headgate.errors import InputError
-from headgate.policy import Policy, Unit
+from headgate.notes import Fate, NoteCode, Stage
+from headgate.policy import Policy, Tuning, Unit
 from headgate.protocols import TokenCounter
 from headgate.text.entropy import information_score
 from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, frame
 from headgate.text.pack import pack
-from headgate.types import DROP, GRAPH, KEEP, SIDE, Candidate, Chunk, Report, Sifted
+from headgate.types import GRAPH, SIDE, SIDE_SHARE, Candidate, Chunk, Report, Sifted
 
 Excerpt = Callable[[Chunk, Callable[[str], bool]], str]
 """A chunk and what fits -> its best strips that do, "" where none would help."""
-
 
 MIN_PART = 48  # tokens: less than two sentences of a chunk are not worth showing
 
@@ -39,18 +39,18 @@ class GatePolicy(Policy):
 
     order: Literal["value", "entropy"] = "value"
     """By value (score weighted by entropy and length), or by entropy alone as published."""
-    entropy_weight: Unit = 0.3
+    entropy_weight: Tuning[Unit] = 0.3
     """How much of the value depends on the entropy score; 0.3 changes evidence by .002 at most."""
-    length_power: Unit = 0.2
+    length_power: Tuning[Unit] = 0.2
     """Value is worth over tokens to this power (in conversations 0, since turns are short alike)."""
     min_entropy: Unit = 0.0
     """Entropy score under which a chunk is dropped (published: 0.1)."""
     min_ratio: Unit = 0.08
     """Compressed bytes over characters under which a text is boilerplate: repeated lines and rulers stand at .01-.05, the
     lowest labeled evidence of 17 sets at .11, the lowest file of the standard library at .12."""
-    min_chars: Annotated[int, Field(ge=1)] = 200
+    min_chars: Tuning[Annotated[int, Field(ge=1)]] = 200
     """Texts shorter than this are never taken for boilerplate."""
-    graph_share: Unit = 0.3
+    graph_share: Tuning[Unit] = SIDE_SHARE
     """Share of the budget that graph paths and remembered facts are sure of."""
 
 
@@ -112,7 +112,7 @@ def gate(
     cut = {ranking[place]: count(part) for place, part in packed.shortened.items()}
     order = [at for at in by_worth if at in inside] + [at for at in ranking if at not in inside]
     fates = [
-        _fate(
+        _judge(
             alive[at],
             cut.get(at, costs[at]),
             values[at],
@@ -205,12 +205,12 @@ def _floor(candidate: Candidate, policy: GatePolicy) -> Candidate:
     """Drop what no budget should pay for: empty text, boilerplate, entropy under the floor."""
     text = candidate.chunk.text
     if not text.strip():
-        return candidate.noted("gate", DROP, "empty text")
+        return candidate.with_note(Stage.GATE, Fate.DROP, NoteCode.EMPTY)
     bits, ratio = measure(text)
     if ratio < policy.min_ratio and len(text) >= policy.min_chars:
-        return candidate.noted("gate", DROP, f"boilerplate, compresses to {ratio:.2f}", value=ratio)
+        return candidate.with_note(Stage.GATE, Fate.DROP, NoteCode.BOILERPLATE, ratio=ratio)
     if bits < policy.min_entropy:
-        return candidate.noted("gate", DROP, f"entropy {bits:.2f} is under the floor", value=bits)
+        return candidate.with_note(Stage.GATE, Fate.DROP, NoteCode.LOW_ENTROPY, entropy=bits)
     return candidate
 
 
@@ -266,16 +266,16 @@ def _shorten(
     return frame(1, chunk.title, part) + "\n"
 
 
-def _fate(
+def _judge(
     candidate: Candidate, cost: int, value: float, *, fits: bool, cut: bool, full: bool
 ) -> Candidate:
-    if fits and cut:
-        return candidate.noted("gate", KEEP, f"fits {cost} tokens as its best strips", value=value)
     if fits:
-        return candidate.noted("gate", KEEP, f"fits {cost} tokens", value=value)
-    if full and candidate.chunk.source not in SIDE:
-        return candidate.noted("gate", DROP, "beyond k", value=value)
-    return candidate.noted("gate", DROP, f"no room for {cost} tokens", value=value)
+        fate, code = Fate.KEEP, NoteCode.FITS_IN_PART if cut else NoteCode.FITS
+    elif full and candidate.chunk.source not in SIDE:
+        fate, code = Fate.DROP, NoteCode.BEYOND_K
+    else:
+        fate, code = Fate.DROP, NoteCode.NO_ROOM
+    return candidate.with_note(Stage.GATE, fate, code, tokens=cost, value=value)
 
 
 def _reason(candidate: Candidate) -> str:
