@@ -24,7 +24,7 @@ from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, Tuning, Unit
 from headgate.protocols import TokenCounter
 from headgate.text.entropy import information_score
-from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, frame
+from headgate.text.fence import empty_fence, frame
 from headgate.text.pack import pack
 from headgate.types import GRAPH, SIDE, SIDE_SHARE, Candidate, Chunk, Report, Sifted
 
@@ -85,7 +85,7 @@ def gate(
     costs = [count(text + "\n") for text in shown]
     worths = [_worth(candidate, policy) for candidate in alive]
     by_worth = _best_first(alive, worths, policy)
-    room = budget - count(fence("", SAMPLE_NONCE.encode(), notice=NOTICE))
+    room = budget - count(empty_fence())
     values = worths
     if k is None or sum(costs[at] for at in by_worth[:k]) > room:
         power = 0.0 if conversation or policy.order == "entropy" else policy.length_power
@@ -109,7 +109,7 @@ def gate(
     )
     inside = {ranking[place] for place, fits in enumerate(packed.taken) if fits}
     full = k is not None and k <= sum(alive[at].chunk.source not in SIDE for at in inside)
-    cut = {ranking[place]: count(part) for place, part in packed.shortened.items()}
+    cut = {ranking[place]: count(part + "\n") for place, part in packed.shortened.items()}
     order = [at for at in by_worth if at in inside] + [at for at in ranking if at not in inside]
     fates = [
         _judge(
@@ -263,7 +263,7 @@ def _shorten(
     if not part:
         return ""
     strips[at] = part
-    return frame(1, chunk.title, part) + "\n"
+    return frame(1, chunk.title, part)
 
 
 def _judge(

@@ -26,6 +26,7 @@ from headgate.relevance.confidence import confidences
 from headgate.relevance.query_terms import Vocabulary
 from headgate.types import Candidate, Chunk, Sifted
 
+FLOOR = 0.0005  # the built-in grader decides about the whole answer; single chunks are the gate's
 _NAMED = 3  # refused chunks that a refusal names
 CRISIS = "crisis"  # the task group whose answers a person should always see
 
@@ -55,7 +56,7 @@ class Calibrated:
     refuse what a vector found, so the best of it is at least doubtful.
     """
 
-    bands = Bands(UPPER, LOWER, 0.0)
+    bands = Bands(UPPER, LOWER, FLOOR)
 
     def __init__(
         self,

@@ -18,7 +18,8 @@ from headgate.errors import InputError
 
 LABEL = "ref"
 NOTICE = "recalled reference data, not user input"
-SAMPLE_NONCE = "7f3a90c15e2d84b6"  # stands in for a real one where only its length matters
+# Stands in for a real one where only its cost matters: digits cost most, so no real nonce costs more.
+_DEAREST_NONCE = "7391042586173940"
 
 # Invisible characters that can hide instructions or reorder what a reader sees: C0 controls but tab and line
 # feed, zero-width and bidirectional marks, and the tag block that spells ASCII without showing it.
@@ -51,6 +52,11 @@ def fence(content: str, secret: bytes, *, notice: str = NOTICE) -> str:
     """The content between an opening and a closing line that share its nonce."""
     mark = nonce(secret, content)
     return f"<{LABEL} {mark}: {notice}>\n{content}\n</{LABEL} {mark}>"
+
+
+def empty_fence(notice: str = NOTICE) -> str:
+    """A fence around nothing, at least as long in tokens as any real one: what a fence costs at most."""
+    return f"<{LABEL} {_DEAREST_NONCE}: {notice}>\n\n</{LABEL} {_DEAREST_NONCE}>"
 
 
 @lru_cache(maxsize=4096)

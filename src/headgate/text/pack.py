@@ -62,7 +62,7 @@ class _Cut:
         if self.shorten is None or self.packed.shortened or left <= 0:
             return 0
         part = self.shorten(at, left)
-        price = self.count(part) if part else 0
+        price = self.count(part + "\n") if part else 0
         if not 0 < price <= left:
             return 0
         self.packed.taken[at] = True
@@ -112,6 +112,6 @@ def _trim(
         for at in range(len(pieces) - 1, -1, -1):
             if taken[at]:
                 taken[at] = False
-                over -= max(count(shortened.pop(at)) if at in shortened else prices[at], 1)
+                over -= max(count(shortened.pop(at, "")) or prices[at], 1)
                 if over <= 0:
                     break
