@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headgate.protocols import Hits
-from headgate.rank.name_hop import MOST, Names, hearing, open_share, spread
+from headgate.rank.name_hop import MOST, Names, hearing, new_shares, open_share, spread
 
 
 def names_of(ords, owned):
@@ -41,6 +41,13 @@ def test_a_chunk_leaves_open_what_it_does_not_hold():
     worth = np.array([1.0, 0.0, 3.0])
     assert [open_share(hits, worth, chunk) for chunk in (0, 2, 3, 9)] == [0.75, 0.25, 0.0, 1.0]
     assert open_share(hits, np.zeros(3), 3) == 1.0
+
+
+def test_what_better_chunks_hold_already_is_not_new():
+    hits = Hits(np.array([0, 3, 1, 2, 3]), np.ones(5, np.uint16), np.array([2, 0, 3]))
+    worth = np.array([1.0, 0.0, 9.0])
+    assert new_shares(hits, worth, np.array([0, 1, 2, 3])) == pytest.approx([0.1, 0.3, 0, 0])
+    assert new_shares(hits, worth, np.array([3, 0, 1]), weight=0.5) == pytest.approx([0.15, 0, 0])
 
 
 def test_without_known_terms_everyone_hears_alike():

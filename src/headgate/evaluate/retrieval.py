@@ -31,7 +31,7 @@ from headgate.relevance.query_terms import ask, match
 from headgate.stages.propagate import propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
-from headgate.text.fence import empty_fence, frame
+from headgate.text.fence import fence_cost, frame
 from headgate.types import Candidate, Context
 
 BUDGETS = (500, 1000, 2000, 4096)
@@ -176,7 +176,7 @@ class _Bench:
         self.budgets = budgets
         self.through_context = through_context
         self.count = gate.count_tokens
-        self.room = self.count(empty_fence())
+        self.room = fence_cost(self.count)
 
     def cost(self, candidate: Candidate) -> int:
         """Tokens of a candidate, counted and framed as `context()` does it."""

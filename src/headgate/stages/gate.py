@@ -24,7 +24,7 @@ from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, Tuning, Unit
 from headgate.protocols import TokenCounter
 from headgate.text.entropy import information_score
-from headgate.text.fence import empty_fence, frame
+from headgate.text.fence import fence_cost, frame
 from headgate.text.pack import pack
 from headgate.types import GRAPH, SIDE, SIDE_SHARE, Candidate, Chunk, Report, Sifted
 
@@ -85,7 +85,7 @@ def gate(
     costs = [count(text + "\n") for text in shown]
     worths = [_worth(candidate, policy) for candidate in alive]
     by_worth = _best_first(alive, worths, policy)
-    room = budget - count(empty_fence())
+    room = budget - fence_cost(count)
     values = worths
     if k is None or sum(costs[at] for at in by_worth[:k]) > room:
         power = 0.0 if conversation or policy.order == "entropy" else policy.length_power

@@ -3,13 +3,15 @@
 "entities" (default): the best chunks pass their mass to chunks that share a rare proper name with them
 (rank/name_hop.py); given knowledge edges carry it on to the names and chunks they lead to:
 s = s1 + min(.5, open)·x / max x, where a seed holds a rare name of the query and `open` is the share of the query that
-the best chunk does not hold: an answer in one place needs no second one.
+the best chunk does not hold: an answer in one place needs no second one. There a chunk gains once more by the share of
+the query that the better ones do not hold, since the parts of such an answer differ.
 "fire" (as published): leaky integrate-and-fire over given edges, neighbors and shared names (rank/integrate_and_fire.py).
 Work goes outward from the seeds: its cost follows their names and edges, never the corpus.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
@@ -29,6 +31,7 @@ from headgate.rank.name_hop import (
     gather,
     hearing,
     masses,
+    new_shares,
     open_share,
     spread,
     strongest,
@@ -45,6 +48,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
 Weight = Annotated[float, Field(ge=0, le=100)]
+NEWS = 40  # best chunks that are looked at for what better ones do not hold
 
 
 class PropagatePolicy(Policy):
@@ -197,7 +201,11 @@ def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[
     reach = _join_linked(view, spread(led, way, mass, start.seeds, heard), carried)
     peak = reach.force.max() if len(reach.force) else 1.0
     flow = mass.sum(0)[led.which] * way
-    return _Lift(Reach(reach.ords, gain * reach.force / peak), led, flow)
+    lifted = Reach(reach.ords, gain * reach.force / peak)
+    if carried:
+        return _Lift(lifted, led, flow)
+    news = partial(new_shares, start.hits, worth, weight=gain / policy.weight)
+    return _Lift(lifted, led, flow, news)
 
 
 def _left_open(start: Start, worth: Floats) -> float:
@@ -315,7 +323,8 @@ def _sift(
     value = scores.every[everyone] / peak
     value[len(plain) :] += reach.force
     order = best(value, keep, lambda index: view.reading(everyone[index]))
-    ords, value = everyone[order], value[order] / max(1.0, value.max())
+    ords, value = lift.lead_with_news(everyone[order], value[order])
+    value /= max(1.0, float(value.max()))
     gains = lift.gains(ords, view)
     came = dict(zip(scores.kept.tolist(), found.kept, strict=True))
     fresh = _read_candidates(view, ords[~within(np.sort(scores.kept), ords)])
@@ -361,6 +370,18 @@ class _Lift:
     reach: Reach
     names: Names | None = None
     flow: Floats | None = None
+    news: Callable[[Ints], Floats] | None = (
+        None  # ranked chunks -> what each says that better ones do not
+    )
+
+    def lead_with_news(self, ords: Ints, value: Floats) -> tuple[Ints, Floats]:
+        """The ranking with what the best of it say anew added to their scores, best first."""
+        if self.news is None:
+            return ords, value
+        value = value.copy()
+        value[:NEWS] += self.news(ords[:NEWS])
+        order = np.argsort(-value, kind="stable")
+        return ords[order], value[order]
 
     def gains(self, ords: Ints, view: Postings) -> list[tuple[NoteCode, str, float]]:
         """Why each of some chunks was lifted, through which name, and by how much."""
