@@ -10,11 +10,12 @@ JSON, which is full of symbols, words are weaker evidence either way. Words cann
 import math
 from collections.abc import Sequence
 
-from headgate.relevance.calibration import KNOWS
+from headgate.relevance.calibration import KNOWS, LOWER
 from headgate.relevance.query_terms import Match, Question, Vocabulary, ask, match
 from headgate.types import Candidate
 
 LOOK = 10  # candidates that tell whether the collection knows
+LONG = 40  # terms of a question from which shares of it say little, so that it is never refused; labeled ones have up to 31
 _FULL_SIZE = 4  # log10 of the chunks of a large collection
 _MANY_SYMBOLS = 0.06  # share of symbols in code (.08) and JSON (.13); prose has .01, Markdown .03
 _FULL_PHRASE = 3  # rarities of an unseen term, beyond which more of a phrase counts no more
@@ -48,6 +49,8 @@ def confidences(
         best += seen[:LOOK] if own else ()
         matches = [match(question, c.chunk, words.language) for c in best]
         sure = knows(evidence(question, matches, [c.chunk.text for c in best], words.count))
+        if len(question.worth) > LONG:
+            sure = max(sure, LOWER)
         for at, share in zip(group, _shares(question, members, words.language), strict=True):
             marks[at] = sure * share
     return marks
