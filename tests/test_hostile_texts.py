@@ -55,7 +55,7 @@ def test_the_needle_is_found_among_two_thousand_words(hg):
 
 
 def test_one_rare_word_brings_its_chunk(hg):
-    assert [chunk.document for chunk in hg.context("w9c3f").chunks][0] == "vocabulary"
+    assert hg.context("w9c3f").chunks[0].document == "vocabulary"
 
 
 def test_a_collection_of_single_characters_answers():
