@@ -30,6 +30,8 @@ class Stage(StrEnum):
     COMPOSE = "compose"
     TRACE = "trace"
     LOG = "log"
+    MODEL = "model"
+    CUT = "cut"
 
 
 class Fate(StrEnum):
