@@ -23,9 +23,10 @@ from headgate.index.incidence import (
     tally,
 )
 from headgate.rank.fields import BODY, DATE, IN_BODY, IN_HEAD, IN_TITLE, SPEAKER, TITLE, pack
-from headgate.text.languages import ENGLISH
+from headgate.text.stopwords import ENGLISH
 from headgate.text.names import Line, ends, names, part, word
-from headgate.text.terms import LANGUAGES, NUMBERS, number, read, terms
+from headgate.text.languages import LANGUAGES
+from headgate.text.terms import NUMBERS, number, read, terms
 from headgate.types import Chunk
 
 INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER = 0, 1, 2

@@ -8,7 +8,7 @@ so there a common word is not taken for a name.
 import re
 from collections.abc import Iterator
 
-from headgate.text.stopwords import STOPWORDS
+from headgate.text.stopwords import ENGLISH
 
 ENTITY_CHARS = 80  # longer matches are sentences
 TEXT_CHARS = 20_000  # names of a longer text are those of its beginning
@@ -75,7 +75,7 @@ _COMMON = frozenset(  # words that open sentences and messages without naming an
 def words(text: str) -> Iterator[str]:
     """Lower-cased words of a text that are not stopwords, inner dots, dashes and underscores kept."""
     for match in _WORD.finditer(text.lower()):
-        if match[0] not in STOPWORDS:
+        if match[0] not in ENGLISH:
             yield match[0]
 
 
@@ -97,7 +97,7 @@ def _capitalized(text: str) -> list[tuple[int, str]]:
     kept = []
     for match in _RUN.finditer(text):
         name = _without_opener(match[0]) if _opens(text, match.start()) else match[0]
-        if name and name.lower() not in STOPWORDS:
+        if name and name.lower() not in ENGLISH:
             kept.append((match.start(), re.sub(r"['’]s$", "", name)))
     return kept
 
@@ -110,5 +110,5 @@ def _opens(text: str, place: int) -> bool:
 def _without_opener(run: str) -> str:
     """A sentence's first run without a leading function word: "The Alpine Club" is "Alpine Club"."""
     first, _, rest = run.partition(" ")
-    common = first.lower() in STOPWORDS or first.lower() in _COMMON
+    common = first.lower() in ENGLISH or first.lower() in _COMMON
     return rest if common else run

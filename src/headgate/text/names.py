@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from itertools import chain
 
-from headgate.text.languages import ENGLISH
+from headgate.text.stopwords import ENGLISH
 
 _UPPER = "A-Z\u00c0-\u00d6\u00d8-\u00de\u0410-\u042f"
 # A look-behind after the capital lets the scan run to the next capital instead of the next word.
