@@ -20,7 +20,7 @@ from headgate.gateway import Headgate
 from headgate.rank.lexical import rarity
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.text.names import part
+from headgate.text.turns import part
 from headgate.text.terms import terms
 from headgate.types import Candidate
 

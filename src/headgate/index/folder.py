@@ -21,7 +21,7 @@ from headgate.index import near
 from headgate.index.files import Damaged, load, load_vectors, save, write
 from headgate.index.live import Live
 
-FORMAT = 1
+FORMAT = 2
 _TRIES = 5  # times a reader looks again when a writer swept a file it was about to open
 
 

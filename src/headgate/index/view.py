@@ -90,7 +90,9 @@ class View:
 
     @cached_property
     def conversational(self) -> bool:
-        """Whether most texts open with a speaker, speakers are few, and texts are short."""
+        """Whether the chunks are turns: most were told to be, or open with a speaker, speakers are few, texts short."""
+        if self.count and self._column("told")[self.alive].sum() >= _SPEAKING * self.count:
+            return True
         speaker = self._column("speaker")[self.alive].astype(np.uint64)
         speaking = speaker[speaker > 0]
         if len(speaking) < _SPEAKING * self.count or not len(speaking):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from headgate.text.names import part
+from headgate.text.turns import part
 from headgate.text.terms import terms
 
 _ASKS = re.compile(r"[?？؟]\W*(?:\[[^\[\]]*\]\s*)?$")  # a remark in brackets may follow

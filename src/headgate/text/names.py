@@ -1,4 +1,4 @@
-"""Names: the proper names in a text, how words are capitalized, and the head of a chat line.
+"""Names: the proper names in a text, and how words are capitalized.
 
 A name is a span of capitalized words ("Bank of England"); its longer words count as names too.
 Capitals at the start of a sentence prove nothing: a word is a name when it is capitalized in most of the
@@ -6,40 +6,18 @@ other places. `ends` tells where sentences end, `word` what a piece of text betw
 """
 
 import re
-from dataclasses import dataclass
 from itertools import chain
 
+from headgate.text.letters import UPPER
 from headgate.text.stopwords import ENGLISH
 
-_UPPER = "A-Z\u00c0-\u00d6\u00d8-\u00de\u0410-\u042f"
 # A look-behind after the capital lets the scan run to the next capital instead of the next word.
 _NAME = re.compile(
-    rf"[{_UPPER}](?<!\w[{_UPPER}])[\w'\u2019-]+"
-    rf"(?:\s+(?:(?:of|the|de|von|van|and)\s+)?[{_UPPER}][\w'\u2019-]+)*"
+    rf"[{UPPER}](?<!\w[{UPPER}])[\w'\u2019-]+"
+    rf"(?:\s+(?:(?:of|the|de|von|van|and)\s+)?[{UPPER}][\w'\u2019-]+)*"
 )
 _WORD = re.compile(r"\(?([^\W\d_][\w'\u2019-]*)")
 _GOES_ON = frozenset(",;)'\u2019-_")  # a sentence goes on after these, as after a letter or a digit
-_HEAD = re.compile(
-    rf"^\[([^\]]{{0,60}})\]\s*(?:([{_UPPER}][\w .'-]{{0,30}}?):\s*)?|^([{_UPPER}][\w .'-]{{0,30}}?):\s+"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A text parted into date, speaker and what is said; the first two are empty in most texts."""
-
-    date: str
-    speaker: str
-    body: str
-
-
-def part(text: str) -> Line:
-    """Part '[date] Speaker: text', '[date] text' or 'Speaker: text' at its head."""
-    match = _HEAD.match(text)
-    if match is None:
-        return Line("", "", text)
-    date, one, two = match.groups()
-    return Line(date or "", (one or two or "").strip(), text[match.end() :])
 
 
 class _Spans(dict[str, tuple[str, ...]]):
@@ -74,3 +52,8 @@ def word(piece: str) -> str:
     """The word a piece of text begins with, as it stands; empty when it begins with none."""
     match = _WORD.match(piece)
     return match[1].replace("\u2019", "'").removesuffix("'s") if match else ""
+
+
+def capitalize(name: str) -> str:
+    """A name with capitals, where somebody wrote it without any: "ann lee" is "Ann Lee"."""
+    return name.title() if name.islower() else name
