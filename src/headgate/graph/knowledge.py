@@ -20,7 +20,7 @@ from pydantic import field_validator
 from headgate.errors import InputError
 from headgate.policy import Policy, PositiveCount, Unit
 from headgate.protocols import Edges
-from headgate.text.entities import entities, words
+from headgate.text.names import entities, spelled_words
 from headgate.types import ADD, DROP, Candidate, Chunk, Edge, Sifted
 
 Direction = Literal["out", "in", "both"]
@@ -205,7 +205,7 @@ def terms(found: Iterable[Candidate], query: str = "", *, limit: int = 8) -> tup
 
     Names that the query holds already are left out.
     """
-    asked = set(words(query))
+    asked = set(spelled_words(query))
     ranked: dict[str, tuple[int, float, str]] = {}
     for candidate in found:
         nodes: Sequence[str] = candidate.chunk.metadata.get("nodes", ())
@@ -215,7 +215,7 @@ def terms(found: Iterable[Candidate], query: str = "", *, limit: int = 8) -> tup
             for name in (left, right):
                 rank = (place, -candidate.score, name)
                 ranked[name] = min(ranked.get(name, rank), rank)
-    fresh = (name for name in sorted(ranked, key=ranked.__getitem__) if set(words(name)) - asked)
+    fresh = (name for name in sorted(ranked, key=ranked.__getitem__) if set(spelled_words(name)) - asked)
     return tuple(fresh)[:limit]
 
 
@@ -272,7 +272,7 @@ def _candidate(line: str, path: Path, policy: GraphPolicy) -> Candidate:
 
 def _mentions(query: str) -> list[str]:
     """Names in the query, then its runs of up to three words, longest first."""
-    found = list(words(query))[:32]  # a question names things early; a pasted text is no question
+    found = list(spelled_words(query))[:32]  # a question names things early; a pasted text is no question
     runs = [
         " ".join(found[i : i + size]) for size in (3, 2, 1) for i in range(len(found) - size + 1)
     ]

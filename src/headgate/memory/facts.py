@@ -18,7 +18,7 @@ from headgate.memory.conflicts import Conflict, conflict
 from headgate.memory.shelf import Shelf, distinct
 from headgate.policy import Policy, Positive, PositiveCount, Unit
 from headgate.protocols import Clock, Facts
-from headgate.text.entities import entities
+from headgate.text.names import entities
 from headgate.types import ADD, DROP, Candidate, Chunk, Fact, Plan, Sifted, TrustChange
 
 DAY = 86_400.0
