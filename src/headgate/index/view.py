@@ -33,6 +33,7 @@ Fetch = Callable[[Sequence[str]], Sequence[Chunk]]
 
 _SPEAKING = 0.8  # share of texts that open with a speaker in a conversation (measured: chat 1.0, prose < 0.1)
 _FEW, _FEW_SHARE = 8, 0.05  # a conversation has few speakers: at most 8, or one per 20 lines
+_FEW_CHUNKS, _FEW_OF = 2, 0.01  # fewer chunks of a language are taken for quotations
 _SHORT = 600  # characters; half of a conversation's lines are shorter
 _LONG = 256  # postings from which a list is copied by itself; shorter ones are copied all at once
 _FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
@@ -103,9 +104,12 @@ class View:
 
     @cached_property
     def language(self) -> str:
-        """The language most chunks are written in."""
+        """The languages the chunks are written in, the commonest first, joined by "+"; mostly one."""
         votes = np.bincount(self._column("language")[self.alive], minlength=len(LANGUAGES))
-        return LANGUAGES[int(votes.argmax())]
+        order = np.argsort(-votes, kind="stable")
+        few = max(_FEW_CHUNKS, _FEW_OF * self.count)
+        named = [LANGUAGES[at] for at in order.tolist() if votes[at] >= few]
+        return "+".join(named) or LANGUAGES[int(order[0])]
 
     # -- terms -----------------------------------------------------------------------------------
 

@@ -3,19 +3,23 @@
 A text that fits `maximum` stays whole. A longer one is packed block by block up to `target`; a block up to
 `maximum` is never cut, and a larger one gives way at blank lines, then lines, sentences, words, and last anywhere.
 Pieces are spans of the text, so nothing is added, and nothing but white space between pieces is lost.
-Size is UTF-8 bytes / 4: close to tokens for English, and cautious for scripts with more bytes a letter.
+Size is the token estimate (text/tokens.py), read once for the whole text.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
 
 from headgate.errors import ConfigError
 from headgate.ingest.blocks import Block, blocks
 from headgate.policy import Policy, PositiveCount
+from headgate.text.tokens import running_tokens
 
-_BYTES = 4  # per token, English prose
+Sizes = npt.NDArray[np.float64]
+
 _SEAMS = tuple(
     re.compile(seam)
     for seam in (
@@ -56,10 +60,12 @@ def cut(text: str, policy: ChunkPolicy, *, kind: str = "markdown") -> list[Piece
     """The pieces of a text in reading order; none for white space."""
     if not text.strip():
         return []
-    if _size(text) <= policy.maximum * _BYTES:
+    sizes = running_tokens(text)
+    if sizes[-1] <= policy.maximum:
         path = _top(text) if kind == "markdown" else ()
         return [Piece(_trim(text), path)]
-    packed = _join_tail(_pack(text, blocks(text, kind), policy), text, policy)
+    parts = (f for block in blocks(text, kind) for f in _fragments(text, block, sizes, policy))
+    packed = _join_tail(_pack(parts, sizes, policy.target), sizes, policy)
     return [Piece(_trim(text[b.start : b.end]), b.path) for b in packed]
 
 
@@ -71,80 +77,77 @@ def _top(text: str) -> tuple[str, ...]:
     return first[:1]
 
 
-def _pack(text: str, parts: Sequence[Block], policy: ChunkPolicy) -> list[Block]:
+def _pack(parts: Iterable[Block], sizes: Sizes, target: int) -> list[Block]:
     """Join neighboring blocks while they fit the target; a new section begins anew when half is full."""
-    target, maximum = policy.target * _BYTES, policy.maximum * _BYTES
     packed: list[Block] = []
-    for part in parts:
-        for block in _fragments(text, part, target, maximum):
-            last = packed[-1] if packed else None
-            if last and _joins(text, last, block, target):
-                packed[-1] = Block(last.start, block.end, last.path)
-            else:
-                packed.append(block)
+    for block in parts:
+        last = packed[-1] if packed else None
+        if last and _joins(last, block, sizes, target):
+            packed[-1] = Block(last.start, block.end, last.path)
+        else:
+            packed.append(block)
     return packed
 
 
-def _joins(text: str, last: Block, block: Block, target: int) -> bool:
-    if last.path != block.path and _span(text, last) * 2 >= target:
+def _joins(last: Block, block: Block, sizes: Sizes, target: int) -> bool:
+    if last.path != block.path and 2 * (sizes[last.end] - sizes[last.start]) >= target:
         return False
-    return _size(text[last.start : block.end]) <= target
+    return bool(sizes[block.end] - sizes[last.start] <= target)
 
 
-def _join_tail(packed: list[Block], text: str, policy: ChunkPolicy) -> list[Block]:
+def _join_tail(packed: list[Block], sizes: Sizes, policy: ChunkPolicy) -> list[Block]:
     """A scrap at the end goes to the piece before it."""
     if len(packed) > 1:
         last, former = packed[-1], packed[-2]
-        scrap = _span(text, last) * 8 < policy.target * _BYTES
-        if scrap and _size(text[former.start : last.end]) <= policy.maximum * _BYTES:
+        scrap = 8 * (sizes[last.end] - sizes[last.start]) < policy.target
+        if scrap and sizes[last.end] - sizes[former.start] <= policy.maximum:
             packed[-2:] = [Block(former.start, last.end, former.path)]
     return packed
 
 
-def _fragments(text: str, block: Block, target: int, maximum: int) -> Iterator[Block]:
+def _fragments(text: str, block: Block, sizes: Sizes, policy: ChunkPolicy) -> Iterator[Block]:
     """The block, or where it is too large its fragments, none larger than the target."""
-    if _span(text, block) <= maximum:
+    if sizes[block.end] - sizes[block.start] <= policy.maximum:
         yield block
         return
-    for start, end in _shatter(text, block.start, block.end, target):
+    for start, end in _shatter(text, block.start, block.end, sizes, policy.target):
         if text[start:end].strip():
             yield Block(start, end, block.path)
 
 
 def _shatter(
-    text: str, start: int, end: int, limit: int, seams: tuple[re.Pattern[str], ...] = _SEAMS
+    text: str, start: int, end: int, sizes: Sizes, limit: int, *, seam: int = 0
 ) -> Iterator[tuple[int, int]]:
     """Spans no larger than the limit, cut at the coarsest seam that serves."""
-    if _size(text[start:end]) <= limit:
+    if sizes[end] - sizes[start] <= limit:
         yield start, end
-    elif not seams:
-        step = max(1, limit // 4)  # no character has more than 4 bytes
-        yield from pairwise([*range(start, end, step), end])
+    elif seam == len(_SEAMS):
+        yield from _slices(start, end, sizes, limit)
     else:
-        spots = [start, *(m.end() for m in seams[0].finditer(text, start, end)), end]
-        for left, right in _runs(text, spots, limit):
-            yield from _shatter(text, left, right, limit, seams[1:])
+        spots = [start, *(m.end() for m in _SEAMS[seam].finditer(text, start, end)), end]
+        for left, right in _runs(spots, sizes, limit):
+            yield from _shatter(text, left, right, sizes, limit, seam=seam + 1)
 
 
-def _runs(text: str, spots: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
+def _slices(start: int, end: int, sizes: Sizes, limit: int) -> Iterator[tuple[int, int]]:
+    """Cut anywhere; a single character larger than the limit stays whole."""
+    while start < end:
+        stop = int(np.searchsorted(sizes, sizes[start] + limit, side="right")) - 1
+        stop = min(end, max(stop, start + 1))
+        yield start, stop
+        start = stop
+
+
+def _runs(spots: Sequence[int], sizes: Sizes, limit: int) -> Iterator[tuple[int, int]]:
     """Neighboring parts joined while they fit the limit, so that a long line does not become words."""
-    start, last, size = spots[0], spots[0], 0
+    start = last = spots[0]
     for spot in spots[1:]:
-        more = _size(text[last:spot])
-        if last > start and size + more > limit:
+        if last > start and sizes[spot] - sizes[start] > limit:
             yield start, last
-            start, size = last, 0
-        last, size = spot, size + more
+            start = last
+        last = spot
     if last > start:
         yield start, last
-
-
-def _span(text: str, block: Block) -> int:
-    return _size(text[block.start : block.end])
-
-
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
 def _trim(text: str) -> str:

@@ -19,7 +19,7 @@ from headgate.types import Chunk, Document
 _KNOWN = frozenset({"id", "_id", "text", "content", "title", "collection", "source", "metadata"})
 FILE = "file"
 LINE = "line"
-_FORMAT = b"1"  # raised when the chunker cuts differently, so that files are cut anew
+_FORMAT = b"2"  # raised when the chunker cuts differently, so that files are cut anew
 
 
 @dataclass(frozen=True, slots=True)

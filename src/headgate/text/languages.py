@@ -100,8 +100,8 @@ def _votes_of_letters() -> Votes:
     return dict(votes)
 
 
-def detect(text: str) -> str:
-    """The language of a text; English unless another one clearly wins."""
+def detect(text: str, default: str = "english") -> str:
+    """The language of a text; English unless another one clearly wins, and the default where nothing speaks."""
     low = fold(text[:_SAMPLE])
     found = _WORD.findall(low)
     totals = dict.fromkeys(LANGUAGES, 0.0)
@@ -110,8 +110,19 @@ def detect(text: str) -> str:
         _count(low, _votes_of_letters(), totals)
         totals["english"] += len(_UNSPACED.findall(low))
     best = max(totals, key=totals.__getitem__)
-    clear = totals[best] >= max(_CLEAR * max(totals["english"], 1.0), _SHARE * len(found))
-    return best if clear else "english"
+    if best == "english":
+        return best if totals[best] else default
+    clear = max(_CLEAR * max(totals["english"], 1.0), _SHARE * len(found))
+    return best if totals[best] >= clear else default
+
+
+def choose(text: str, languages: str) -> str:
+    """The language to read a text in where a collection has several, joined by "+" with the commonest first."""
+    first, *more = languages.split("+")
+    if not more:
+        return first
+    found = detect(text, default=first)
+    return found if found in more else first
 
 
 def _count(voters: Iterable[str], votes: Votes, totals: dict[str, float]) -> None:

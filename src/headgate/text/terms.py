@@ -14,7 +14,7 @@ from threading import Lock
 
 import Stemmer
 
-from headgate.text.languages import detect
+from headgate.text.languages import choose, detect
 from headgate.text.letters import MARKS, UNSPACED, fold, signs
 from headgate.text.stopwords import stopwords
 
@@ -131,8 +131,11 @@ def _table(language: str) -> _Table:
 
 
 def terms(text: str, language: str = "english") -> list[int]:
-    """The terms of a text in reading order, stopwords left out."""
-    return _terms(text.split(), language)
+    """The terms of a text in reading order, stopwords left out.
+
+    Of several languages, joined by "+", the text's own is taken, and the first where it has none of them.
+    """
+    return _terms(text.split(), choose(text, language))
 
 
 def _terms(pieces: list[str], language: str) -> list[int]:

@@ -153,6 +153,18 @@ def estimate_tokens(text: str) -> int:
     return -(-total // _UNITS)
 
 
+def running_tokens(text: str) -> npt.NDArray[np.float64]:
+    """The estimate, unrounded, of each beginning of a text: entry n is that of its first n characters."""
+    raw = b" " + text.encode("utf-8", "replace")
+    prices = _PAIRS.take(np.ndarray(len(raw) - 1, "<u2", raw, strides=(1,))).astype(np.int64)
+    if len(prices) > len(text):
+        data = np.frombuffer(raw, np.uint8, offset=1)
+        starts = np.flatnonzero((data & 0xC0) != 0x80)  # noqa: PLR2004  bytes that begin a character
+        codes = np.frombuffer(text.encode("utf-32-le", "replace"), "<u4")
+        prices = np.add.reduceat(prices, starts) + _CODES.take(np.minimum(codes, _LAST))
+    return np.concatenate([[0.0], np.cumsum(prices) / _UNITS])
+
+
 def _sum(prices: npt.NDArray[np.uint8], keys: npt.NDArray[np.unsignedinteger]) -> int:
     return int(np.add.reduce(prices.take(keys), dtype=np.int64))
 
