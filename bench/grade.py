@@ -15,15 +15,15 @@ import numpy as np
 
 from headgate.evaluate.retrieval import sets
 from headgate.index.indexes import Indexes
-from headgate.rank.calibration import KNOWS
-from headgate.rank.confidence import LOOK, backed, confidences, evidence
-from headgate.rank.question import ask, match
-from headgate.rank.support import clues
+from headgate.relevance.calibration import KNOWS
+from headgate.relevance.confidence import LOOK, backed, confidences, evidence
+from headgate.relevance.query_terms import ask, match
+from headgate.relevance.support import clues
 from headgate.stages.gate import GatePolicy, gate
 from headgate.stages.grade import CALIBRATED
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Chunk, Document
 
@@ -73,7 +73,7 @@ def load(folder):
 
 def asks(found, indexes):
     every = [name for collections, _ in found.values() for name in collections]
-    talk = {name: indexes.view("default", name).conversational for name in every}
+    talk = {name: indexes.snapshot("default", name).conversational for name in every}
     for name, (_, labeled) in found.items():
         for at, query in enumerate(labeled.queries):
             own = f"{name}/{query['collection']}"
@@ -83,7 +83,7 @@ def asks(found, indexes):
                 targets.append(talks[at % len(talks)])
             for target in targets:
                 labels = labeled.labels[query["_id"]] if target == own else {}
-                yield one(indexes.view("default", target), query, labels, name, target, own)
+                yield one(indexes.snapshot("default", target), query, labels, name, target, own)
 
 
 def one(view, query, labels, name, target, own):

@@ -14,8 +14,8 @@ from time import process_time
 
 from headgate.graph.knowledge import GraphPolicy, traverse
 from headgate.protocols import Store
-from headgate.stores.memory import MemoryStore
-from headgate.stores.sqlite import SqliteStore
+from headgate.stores.memory.store import MemoryStore
+from headgate.stores.sqlite.store import SqliteStore
 from headgate.types import Edge
 
 PREDICATES = ("depends_on", "uses", "part_of", "mentions", "links_to", "author")

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from headgate.ingest.load import add_files, add_rows
-from headgate.stores.sqlite import SqliteStore
+from headgate.stores.sqlite.store import SqliteStore
 
 
 def prose(rng, words, chars):

@@ -13,7 +13,7 @@ import numpy as np
 
 from headgate.evaluate.retrieval import BUDGETS, sets
 from headgate.gateway import Headgate
-from headgate.rank.confidence import backed
+from headgate.relevance.confidence import backed
 from headgate.stages.gate import GatePolicy, gate
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -60,7 +60,7 @@ def main(folder):
             hg.add(labeled.rows)
             for query in labeled.queries:
                 text = query["text"]
-                view = hg.house.indexes.view(hg.tenant, query.get("collection", "main"))
+                view = hg.index(query.get("collection", "main"))
                 wired = retrieve(text, view, RetrievePolicy())
                 ranking = propagate(wired, text, view, PropagatePolicy()).kept
                 for budget in BUDGETS:

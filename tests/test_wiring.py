@@ -5,22 +5,22 @@ import pytest
 from headgate.errors import ConfigError, InputError, LimitError
 from headgate.models.search import SearchPolicy
 from headgate.settings import Settings
-from headgate.wiring import build, rehearse
+from headgate.wiring import build, engine_with
 
 
 @pytest.fixture
-def house():
+def parts():
     made = build(Settings(store=":memory:", search=SearchPolicy(searx="http://127.0.0.1:9/never")))
     yield made
     made.close()
 
 
-def test_a_rehearsal_asks_neither_a_person_nor_the_world(house):
-    assert house.engine.corrector.search is not None
-    engine = rehearse(house, {"gate.order": "entropy"})
-    assert engine.corrector.search is None
+def test_a_rehearsal_asks_neither_a_person_nor_the_world(parts):
+    assert parts.engine.resources.search is not None
+    engine = engine_with(parts, {"gate.order": "entropy"})
+    assert engine.resources.search is None
     assert not engine.policy.review.enabled
-    assert (engine.policy.gate.order, house.engine.policy.gate.order) == ("entropy", "value")
+    assert (engine.policy.gate.order, parts.engine.policy.gate.order) == ("entropy", "value")
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ def test_a_rehearsal_asks_neither_a_person_nor_the_world(house):
         ({"retrieve.keep": 10**9}, LimitError, "retrieve.keep"),
     ],
 )
-def test_a_rehearsal_refuses_what_is_not_of_the_pipeline(house, changes, error, said):
+def test_a_rehearsal_refuses_what_is_not_of_the_pipeline(parts, changes, error, said):
     with pytest.raises(error, match=said):
-        rehearse(house, changes)
+        engine_with(parts, changes)
 
 
 def test_two_searches_at_once_are_refused():

@@ -15,7 +15,7 @@ from headgate.cli import app
 from headgate.cli.add import add, remove
 from headgate.errors import InputError, NotFound
 from headgate.gateway import Headgate
-from headgate.stores.sqlite import SqliteStore
+from headgate.stores.sqlite.store import SqliteStore
 
 SRC = Path(__file__).parents[2] / "src"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headgate.errors import LoopError
 from headgate.guard import Guard, GuardPolicy, Session
-from headgate.guard.units import SHORT, kind_of
+from headgate.guard.unit_kinds import SHORT, kind_of
 from headgate.testing import ScriptedModel
 
 ASK = ({"role": "user", "content": "Tell me about the keeper."},)

@@ -9,7 +9,7 @@ import pytest
 from headgate.errors import InputError, NotFound
 from headgate.ingest.html import extract
 from headgate.ingest.load import IngestPolicy, add_files, add_rows, add_stream
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 
 
 @pytest.fixture
@@ -304,7 +304,10 @@ def test_progress_reaches_its_total(store, folder):
         (folder / f"{n}.txt").write_text("word " * 100)
     seen = []
     add(
-        store, folder, policy=IngestPolicy(batch_documents=2), attend=lambda p: seen.append(p.bytes)
+        store,
+        folder,
+        policy=IngestPolicy(batch_documents=2),
+        on_progress=lambda p: seen.append(p.bytes),
     )
     assert seen == sorted(seen)
     assert seen[-1] == 5 * 500

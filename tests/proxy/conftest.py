@@ -14,7 +14,7 @@ from starlette.routing import Route
 from tests.proxy.upstream import Upstream
 
 from headgate.guard.policy import GuardPolicy
-from headgate.models.upstream import ProxyPolicy, UpstreamPolicy
+from headgate.policy import ProxyPolicy, UpstreamPolicy
 from headgate.service.proxy.proxy import Proxy
 from headgate.service.proxy.routes import routes
 
@@ -45,7 +45,7 @@ class Served:
     reports: list
 
 
-class House:
+class ProxyRig:
     """Makes proxies and serves them until the session ends."""
 
     def __init__(self):
@@ -129,17 +129,17 @@ class House:
 
 
 @pytest.fixture(scope="session")
-def house():
-    house = House()
-    yield house
-    house.close()
+def rig():
+    rig = ProxyRig()
+    yield rig
+    rig.close()
 
 
 @pytest.fixture(scope="session")
-def served(house):
-    return house.serve()
+def served(rig):
+    return rig.serve()
 
 
 @pytest.fixture
-def upstream(house):
-    return house.upstream
+def upstream(rig):
+    return rig.upstream

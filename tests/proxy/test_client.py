@@ -38,8 +38,8 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
-def test_when_the_client_goes_the_upstream_is_cut(house, served, upstream, script):
-    model = house.script(script)
+def test_when_the_client_goes_the_upstream_is_cut(rig, served, upstream, script):
+    model = rig.script(script)
     before = upstream.severed
     sock = opened(served, model)
     until(lambda: upstream.seen[model])
@@ -48,17 +48,17 @@ def test_when_the_client_goes_the_upstream_is_cut(house, served, upstream, scrip
     until(lambda: upstream.severed > before)
 
 
-def test_a_stall_severs_the_upstream_before_the_next_call(house, served, upstream):
+def test_a_stall_severs_the_upstream_before_the_next_call(rig, served, upstream):
     looping = [*said(*LOOP)[:-2], Endless(chunk({"content": LOOP[-1]}))]
-    model = house.script(looping, said("Well."))
+    model = rig.script(looping, said("Well."))
     before = upstream.severed
     got = web.post(f"{served.url}/v1/chat/completions", json={"model": model, "messages": ASK, "stream": True})  # fmt: skip
     assert got.text.endswith("[DONE]\n\n")
     until(lambda: upstream.severed == before + 1)
 
 
-def test_a_client_that_reads_slowly_slows_the_model_down(house, served, upstream):
-    model = house.script([Endless(b": " + b"x" * 60_000 + b"\n\n")])
+def test_a_client_that_reads_slowly_slows_the_model_down(rig, served, upstream):
+    model = rig.script([Endless(b": " + b"x" * 60_000 + b"\n\n")])
     sock = opened(served, model)
     until(lambda: upstream.seen[model])
     sizes = []
@@ -72,9 +72,9 @@ def test_a_client_that_reads_slowly_slows_the_model_down(house, served, upstream
     assert sizes[-1] - sizes[0] < 40_000_000
 
 
-def test_many_streams_at_once_all_arrive_whole(house, served):
+def test_many_streams_at_once_all_arrive_whole(rig, served):
     script = said(*PROSE, *map(str, range(50)))
-    model = house.script(script)
+    model = rig.script(script)
 
     def one(_):
         body = {"model": model, "messages": ASK, "stream": True}
@@ -84,8 +84,8 @@ def test_many_streams_at_once_all_arrive_whole(house, served):
         assert set(pool.map(one, range(36))) == {b"".join(script)}
 
 
-def test_a_connection_is_used_again_when_its_answer_is_complete(house, served, upstream):
-    model = house.script(said("ok"))
+def test_a_connection_is_used_again_when_its_answer_is_complete(rig, served, upstream):
+    model = rig.script(said("ok"))
     body = {"model": model, "messages": ASK, "stream": True}
     web.post(f"{served.url}/v1/chat/completions", json=body)
     time.sleep(0.3)

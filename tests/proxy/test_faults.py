@@ -25,7 +25,7 @@ from tests.proxy.upstream import (
 )
 
 from headgate.guard.policy import GuardPolicy
-from headgate.models.upstream import ProxyPolicy, UpstreamPolicy
+from headgate.policy import ProxyPolicy, UpstreamPolicy
 
 BEGUN = said(*PROSE)[:-2]
 TEXT = "".join(PROSE)
@@ -91,15 +91,15 @@ FAULTS = {
 
 
 @pytest.fixture(scope="module")
-def narrow(house):
+def narrow(rig):
     """A proxy with small limits."""
-    up = house.at(idle_s=0.5, answer_s=0.5, connect_s=2)
+    up = rig.at(idle_s=0.5, answer_s=0.5, connect_s=2)
     limits = {
         "max_event_bytes": 1_500_000,
         "max_stream_bytes": 2_000_000,
         "max_held_bytes": 1_000_000,
     }
-    return house.serve(ProxyPolicy(upstreams={"main": up}, **limits), GuardPolicy(keep_alive_s=30))
+    return rig.serve(ProxyPolicy(upstreams={"main": up}, **limits), GuardPolicy(keep_alive_s=30))
 
 
 def post(served, model, path="/v1/chat/completions"):
@@ -108,8 +108,8 @@ def post(served, model, path="/v1/chat/completions"):
 
 
 @pytest.mark.parametrize(("script", "outcome", "status", "words"), FAULTS.values(), ids=FAULTS)
-def test_a_fault_has_its_outcome(house, narrow, script, outcome, status, words):
-    answer = post(narrow, house.script(script))
+def test_a_fault_has_its_outcome(rig, narrow, script, outcome, status, words):
+    answer = post(narrow, rig.script(script))
     if outcome == "passed":
         assert answer.status_code == status
         assert answer.content == b"".join(s for s in script if isinstance(s, bytes))
@@ -137,9 +137,9 @@ def said_in(answer):
     return "".join(c["delta"].get("content") or "" for f in found for c in f.get("choices", ()))
 
 
-def test_a_retry_hint_reaches_the_client(house, narrow):
+def test_a_retry_hint_reaches_the_client(rig, narrow):
     script, *_ = FAULTS["429"]
-    assert post(narrow, house.script(script)).headers["retry-after"] == "7"
+    assert post(narrow, rig.script(script)).headers["retry-after"] == "7"
 
 
 MESSAGES = {
@@ -154,25 +154,25 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize(("script", "words"), MESSAGES.values(), ids=MESSAGES)
-def test_a_fault_in_a_messages_stream_ends_in_an_error_event(house, narrow, script, words):
-    answer = post(narrow, house.script(script), "/v1/messages")
+def test_a_fault_in_a_messages_stream_ends_in_an_error_event(rig, narrow, script, words):
+    answer = post(narrow, rig.script(script), "/v1/messages")
     name, data = answer.text.rstrip().rsplit("\n\n", 1)[1].split("\n")
     assert name == "event: error"
     assert words in json.loads(data.removeprefix("data: "))["error"]["message"]
     assert "message_stop" not in answer.text
 
 
-def test_an_upstream_that_is_not_there_is_a_502(house):
+def test_an_upstream_that_is_not_there_is_a_502(rig):
     policy = ProxyPolicy(upstreams={"gone": UpstreamPolicy(url="http://127.0.0.1:9/v1")})
-    answer = post(house.serve(policy), "any")
+    answer = post(rig.serve(policy), "any")
     assert answer.status_code == 502
     assert "cannot be reached" in answer.json()["error"]["message"]
 
 
-def test_a_connection_that_the_server_closed_while_idle_is_opened_anew(house, narrow):
+def test_a_connection_that_the_server_closed_while_idle_is_opened_anew(rig, narrow):
     closing = Head(200, (("content-type", "text/event-stream"),))
-    first = house.script([closing, *said("one")])
+    first = rig.script([closing, *said("one")])
     assert post(narrow, first).status_code == 200
-    dying = house.script([RESET], said("two"))
+    dying = rig.script([RESET], said("two"))
     answer = post(narrow, dying)
     assert (answer.status_code, said_in(answer)) == (200, "two")

@@ -10,7 +10,7 @@ import pytest
 from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, said
 
-from headgate.models.upstream import ProxyPolicy, UpstreamPolicy
+from headgate.policy import ProxyPolicy, UpstreamPolicy
 
 
 class Http2Upstream(asyncio.Protocol):
@@ -59,15 +59,15 @@ class Http2Upstream(asyncio.Protocol):
 
 
 @pytest.fixture(scope="module")
-def served(house):
+def served(rig):
     async def begin():
         return await asyncio.get_running_loop().create_server(Http2Upstream, "127.0.0.1", 0)
 
-    server = house.run(begin())
+    server = rig.run(begin())
     port = server.sockets[0].getsockname()[1]
     upstream = UpstreamPolicy(url=f"http://127.0.0.1:{port}/v1", http2=True)
-    yield house.serve(ProxyPolicy(upstreams={"main": upstream}))
-    house.background.loop.call_soon_threadsafe(server.close)
+    yield rig.serve(ProxyPolicy(upstreams={"main": upstream}))
+    rig.background.loop.call_soon_threadsafe(server.close)
 
 
 def post(served, model):
@@ -91,8 +91,8 @@ def test_a_loop_resets_its_stream_and_goes_on_over_the_same_connection(served):
     assert (Http2Upstream.resets, Http2Upstream.links) == (1, 1)
 
 
-def test_a_server_that_does_not_speak_it_is_an_error(house):
-    policy = ProxyPolicy(upstreams={"main": house.at(http2=True, answer_s=2)})
-    got = post(house.serve(policy), house.script(said("x")))
+def test_a_server_that_does_not_speak_it_is_an_error(rig):
+    policy = ProxyPolicy(upstreams={"main": rig.at(http2=True, answer_s=2)})
+    got = post(rig.serve(policy), rig.script(said("x")))
     assert got.status_code in (502, 504)
     assert got.json()["error"]["type"] == "upstream_error"

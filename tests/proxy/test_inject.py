@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import StoreError
-from headgate.models.upstream import ProxyPolicy
-from headgate.service.proxy.ask import ask_of
+from headgate.policy import ProxyPolicy
 from headgate.service.proxy.inject import inject, placed
+from headgate.service.proxy.request import ask_of
 
 BLOCK = "<context>...</context>"
 USER = {"role": "user", "content": "And now?"}

@@ -7,7 +7,8 @@ from tests.proxy import web
 from tests.proxy.upstream import Head, answer, json_head, said
 
 from headgate.errors import ConfigError, NotFound
-from headgate.models.upstream import ProxyPolicy, UpstreamPolicy, choose
+from headgate.policy import ProxyPolicy, UpstreamPolicy
+from headgate.service.proxy.upstreams import choose
 from headgate.settings import load
 
 GOOD = b'{"model": "m", "messages": [{"role": "user", "content": "Hi"}]}'
@@ -40,12 +41,12 @@ BAD = {
 
 
 @pytest.fixture(scope="module")
-def routed(house):
+def routed(rig):
     some = {
-        "a": house.at(models=["alpha-*"]),
-        "b": house.at(models=["beta", "model-*"], key="sk-secret"),
+        "a": rig.at(models=["alpha-*"]),
+        "b": rig.at(models=["beta", "model-*"], key="sk-secret"),
     }
-    return house.serve(ProxyPolicy(upstreams=some))
+    return rig.serve(ProxyPolicy(upstreams=some))
 
 
 @pytest.mark.parametrize(("body", "headers", "status", "param"), BAD.values(), ids=BAD)
@@ -75,8 +76,8 @@ def test_the_longest_fitting_pattern_decides():
         choose(ProxyPolicy(), "any")
 
 
-def test_a_held_key_replaces_the_clients_and_is_never_shown(house, routed, upstream):
-    model = house.script(answer("Yes."))
+def test_a_held_key_replaces_the_clients_and_is_never_shown(rig, routed, upstream):
+    model = rig.script(answer("Yes."))
     body = {"model": model, "messages": [{"role": "user", "content": "Hi"}]}
     headers = {"authorization": "Bearer own", "x-api-key": "own"}
     web.post(f"{routed.url}/v1/chat/completions", json=body, headers=headers)
@@ -102,7 +103,7 @@ def test_upstreams_are_set_by_file_and_environment(tmp_path):
 # What is passed on
 
 
-def test_other_paths_are_passed_on_as_they_are(house, served, upstream):
+def test_other_paths_are_passed_on_as_they_are(rig, served, upstream):
     upstream.script("/v1/files/a%20b?x=1", [json_head(201, **{"x-their": "1"}), b'{"a": 1 }'])
     got = web.request("PUT", f"{served.url}/v1/files/a%20b?x=1", content=b"\x00\xff", headers={"content-type": "application/octet-stream"})  # fmt: skip
     assert (got.status_code, got.content, got.headers["x-their"]) == (201, b'{"a": 1 }', "1")
@@ -116,7 +117,7 @@ def test_our_own_routes_win(served):
 
 
 @pytest.mark.parametrize("path", ["/v1/../secret", "/v1/files/%2e%2e/%2e%2e/secret"])
-def test_a_path_cannot_climb_out(house, served, upstream, path):
+def test_a_path_cannot_climb_out(rig, served, upstream, path):
     host, port = served.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as sock:
         sock.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
@@ -127,10 +128,10 @@ def test_a_path_cannot_climb_out(house, served, upstream, path):
     assert not any("secret" in name for name in upstream.seen)
 
 
-def test_models_are_those_that_requests_would_reach(house, upstream):
-    one, two = house.at(models=["alpha-*"]), house.at(models=["beta-*"])
+def test_models_are_those_that_requests_would_reach(rig, upstream):
+    one, two = rig.at(models=["alpha-*"]), rig.at(models=["beta-*"])
     dead = UpstreamPolicy(url="http://127.0.0.1:9/v1", models=("gamma-*",))
-    served = house.serve(ProxyPolicy(upstreams={"one": one, "two": two, "dead": dead}))
+    served = rig.serve(ProxyPolicy(upstreams={"one": one, "two": two, "dead": dead}))
     rows = b", ".join(
         b'{"id": "%b"}' % name for name in (b"alpha-1", b"beta-1", b"other", b"gamma-1")
     )
@@ -140,14 +141,14 @@ def test_models_are_those_that_requests_would_reach(house, upstream):
     assert got.headers["x-headgate-degraded"] == "models: dead"
 
 
-def test_a_stream_of_another_path_is_passed_on_byte_for_byte(house, served):
+def test_a_stream_of_another_path_is_passed_on_byte_for_byte(rig, served):
     script = said("one", "two")
-    model = house.script(script)
+    model = rig.script(script)
     got = web.post(f"{served.url}/v1/completions", json={"model": model, "prompt": "x", "stream": True})  # fmt: skip
     assert got.content == b"".join(script)
     assert got.headers["x-headgate-guard"] == "off"
 
 
-def test_head_and_empty_answers_pass(house, served, upstream):
+def test_head_and_empty_answers_pass(rig, served, upstream):
     upstream.script("/v1/ping", [Head(200, (("content-length", "2"),), chunked=False)])
     assert web.head(f"{served.url}/v1/ping").status_code == 200

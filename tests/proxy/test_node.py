@@ -42,19 +42,17 @@ def package():
 
 
 @pytest.fixture(scope="module")
-def seen(house, served, package):
+def seen(rig, served, package):
     call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}  # fmt: skip
     models = {
-        "clean": house.script(said(*PROSE, usage=(12, 40))),
-        "loop": house.script(said(*LOOP), said("All is well.", id="other", usage=(70, 9))),
-        "reasoning": house.script([*said("Hm.", name="reasoning_content")[:-2], *said("Yes.")]),
-        "tools": house.script(
-            [chunk({"tool_calls": [call]}), chunk({}, finish="tool_calls"), DONE]
-        ),
-        "early": house.script([json_head(429), b'{"error": {"message": "slow down"}}']),
-        "late": house.script([*said(*PROSE)[:-2], RESET]),
-        "structured": house.script(said('{"a": "', *[UNIT] * 40), said('{"a": ', "1}")),
-        "whole": house.script(answer("".join(LOOP)), answer("All is well.")),
+        "clean": rig.script(said(*PROSE, usage=(12, 40))),
+        "loop": rig.script(said(*LOOP), said("All is well.", id="other", usage=(70, 9))),
+        "reasoning": rig.script([*said("Hm.", name="reasoning_content")[:-2], *said("Yes.")]),
+        "tools": rig.script([chunk({"tool_calls": [call]}), chunk({}, finish="tool_calls"), DONE]),
+        "early": rig.script([json_head(429), b'{"error": {"message": "slow down"}}']),
+        "late": rig.script([*said(*PROSE)[:-2], RESET]),
+        "structured": rig.script(said('{"a": "', *[UNIT] * 40), said('{"a": ', "1}")),
+        "whole": rig.script(answer("".join(LOOP)), answer("All is well.")),
     }
     node, folder = package
     script = Path(__file__).with_name("client.mjs")

@@ -46,16 +46,16 @@ def streamed(client, model, **more):
 # OpenAI
 
 
-def test_openai_reads_a_stream_and_its_usage(house, client):
-    model = house.script(said(*PROSE, usage=(12, 40)))
+def test_openai_reads_a_stream_and_its_usage(rig, client):
+    model = rig.script(said(*PROSE, usage=(12, 40)))
     chunks, text = streamed(client, model, stream_options={"include_usage": True})
     assert text == TEXT
     assert chunks[-1].usage.total_tokens == 52
     assert chunks[-1].choices == []
 
 
-def test_openai_reads_on_over_a_rollback_as_if_nothing_was(house, client):
-    model = house.script(said(*LOOP), said("All is", " well.", id="other", usage=(70, 9)))
+def test_openai_reads_on_over_a_rollback_as_if_nothing_was(rig, client):
+    model = rig.script(said(*LOOP), said("All is", " well.", id="other", usage=(70, 9)))
     chunks, text = streamed(client, model)
     assert text.endswith("All is well.")
     assert text.count(UNIT) <= 3
@@ -64,8 +64,8 @@ def test_openai_reads_on_over_a_rollback_as_if_nothing_was(house, client):
     assert chunks[-1].usage.total_tokens > 79
 
 
-def test_openai_gathers_a_whole_message_over_a_rollback(house, client):
-    model = house.script(said(*LOOP), said("All is well."))
+def test_openai_gathers_a_whole_message_over_a_rollback(rig, client):
+    model = rig.script(said(*LOOP), said("All is well."))
     with client.chat.completions.stream(model=model, messages=ASK) as stream:
         done = stream.get_final_completion()
     message = done.choices[0].message
@@ -74,15 +74,15 @@ def test_openai_gathers_a_whole_message_over_a_rollback(house, client):
     assert done.choices[0].finish_reason == "stop"
 
 
-def test_openai_reads_an_answer_and_its_headers(house, client):
-    got = client.chat.completions.with_raw_response.create(model=house.script(answer("Yes.")), messages=ASK)  # fmt: skip
+def test_openai_reads_an_answer_and_its_headers(rig, client):
+    got = client.chat.completions.with_raw_response.create(model=rig.script(answer("Yes.")), messages=ASK)  # fmt: skip
     assert got.parse().choices[0].message.content == "Yes."
     assert got.headers["x-headgate-guard"] == "on"
     assert got.headers["x-headgate-rollbacks"] == "0"
 
 
-def test_openai_reads_an_answer_whose_loop_was_cut(house, client):
-    model = house.script(answer("".join(LOOP)), answer("All is well.", id="other"))
+def test_openai_reads_an_answer_whose_loop_was_cut(rig, client):
+    model = rig.script(answer("".join(LOOP)), answer("All is well.", id="other"))
     got = client.chat.completions.create(model=model, messages=ASK)
     assert got.id == "chatcmpl-1"
     assert got.choices[0].message.content.endswith("All is well.")
@@ -94,19 +94,19 @@ def test_openai_reads_an_answer_whose_loop_was_cut(house, client):
 CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}  # fmt: skip
 
 
-def test_openai_gathers_tool_calls(house, client):
+def test_openai_gathers_tool_calls(rig, client):
     parts = [chunk({"tool_calls": [{"index": 0, "function": {"arguments": t}}]}) for t in ('{"city": ', '"Bern"}')]  # fmt: skip
     script = [chunk({"role": "assistant", "content": None, "tool_calls": [CALL]}), *parts, chunk({}, finish="tool_calls"), DONE]  # fmt: skip
     tool = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}  # fmt: skip
-    with client.chat.completions.stream(model=house.script(script), messages=ASK, tools=[tool]) as stream:  # fmt: skip
+    with client.chat.completions.stream(model=rig.script(script), messages=ASK, tools=[tool]) as stream:  # fmt: skip
         done = stream.get_final_completion()
     call = done.choices[0].message.tool_calls[0]
     assert (call.id, call.function.name, call.function.arguments) == ("call_1", "weather", '{"city": "Bern"}')  # fmt: skip
 
 
-def test_openai_reads_tool_calls_of_an_answer(house, client):
+def test_openai_reads_tool_calls_of_an_answer(rig, client):
     calls = [{"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}]  # fmt: skip
-    got = client.chat.completions.create(model=house.script(answer(None, tool_calls=calls)), messages=ASK)  # fmt: skip
+    got = client.chat.completions.create(model=rig.script(answer(None, tool_calls=calls)), messages=ASK)  # fmt: skip
     assert got.choices[0].message.tool_calls[0].function.name == "weather"
 
 
@@ -115,16 +115,16 @@ class Gate(BaseModel):
     open: bool
 
 
-def test_openai_parses_structured_output_also_after_a_loop(house, client):
-    model = house.script(said('{"width": ', *["1, 2, 3, the same again and "] * 40), said('{"width": 3,', ' "open": true}'))  # fmt: skip
+def test_openai_parses_structured_output_also_after_a_loop(rig, client):
+    model = rig.script(said('{"width": ', *["1, 2, 3, the same again and "] * 40), said('{"width": 3,', ' "open": true}'))  # fmt: skip
     with client.chat.completions.stream(model=model, messages=ASK, response_format=Gate) as stream:
         done = stream.get_final_completion()
     assert done.choices[0].message.parsed == Gate(width=3, open=True)
 
 
-def test_openai_reads_reasoning_deltas(house, client):
+def test_openai_reads_reasoning_deltas(rig, client):
     script = [*said("Let me think.", name="reasoning_content")[:-2], *said("Yes.")]
-    chunks, text = streamed(client, house.script(script))
+    chunks, text = streamed(client, rig.script(script))
     assert text == "Yes."
     thought = [getattr(c.choices[0].delta, "reasoning_content", None) for c in chunks]
     assert "Let me think." in thought
@@ -139,40 +139,40 @@ ERRORS = {
 
 
 @pytest.mark.parametrize(("status", "kind"), ERRORS.items(), ids=str)
-def test_openai_raises_what_the_upstream_said_before_the_first_byte(house, client, status, kind):
-    model = house.script(
+def test_openai_raises_what_the_upstream_said_before_the_first_byte(rig, client, status, kind):
+    model = rig.script(
         [json_head(status), b'{"error": {"message": "no", "type": "t", "code": "c"}}']
     )
     with pytest.raises(kind, match="no"):
         streamed(client, model)
 
 
-def test_openai_raises_an_error_after_the_first_byte(house, client):
-    model, texts = house.script([*said(*PROSE)[:-2], RESET]), []
+def test_openai_raises_an_error_after_the_first_byte(rig, client):
+    model, texts = rig.script([*said(*PROSE)[:-2], RESET]), []
     stream = client.chat.completions.create(model=model, messages=ASK, stream=True)
     with pytest.raises(openai.APIError, match="closed the connection"):
         texts.extend(c.choices[0].delta.content or "" for c in stream)
     assert "".join(texts) == TEXT
 
 
-def test_openai_raises_when_the_model_keeps_looping(house, client):
+def test_openai_raises_when_the_model_keeps_looping(rig, client):
     with pytest.raises(openai.APIError, match="kept looping"):
-        streamed(client, house.script(said(*LOOP)))
+        streamed(client, rig.script(said(*LOOP)))
     with pytest.raises(openai.InternalServerError, match="kept looping"):
-        client.chat.completions.create(model=house.script(answer("".join(LOOP))), messages=ASK)
+        client.chat.completions.create(model=rig.script(answer("".join(LOOP))), messages=ASK)
 
 
-def test_openai_lists_models_and_embeds(house, client, upstream):
+def test_openai_lists_models_and_embeds(rig, client, upstream):
     upstream.script("/v1/models", [json_head(), b'{"object": "list", "data": [{"id": "m", "object": "model", "created": 1, "owned_by": "x"}]}'])  # fmt: skip
     assert [m.id for m in client.models.list()] == ["m"]
     body = b'{"object": "list", "model": "e", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}], "usage": {"prompt_tokens": 1, "total_tokens": 1}}'  # fmt: skip
-    model = house.script([json_head(), body])
+    model = rig.script([json_head(), body])
     got = client.embeddings.create(model=model, input="x", encoding_format="float")
     assert got.data[0].embedding == [0.5]
 
 
-async def test_openai_async_closes_a_stream_and_the_upstream_stops(house, served, upstream):
-    model = house.script([*said(*PROSE)[:-2], Endless(chunk({"content": ""}))])
+async def test_openai_async_closes_a_stream_and_the_upstream_stops(rig, served, upstream):
+    model = rig.script([*said(*PROSE)[:-2], Endless(chunk({"content": ""}))])
     before = upstream.severed
     async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="x") as client:
         stream = await client.chat.completions.create(model=model, messages=ASK, stream=True)
@@ -185,8 +185,8 @@ async def test_openai_async_closes_a_stream_and_the_upstream_stops(house, served
 # Anthropic
 
 
-def test_anthropic_reads_a_stream_over_a_rollback(house, claude):
-    model = house.script(told(*LOOP), told("All is well.", id="other", usage=(70, 9)))
+def test_anthropic_reads_a_stream_over_a_rollback(rig, claude):
+    model = rig.script(told(*LOOP), told("All is well.", id="other", usage=(70, 9)))
     with claude.messages.stream(model=model, max_tokens=4000, messages=ASK) as stream:
         text = "".join(stream.text_stream)
         final = stream.get_final_message()
@@ -197,42 +197,42 @@ def test_anthropic_reads_a_stream_over_a_rollback(house, claude):
     assert final.usage.output_tokens > 9
 
 
-def test_anthropic_reads_a_clean_stream_and_thinking(house, claude):
-    with claude.messages.stream(model=house.script(told(*PROSE)), max_tokens=99, messages=ASK) as stream:  # fmt: skip
+def test_anthropic_reads_a_clean_stream_and_thinking(rig, claude):
+    with claude.messages.stream(model=rig.script(told(*PROSE)), max_tokens=99, messages=ASK) as stream:  # fmt: skip
         assert "".join(stream.text_stream) == TEXT
-    thinking = house.script(told(*PROSE, block="thinking"))
+    thinking = rig.script(told(*PROSE, block="thinking"))
     with claude.messages.stream(model=thinking, max_tokens=99, messages=ASK) as stream:
         assert stream.get_final_message().content[0].thinking == TEXT
 
 
-def test_anthropic_gathers_tool_use(house, claude):
+def test_anthropic_gathers_tool_use(rig, claude):
     start = {"type": "tool_use", "id": "tool_1", "name": "weather", "input": {}}
     script = told()
     deltas = [event("content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": t}) for t in ('{"city":', ' "Bern"}')]  # fmt: skip
     script[1:-3] = [event("content_block_start", index=0, content_block=start), *deltas]
-    with claude.messages.stream(model=house.script(script), max_tokens=99, messages=ASK) as stream:
+    with claude.messages.stream(model=rig.script(script), max_tokens=99, messages=ASK) as stream:
         block = stream.get_final_message().content[0]
     assert (block.id, block.input) == ("tool_1", {"city": "Bern"})
 
 
-def test_anthropic_reads_an_answer_whose_loop_was_cut(house, claude):
+def test_anthropic_reads_an_answer_whose_loop_was_cut(rig, claude):
     def message(text, id):
         body = {"id": id, "type": "message", "role": "assistant", "model": "up", "stop_reason": "end_turn",
                 "content": [{"type": "text", "text": text}], "usage": {"input_tokens": 5, "output_tokens": 7}}  # fmt: skip
         return [json_head(), json.dumps(body).encode()]
 
-    model = house.script(message("".join(LOOP), "msg_1"), message("All is well.", "other"))
+    model = rig.script(message("".join(LOOP), "msg_1"), message("All is well.", "other"))
     got = claude.messages.create(model=model, max_tokens=4000, messages=ASK)
     assert got.id == "msg_1"
     assert got.content[0].text.endswith("All is well.")
     assert got.usage.output_tokens == 14
 
 
-def test_anthropic_raises_errors_before_and_after_the_first_byte(house, claude):
-    early = house.script([json_head(429), b'{"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}}'])  # fmt: skip
+def test_anthropic_raises_errors_before_and_after_the_first_byte(rig, claude):
+    early = rig.script([json_head(429), b'{"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}}'])  # fmt: skip
     with pytest.raises(anthropic.RateLimitError, match="slow"):
         claude.messages.create(model=early, max_tokens=9, messages=ASK)
-    late = house.script([*told(*PROSE)[:5], RESET])
+    late = rig.script([*told(*PROSE)[:5], RESET])
     with (
         pytest.raises(anthropic.APIStatusError, match="closed the connection"),
         claude.messages.stream(model=late, max_tokens=9, messages=ASK) as stream,

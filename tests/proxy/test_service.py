@@ -5,10 +5,8 @@ from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, Pause, answer, json_head, said
 
 from headgate.gateway import Headgate
-from headgate.models.upstream import ProxyPolicy
-from headgate.policy import ServicePolicy
+from headgate.policy import ProxyPolicy, ServicePolicy
 from headgate.service.app import create
-from headgate.service.keys import mint
 from headgate.service.proxy.paths import OWN
 from headgate.service.routes import ROUTERS
 from headgate.settings import Settings
@@ -21,8 +19,8 @@ ASK = [{"role": "user", "content": "When are refunds paid?"}]
 
 
 @pytest.fixture
-def gate(house):
-    policy = ProxyPolicy(upstreams={"main": house.at()})
+def gate(rig):
+    policy = ProxyPolicy(upstreams={"main": rig.at()})
     settings = Settings(store=":memory:", proxy=policy, service=ServicePolicy(deadline_s=5))
     with Headgate.open(settings=settings) as gate:
         gate.add(ROWS)
@@ -30,8 +28,8 @@ def gate(house):
 
 
 @pytest.fixture
-def address(house, gate):
-    url, stop = house.app(create(gate))
+def address(rig, gate):
+    url, stop = rig.app(create(gate))
     yield url
     stop()
 
@@ -41,24 +39,23 @@ def post(address, model, *, headers=None, **more):
     return web.post(f"{address}/v1/chat/completions", json=body, headers=headers, timeout=20)
 
 
-def test_a_client_changes_one_address_and_keeps_its_own_key(house, address, upstream):
+def test_a_client_changes_one_address_and_keeps_its_own_key(rig, address, upstream):
     script = said(*PROSE)
-    model = house.script(script)
+    model = rig.script(script)
     got = post(address, model, stream=True, headers={"authorization": "Bearer sk-own"})
     assert got.content == b"".join(script)
     assert upstream.seen[model][0].headers["authorization"] == "Bearer sk-own"
 
 
-def test_a_loop_is_counted_in_the_metrics(house, address):
-    post(address, house.script(said(*LOOP), said("Well.")), stream=True)
+def test_a_loop_is_counted_in_the_metrics(rig, address):
+    post(address, rig.script(said(*LOOP), said("Well.")), stream=True)
     told = web.get(f"{address}/metrics").text
     assert "headgate_guard_rollbacks_total 1" in told.replace(".0", "")
 
 
-def test_our_own_key_opens_the_door_and_goes_no_further(house, gate, address, upstream):
-    made = mint("default", ["read"], now=1.0)
-    gate.house.store.save_key(made.key)
-    model = house.script(said("ok"))
+def test_our_own_key_opens_the_door_and_goes_no_further(rig, gate, address, upstream):
+    made = gate.keys.create(["read"])
+    model = rig.script(said("ok"))
     refused = post(address, model, headers={"authorization": "Bearer sk-own"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (401, "invalid_api_key")
     assert (
@@ -72,15 +69,14 @@ def test_our_own_key_opens_the_door_and_goes_no_further(house, gate, address, up
     assert made.token not in str([first.headers, second.headers])
 
 
-def test_a_key_without_the_scope_is_refused(house, gate, address):
-    made = mint("default", ["write"], now=1.0)
-    gate.house.store.save_key(made.key)
-    refused = post(address, house.script(said("ok")), headers={"x-headgate-key": made.token})
+def test_a_key_without_the_scope_is_refused(rig, gate, address):
+    made = gate.keys.create(["write"])
+    refused = post(address, rig.script(said("ok")), headers={"x-headgate-key": made.token})
     assert (refused.status_code, refused.json()["error"]["type"]) == (403, "permission_error")
 
 
-def test_context_is_injected_where_a_header_asks_for_it(house, address, upstream):
-    model = house.script(answer("Within 14 days."))
+def test_context_is_injected_where_a_header_asks_for_it(rig, address, upstream):
+    model = rig.script(answer("Within 14 days."))
     got = post(address, model, headers={"x-headgate-context": "on", "x-headgate-budget": "300"})
     sent = upstream.seen[model][0].json["messages"]
     assert len(sent) == 1
@@ -92,22 +88,22 @@ def test_context_is_injected_where_a_header_asks_for_it(house, address, upstream
     assert upstream.seen[model][0].json["model"] == model
 
 
-def test_what_the_window_holds_is_not_injected_again(house, address, upstream):
-    model = house.script(answer("Yes."))
+def test_what_the_window_holds_is_not_injected_again(rig, address, upstream):
+    model = rig.script(answer("Yes."))
     seen = [{"role": "system", "content": ROWS[0]["text"]}, *ASK]
     post(address, model, headers={"x-headgate-context": "on"}, messages=seen)
     sent = upstream.seen[model][0].json["messages"]
     assert str(sent).count("paid within 14 days") == 1
 
 
-def test_without_the_header_nothing_is_injected(house, address, upstream):
-    model = house.script(answer("Yes."))
+def test_without_the_header_nothing_is_injected(rig, address, upstream):
+    model = rig.script(answer("Yes."))
     post(address, model)
     assert upstream.seen[model][0].json["messages"] == ASK
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PUT"])
-def test_our_own_paths_never_reach_an_upstream(house, address, upstream, method):
+def test_our_own_paths_never_reach_an_upstream(rig, address, upstream, method):
     upstream.script("*", [json_head(), b"{}"])
     before = upstream.accepted
     for name in OWN:
@@ -121,13 +117,13 @@ def test_the_list_of_our_own_paths_is_that_of_the_routes():
     assert {p.split("/")[2] for p in paths if p.startswith("/v1/")} == OWN
 
 
-def test_a_stream_may_take_longer_than_the_deadline(house):
+def test_a_stream_may_take_longer_than_the_deadline(rig):
     script = [*said(*PROSE)[:-2], Pause(0.8), *said("late")[-2:]]
-    policy = ProxyPolicy(upstreams={"main": house.at()})
+    policy = ProxyPolicy(upstreams={"main": rig.at()})
     settings = Settings(store=":memory:", proxy=policy, service=ServicePolicy(deadline_s=0.3))
     with Headgate.open(settings=settings) as gate:
-        url, stop = house.app(create(gate))
-        got = post(url, house.script(script), stream=True)
+        url, stop = rig.app(create(gate))
+        got = post(url, rig.script(script), stream=True)
         stop()
     assert got.content.endswith(b"[DONE]\n\n")
 
@@ -137,9 +133,9 @@ def test_a_body_over_the_limit_is_told_in_the_way_of_the_api(address):
     assert (got.status_code, got.json()["error"]["code"]) == (413, "too_large")
 
 
-def test_without_an_upstream_the_error_says_what_to_set(house):
+def test_without_an_upstream_the_error_says_what_to_set(rig):
     with Headgate.open(settings=Settings(store=":memory:")) as gate:
-        url, stop = house.app(create(gate))
+        url, stop = rig.app(create(gate))
         got = post(url, "any")
         other = web.get(f"{url}/v1/nothing")
         stop()

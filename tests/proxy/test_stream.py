@@ -75,8 +75,8 @@ CLEAN = {
 
 
 @pytest.mark.parametrize("script", CLEAN.values(), ids=CLEAN)
-def test_a_stream_without_a_loop_arrives_byte_for_byte(house, served, script):
-    answer = post(served, house.script(script))
+def test_a_stream_without_a_loop_arrives_byte_for_byte(rig, served, script):
+    answer = post(served, rig.script(script))
     sent = b"".join(script)
     end = sent.rfind(b"[DONE]")
     assert answer.content[: len(sent)] == (sent if end < 0 else sent[: len(answer.content)])
@@ -86,14 +86,14 @@ def test_a_stream_without_a_loop_arrives_byte_for_byte(house, served, script):
 
 
 @pytest.mark.parametrize("block", ["text", "thinking"])
-def test_a_clean_messages_stream_arrives_byte_for_byte(house, served, block):
+def test_a_clean_messages_stream_arrives_byte_for_byte(rig, served, block):
     script = told(*PROSE, block=block)
-    answer = post(served, house.script(script), path="/v1/messages")
+    answer = post(served, rig.script(script), path="/v1/messages")
     assert answer.content == b"".join(script)
 
 
-def test_what_the_client_sends_reaches_the_upstream_as_it_is(house, served, upstream):
-    model = house.script(said("ok"))
+def test_what_the_client_sends_reaches_the_upstream_as_it_is(rig, served, upstream):
+    model = rig.script(said("ok"))
     body = b'{"messages": [{"role":"user","content":"h\\u00f6","x":1}], "model":"%b", "stream":true, "new": {"a": 1.0}}' % model.encode()  # fmt: skip
     headers = {"content-type": "application/json", "authorization": "Bearer sk-1", "x-headgate-guard": "on", "x-own": "7"}  # fmt: skip
     web.post(f"{served.url}/v1/chat/completions?beta=1", content=body, headers=headers)
@@ -104,9 +104,9 @@ def test_what_the_client_sends_reaches_the_upstream_as_it_is(house, served, upst
     assert not [name for name in seen.headers if name.startswith("x-headgate")]
 
 
-def test_a_loop_is_cut_and_the_stream_goes_on_as_one(house, served, upstream):
+def test_a_loop_is_cut_and_the_stream_goes_on_as_one(rig, served, upstream):
     again = said("All is well", " now.", id="chatcmpl-2", usage=(70, 9))
-    model = house.script(said(*LOOP), again)
+    model = rig.script(said(*LOOP), again)
     answer = post(served, model, max_tokens=900, temperature=0.0, seed=7)
     whole = text(answer)
     assert whole.startswith("".join(PROSE) + UNIT)
@@ -129,8 +129,8 @@ def test_a_loop_is_cut_and_the_stream_goes_on_as_one(house, served, upstream):
     assert served.reports[-1].rollbacks == 1
 
 
-def test_usage_is_summed_over_calls_and_its_split_stands_inside(house, served):
-    model = house.script(said(*LOOP), said("Done.", usage=(70, 9)))
+def test_usage_is_summed_over_calls_and_its_split_stands_inside(rig, served):
+    model = rig.script(said(*LOOP), said("Done.", usage=(70, 9)))
     usage = events(post(served, model))[-1]["usage"]
     cut, last = usage["headgate"]["calls"]
     assert last == {"prompt_tokens": 70, "completion_tokens": 9, "total_tokens": 79}
@@ -140,8 +140,8 @@ def test_usage_is_summed_over_calls_and_its_split_stands_inside(house, served):
     assert usage["headgate"]["rollbacks"] == 1
 
 
-def test_a_messages_stream_goes_on_in_its_block(house, served, upstream):
-    model = house.script(told(*LOOP), told("All is well.", id="msg_2", usage=(70, 9)))
+def test_a_messages_stream_goes_on_in_its_block(rig, served, upstream):
+    model = rig.script(told(*LOOP), told("All is well.", id="msg_2", usage=(70, 9)))
     answer = post(served, model, path="/v1/messages")
     found = events(answer)
     kinds = [e["type"] for e in found if e["type"] not in ("content_block_delta", "ping")]
@@ -156,18 +156,18 @@ def test_a_messages_stream_goes_on_in_its_block(house, served, upstream):
     assert upstream.seen[model][1].json["temperature"] <= 1
 
 
-def test_a_loop_in_the_reasoning_is_cut_too(house, served):
+def test_a_loop_in_the_reasoning_is_cut_too(rig, served):
     looping = said(*LOOP, name="reasoning_content")
     thought = [*said("Hm.", name="reasoning_content")[:-2], *said("It is 42.")]
-    answer = post(served, house.script(looping, thought))
+    answer = post(served, rig.script(looping, thought))
     assert text(answer, "reasoning_content").count(UNIT) <= 3
     assert text(answer) == "It is 42."
 
 
-def test_a_looping_tool_call_is_asked_for_again_and_never_spliced(house, served, upstream):
+def test_a_looping_tool_call_is_asked_for_again_and_never_spliced(rig, served, upstream):
     looping = [chunk({"tool_calls": [CALL]}), arguments('{"q": "'), *[arguments(UNIT)] * 40]
     good = [chunk({"tool_calls": [CALL]}, id="x"), arguments('{"q": 1}'), chunk({}, finish="tool_calls"), DONE]  # fmt: skip
-    model = house.script(looping, good)
+    model = rig.script(looping, good)
     answer = post(served, model)
     calls = [c for e in events(answer) for d in e["choices"] for c in d["delta"].get("tool_calls", ())]  # fmt: skip
     assert "".join(c["function"]["arguments"] for c in calls) == '{"q": 1}'
@@ -175,9 +175,9 @@ def test_a_looping_tool_call_is_asked_for_again_and_never_spliced(house, served,
     assert len(upstream.seen[model]) == 2
 
 
-def test_complete_calls_stand_when_the_next_one_loops(house, served):
+def test_complete_calls_stand_when_the_next_one_loops(rig, served):
     script = [chunk({"tool_calls": [CALL]}), arguments("{}"), chunk({"tool_calls": [SECOND]}), *[arguments(UNIT, 1)] * 40]  # fmt: skip
-    answer = post(served, house.script(script), stream_options={"include_usage": True})
+    answer = post(served, rig.script(script), stream_options={"include_usage": True})
     found = events(answer)
     calls = [c for e in found for d in e["choices"] for c in d["delta"].get("tool_calls", ())]
     assert [c["id"] for c in calls if "id" in c] == ["call_1"]
@@ -187,15 +187,15 @@ def test_complete_calls_stand_when_the_next_one_loops(house, served):
     assert answer.content.endswith(DONE)
 
 
-def test_structured_output_is_delivered_whole_or_asked_for_again(house, served, upstream):
-    model = house.script(said('{"a": "', *[UNIT] * 40), said('{"a": ', "1}"))
+def test_structured_output_is_delivered_whole_or_asked_for_again(rig, served, upstream):
+    model = rig.script(said('{"a": "', *[UNIT] * 40), said('{"a": ', "1}"))
     answer = post(served, model, response_format={"type": "json_object"})
     assert json.loads(text(answer)) == {"a": 1}
     assert upstream.seen[model][1].json["messages"] == ASK
 
 
-def test_a_model_that_keeps_looping_ends_in_an_error_without_done(house, served, upstream):
-    model = house.script(said(*LOOP))
+def test_a_model_that_keeps_looping_ends_in_an_error_without_done(rig, served, upstream):
+    model = rig.script(said(*LOOP))
     answer = post(served, model)
     assert answer.status_code == 200
     last = events(answer)[-1]
@@ -206,24 +206,24 @@ def test_a_model_that_keeps_looping_ends_in_an_error_without_done(house, served,
     assert "".join(content).count(UNIT) <= 3
 
 
-def test_sampling_that_the_upstream_refuses_is_left_out(house, served, upstream):
-    model = house.script(said(*LOOP), [json_head(400), b'{"error": {}}'], said("Well."))
+def test_sampling_that_the_upstream_refuses_is_left_out(rig, served, upstream):
+    model = rig.script(said(*LOOP), [json_head(400), b'{"error": {}}'], said("Well."))
     answer = post(served, model)
     assert text(answer).endswith(" Well.")
     assert "temperature" not in upstream.seen[model][2].json
 
 
-def test_the_guard_can_be_turned_off_for_a_request(house, served, upstream):
+def test_the_guard_can_be_turned_off_for_a_request(rig, served, upstream):
     script = said(*LOOP)
-    model = house.script(script)
+    model = rig.script(script)
     answer = post(served, model, headers={"x-headgate-guard": "off"})
     assert answer.content == b"".join(script)
     assert answer.headers["x-headgate-guard"] == "off"
 
 
-def test_comments_keep_the_client_alive_while_text_is_held_back(house, served):
+def test_comments_keep_the_client_alive_while_text_is_held_back(rig, served):
     waits = [*said(*PROSE, UNIT, UNIT, UNIT[:40])[:-2], Pause(0.8), *said("And so on.")]
-    answer = post(served, house.script(waits))
+    answer = post(served, rig.script(waits))
     assert b": keep-alive\n\n" in answer.content
     assert text(answer) == "".join(PROSE) + UNIT * 2 + UNIT[:40] + "And so on."
     assert answer.content.replace(b": keep-alive\n\n", b"") == b"".join(
@@ -231,16 +231,16 @@ def test_comments_keep_the_client_alive_while_text_is_held_back(house, served):
     )
 
 
-def test_events_of_unknown_kind_pass(house, served):
+def test_events_of_unknown_kind_pass(rig, served):
     script = told(*PROSE)
     script.insert(3, event("new_kind", index=0, anything={"a": 1}))
-    answer = post(served, house.script(script), path="/v1/messages")
+    answer = post(served, rig.script(script), path="/v1/messages")
     assert answer.content == b"".join(script)
 
 
-def test_a_loop_that_comes_byte_by_byte_is_cut_too(house, served):
+def test_a_loop_that_comes_byte_by_byte_is_cut_too(rig, served):
     parts = b"".join(said(*LOOP[:14]))
-    model = house.script([parts[at : at + 1] for at in range(len(parts))], said("Well."))
+    model = rig.script([parts[at : at + 1] for at in range(len(parts))], said("Well."))
     answer = post(served, model)
     assert text(answer).count(UNIT) <= 3
     assert text(answer).endswith("Well.")

@@ -9,7 +9,7 @@ from tests.proxy import web
 from tests.proxy.test_http2 import Http2Upstream
 from tests.proxy.upstream import LOOP, PROSE, Upstream, said
 
-from headgate.models.upstream import ProxyPolicy, UpstreamPolicy
+from headgate.policy import ProxyPolicy, UpstreamPolicy
 from headgate.service.proxy import http1, http2
 
 AUTHORITY = trustme.CA()
@@ -37,34 +37,34 @@ def trusting(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def old(house):
+def old(rig):
     """An upstream that speaks HTTP/1.1 over TLS."""
-    upstream = house.run(Upstream().start(secured(AUTHORITY, "http/1.1")))
+    upstream = rig.run(Upstream().start(secured(AUTHORITY, "http/1.1")))
     yield upstream
-    house.run(upstream.stop())
+    rig.run(upstream.stop())
 
 
-def asked(house, port, model, **more):
+def asked(rig, port, model, **more):
     upstream = UpstreamPolicy(url=f"https://127.0.0.1:{port}/v1", answer_s=5, **more)
-    served = house.serve(ProxyPolicy(upstreams={"main": upstream}))
+    served = rig.serve(ProxyPolicy(upstreams={"main": upstream}))
     body = {"model": model, "messages": [{"role": "user", "content": "Hi"}], "stream": True}
     return web.post(f"{served.url}/v1/chat/completions", json=body, timeout=20)
 
 
 @pytest.mark.parametrize("wish", [False, True], ids=["http/1.1", "http/2 is asked for in vain"])
-def test_a_stream_over_tls_arrives_byte_for_byte(house, old, wish):
+def test_a_stream_over_tls_arrives_byte_for_byte(rig, old, wish):
     old.script("clean", said(*PROSE))
-    assert asked(house, old.port, "clean", http2=wish).content == b"".join(said(*PROSE))
+    assert asked(rig, old.port, "clean", http2=wish).content == b"".join(said(*PROSE))
 
 
-def test_a_loop_over_tls_is_cut_and_resumed(house, old):
+def test_a_loop_over_tls_is_cut_and_resumed(rig, old):
     old.script("loop", said(*LOOP), said("Well."))
-    got = asked(house, old.port, "loop")
+    got = asked(rig, old.port, "loop")
     assert "Well." in got.text
     assert got.text.count(LOOP[-1]) < len(LOOP)
 
 
-def test_http2_is_agreed_on_over_tls(house):
+def test_http2_is_agreed_on_over_tls(rig):
     class Modern(Http2Upstream):
         links = 0
         scripts = {"secured": [(said(*PROSE), False)]}  # noqa: RUF012  # as its base has it
@@ -73,18 +73,18 @@ def test_http2_is_agreed_on_over_tls(house):
         tls = secured(AUTHORITY, "h2", "http/1.1")
         return await asyncio.get_running_loop().create_server(Modern, "127.0.0.1", 0, ssl=tls)
 
-    server = house.run(begin())
-    got = asked(house, server.sockets[0].getsockname()[1], "secured", http2=True)
-    house.background.loop.call_soon_threadsafe(server.close)
+    server = rig.run(begin())
+    got = asked(rig, server.sockets[0].getsockname()[1], "secured", http2=True)
+    rig.background.loop.call_soon_threadsafe(server.close)
     assert got.content == b"".join(said(*PROSE))
     assert Modern.links == 1
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused_and_said(house):
-    stranger = house.run(Upstream().start(secured(trustme.CA(), "http/1.1")))
+def test_a_certificate_that_nobody_vouches_for_is_refused_and_said(rig):
+    stranger = rig.run(Upstream().start(secured(trustme.CA(), "http/1.1")))
     stranger.script("secret", said("x"))
-    got = asked(house, stranger.port, "secret")
-    house.run(stranger.stop())
+    got = asked(rig, stranger.port, "secret")
+    rig.run(stranger.stop())
     assert got.status_code == 502
     assert "certificate" in got.json()["error"]["message"]
     assert not stranger.seen["secret"]

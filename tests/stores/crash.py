@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from headgate.stores.sqlite import FILE, SqliteStore
+from headgate.stores.sqlite.store import FILE, SqliteStore
 from headgate.testing.samples import document, follow
 
 PARTS = 20

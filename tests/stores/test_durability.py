@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headgate.errors import StoreError
-from headgate.stores import migrations
-from headgate.stores.sqlite import FILE, SqliteStore
+from headgate.stores.sqlite import migrations
+from headgate.stores.sqlite.store import FILE, SqliteStore
 from headgate.testing.samples import document, follow
 from headgate.types import Fact
 

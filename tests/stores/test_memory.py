@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.errors import StoreError
-from headgate.stores.memory import MemoryStore
+from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FailingStore, FixedClock, StoreContract
 
 
@@ -22,7 +22,7 @@ def test_a_failing_store_fails_where_told_and_mends():
     with pytest.raises(StoreError, match="down"):
         store.head("t", "main")
     assert store.failed == 1
-    store.mend()
+    store.repair()
     assert store.head("t", "main") == 0
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.stores.sqlite import SqliteStore
+from headgate.stores.sqlite.store import SqliteStore
 from headgate.testing import StoreContract
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from headgate.cli.options import json_option, opened, store_options
 from headgate.errors import InputError, NotFound
 from headgate.gateway import Headgate
-from headgate.ingest.load import Attend, Summary
+from headgate.ingest.load import OnProgress, Summary
 from headgate.ingest.load import Progress as Done
 
 SHOWN = 20  # skipped files that are listed for a person; --json lists up to a thousand
@@ -39,13 +39,15 @@ def add(
     if "-" in paths and len(paths) > 1:
         raise InputError("'-' stands alone", hint="add the files in a second call")
     last = Done()
-    with opened(store, tenant) as hg, _bar(quiet=as_json, last=last) as attend:
+    with opened(store, tenant) as hg, _bar(quiet=as_json, last=last) as on_progress:
         try:
             if paths == ("-",):
                 data = sys.stdin.buffer.read()
-                made = hg.add_stream(data, id=id, collection=collection, attend=attend)
+                made = hg.add_stream(data, id=id, collection=collection, on_progress=on_progress)
             else:
-                made = hg.add_files(*paths, collection=collection, prune=prune, attend=attend)
+                made = hg.add_files(
+                    *paths, collection=collection, prune=prune, on_progress=on_progress
+                )
         except KeyboardInterrupt:
             click.echo(f"stopped; what was added is kept: {last.documents:,} documents", err=True)
             sys.exit(130)
@@ -93,7 +95,7 @@ def _remove(
 
 
 @contextmanager
-def _bar(*, quiet: bool, last: Done) -> Iterator[Attend]:
+def _bar(*, quiet: bool, last: Done) -> Iterator[OnProgress]:
     """A bar with rate and time left on standard error, where a person looks; `last` follows along."""
     console = Console(stderr=True)
     columns = (
@@ -106,7 +108,7 @@ def _bar(*, quiet: bool, last: Done) -> Iterator[Attend]:
     with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
         task = bar.add_task("add", total=None, chunks=0, rate=0.0)
 
-        def attend(done: Done) -> None:
+        def on_progress(done: Done) -> None:
             last.documents = done.documents
             spent = bar.tasks[0].elapsed or 0.0
             rate = done.chunks / spent if spent else 0.0
@@ -118,7 +120,7 @@ def _bar(*, quiet: bool, last: Done) -> Iterator[Attend]:
                 rate=rate,
             )
 
-        yield attend
+        yield on_progress
 
 
 def _tell(made: Summary, *, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from headgate.guard.report import Cut, GuardReport, State
 from headgate.guard.resume import PUBLISHED_DIVERGENCE, Call
 from headgate.guard.rollback import TRANSITIONS, Session
 from headgate.guard.stream import Guard, GuardedStream
-from headgate.guard.units import RepeatPolicy
+from headgate.guard.unit_kinds import RepeatPolicy
 
 __all__ = [
     "CONTENT",

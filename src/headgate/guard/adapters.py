@@ -11,12 +11,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from typing import Any
 
 from headgate.guard.channels import Piece
+from headgate.guard.dialects import Event, Wire
+from headgate.guard.dialects.chat import ChatWire
+from headgate.guard.dialects.messages import MessagesWire
+from headgate.guard.dialects.responses import ResponsesWire
 from headgate.guard.report import GuardReport, State
 from headgate.guard.stream import Guard
-from headgate.guard.wires import Event, Wire
-from headgate.guard.wires.chat import ChatWire
-from headgate.guard.wires.messages import MessagesWire
-from headgate.guard.wires.responses import ResponsesWire
 
 Options = Mapping[str, Any]
 Create = Callable[..., Any]

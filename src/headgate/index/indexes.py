@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from headgate.index.collection import Collection
 from headgate.index.folder import folder_of
-from headgate.index.view import View
+from headgate.index.snapshot import Snapshot
 from headgate.protocols import Embedder, Store
 
 
 class Indexes:
-    """The door of the derived index: `view` gives a collection as the store has it now.
+    """All derived indexes: `snapshot` is a collection as the store has it now.
 
     With a folder the indexes are kept there, each in its own; without one they live in memory.
     """
@@ -30,9 +30,9 @@ class Indexes:
         self._open: dict[tuple[str, str], Collection] = {}
         self._lock = Lock()
 
-    def view(self, tenant: str, collection: str) -> View:
+    def snapshot(self, tenant: str, collection: str) -> Snapshot:
         """The postings of one collection, caught up with the store."""
-        return self._collection(tenant, collection).view()
+        return self._collection(tenant, collection).snapshot()
 
     def vector(self, query: str) -> "npt.NDArray[np.float32] | None":
         """The embedding of a query, remembered; None without an embedder."""
@@ -43,22 +43,22 @@ class Indexes:
         vector: npt.NDArray[np.float32] = self._embedder.embed([query])[0]
         return vector
 
-    def rebuild(self, tenant: str, collection: str) -> View:
-        """Throw away what is derived of a collection and make it anew from the store."""
+    def rebuild(self, tenant: str, collection: str) -> Snapshot:
+        """Delete the index of a collection and build it again from the store."""
         with self._lock:
             self._open.pop((tenant, collection), None)
         if self._folder:
             shutil.rmtree(folder_of(self._folder, tenant, collection), ignore_errors=True)
-        mine = self._collection(tenant, collection)
-        view = mine.view()
-        mine.flush()
-        return view
+        opened = self._collection(tenant, collection)
+        snapshot = opened.snapshot()
+        opened.flush()
+        return snapshot
 
     def close(self) -> None:
         """Save what is not on disk yet."""
         with self._lock:
-            mine = list(self._open.values())
-        for collection in mine:
+            opened = list(self._open.values())
+        for collection in opened:
             collection.flush()
 
     def _collection(self, tenant: str, collection: str) -> Collection:

@@ -1,8 +1,8 @@
-"""Chunk: a text cut into pieces that read well alone.
+"""Chunk: split a text into passages that can be read alone.
 
 A text that fits `maximum` stays whole. A longer one is packed block by block up to `target`; a block up to
-`maximum` is never cut, and a larger one gives way at blank lines, then lines, sentences, words, and last anywhere.
-Pieces are spans of the text, so nothing is added, and nothing but white space between pieces is lost.
+`maximum` is never cut, and a larger one is cut at blank lines, else at lines, sentences, words, or anywhere.
+Passages are spans of the text, so nothing is added, and only white space between them is lost.
 Size is the token estimate (text/tokens.py), read once for the whole text.
 """
 
@@ -32,7 +32,7 @@ _SEAMS = tuple(
 
 
 class ChunkPolicy(Policy):
-    """How large pieces should be, in tokens."""
+    """How large chunks should be, in tokens."""
 
     target: PositiveCount = 350
     """Size to pack blocks up to."""
@@ -49,27 +49,27 @@ class ChunkPolicy(Policy):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A piece of a text, and the headings above it."""
+class Passage:
+    """A part of a text, and the headings above it."""
 
     text: str
     path: tuple[str, ...] = ()
 
 
-def cut(text: str, policy: ChunkPolicy, *, kind: str = "markdown") -> list[Piece]:
-    """The pieces of a text in reading order; none for white space."""
+def split_text(text: str, policy: ChunkPolicy, *, kind: str = "markdown") -> list[Passage]:
+    """The passages of a text in reading order; none for white space."""
     if not text.strip():
         return []
     sizes = running_tokens(text)
     if sizes[-1] <= policy.maximum:
-        path = _top(text) if kind == "markdown" else ()
-        return [Piece(_trim(text), path)]
-    parts = (f for block in blocks(text, kind) for f in _fragments(text, block, sizes, policy))
+        path = _first_heading(text) if kind == "markdown" else ()
+        return [Passage(_trim(text), path)]
+    parts = (p for block in blocks(text, kind) for p in _split_block(text, block, sizes, policy))
     packed = _join_tail(_pack(parts, sizes, policy.target), sizes, policy)
-    return [Piece(_trim(text[b.start : b.end]), b.path) for b in packed]
+    return [Passage(_trim(text[b.start : b.end]), b.path) for b in packed]
 
 
-def _top(text: str) -> tuple[str, ...]:
+def _first_heading(text: str) -> tuple[str, ...]:
     """The first heading of a text that stays whole."""
     if "#" not in text:
         return ()
@@ -82,21 +82,21 @@ def _pack(parts: Iterable[Block], sizes: Sizes, target: int) -> list[Block]:
     packed: list[Block] = []
     for block in parts:
         last = packed[-1] if packed else None
-        if last and _joins(last, block, sizes, target):
+        if last and _may_join(last, block, sizes, target):
             packed[-1] = Block(last.start, block.end, last.path)
         else:
             packed.append(block)
     return packed
 
 
-def _joins(last: Block, block: Block, sizes: Sizes, target: int) -> bool:
+def _may_join(last: Block, block: Block, sizes: Sizes, target: int) -> bool:
     if last.path != block.path and 2 * (sizes[last.end] - sizes[last.start]) >= target:
         return False
     return bool(sizes[block.end] - sizes[last.start] <= target)
 
 
 def _join_tail(packed: list[Block], sizes: Sizes, policy: ChunkPolicy) -> list[Block]:
-    """A scrap at the end goes to the piece before it."""
+    """A scrap at the end joins the passage before it."""
     if len(packed) > 1:
         last, former = packed[-1], packed[-2]
         scrap = 8 * (sizes[last.end] - sizes[last.start]) < policy.target
@@ -105,17 +105,17 @@ def _join_tail(packed: list[Block], sizes: Sizes, policy: ChunkPolicy) -> list[B
     return packed
 
 
-def _fragments(text: str, block: Block, sizes: Sizes, policy: ChunkPolicy) -> Iterator[Block]:
-    """The block, or where it is too large its fragments, none larger than the target."""
+def _split_block(text: str, block: Block, sizes: Sizes, policy: ChunkPolicy) -> Iterator[Block]:
+    """The block, or, where it is too large, parts of it no larger than the target."""
     if sizes[block.end] - sizes[block.start] <= policy.maximum:
         yield block
         return
-    for start, end in _shatter(text, block.start, block.end, sizes, policy.target):
+    for start, end in _split_span(text, block.start, block.end, sizes, policy.target):
         if text[start:end].strip():
             yield Block(start, end, block.path)
 
 
-def _shatter(
+def _split_span(
     text: str, start: int, end: int, sizes: Sizes, limit: int, *, seam: int = 0
 ) -> Iterator[tuple[int, int]]:
     """Spans no larger than the limit, cut at the coarsest seam that serves."""
@@ -124,28 +124,28 @@ def _shatter(
     elif seam == len(_SEAMS):
         yield from _slices(start, end, sizes, limit)
     else:
-        spots = [start, *(m.end() for m in _SEAMS[seam].finditer(text, start, end)), end]
-        for left, right in _runs(spots, sizes, limit):
-            yield from _shatter(text, left, right, sizes, limit, seam=seam + 1)
+        cuts = [start, *(m.end() for m in _SEAMS[seam].finditer(text, start, end)), end]
+        for left, right in _runs(cuts, sizes, limit):
+            yield from _split_span(text, left, right, sizes, limit, seam=seam + 1)
 
 
 def _slices(start: int, end: int, sizes: Sizes, limit: int) -> Iterator[tuple[int, int]]:
     """Cut anywhere; a single character larger than the limit stays whole."""
     while start < end:
-        stop = int(np.searchsorted(sizes, sizes[start] + limit, side="right")) - 1
-        stop = min(end, max(stop, start + 1))
+        fits = int(np.searchsorted(sizes, sizes[start] + limit, side="right")) - 1
+        stop = min(end, max(fits, start + 1))
         yield start, stop
         start = stop
 
 
-def _runs(spots: Sequence[int], sizes: Sizes, limit: int) -> Iterator[tuple[int, int]]:
+def _runs(cuts: Sequence[int], sizes: Sizes, limit: int) -> Iterator[tuple[int, int]]:
     """Neighboring parts joined while they fit the limit, so that a long line does not become words."""
-    start = last = spots[0]
-    for spot in spots[1:]:
-        if last > start and sizes[spot] - sizes[start] > limit:
+    start = last = cuts[0]
+    for cut in cuts[1:]:
+        if last > start and sizes[cut] - sizes[start] > limit:
             yield start, last
             start = last
-        last = spot
+        last = cut
     if last > start:
         yield start, last
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import cast
 
 from headgate.errors import MissingExtra, UpstreamError, UpstreamTimeout
-from headgate.service.proxy.wire import Answer, Headers, Outgoing, Patience, header, origin
+from headgate.service.proxy.transport import Answer, Headers, Outgoing, Patience, header, origin
 
 try:
     import httptools

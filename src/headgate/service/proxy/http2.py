@@ -13,7 +13,7 @@ from typing import cast
 
 from headgate.errors import MissingExtra, UpstreamError, UpstreamTimeout
 from headgate.service.proxy.http1 import Http1
-from headgate.service.proxy.wire import Answer, Headers, Outgoing, Patience, origin
+from headgate.service.proxy.transport import Answer, Headers, Outgoing, Patience, origin
 
 try:
     from h2 import config, connection, errors, events

@@ -3,7 +3,7 @@
 import zlib
 
 from headgate.errors import UpstreamError
-from headgate.service.proxy.wire import Answer, header
+from headgate.service.proxy.transport import Answer, header
 
 PACKED = (b"gzip", b"x-gzip", b"deflate")
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from headgate.errors import HeadgateError, InputError
-from headgate.service.proxy.ask import Ask
+from headgate.service.proxy.request import Ask
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Context, ContextBudget, Request, Window
 

@@ -19,9 +19,9 @@ from headgate.errors import (
     ScopeError,
     StoreError,
 )
-from headgate.guard.wires import Event, Wire
-from headgate.guard.wires.chat import ChatWire
-from headgate.guard.wires.messages import MessagesWire
+from headgate.guard.dialects import Event, Wire
+from headgate.guard.dialects.chat import ChatWire
+from headgate.guard.dialects.messages import MessagesWire
 from headgate.service.proxy.sse import END_OF_STREAM, event
 
 Usage = dict[str, Any]

@@ -1,0 +1,78 @@
+"""LiveSegment: a segment and which of its chunks are dead, since the segment itself never changes.
+
+Every count leaves dead chunks out, and is computed once, on first use.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from headgate.index.ann import NearestNeighbors
+from headgate.index.arrays import Ints
+from headgate.index.posting_list import frequencies, living_counts
+from headgate.index.segment import Segment
+from headgate.index.vectors import Halves, nearest
+
+
+@dataclass(frozen=True)
+class LiveSegment:
+    """A segment, which of its chunks are dead, its file ("" when only in memory), and embeddings.
+
+    `neighbors` is the graph of its embeddings, where it was saved with one; `graph_file` holds a graph of its first rows.
+    """
+
+    segment: Segment
+    dead: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    file: str = ""
+    vectors: Halves | None = None
+    neighbors: NearestNeighbors | None = None
+    graph_file: Path | None = None
+
+    def __len__(self) -> int:
+        return len(self.segment)
+
+    @cached_property
+    def alive(self) -> npt.NDArray[np.bool_]:
+        """One flag per chunk."""
+        flags = np.ones(len(self.segment), bool)
+        flags[self.dead] = False
+        return flags
+
+    @cached_property
+    def term_counts(self) -> Ints:
+        """In how many living chunks each term occurs."""
+        return frequencies(self.segment.terms, self.dead)
+
+    @cached_property
+    def name_counts(self) -> Ints:
+        """In how many living chunks each name occurs."""
+        return frequencies(self.segment.names, self.dead)
+
+    @cached_property
+    def case_counts(self) -> Ints:
+        """How often each word stands inside a sentence, capitalized inside one, or small at a start."""
+        return living_counts(self.segment.case, self.dead)
+
+    def with_dead(self, more: Ints) -> "LiveSegment":
+        """The same segment with more dead chunks."""
+        return replace(self, dead=np.union1d(self.dead, more))
+
+    def nearest(
+        self, query: npt.NDArray[np.float32], k: int
+    ) -> tuple[Ints, npt.NDArray[np.float64]]:
+        """The k living chunks nearest to a vector, in no order, and their cosines."""
+        if self.neighbors is None or self.vectors is None:
+            assert self.matrix is not None
+            return nearest(self.matrix, self.dead, query, k)
+        rows = self.neighbors.search(query, k + len(self.dead))
+        rows = rows[self.alive[rows]][:k]
+        cosines = np.vecdot(self.vectors[rows].astype(np.float32), query)
+        return rows, cosines.astype(np.float64)
+
+    @cached_property
+    def matrix(self) -> npt.NDArray[np.float32] | None:
+        """The embeddings as floats, which multiply fast."""
+        return None if self.vectors is None else self.vectors.astype(np.float32)

@@ -1,0 +1,149 @@
+"""PostingList: which keys occur in which chunks, both ways.
+
+Forward: each chunk's keys as slots into the sorted vocabulary, in reading order.
+Inverted: each key's chunks, ascending, with a packed value (counts by field, or flags).
+Building sorts once; merging is linear in the postings, since ordinals only shift.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from headgate.index.arrays import Ints, Keys, offsets, ranges, union
+
+Alive = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class PostingList:
+    """Keys by chunk and chunks by key."""
+
+    keys: Keys
+    starts: Ints
+    ords: npt.NDArray[np.uint32]
+    values: npt.NDArray[np.uint16]
+    own_starts: Ints
+    own: npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Keys by chunk, and how often each key occurs in all chunks."""
+
+    keys: Keys
+    counts: Ints
+    own_starts: Ints
+    own: npt.NDArray[np.uint32]
+
+
+def to_slots(flat: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
+    """The sorted vocabulary of a flat list of keys, and the list as slots into it."""
+    keys, slots = np.unique(flat, return_inverse=True)
+    return keys, slots.astype(np.uint32)
+
+
+def count_keys(flat: Keys, lengths: Ints) -> Counts:
+    """Count keys; `lengths` says how many of the flat list each chunk owns."""
+    keys, own = to_slots(flat)
+    return Counts(keys, np.bincount(own, minlength=len(keys)), offsets(lengths), own)
+
+
+def living_counts(part: Counts, dead: Ints) -> Ints:
+    """The counts without what dead chunks contributed."""
+    return part.counts - _dead_counts(part.own_starts, part.own, dead, len(part.keys))
+
+
+def _dead_counts(own_starts: Ints, own: npt.NDArray[np.uint32], dead: Ints, size: int) -> Ints:
+    starts = own_starts[dead]
+    return np.bincount(own[ranges(starts, own_starts[dead + 1] - starts)], minlength=size)
+
+
+def frequencies(part: PostingList, dead: Ints) -> Ints:
+    """In how many living chunks each key occurs."""
+    counts = np.diff(part.starts)
+    if not len(dead):
+        return counts
+    starts = part.own_starts[dead]
+    lengths = part.own_starts[dead + 1] - starts
+    pairs = np.repeat(dead, lengths) * len(part.keys) + part.own[ranges(starts, lengths)]
+    once = np.unique(pairs) % len(part.keys)
+    return counts - np.bincount(once, minlength=len(part.keys))
+
+
+def _living_positions(alive: Alive, starts: Ints) -> tuple[Ints, Ints]:
+    """Lengths and flat positions of the living chunks' own lists."""
+    lengths = np.diff(starts)[alive]
+    return lengths, ranges(starts[:-1][alive], lengths)
+
+
+def merge_counts(parts: Sequence[tuple[Counts, Alive]]) -> Counts:
+    """The counts of all living chunks together."""
+    kept = [(part, *_living_positions(alive, part.own_starts)) for part, alive in parts]
+    keys = union([part.keys for part, _, _ in kept])
+    own = np.concatenate(
+        [
+            np.searchsorted(keys, part.keys).astype(np.uint32)[part.own[where]]
+            for part, _, where in kept
+        ]
+    )
+    counts = np.bincount(own, minlength=len(keys))
+    keys, own, counts = _drop_unused(keys, own, counts)
+    return Counts(keys, counts, offsets(np.concatenate([n for _, n, _ in kept])), own)
+
+
+def _drop_unused(
+    keys: Keys, own: npt.NDArray[np.uint32], counts: Ints
+) -> tuple[Keys, npt.NDArray[np.uint32], Ints]:
+    used = counts > 0
+    if used.all():
+        return keys, own, counts
+    renumber = (np.cumsum(used) - 1).astype(np.uint32)
+    return keys[used], renumber[own], counts[used]
+
+
+def merge(parts: Sequence[tuple[PostingList, Alive]]) -> PostingList:
+    """One posting list of all living chunks; ordinals run through the parts in their order."""
+    living = [_living_lists(part, alive) for part, alive in parts]
+    keys = union([keys[np.diff(starts) > 0] for keys, starts, _, _ in living])
+    slots = [np.searchsorted(keys, part_keys) for part_keys, _, _, _ in living]
+    counts = np.zeros(len(keys), np.int64)
+    for slot, (_, starts, _, _) in zip(slots, living, strict=True):
+        n = np.diff(starts)
+        counts[slot[n > 0]] += n[n > 0]
+    begins = offsets(counts)
+    ords = np.empty(begins[-1], np.uint32)
+    values = np.empty(begins[-1], np.uint16)
+    free, base = begins[:-1].copy(), 0
+    for slot, (_, starts, part_ords, part_values), (_, alive) in zip(
+        slots, living, parts, strict=True
+    ):
+        n = np.diff(starts)
+        used = n > 0
+        place = ranges(free[slot[used]], n[used])
+        ords[place] = part_ords + np.uint32(base)
+        values[place] = part_values
+        free[slot[used]] += n[used]
+        base += int(alive.sum())
+    own, lengths = [], []
+    for slot, (part, alive) in zip(slots, parts, strict=True):
+        length, where = _living_positions(alive, part.own_starts)
+        own.append(slot.astype(np.uint32)[part.own[where]])
+        lengths.append(length)
+    return PostingList(
+        keys, begins, ords, values, offsets(np.concatenate(lengths)), np.concatenate(own)
+    )
+
+
+def _living_lists(
+    part: PostingList, alive: Alive
+) -> tuple[Keys, Ints, npt.NDArray[np.uint32], npt.NDArray[np.uint16]]:
+    """The inverted lists of one part without its dead chunks, ordinals closed up."""
+    if alive.all():
+        return part.keys, part.starts, part.ords, part.values
+    stays = alive[part.ords]
+    slot = np.repeat(np.arange(len(part.keys)), np.diff(part.starts))[stays]
+    starts = offsets(np.bincount(slot, minlength=len(part.keys)))
+    renumber = (np.cumsum(alive) - 1).astype(np.uint32)
+    return part.keys, starts, renumber[part.ords[stays]], part.values[stays]

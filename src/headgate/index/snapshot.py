@@ -1,0 +1,391 @@
+"""Snapshot: one moment of a collection's index, as ranking reads it.
+
+A snapshot is a list of immutable segments with their dead ordinals, read as one array of chunks. It never
+changes, so a query may read it while another thread follows the feed. Whatever it derives, it computes
+once, on first use. Every number is exact for the living chunks, so a snapshot ranks the same however
+its chunks are spread over segments.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from headgate.index.arrays import Ints, Keys, find, offsets, ranges, split_texts
+from headgate.index.live_segment import LiveSegment
+from headgate.index.posting_list import PostingList
+from headgate.index.segment import (
+    INSIDE_LOWER,
+    INSIDE_UPPER,
+    STARTING_LOWER,
+    case_key,
+)
+from headgate.protocols import Hits, Sequences, Spots
+from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
+from headgate.rank.top import best
+from headgate.text.stopwords import ENGLISH
+from headgate.text.languages import LANGUAGES
+from headgate.text.terms import number
+from headgate.types import Chunk
+
+Fetch = Callable[[Sequence[str]], Sequence[Chunk]]
+
+_SPEAKING = 0.8  # share of texts that open with a speaker in a conversation (measured: chat 1.0, prose < 0.1)
+_FEW, _FEW_SHARE = 8, 0.05  # a conversation has few speakers: at most 8, or one per 20 lines
+_FEW_CHUNKS, _FEW_OF = 2, 0.01  # fewer chunks of a language are taken for quotations
+_SHORT = 600  # characters; half of a conversation's lines are shorter
+_LONG = 256  # postings from which a list is copied by itself; shorter ones are copied all at once
+_FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
+
+
+class Snapshot:
+    """All living chunks of a collection at one point of its feed."""
+
+    def __init__(
+        self,
+        lives: Sequence[LiveSegment],
+        fetch: Fetch,
+        *,
+        degraded: str = "",
+    ) -> None:
+        self._degraded = degraded
+        self.lives = tuple(lives)
+        self.bases = offsets(np.array([len(live) for live in self.lives], np.int64))
+        self._size = int(self.bases[-1])
+        self._count = self._size - sum(len(live.dead) for live in self.lives)
+        self._fetch = fetch
+        self._proper: dict[float, dict[int, bool]] = {}
+        self._norms: dict[tuple[float, float, bool], npt.NDArray[np.float32]] = {}
+
+    @property
+    def degraded(self) -> str:
+        """What went wrong with the index on the way to this snapshot, empty when nothing did."""
+        return self._degraded
+
+    @property
+    def size(self) -> int:
+        """How many ordinals there are."""
+        return self._size
+
+    @property
+    def count(self) -> int:
+        """How many chunks are alive."""
+        return self._count
+
+    def _column(self, name: str) -> npt.NDArray[np.int64]:
+        columns = [getattr(live.segment, name) for live in self.lives]
+        return np.concatenate(columns) if columns else np.zeros(0, np.int64)
+
+    @cached_property
+    def alive(self) -> npt.NDArray[np.bool_]:
+        """One flag per ordinal."""
+        flags = [live.alive for live in self.lives]
+        return np.concatenate(flags) if flags else np.zeros(0, bool)
+
+    @cached_property
+    def _dirty(self) -> bool:
+        return self.count < self.size
+
+    # -- what kind of collection this is ---------------------------------------------------------
+
+    @cached_property
+    def conversational(self) -> bool:
+        """Whether the chunks are turns: most were told to be, or open with a speaker, speakers are few, texts short."""
+        if self.count and self._column("told")[self.alive].sum() >= _SPEAKING * self.count:
+            return True
+        speaker = self._column("speaker")[self.alive].astype(np.uint64)
+        speaking = speaker[speaker > 0]
+        if len(speaking) < _SPEAKING * self.count or not len(speaking):
+            return False
+        if len(np.unique(speaking)) > max(_FEW, _FEW_SHARE * self.count):
+            return False
+        return bool(2 * (self._column("chars")[self.alive] < _SHORT).sum() >= self.count)
+
+    @cached_property
+    def language(self) -> str:
+        """The languages the chunks are written in, the commonest first, joined by "+"; mostly one."""
+        votes = np.bincount(self._column("language")[self.alive], minlength=len(LANGUAGES))
+        order = np.argsort(-votes, kind="stable")
+        few = max(_FEW_CHUNKS, _FEW_OF * self.count)
+        named = [LANGUAGES[at] for at in order.tolist() if votes[at] >= few]
+        return "+".join(named) or LANGUAGES[int(order[0])]
+
+    # -- terms -----------------------------------------------------------------------------------
+
+    def postings(self, terms: Keys) -> Hits:
+        """The living chunks of each term, with counts by field."""
+        return self._hits(terms, lambda live: (live.segment.terms, live.term_counts))
+
+    def frequencies(self, terms: Keys) -> Ints:
+        """In how many living chunks each term stands."""
+        total = np.zeros(len(terms), np.int64)
+        for live in self.lives:
+            slots, there = find(live.segment.terms.keys, terms)
+            total[there] += live.term_counts[slots[there]]
+        return total
+
+    def _hits(
+        self,
+        keys: Keys,
+        of: Callable[[LiveSegment], tuple[PostingList, Ints]],
+        limit: int | None = None,
+    ) -> Hits:
+        """The lists of all segments, those of one key side by side; none for keys in more than `limit`."""
+        parts, living = [], np.zeros(len(keys), np.int64)
+        for live, base in zip(self.lives, self.bases.tolist(), strict=False):
+            incidence, counts = of(live)
+            slots, there = find(incidence.keys, keys)
+            if there.any():
+                living += np.where(there, counts[slots], 0)
+                parts.append((incidence, base, slots, there))
+        rare = np.ones(len(keys), bool) if limit is None else living <= limit
+        return self._living(_copied(parts, rare))
+
+    def _living(self, hits: Hits) -> Hits:
+        if not self._dirty:
+            return hits
+        stays = self.alive[hits.ords]
+        owner = np.repeat(np.arange(len(hits.counts)), hits.counts)[stays]
+        counts = np.bincount(owner, minlength=len(hits.counts))
+        return Hits(hits.ords[stays], hits.values[stays], counts)
+
+    def sequences(self, ords: Ints) -> Sequences:
+        """The terms of some chunks in reading order, chunk by chunk as asked, so that sums over them round alike."""
+        terms, owner, where = [], [], []
+        for live, base, index in self._by_segment(ords):
+            local = ords[index] - base
+            part = live.segment.terms
+            starts = part.own_starts[local]
+            counts = part.own_starts[local + 1] - starts
+            terms.append(part.keys[part.own[ranges(starts, counts)]])
+            owner.append(np.repeat(index, counts))
+            lengths = live.segment.fields[local]
+            where.append(np.repeat(np.tile(np.arange(4), len(local)), lengths.ravel()))
+        if not terms:
+            empty = np.zeros(0, np.int64)
+            return Sequences(empty.astype(np.uint64), empty, empty)
+        found = Sequences(np.concatenate(terms), np.concatenate(owner), np.concatenate(where))
+        if len(terms) == 1:
+            return found
+        order = np.argsort(found.owner, kind="stable")
+        return Sequences(found.terms[order], found.owner[order], found.field[order])
+
+    def _by_segment(self, ords: Ints) -> list[tuple[LiveSegment, int, Ints]]:
+        """Which of the asked ordinals (as indices into them) lie in which segment."""
+        if len(self.lives) == 1:
+            return [(self.lives[0], 0, np.arange(len(ords)))] if len(ords) else []
+        number = np.searchsorted(self.bases, ords, side="right") - 1
+        return [
+            (self.lives[n], int(self.bases[n]), np.flatnonzero(number == n))
+            for n in sorted(set(number.tolist()))
+        ]
+
+    def spots(self, ords: Ints, terms: Keys) -> Spots:
+        """Where these terms stand in some chunks, chunk by chunk in reading order."""
+        found = []
+        for live, base, index in self._by_segment(ords):
+            local, part = ords[index] - base, live.segment.terms
+            starts = part.own_starts[local]
+            counts = part.own_starts[local + 1] - starts
+            own = part.own[ranges(starts, counts)]
+            slots, there = find(part.keys, terms)
+            at = np.flatnonzero(_among(own, slots[there].astype(np.uint32)))
+            begins = offsets(counts)
+            mine = np.searchsorted(begins, at, side="right") - 1
+            position = at - begins[mine]
+            after = np.cumsum(live.segment.fields[local[mine]][:, :BODY], 1)
+            field = (position[:, None] >= after).sum(1)
+            found.append((part.keys[own[at]], index[mine], field, position, after[:, TITLE] > 0))
+        if not found:
+            empty = np.zeros(0, np.int64)
+            return Spots(empty.astype(np.uint64), empty, empty, empty, empty > 0)
+        return Spots(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+    def norms(self, *, b: float, title: float, head: bool) -> npt.NDArray[np.float32]:
+        """What counts of each chunk are divided by, 1 - b + b len / mean; a title's terms count `title` times."""
+        if (b, title, head) not in self._norms:
+            fields = self._column("fields").reshape(-1, 4)
+            length = fields[:, BODY] + title * fields[:, TITLE]
+            if head:
+                length = length + fields[:, DATE] + fields[:, SPEAKER]
+            mean = max(float(length[self.alive].mean()), 1e-6) if self.count else 1.0
+            self._norms[b, title, head] = ((1 - b) + (b / mean) * length).astype(np.float32)
+        return self._norms[b, title, head]
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def names(self, ords: Ints) -> list[Keys]:
+        """The names in each of some chunks."""
+        found: list[Keys] = [np.zeros(0, np.uint64)] * len(ords)
+        for live, base, index in self._by_segment(ords):
+            part = live.segment.names
+            for i in index:
+                local = ords[i] - base
+                found[i] = part.keys[part.own[part.own_starts[local] : part.own_starts[local + 1]]]
+        return found
+
+    def named(self, keys: Keys, *, limit: int) -> Hits:
+        """The living chunks of each name, with flags where it stands; none for names in more than `limit`."""
+        return self._hits(keys, lambda live: (live.segment.names, live.name_counts), limit)
+
+    def proper(self, keys: Keys, *, share: float) -> npt.NDArray[np.bool_]:
+        """Whether each is a proper name: one of its words capitalized in `share` of its uses in sentences."""
+        known = self._proper.setdefault(share, {})
+        asked = keys.tolist()
+        new = [key for key in asked if key not in known]
+        if new:
+            known.update(zip(new, self._judged(new, share), strict=True))
+        return np.array([known[key] for key in asked], bool)
+
+    def _judged(self, keys: list[int], share: float) -> list[bool]:
+        read = self.labels(np.array(keys, np.uint64))
+        labels = [[w for w in label.split() if w not in ENGLISH] for label in read]
+        flat = sorted({word for found in labels for word in found})
+        cased = dict(zip(flat, self._cased(flat, share), strict=True))
+        return [any(cased[word] for word in found) for found in labels]
+
+    def _cased(self, flat: list[str], share: float) -> list[bool]:
+        kinds = np.array([INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER], np.uint64)
+        bare = np.array([case_key(word) for word in flat], np.uint64)
+        asked = (bare[:, None] | kinds).ravel()
+        counts = np.zeros(len(asked), np.int64)
+        for live in self.lives:
+            slots, there = find(live.segment.case.keys, asked)
+            counts[there] += live.case_counts[slots[there]]
+        lower, upper, starting = counts.reshape(-1, 3).T
+        inside = lower + upper
+        verdict = np.where(inside > 0, upper >= share * inside, starting == 0)
+        return [bool(v) for v in verdict]
+
+    def labels(self, keys: Keys) -> list[str]:
+        """How each name reads, in lower case."""
+        found = [""] * len(keys)
+        for live in self.lives:
+            slots, there = find(live.segment.names.keys, keys)
+            index = [int(i) for i in np.flatnonzero(there) if not found[i]]
+            segment = live.segment
+            read = split_texts(segment.labels, segment.label_starts, slots[index])
+            for i, label in zip(index, read, strict=True):
+                found[i] = label
+        return found
+
+    # -- reading order ---------------------------------------------------------------------------
+
+    @cached_property
+    def _reading(self) -> Ints:
+        return (self._column("place") << 24) + self._column("position")
+
+    def reading(self, ords: Ints) -> Ints:
+        """A number per chunk that grows in reading order; ties in rank are broken by it."""
+        return self._reading[ords]
+
+    @cached_property
+    def _order(self) -> tuple[Ints, Ints]:
+        living = np.flatnonzero(self.alive)
+        standing = living[np.argsort(self._reading[living], kind="stable")]
+        rank = np.full(self.size, -1, np.int64)
+        rank[standing] = np.arange(len(standing))
+        return rank, standing
+
+    def order(self) -> tuple[Ints, Ints]:
+        """Each chunk's rank in reading order (-1 when dead), and the chunk at each rank."""
+        return self._order
+
+    @cached_property
+    def _speakers(self) -> Keys:
+        found = [np.zeros(0, np.uint64)]
+        for live in self.lives:
+            fields = live.segment.fields[live.alive]
+            starts = live.segment.terms.own_starts[:-1][live.alive]
+            where = ranges(starts + fields[:, TITLE] + fields[:, DATE], fields[:, SPEAKER])
+            slots = np.unique(live.segment.terms.own[where])
+            found.append(live.segment.terms.keys[slots])
+        return np.unique(np.concatenate(found))
+
+    def speakers(self) -> Keys:
+        """The terms of all speakers' names, sorted."""
+        return self._speakers
+
+    # -- vectors and records ---------------------------------------------------------------------
+
+    def nearest(self, vector: npt.ArrayLike, k: int) -> tuple[Ints, npt.NDArray[np.float64]]:
+        """The living chunks whose embeddings lie nearest, best first, and their cosines."""
+        query = np.asarray(vector, np.float32)
+        ords, cosines = [np.zeros(0, np.int64)], [np.zeros(0)]
+        for live, base in zip(self.lives, self.bases.tolist(), strict=False):
+            if live.vectors is not None and len(live):
+                found, near = live.nearest(query, k)
+                ords.append(found + base)
+                cosines.append(near)
+        every, cosine = np.concatenate(ords), np.concatenate(cosines)
+        order = best(cosine, k, lambda index: self.reading(every[index]))
+        return every[order], cosine[order]
+
+    def ids(self, ords: Ints) -> list[str]:
+        """The ids of some chunks."""
+        found = [""] * len(ords)
+        for live, base, index in self._by_segment(ords):
+            segment = live.segment
+            read = split_texts(segment.ids, segment.id_starts, ords[index] - base)
+            for i, id in zip(index.tolist(), read, strict=True):
+                found[i] = id
+        return found
+
+    def read(self, ids: Sequence[str]) -> list[Chunk]:
+        """The chunks themselves, read from the store; one removed meanwhile is left out."""
+        return list(self._fetch(ids))
+
+    def find(self, ids: Sequence[str]) -> Ints:
+        """The ordinals of living chunks by id; -1 for an id that is not there."""
+        keys = np.array([number(id) for id in ids], np.uint64)
+        found = np.full(len(ids), -1, np.int64)
+        for live, base in zip(self.lives, self.bases, strict=False):
+            slots, there = find(live.segment.id_keys, keys)
+            local = live.segment.id_ords[slots[there]]
+            index = np.flatnonzero(there)
+            living = live.alive[local]
+            found[index[living]] = local[living] + base
+        return found
+
+
+def _among(own: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+    """Which words are one of the slots."""
+    if len(slots) > _FEW_TERMS:
+        return np.isin(own, slots)
+    hit = np.zeros(len(own), bool)
+    for slot in slots:
+        hit |= own == slot
+    return hit
+
+
+def _copied(
+    parts: Sequence[tuple[PostingList, int, Ints, npt.NDArray[np.bool_]]],
+    wanted: npt.NDArray[np.bool_],
+) -> Hits:
+    """The lists of the wanted keys, copied out of their segments key by key."""
+    counts = np.zeros(len(wanted), np.int64)
+    spans = []
+    for incidence, base, slots, there in parts:
+        which = np.flatnonzero(there & wanted)
+        first = incidence.starts[slots[which]]
+        lengths = incidence.starts[slots[which] + 1] - first
+        counts[which] += lengths
+        spans.append((incidence, base, which, first, lengths))
+    begins = offsets(counts)
+    ords, values = np.empty(begins[-1], np.int64), np.empty(begins[-1], np.uint16)
+    free = begins[:-1].copy()
+    for incidence, base, which, first, lengths in spans:
+        to = free[which]
+        free[which] += lengths
+        short = lengths < _LONG
+        source, target = (ranges(at[short], lengths[short]) for at in (first, to))
+        ords[target] = incidence.ords[source].astype(np.int64) + base
+        values[target] = incidence.values[source]
+        rest = np.stack([first, to, lengths])[:, ~short].T.tolist()
+        for begin, here, length in rest:
+            np.add(
+                incidence.ords[begin : begin + length], np.int64(base), ords[here : here + length]
+            )
+            values[here : here + length] = incidence.values[begin : begin + length]
+    return Hits(ords, values, counts)

@@ -1,0 +1,128 @@
+"""FactIndex: the facts of a tenant in memory, found by their words, kept up to date by the store's fact feed.
+
+relevance(q, f) = Σ idf(t)·s(t, f) / Σ idf(t) over the terms t of q, clamped to 1, where s is BM25's saturation
+tf·(k+1) / (tf + k·(1 − b + b·len/avg)): a fact of average length that holds every term once has relevance 1.
+Terms that no fact holds count in the lower sum, so one shared word of ten is worth little.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from math import log
+from threading import Lock
+
+from headgate.protocols import FactStore
+from headgate.text.terms import terms
+from headgate.types import Fact
+
+K, B = 1.2, 0.75  # the usual constants of BM25
+ENOUGH_FACTS = 1_000  # with so many found, commoner terms add to their scores and find no others
+QUERY_TERMS = 64  # distinct terms of a query that are looked up; a pasted page is not a question
+
+
+class FactIndex:
+    """The facts of one tenant. Every reading call first catches up with the store."""
+
+    def __init__(self, store: FactStore, tenant: str) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._lock = Lock()
+        self._seen = 0
+        self._facts: dict[str, Fact] = {}
+        self._terms: dict[str, tuple[int, ...]] = {}
+        self._postings: defaultdict[int, dict[str, int]] = defaultdict(dict)
+        self._by_content: dict[str, str] = {}
+        self._lengths: dict[str, int] = {}
+        self._total_length = 0
+
+    def facts(self) -> list[Fact]:
+        """All facts, by id."""
+        with self._lock:
+            self._catch_up()
+            return [self._facts[id] for id in sorted(self._facts)]
+
+    def same_fact(self, content: str) -> Fact | None:
+        """The fact with this content, letter case and closing stops aside."""
+        with self._lock:
+            self._catch_up()
+            id = self._by_content.get(normalize(content))
+            return self._facts[id] if id else None
+
+    def search(self, query: str) -> list[tuple[Fact, float]]:
+        """Facts that share a term with the query, and their relevance, in no order."""
+        query_terms = list(dict.fromkeys(terms(query)))[:QUERY_TERMS]
+        with self._lock:
+            self._catch_up()
+            scores = self._scores(query_terms)
+            total = sum(map(self._idf, query_terms))
+            return [(self._facts[id], min(1.0, score / total)) for id, score in scores.items()]
+
+    def _scores(self, query_terms: list[int]) -> dict[str, float]:
+        """Σ idf·saturation of each fact found, rarest terms first."""
+        mean = self._total_length / max(len(self._facts), 1)
+        scores: dict[str, float] = {}
+        for term in sorted(query_terms, key=lambda t: len(self._postings.get(t, ()))):
+            weight, held = self._idf(term), self._postings.get(term, {})
+            found = held if len(scores) < ENOUGH_FACTS else [id for id in scores if id in held]
+            for id in found:
+                gain = weight * _saturation(held[id], self._lengths[id] / mean)
+                scores[id] = scores.get(id, 0.0) + gain
+        return scores
+
+    def _catch_up(self) -> None:
+        for change in self._store.fact_changes(self._tenant, self._seen):
+            former = self._facts.pop(change.id, None)
+            if change.fact and former and _text(change.fact) == _text(former):
+                self._facts[change.id] = change.fact  # the words are the same, so the postings stay
+            else:
+                if former:
+                    self._remove(former)
+                if change.fact:
+                    self._insert(change.fact)
+            self._seen = change.seq
+
+    def _insert(self, fact: Fact) -> None:
+        counts = Counter(terms(_text(fact)))
+        self._facts[fact.id] = fact
+        self._terms[fact.id] = tuple(counts)
+        self._by_content[normalize(fact.content)] = fact.id
+        self._lengths[fact.id] = counts.total()
+        self._total_length += counts.total()
+        for term, count in counts.items():
+            self._postings[term][fact.id] = count
+
+    def _remove(self, fact: Fact) -> None:
+        self._total_length -= self._lengths.pop(fact.id)
+        if self._by_content.get(normalize(fact.content)) == fact.id:
+            del self._by_content[normalize(fact.content)]
+        for term in self._terms.pop(fact.id):
+            del self._postings[term][fact.id]
+            if not self._postings[term]:
+                del self._postings[term]
+
+    def _idf(self, term: int) -> float:
+        held = len(self._postings.get(term, ()))
+        return log(1 + (len(self._facts) - held + 0.5) / (held + 0.5))
+
+
+def _saturation(count: int, share: float) -> float:
+    """BM25's weight of `count` occurrences in a fact of `share` times the mean length."""
+    return count * (K + 1) / (count + K * (1 - B + B * share))
+
+
+def normalize(content: str) -> str:
+    """The content in lower case, with single spaces and without a closing stop."""
+    return " ".join(content.lower().split()).rstrip(".! ")
+
+
+def unique_names(*groups: Iterable[str]) -> tuple[str, ...]:
+    """The names of all groups in order, each once, letter case aside."""
+    seen: dict[str, str] = {}
+    for group in groups:
+        for name in group:
+            seen.setdefault(name.lower(), name)
+    return tuple(seen.values())
+
+
+def _text(fact: Fact) -> str:
+    extra = () if fact.category == "general" else (fact.category,)
+    return " ".join((fact.content, *fact.tags, *extra))

@@ -1,0 +1,98 @@
+"""HTTP JSON: one JSON call over HTTP; every way it can fail becomes an UpstreamError.
+
+The whole call has a deadline and the answer a size limit, so that a slow or endless server costs bounded
+time and memory. Needs the extra `http`.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import orjson
+
+from headgate.errors import MissingExtra, UpstreamError
+
+MAX_BYTES = 8_000_000  # far above any honest answer: 10 000 search hits are about 5 MB
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where to call, as whom, and how long to wait."""
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout_s: float = 10.0
+    max_bytes: int = MAX_BYTES
+
+
+async def call_json(
+    endpoint: Endpoint,
+    *,
+    params: Mapping[str, str] | None = None,
+    body: Mapping[str, Any] | None = None,
+) -> Any:  # noqa: ANN401  # what JSON holds is the caller's to check
+    """GET with `params`, or POST `body`; the parsed JSON answer."""
+    httpx2 = _library()
+    try:
+        async with asyncio.timeout(endpoint.timeout_s):
+            status, kind, data = await _fetch(httpx2, endpoint, params, body)
+    except TimeoutError as error:
+        raise UpstreamError(
+            f"{endpoint.url} gave no answer within {endpoint.timeout_s:g} s",
+            hint="is it up? raise the timeout, or turn it off",
+        ) from error
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        name = type(error).__name__
+        raise UpstreamError(f"{endpoint.url} cannot be reached: {name}: {error}") from error
+    if status != 200:
+        raise UpstreamError(f"{endpoint.url} answered {status}: {_first_words(data)}")
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise UpstreamError(
+            f"{endpoint.url} answered {kind or 'something'} instead of JSON: {_first_words(data)}"
+        ) from error
+
+
+def _library() -> Any:  # noqa: ANN401  # a module
+    try:
+        return import_module("httpx2")
+    except ImportError as error:
+        raise MissingExtra("httpx2", extra="http") from error
+
+
+async def _fetch(
+    library: Any,  # noqa: ANN401  # the module, imported where it is used
+    endpoint: Endpoint,
+    params: Mapping[str, str] | None,
+    body: Mapping[str, Any] | None,
+) -> tuple[int, str, bytes]:
+    """Status, content type and body of one answer, cut off with an error at the size limit."""
+    method = "GET" if body is None else "POST"
+    content = None if body is None else orjson.dumps(body)
+    headers = {"accept": "application/json", **endpoint.headers}
+    if body is not None:
+        headers["content-type"] = "application/json"
+    # Redirects are followed a few times at most; a loop becomes TooManyRedirects.
+    async with (
+        library.AsyncClient(follow_redirects=True, max_redirects=3, timeout=None) as client,
+        client.stream(
+            method, endpoint.url, params=params, content=content, headers=headers
+        ) as response,
+    ):
+        data = bytearray()
+        async for part in response.aiter_bytes():
+            data += part
+            if len(data) > endpoint.max_bytes:
+                raise UpstreamError(
+                    f"{endpoint.url} answered more than {endpoint.max_bytes} bytes",
+                    hint="ask for fewer results",
+                )
+        return response.status_code, response.headers.get("content-type", ""), bytes(data)
+
+
+def _first_words(data: bytes) -> str:
+    """The first words of an answer, for an error message."""
+    return " ".join(data[:200].decode("utf-8", "replace").split()) or "(nothing)"

@@ -1,0 +1,115 @@
+"""The engine: from a request to the best context that fits, with the trace of how.
+
+decide ─▶ retrieve ─▶ propagate ─▶ penalize ─▶ (expand once) ─▶ gate ─▶ grade ─▶ compose
+                                                                         └─▶ search, then a person
+
+`Engine.build` names every stage, in order. Stages are pure and synchronous and run in a thread; what waits is awaited.
+How each is called, with which policy, and how its step is recorded stands in steps.py.
+"""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Callable, Sequence
+
+from headgate.errors import InputError, LimitError
+from headgate.memory.memory import Memory
+from headgate.pipeline.fallback import Verdict, conclude, verdict_without_grading
+from headgate.pipeline.steps import Candidates, Policies, Resources, Steps, Vectors, Views
+from headgate.policy import Limits
+from headgate.protocols import Clock, Grader, Store, TokenCounter, WebSearch
+from headgate.stages.compose import Composed
+from headgate.stages.grade import review_reason, wants_search
+from headgate.text.cache import WindowCache
+from headgate.types import Context, Edge, Request, Sifted
+
+__all__ = ["Engine", "Policies"]
+
+in_thread = asyncio.to_thread
+
+
+class Engine:
+    """The pipeline over one store. Safe to share between threads and event loops."""
+
+    def __init__(
+        self,
+        store: Store,
+        views: Views,
+        policy: Policies,
+        *,
+        count: TokenCounter,
+        memory: Memory | None = None,
+        vectors: Vectors = lambda _: None,
+        grader: Grader | None = None,
+        search: WebSearch | None = None,
+        clock: Clock = time.time,
+        tick: Callable[[], float] = time.perf_counter,
+        name: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> None:
+        self.policy = policy
+        self.resources = Resources(
+            store, views, vectors, count, memory, grader, search,
+            clock=clock, tick=tick, name=name, cache=WindowCache(clock=time.monotonic),
+        )  # fmt: skip
+
+    async def build(self, request: Request) -> Context:
+        """From a request to the best context that fits."""
+        check_limits(request, self.policy.limits)
+        run = Steps(self.resources, self.policy, request)
+        plan = await in_thread(run.decide)
+        if plan.skip:
+            return run.context(Composed("", 0, Sifted()), Verdict())
+
+        def find() -> tuple[Candidates, Sequence[Edge], Candidates, Candidates]:
+            # in one thread, since several would wait for the same lock of the store
+            found = run.retrieve()
+            starts, edges = run.load_edges(found)
+            ranked = run.propagate(found, starts, edges)
+            return ranked, edges, run.recall_facts(), run.find_paths()
+
+        def fit(candidates: Candidates, *, again: bool) -> tuple[Candidates, dict[str, float]]:
+            fresh = run.penalize(candidates)
+            if again and run.wants_more(fresh):
+                fresh = run.expand(fresh, edges)
+            support = run.support(fresh)
+            return run.gate(fresh, support), support
+
+        asked = asyncio.gather(in_thread(find), run.ask_providers())
+        (ranked, edges, facts, paths), recalled = await asked
+        found = (*ranked, *facts, *recalled, *paths)
+        fitting, support = await in_thread(fit, found, again=True)
+        verdict = verdict_without_grading(
+            fitting, () if fitting else run.candidates, gradable=bool(run.views)
+        )
+        if verdict is None:
+            graded, outside = await run.grade(fitting, found=ranked, support=support), None
+            if wants_search(graded.action):
+                results = await run.search()
+                if results is not None:
+                    fresh, _ = await in_thread(fit, results, again=False)
+                    outside = await run.grade(fresh)
+            searched = outside.action if outside else None
+            reason = review_reason(graded.action, searched, group=plan.group)
+            review = await in_thread(run.review, graded, reason) if reason else None
+            verdict = conclude(graded, outside, review_reason=reason, review=review)
+        return run.context(await in_thread(run.compose, verdict), verdict)
+
+
+def check_limits(request: Request, limits: Limits) -> None:
+    """Refuse what cannot be used, naming the limit it broke."""
+    if not request.query.strip():
+        raise InputError("the query is empty", hint="say what the context is for")
+    measured = {
+        "query_chars": len(request.query),
+        "window_chars": sum(map(len, request.window.texts)),
+        "window_blocks": len(request.window.texts),
+        "budget": request.budget,
+        "k": request.k or 0,
+    }
+    for name, value in measured.items():
+        most = getattr(limits, name)
+        if not 0 <= value <= most:
+            raise LimitError(
+                f"{name} is {value:,}; it must be 0 to {most:,}",
+                hint=f"the limit is set by limits.{name}",
+            )

@@ -1,0 +1,91 @@
+"""Fallback: what becomes of a question once its candidates are graded.
+
+correct: show them.  ambiguous: show them, with what a search brings beside them.  incorrect: only what a search brings; and
+when that is off, fails or is no better, the context is empty, and the question waits in the review queue for a person.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from headgate.memory.review import ReviewQueue
+from headgate.notes import Stage
+from headgate.protocols import Grader, WebSearch
+from headgate.stages.grade import Bands, Graded, GradePolicy, outside_candidates
+from headgate.types import Candidate, Request, Sifted, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What may be shown, long chunks as strips; which fallback was asked and why; the review that waits."""
+
+    kept: Sequence[Candidate] = ()
+    strips: Mapping[str, str] = field(default_factory=dict)
+    fallback: str = ""
+    reason: str = ""
+    review: str = ""
+
+
+def verdict_without_grading(
+    fitting: Sequence[Candidate], candidates: Sequence[Candidate], *, gradable: bool
+) -> Verdict | None:
+    """The verdict where there is nothing to grade; None where grading decides.
+
+    `candidates` are all of the request so far, read only when nothing fits. What was loaded whole, or without an index, is shown as it is.
+    """
+    if not gradable:
+        return Verdict(fitting)
+    if not fitting and any(_is_in_window(candidate) for candidate in candidates):
+        return Verdict(reason="what was found is in the window already")
+    return None
+
+
+def grade_policy_for(tier: Tier, grader: Grader, policy: GradePolicy) -> GradePolicy:
+    """The policy in force: with hardly any room left, only what is likely to help passes."""
+    if tier is not Tier.SELECTIVE:
+        return policy
+    lower = policy.bands(getattr(grader, "bands", Bands())).lower
+    return policy.model_copy(update={"floor": lower})
+
+
+async def search_outside(search: WebSearch, query: str, *, limit: int) -> Sifted:
+    """What a search outside brings, as untrusted candidates."""
+    return outside_candidates(await search.search(query, limit=limit))
+
+
+def ask_person(queue: ReviewQueue, request: Request, graded: Graded, reason: str) -> str:
+    """The id of the review in which the question now waits for a person; "" when the queue is off."""
+    review = queue.ask(
+        request.query,
+        collection=", ".join(request.collections),
+        grades=dict(graded.confidences),
+        reason=reason,
+    )
+    return review.id if review else ""
+
+
+def conclude(
+    graded: Graded, outside: Graded | None, *, review_reason: str, review: str | None
+) -> Verdict:
+    """The verdict on what was found here and outside; `review` is None where the queue is off."""
+    more = outside or Graded(Sifted(), graded.action)
+    kept = _alternate(graded.sifted.kept, more.sifted.kept)
+    strips = {**graded.strips, **more.strips}
+    if review_reason and review is not None:
+        return Verdict(kept, strips, "review", review_reason, review)
+    if review_reason:
+        return Verdict(kept, strips, "", review_reason)
+    if outside:
+        return Verdict(kept, strips, "search", f"graded {graded.action}")
+    return Verdict(kept, strips)
+
+
+def _is_in_window(candidate: Candidate) -> bool:
+    """Whether it was left out because the window holds it."""
+    return candidate.dropped and candidate.notes[-1].stage is Stage.PENALIZE
+
+
+def _alternate(one: Sequence[Candidate], other: Sequence[Candidate]) -> list[Candidate]:
+    """Two rankings as one, by turns, so that neither takes the whole budget."""
+    both = zip_longest(one, other)
+    return [candidate for pair in both for candidate in pair if candidate is not None]

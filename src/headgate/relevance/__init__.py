@@ -1,0 +1,1 @@
+"""Relevance: what a query and a chunk have in common."""

@@ -1,0 +1,180 @@
+"""Admission: what every request passes before the app, as plain ASGI middleware.
+
+request id ─▶ caller ─▶ limits ─▶ body ─▶ the app, all under a deadline. Afterwards the observers (log, metrics, spans) see
+the request. One that its deadline cuts off gets an error response, unless its response has begun. At shutdown
+`InFlight.drain` shortens the deadlines of running requests, and new ones are refused.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headgate.errors import ClosingError, DeadlineError, HeadgateError
+from headgate.policy import ServicePolicy
+from headgate.service.auth import Auth
+from headgate.service.body import ClientGone, read_body
+from headgate.service.limits import CallerLimits
+from headgate.service.problems import refusal
+from headgate.service.request_state import RequestState, start
+
+# Load balancers and tools may read these without a key.
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
+
+Observer = Callable[[RequestState, Scope], None]
+ErrorResponse = Callable[[HeadgateError, Scope, str], ASGIApp]
+"""An error as the clients of a path expect it; gets the error, the scope and the request id."""
+
+
+class InFlight:
+    """The requests being served, and whether new ones are accepted."""
+
+    def __init__(self) -> None:
+        self.draining = False
+        self._timeouts: set[asyncio.Timeout] = set()
+
+    def add(self, timeout: asyncio.Timeout) -> None:
+        """Count a request by its timeout."""
+        self._timeouts.add(timeout)
+
+    def remove(self, timeout: asyncio.Timeout) -> None:
+        """Count a request no longer."""
+        self._timeouts.discard(timeout)
+
+    def drain(self, within_s: float) -> None:
+        """Accept no new request; running ones must end within some seconds."""
+        self.draining = True
+        last = asyncio.get_running_loop().time() + within_s
+        for timeout in self._timeouts:
+            when = timeout.when()
+            if not timeout.expired() and (when is None or when > last):
+                timeout.reschedule(last)
+
+
+class Admission:
+    """The middleware."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        policy: ServicePolicy,
+        auth: Auth,
+        limits: CallerLimits,
+        in_flight: InFlight,
+        observers: Sequence[Observer] = (),
+        error_response: ErrorResponse = lambda error, _, request_id: refusal(error, request_id),
+    ) -> None:
+        self._app = app
+        self._policy = policy
+        self._auth = auth
+        self._limits = limits
+        self._in_flight = in_flight
+        self._observers = observers
+        self._error_response = error_response
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request. Anything else (lifespan) goes straight to the app."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        state = start(scope)
+        sender = _Sender(send, state)
+        try:
+            await self._serve_in_time(scope, receive, sender, state)
+        finally:
+            state.status = state.status or 500
+            for observe in self._observers:
+                observe(state, scope)
+
+    async def _serve_in_time(
+        self, scope: Scope, receive: Receive, send: "_Sender", state: RequestState
+    ) -> None:
+        timeout = asyncio.timeout(self._policy.deadline_s)
+        try:
+            async with timeout:
+                self._in_flight.add(timeout)
+                state.deadline = timeout
+                await self._admit(scope, receive, send, state)
+        except HeadgateError as error:
+            await self._refuse(error, scope, send, state)
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            await self._refuse(self._cut_off(), scope, send, state)
+        finally:
+            self._in_flight.remove(timeout)
+
+    async def _admit(self, scope: Scope, receive: Receive, send: Send, state: RequestState) -> None:
+        if scope["path"] in OPEN_PATHS:
+            await self._app(scope, receive, send)
+            return
+        if self._in_flight.draining:
+            raise _closing()
+        state.caller = await self._auth.caller(scope)
+        limit = self._policy.body_bytes
+        with self._limits.hold(state.caller):
+            try:
+                body = await read_body(scope, receive, limit=limit, setting="service.body_bytes")
+            except ClientGone:
+                state.status = 499  # as other servers log it; nobody receives it
+                return
+            await self._app(scope, _BufferedReceive(body, receive), send)
+
+    def _cut_off(self) -> HeadgateError:
+        """Why a request did not end in time."""
+        if self._in_flight.draining:
+            return _closing()
+        return DeadlineError(
+            f"no answer within {self._policy.deadline_s:g} seconds",
+            hint="ask for less; the limit is service.deadline_s",
+        )
+
+    async def _refuse(
+        self, error: HeadgateError, scope: Scope, send: "_Sender", state: RequestState
+    ) -> None:
+        # Once the response has begun, only a broken connection can tell the client.
+        if send.started:
+            raise error
+        await self._error_response(error, scope, state.id)(scope, _disconnected, send)
+
+
+class _Sender:
+    """Sends messages, adds the request id, and records the status and whether the response has begun."""
+
+    def __init__(self, send: Send, state: RequestState) -> None:
+        self._send = send
+        self._state = state
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            self._state.status = message["status"]
+            message["headers"] = [
+                *message.get("headers", ()),
+                (b"x-request-id", self._state.id.encode()),
+            ]
+        await self._send(message)
+
+
+class _BufferedReceive:
+    """Returns a body that was read already, then whatever the connection sends."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        if self._body is None:
+            return await self._receive()
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+async def _disconnected() -> Message:
+    return {"type": "http.disconnect"}
+
+
+def _closing() -> HeadgateError:
+    return ClosingError("the service is shutting down", hint="ask another one, or try again soon")

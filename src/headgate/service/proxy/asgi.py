@@ -1,0 +1,111 @@
+"""Exchange: one request of a client, as plain ASGI, since every layer between costs each chunk of a stream.
+
+The reply begins with its first bytes, so that an error before them still gets a status of its own. A client that
+goes away ends the work at once, and with it the upstream's.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any
+
+import orjson
+from starlette.types import Receive, Send
+
+from headgate.service.proxy.transport import Headers
+
+
+class Reply:
+    """What the client gets: a head, held until the first bytes, and a body."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._status, self._headers = 200, list[tuple[bytes, bytes]]()
+        self._body = b""
+        self.begun = self.ended = False
+
+    def head(self, status: int, headers: Headers, more: Mapping[str, str] | None = None) -> None:
+        """Status and headers of the reply, `more` of our own after them."""
+        ours = [(k.encode("latin-1"), _plain(v)) for k, v in (more or {}).items()]
+        self._status, self._headers = status, [*headers, *ours]
+
+    async def write(self, data: bytes) -> None:
+        """More of the body."""
+        if not self.begun:
+            await self._begin()
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def end(self, data: bytes = b"") -> None:
+        """The last of the body."""
+        if not self.begun:
+            await self._begin()
+        if not self.ended:
+            self.ended = True
+            await self._send({"type": "http.response.body", "body": data or self._body})
+
+    async def json(self, status: int, value: object, more: Mapping[str, str] | None = None) -> None:
+        """A whole JSON reply."""
+        self.head(status, [(b"content-type", b"application/json")], more)
+        self.put(orjson.dumps(value))
+        await self.end()
+
+    def put(self, data: bytes) -> None:
+        """The whole body, of known length; `end` sends it."""
+        self._headers.append((b"content-length", b"%d" % len(data)))
+        self._body = data
+
+    async def _begin(self) -> None:
+        self.begun = True
+        await self._send(
+            {"type": "http.response.start", "status": self._status, "headers": self._headers}
+        )
+
+
+async def attended(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """Do the work as long as the client is there."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_gone(receive))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        left = [t for t in (task, gone) if not t.done()]
+        for waiting in left:
+            waiting.cancel()
+        if left:
+            await asyncio.wait(left)
+    if not task.cancelled():
+        task.result()
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+HOP = frozenset(
+    {
+        b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection",
+        b"te", b"trailer", b"trailers", b"transfer-encoding", b"upgrade",
+    }
+)  # fmt: skip
+
+
+def passed(headers: Iterable[tuple[bytes, bytes]], without: Iterable[bytes] = ()) -> Headers:
+    """Headers that may go on: not those of one connection, not ours, and not those named."""
+    headers = list(headers)
+    named = {
+        token.strip().lower()
+        for name, value in headers
+        if name.lower() == b"connection"
+        for token in value.split(b",")
+    }
+    stay = HOP | named | frozenset(without)
+    return [
+        (name, value)
+        for name, value in headers
+        if name.lower() not in stay and not name.lower().startswith(b"x-headgate-")
+    ]
+
+
+def _plain(value: str) -> bytes:
+    """A header value on one line, whatever was in it."""
+    return " ".join(value.split()).encode("ascii", "backslashreplace")[:1000]

@@ -1,0 +1,51 @@
+"""ServiceState: what the routes of one service share. It is at `app.state.service`."""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from threading import Lock
+
+from starlette.requests import Request
+
+from headgate.gateway import Headgate
+from headgate.service.admission import InFlight
+from headgate.service.metrics import Metrics
+from headgate.service.request_state import Caller
+
+MAX_TENANTS = 1000  # gates kept ready; making another one takes microseconds
+
+Check = Callable[[], Awaitable[str]]
+"""Whether a part can serve: returns what is wrong with it, "" when nothing is."""
+
+
+@dataclass(slots=True)
+class ServiceState:
+    """The gate, the metrics, the requests in flight, and the checks behind /readyz.
+
+    `checks` are for parts without which nothing works. `soft_checks` are for parts whose failure only degrades an
+    answer. `on_shutdown` closes what other parts opened.
+    """
+
+    gate: Headgate
+    metrics: Metrics
+    in_flight: InFlight
+    checks: dict[str, Check] = field(default_factory=dict)
+    soft_checks: dict[str, Check] = field(default_factory=dict)
+    on_shutdown: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    _gates: OrderedDict[str, Headgate] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def gate_for(self, caller: Caller) -> Headgate:
+        """The gate of the caller's tenant."""
+        with self._lock:
+            gate = self._gates.pop(caller.tenant, None) or self.gate.for_tenant(caller.tenant)
+            self._gates[caller.tenant] = gate
+            while len(self._gates) > MAX_TENANTS:
+                self._gates.popitem(last=False)
+        return gate
+
+
+def service_of(request: Request) -> ServiceState:
+    """The state of the service that handles a request."""
+    service: ServiceState = request.app.state.service
+    return service

@@ -1,0 +1,23 @@
+"""MemoryStore: the whole store in dictionaries, for tests, demos and short lives.
+
+It keeps the same promises as the other stores except one: when it is closed, its content is gone.
+"""
+
+from time import time
+
+from headgate.protocols import Clock
+from headgate.stores.memory.attachments import MemoryAttachments
+from headgate.stores.memory.documents import MemoryDocuments
+from headgate.stores.memory.keys import MemoryKeys
+from headgate.stores.memory.lock import StoreLock
+from headgate.stores.memory.records import MemoryRecords
+
+
+class MemoryStore(MemoryDocuments, MemoryAttachments, MemoryRecords, MemoryKeys):
+    """A store that lives as long as the process."""
+
+    def __init__(self, *, clock: Clock = time) -> None:
+        super().__init__(StoreLock(), clock)
+
+    def close(self) -> None:
+        self._lock.close()

@@ -1,0 +1,188 @@
+"""Connections to one SQLite file: a small pool, transactions, and SQLite's errors in plain words.
+
+A connection serves one thread at a time and goes back to the pool. Readers see a snapshot and never wait.
+Writers begin IMMEDIATE: each waits its turn at the start, so that no transaction fails halfway because it
+read before another one wrote. A connection that raised an error is closed, not reused.
+After a fork the child leaves inherited connections alone, as SQLite asks, and opens its own.
+"""
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+
+from headgate.errors import HeadgateError, StoreError
+
+_CACHE_KIB = 32_768  # keeps the inner pages of a million-chunk index in memory
+_MMAP_BYTES = (
+    1 << 30
+)  # bytes of the file that are read through memory, a third faster than by calls
+_WAL_BYTES = 64 << 20  # the log shrinks back to this after a large ingest
+
+_MESSAGES = {
+    sqlite3.SQLITE_NOTADB: (
+        "is not a database, or damaged",
+        "restore it from a backup, or move it away and add your documents again",
+    ),
+    sqlite3.SQLITE_CORRUPT: (
+        "is damaged",
+        "restore it from a backup, or save what can be read with: sqlite3 headgate.db .recover",
+    ),
+    sqlite3.SQLITE_FULL: (
+        "cannot grow: the disk, or the store's limit, is full",
+        "make room and try again; nothing of this write was kept, everything before it was",
+    ),
+    sqlite3.SQLITE_READONLY: (
+        "cannot be written",
+        "give this user write permission on the file and its folder",
+    ),
+    sqlite3.SQLITE_CANTOPEN: (
+        "cannot be opened",
+        "check that the folder exists and that this user may read and write it",
+    ),
+    sqlite3.SQLITE_PERM: ("cannot be opened", "check the permissions of the file and its folder"),
+    sqlite3.SQLITE_BUSY: (
+        "was held by another writer for too long",
+        "try again, or give it a larger timeout",
+    ),
+    sqlite3.SQLITE_IOERR: ("cannot be read or written", "check the disk and its file system"),
+    sqlite3.SQLITE_TOOBIG: ("cannot hold a value of that size", "cut the text into smaller parts"),
+}
+
+
+def translate(path: Path, error: sqlite3.Error) -> StoreError:
+    """SQLite's error as a StoreError that says what happened and what to do."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind
+    what, todo = _MESSAGES.get(code, ("failed", "if it happens again, report it with this message"))
+    return StoreError(f"the store {path} {what}: {error}", hint=todo)
+
+
+class Pool:
+    """Connections to one database file."""
+
+    def __init__(self, path: Path, *, timeout_s: float, max_bytes: int | None = None) -> None:
+        self.path = path
+        self._timeout = timeout_s
+        self._max_bytes = max_bytes
+        self._idle: list[sqlite3.Connection] = []
+        self._inherited: list[sqlite3.Connection] = []
+        self._lock = Lock()
+        self._pid = os.getpid()
+        self._closed = False
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """A connection for single statements, each of which sees its own snapshot."""
+        connection = self._take()
+        try:
+            yield connection
+        except sqlite3.Error as error:
+            connection.close()
+            raise translate(self.path, error) from error
+        finally:
+            self._give_back(connection)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A connection on which several statements read the same snapshot."""
+        with self.read() as connection, _transaction(connection, "DEFERRED"):
+            yield connection
+
+    @contextmanager
+    def write(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it or nothing. Durable ones also survive a power cut."""
+        with self.read() as connection:
+            connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            with _transaction(connection, "IMMEDIATE"):
+                yield connection
+
+    def close(self) -> None:
+        """Close idle connections now, and those in use when they come back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        if os.getpid() == self._pid:
+            for connection in idle:
+                connection.close()
+
+    def _take(self) -> sqlite3.Connection:
+        with self._lock:
+            if self._closed:
+                raise StoreError(f"the store {self.path} is closed", hint="open it again")
+            if os.getpid() != self._pid:
+                self._inherited += self._idle
+                self._idle = []
+                self._pid = os.getpid()
+            if self._idle:
+                return self._idle.pop()
+        return self._connect()
+
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        if not _is_usable(connection):
+            return
+        with self._lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(
+                self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as error:
+            raise translate(self.path, error) from error
+        try:
+            self._prepare(connection)
+        except BaseException as error:
+            connection.close()
+            if isinstance(error, sqlite3.Error):
+                raise translate(self.path, error) from error
+            raise
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        execute = connection.execute
+        execute("PRAGMA journal_mode = WAL")
+        execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+        execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
+        execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
+        execute("PRAGMA temp_store = MEMORY")
+        if self._max_bytes is not None:
+            (page,) = execute("PRAGMA page_size").fetchone()
+            execute(f"PRAGMA max_page_count = {max(1, self._max_bytes // page)}")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _is_usable(connection: sqlite3.Connection) -> bool:
+    try:
+        return not connection.in_transaction and connection.total_changes >= 0
+    except sqlite3.ProgrammingError:
+        return False
+
+
+def retry_busy(action: Callable[[], None], *, tries: int = 5) -> None:
+    """Run the action, again if another process is opening the same new file."""
+    for left in reversed(range(tries)):
+        try:
+            return action()
+        except HeadgateError as error:
+            cause = error.__cause__
+            busy = getattr(cause, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or not left:
+                raise
+    return None

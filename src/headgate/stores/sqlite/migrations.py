@@ -1,0 +1,128 @@
+"""The schema of the SQLite store, as numbered steps.
+
+Step n brings a store of version n-1 to version n; SQLite's user_version holds a store's version.
+Steps are never edited once released, only added. Every table is keyed by tenant first.
+A chunk carries the number of its last change (`seq`), and `removed` the number of each removal: together they are
+the change feed, which holds one entry per chunk, present or removed.
+"""
+
+import sqlite3
+from pathlib import Path
+
+from headgate.errors import StoreError
+
+APPLICATION = 0x48474154  # "HGAT" in the file's header, so that no other database is taken for ours
+
+DOCUMENTS = """
+CREATE TABLE tenants (
+  tenant TEXT PRIMARY KEY, seq INTEGER NOT NULL DEFAULT 0, place INTEGER NOT NULL DEFAULT 0,
+  fact INTEGER NOT NULL DEFAULT 0, trace INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE sizes (
+  tenant TEXT NOT NULL, collection TEXT NOT NULL,
+  documents INTEGER NOT NULL, chunks INTEGER NOT NULL, chars INTEGER NOT NULL,
+  PRIMARY KEY (tenant, collection)
+) WITHOUT ROWID;
+CREATE TABLE documents (
+  tenant TEXT NOT NULL, collection TEXT NOT NULL, id TEXT NOT NULL, place INTEGER NOT NULL,
+  title TEXT NOT NULL, digest TEXT NOT NULL, source TEXT NOT NULL, metadata TEXT NOT NULL,
+  PRIMARY KEY (tenant, collection, id)
+) WITHOUT ROWID;
+CREATE TABLE chunks (
+  tenant TEXT NOT NULL, collection TEXT NOT NULL, id TEXT NOT NULL, document TEXT NOT NULL,
+  place INTEGER NOT NULL, position INTEGER NOT NULL, seq INTEGER NOT NULL, chars INTEGER NOT NULL,
+  source TEXT NOT NULL, title TEXT NOT NULL, metadata TEXT NOT NULL, admission TEXT, text TEXT NOT NULL,
+  PRIMARY KEY (tenant, collection, id)
+);
+CREATE INDEX chunks_read ON chunks (tenant, collection, place, position);
+CREATE INDEX chunks_feed ON chunks (tenant, collection, seq);
+CREATE TABLE removed (
+  tenant TEXT NOT NULL, collection TEXT NOT NULL, id TEXT NOT NULL, seq INTEGER NOT NULL,
+  PRIMARY KEY (tenant, collection, id)
+) WITHOUT ROWID;
+CREATE INDEX removed_feed ON removed (tenant, collection, seq);
+CREATE TABLE attachments (
+  tenant TEXT NOT NULL, collection TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, value BLOB NOT NULL,
+  PRIMARY KEY (tenant, collection, id, kind)
+);
+"""
+
+RECORDS = """
+CREATE TABLE edges (
+  tenant TEXT NOT NULL, source TEXT NOT NULL, predicate TEXT NOT NULL, target TEXT NOT NULL,
+  weight REAL NOT NULL, provenance TEXT NOT NULL,
+  PRIMARY KEY (tenant, source, predicate, target)
+) WITHOUT ROWID;
+CREATE INDEX edges_out ON edges (tenant, source, weight DESC, predicate, target, provenance);
+CREATE INDEX edges_in ON edges (tenant, target, weight DESC, source, predicate, provenance);
+CREATE TABLE facts (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, content TEXT NOT NULL, seq INTEGER NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (tenant, id), UNIQUE (tenant, content)
+);
+CREATE INDEX facts_feed ON facts (tenant, seq);
+CREATE TABLE forgotten (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (tenant, id)
+) WITHOUT ROWID;
+CREATE TABLE secrets (
+  tenant TEXT NOT NULL, number INTEGER NOT NULL, key BLOB NOT NULL, created REAL NOT NULL, expires REAL,
+  PRIMARY KEY (tenant, number)
+) WITHOUT ROWID;
+CREATE TABLE reviews (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, status TEXT NOT NULL, created REAL NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (tenant, id)
+);
+CREATE INDEX reviews_queue ON reviews (tenant, status, created, id);
+"""
+
+TRACES = """
+CREATE TABLE traces (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, number INTEGER NOT NULL, created REAL NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (tenant, id)
+);
+CREATE INDEX traces_recent ON traces (tenant, number);
+CREATE INDEX traces_age ON traces (tenant, created);
+"""
+
+KEYS = """
+CREATE TABLE keys (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, digest TEXT NOT NULL UNIQUE, scopes TEXT NOT NULL,
+  name TEXT NOT NULL, created REAL NOT NULL, revoked REAL,
+  PRIMARY KEY (tenant, id)
+) WITHOUT ROWID
+"""
+
+STEPS = (DOCUMENTS, RECORDS, TRACES, KEYS)
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """The store's schema version; 0 for a new file."""
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(found)
+
+
+def migrate(connection: sqlite3.Connection, path: Path, *, steps: tuple[str, ...] = STEPS) -> None:
+    """Bring the store to the newest version, inside the caller's transaction."""
+    current = version(connection)
+    _refuse_foreign(connection, path)
+    if current > len(steps):
+        raise StoreError(
+            f"the store {path} has version {current}; this release reads up to {len(steps)}",
+            hint="upgrade headgate: pip install --upgrade headgate",
+        )
+    for step in steps[current:]:
+        for statement in step.split(";"):
+            if statement.strip():
+                connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {len(steps)}")
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+
+
+def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
+    (owner,) = connection.execute("PRAGMA application_id").fetchone()
+    if owner == APPLICATION:
+        return
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables:
+        raise StoreError(
+            f"{path} is a database of another program", hint="give the store a folder of its own"
+        )

@@ -1,0 +1,263 @@
+"""SqliteRecords: edges, facts, secrets, reviews and traces of the SQLite store.
+
+Records are kept as JSON beside the few columns that queries use. Traces are the only writes that do not wait for
+the disk: a power cut may lose the last ones, a killed process loses none.
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from secrets import token_bytes
+
+from headgate.protocols import Clock
+from headgate.stores.codec import decode, encode, without_text
+from headgate.stores.sqlite.connection import Pool
+from headgate.stores.validate import (
+    already_decided,
+    check_amended,
+    check_direction,
+    check_edges,
+    check_name,
+)
+from headgate.types import Edge, Fact, FactChange, Review, Secret, Trace
+
+_EDGE = "-weight, source, predicate, target, provenance"  # so that rows sort strongest first
+_ANY = "SELECT 1 FROM edges WHERE tenant = ? LIMIT 1"
+_OUT = f"SELECT {_EDGE} FROM edges WHERE tenant = ? AND source = ? ORDER BY weight DESC, predicate, target LIMIT ?"
+_IN = f"SELECT {_EDGE} FROM edges WHERE tenant = ? AND target = ? ORDER BY weight DESC, source, predicate LIMIT ?"
+_LINK = """
+INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, source, predicate, target) DO UPDATE
+SET weight = excluded.weight, provenance = excluded.provenance
+WHERE weight <> excluded.weight OR provenance <> excluded.provenance
+"""
+
+
+class SqliteRecords:
+    """Everything a store keeps besides documents and API keys."""
+
+    _pool: Pool
+    _clock: Clock
+
+    def link(self, tenant: str, edges: Sequence[Edge]) -> int:
+        check_edges(tenant, edges)
+        rows = [(tenant, e.source, e.predicate, e.target, e.weight, e.provenance) for e in edges]
+        with self._pool.write() as connection:
+            return connection.executemany(_LINK, rows).rowcount if rows else 0
+
+    def unlink(self, tenant: str, edges: Sequence[Edge]) -> int:
+        rows = [(tenant, edge.source, edge.predicate, edge.target) for edge in edges]
+        sql = "DELETE FROM edges WHERE tenant = ? AND source = ? AND predicate = ? AND target = ?"
+        with self._pool.write() as connection:
+            return connection.executemany(sql, rows).rowcount if rows else 0
+
+    def touching(
+        self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000
+    ) -> list[Edge]:
+        check_direction(direction)
+        sides = [sql for name, sql in (("in", _OUT), ("out", _IN)) if direction != name]
+        found: set[tuple[float, str, str, str, str]] = set()
+        with self._pool.snapshot() as connection:
+            if not connection.execute(_ANY, (tenant,)).fetchone():
+                return []
+            for sql in sides:
+                for node in dict.fromkeys(nodes):
+                    found.update(connection.execute(sql, (tenant, node, max(limit, 0))))
+        return [
+            Edge(s, p, t, -negative, provenance) for negative, s, p, t, provenance in sorted(found)
+        ]
+
+    def save_fact(self, tenant: str, fact: Fact) -> Fact:
+        check_name("tenant", tenant)
+        check_name("fact id", fact.id)
+        with self._pool.write() as connection:
+            same = connection.execute(
+                "SELECT body FROM facts WHERE tenant = ? AND content = ? AND id <> ?",
+                (tenant, fact.content, fact.id),
+            ).fetchone()
+            if same:
+                return decode(Fact, same[0])
+            _write_fact(connection, tenant, fact)
+            return fact
+
+    def amend_fact(self, tenant: str, id: str, change: Callable[[Fact], Fact]) -> Fact | None:
+        with self._pool.write() as connection:
+            held = _read_fact(connection, tenant, id)
+            if held is None:
+                return None
+            now = check_amended(held, change(held))
+            _write_fact(connection, tenant, now)
+            return now
+
+    def fact(self, tenant: str, id: str) -> Fact | None:
+        with self._pool.read() as connection:
+            return _read_fact(connection, tenant, id)
+
+    def facts(self, tenant: str) -> list[Fact]:
+        with self._pool.read() as connection:
+            rows = connection.execute(
+                "SELECT body FROM facts WHERE tenant = ? ORDER BY id", (tenant,)
+            ).fetchall()
+        return [decode(Fact, body) for (body,) in rows]
+
+    def forget(self, tenant: str, id: str) -> bool:
+        with self._pool.write() as connection:
+            sql = "DELETE FROM facts WHERE tenant = ? AND id = ?"
+            if not connection.execute(sql, (tenant, id)).rowcount:
+                return False
+            seq = _next_number(connection, tenant, "fact")
+            connection.execute("REPLACE INTO forgotten VALUES (?, ?, ?)", (tenant, id, seq))
+            return True
+
+    def fact_changes(self, tenant: str, after: int) -> list[FactChange]:
+        with self._pool.snapshot() as connection:
+            rows = connection.execute(
+                "SELECT seq, id, body FROM facts WHERE tenant = ? AND seq > ? UNION ALL"
+                " SELECT seq, id, NULL FROM forgotten WHERE tenant = ? AND seq > ? ORDER BY 1",
+                (tenant, after) * 2,
+            ).fetchall()
+        return [
+            FactChange(seq, id, None if body is None else decode(Fact, body))
+            for seq, id, body in rows
+        ]
+
+    def secret(self, tenant: str) -> bytes:
+        return self.secrets(tenant)[0].key
+
+    def secrets(self, tenant: str) -> list[Secret]:
+        check_name("tenant", tenant)
+        with self._pool.read() as connection:
+            known = _secrets(connection, tenant)
+        if known:
+            return known
+        with self._pool.write() as connection:
+            fresh = (tenant, 1, token_bytes(32), self._clock())
+            connection.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?, ?, ?, NULL)", fresh)
+            return _secrets(connection, tenant)
+
+    def rotate(self, tenant: str, *, expires: float) -> Secret:
+        self.secrets(tenant)
+        fresh = Secret(token_bytes(32), self._clock())
+        with self._pool.write() as connection:
+            connection.execute(
+                "UPDATE secrets SET expires = ? WHERE tenant = ? AND expires IS NULL",
+                (expires, tenant),
+            )
+            connection.execute(
+                "INSERT INTO secrets SELECT tenant, max(number) + 1, ?, ?, NULL FROM secrets"
+                " WHERE tenant = ?",
+                (fresh.key, fresh.created, tenant),
+            )
+        return fresh
+
+    def save_review(self, tenant: str, review: Review, *, most: int | None = None) -> bool:
+        check_name("tenant", tenant)
+        check_name("review id", review.id)
+        row = (tenant, review.id, review.status, review.created, encode(review))
+        with self._pool.write() as connection:
+            status = connection.execute(
+                "SELECT status FROM reviews WHERE tenant = ? AND id = ?", (tenant, review.id)
+            ).fetchone()
+            if status and status[0] != "pending":
+                raise already_decided(review.id, status[0])
+            (others,) = connection.execute(
+                "SELECT count(*) FROM reviews WHERE tenant = ? AND status = 'pending' AND id != ?",
+                (tenant, review.id),
+            ).fetchone()
+            if most is not None and others >= most:
+                return False
+            connection.execute("REPLACE INTO reviews VALUES (?, ?, ?, ?, ?)", row)
+            return True
+
+    def review(self, tenant: str, id: str) -> Review | None:
+        with self._pool.read() as connection:
+            row = connection.execute(
+                "SELECT body FROM reviews WHERE tenant = ? AND id = ?", (tenant, id)
+            ).fetchone()
+        return decode(Review, row[0]) if row else None
+
+    def reviews(self, tenant: str, *, status: str | None = None) -> list[Review]:
+        only, values = ("", [tenant]) if status is None else (" AND status = ?", [tenant, status])
+        with self._pool.read() as connection:
+            rows = connection.execute(
+                f"SELECT body FROM reviews WHERE tenant = ?{only} ORDER BY created, id", values
+            ).fetchall()
+        return [decode(Review, body) for (body,) in rows]
+
+    def decide(self, tenant: str, review: Review) -> bool:
+        with self._pool.write() as connection:
+            moved = connection.execute(
+                "UPDATE reviews SET status = ?, created = ?, body = ?"
+                " WHERE tenant = ? AND id = ? AND status = 'pending'",
+                (review.status, review.created, encode(review), tenant, review.id),
+            )
+            return moved.rowcount == 1
+
+    def save_trace(
+        self,
+        trace: Trace,
+        *,
+        keep: int = 10_000,
+        age_s: float | None = None,
+        text: bool = True,
+    ) -> None:
+        tenant = trace.request.tenant
+        body = encode(trace if text else without_text(trace))
+        with self._pool.write(durable=False) as connection:
+            number = _next_number(connection, tenant, "trace")
+            connection.execute(
+                "REPLACE INTO traces VALUES (?, ?, ?, ?, ?)",
+                (tenant, trace.id, number, trace.created, body),
+            )
+            connection.execute(
+                "DELETE FROM traces WHERE tenant = ? AND number <= ?", (tenant, number - keep)
+            )
+            if age_s is not None:
+                oldest = trace.created - age_s
+                sql = "DELETE FROM traces WHERE tenant = ? AND created < ?"
+                connection.execute(sql, (tenant, oldest))
+
+    def trace(self, tenant: str, id: str) -> Trace | None:
+        with self._pool.read() as connection:
+            row = connection.execute(
+                "SELECT body FROM traces WHERE tenant = ? AND id = ?", (tenant, id)
+            ).fetchone()
+        return decode(Trace, row[0]) if row else None
+
+    def traces(self, tenant: str, *, limit: int = 100) -> list[Trace]:
+        with self._pool.read() as connection:
+            rows = connection.execute(
+                "SELECT body FROM traces WHERE tenant = ? ORDER BY number DESC LIMIT ?",
+                (tenant, max(limit, 0)),
+            ).fetchall()
+        return [decode(Trace, body) for (body,) in rows]
+
+
+def _next_number(connection: sqlite3.Connection, tenant: str, counter: str) -> int:
+    """The next number of one of the tenant's counters."""
+    connection.execute("INSERT OR IGNORE INTO tenants (tenant) VALUES (?)", (tenant,))
+    sql = f"UPDATE tenants SET {counter} = {counter} + 1 WHERE tenant = ?"
+    connection.execute(sql, (tenant,))
+    sql = f"SELECT {counter} FROM tenants WHERE tenant = ?"
+    (number,) = connection.execute(sql, (tenant,)).fetchone()
+    return int(number)
+
+
+def _read_fact(connection: sqlite3.Connection, tenant: str, id: str) -> Fact | None:
+    sql = "SELECT body FROM facts WHERE tenant = ? AND id = ?"
+    row = connection.execute(sql, (tenant, id)).fetchone()
+    return decode(Fact, row[0]) if row else None
+
+
+def _write_fact(connection: sqlite3.Connection, tenant: str, fact: Fact) -> None:
+    """Write a fact that is new or differs, under the next number of the fact feed."""
+    if _read_fact(connection, tenant, fact.id) == fact:
+        return
+    row = (tenant, fact.id, fact.content, _next_number(connection, tenant, "fact"), encode(fact))
+    connection.execute("REPLACE INTO facts VALUES (?, ?, ?, ?, ?)", row)
+    connection.execute("DELETE FROM forgotten WHERE tenant = ? AND id = ?", (tenant, fact.id))
+
+
+def _secrets(connection: sqlite3.Connection, tenant: str) -> list[Secret]:
+    rows = connection.execute(
+        "SELECT key, created, expires FROM secrets WHERE tenant = ? ORDER BY number DESC", (tenant,)
+    )
+    return [Secret(*row) for row in rows]

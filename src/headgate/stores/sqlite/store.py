@@ -1,0 +1,66 @@
+"""SqliteStore: one folder, one file, the only truth.
+
+WAL mode: many processes read and write at once, and an acknowledged write survives kill -9 and a power cut.
+Everything else beside it (full-text and vector indexes) is derived and follows the change feed.
+"""
+
+from pathlib import Path
+from time import time
+
+from headgate.errors import StoreError
+from headgate.protocols import Clock
+from headgate.stores.sqlite.attachments import SqliteAttachments
+from headgate.stores.sqlite.connection import Pool, retry_busy
+from headgate.stores.sqlite.documents import SqliteDocuments
+from headgate.stores.sqlite.keys import SqliteKeys
+from headgate.stores.sqlite.migrations import STEPS, migrate, version
+from headgate.stores.sqlite.records import SqliteRecords
+
+FILE = "headgate.db"
+
+
+class SqliteStore(SqliteDocuments, SqliteAttachments, SqliteRecords, SqliteKeys):
+    """A store in a folder. `max_bytes` bounds its file; `timeout_s` how long a writer waits its turn."""
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        timeout_s: float = 30.0,
+        max_bytes: int | None = None,
+        clock: Clock = time,
+    ) -> None:
+        self.path = _make_folder(Path(folder)) / FILE
+        self._pool = Pool(self.path, timeout_s=timeout_s, max_bytes=max_bytes)
+        self._clock = clock
+        try:
+            retry_busy(self._upgrade)
+        except BaseException:  # the caller gets no store that it could close
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _upgrade(self) -> None:
+        with self._pool.read() as connection:
+            current = version(connection) == len(STEPS)
+        if not current:
+            with self._pool.write() as connection:
+                migrate(connection, self.path)
+
+
+def _make_folder(folder: Path) -> Path:
+    """Make the folder of the store, unless it is there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise StoreError(
+            f"{folder} is a file; a store is a folder", hint="name another path"
+        ) from error
+    except OSError as error:
+        raise StoreError(
+            f"the folder {folder} cannot be made: {error.strerror}",
+            hint="check the path and its permissions",
+        ) from error
+    return folder

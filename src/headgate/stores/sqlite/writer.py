@@ -1,0 +1,223 @@
+"""CollectionWriter: changes one collection of the SQLite store, inside the caller's transaction.
+
+Each document is compared row by row with what the store holds. Rows that differ are written under the next
+numbers of the feed; rows that are gone are deleted, and their removal gets a number too. Sizes and counters come last.
+"""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headgate.stores.codec import encode
+from headgate.stores.sqlite.rows import (
+    COLUMNS,
+    HERE,
+    LISTED,
+    Row,
+    count_chars,
+    title_and_text,
+    to_row,
+)
+from headgate.stores.validate import DocumentsById, chunk_clash
+
+
+@dataclass
+class CollectionWriter:
+    """Changes one collection of one tenant."""
+
+    connection: sqlite3.Connection
+    tenant: str
+    collection: str
+    seq: int = field(init=False)
+    place: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.connection.execute("INSERT OR IGNORE INTO tenants (tenant) VALUES (?)", (self.tenant,))
+        self.seq, self.place = self.connection.execute(
+            "SELECT seq, place FROM tenants WHERE tenant = ?", (self.tenant,)
+        ).fetchone()
+
+    def put(self, documents: DocumentsById) -> int:
+        """Put every document in the place of its former self; how many chunks changed."""
+        places = self._places(documents)
+        former = self._former([place for place in places.values() if place])
+        fresh = {c.id: to_row(c) for d in documents.values() for c in d.chunks}
+        stale = [id for id in former if id not in fresh]
+        added = [id for id, place in places.items() if not place]
+        for id in added:
+            self.place += 1
+            places[id] = self.place
+        self._delete_chunks(stale)
+        changed = [id for id, row in fresh.items() if former.get(id) != row]
+        self._detach(
+            [
+                id
+                for id in changed
+                if id in former and title_and_text(former[id]) != title_and_text(fresh[id])
+            ]
+        )
+        self._insert_documents(documents, places)
+        self._insert(changed, fresh, former, places)
+        self._add_sizes(
+            documents=len(added),
+            chunks=len(fresh) - len(former),
+            chars=count_chars(fresh) - count_chars(former),
+        )
+        return len(stale) + len(changed)
+
+    def clear(self) -> int:
+        """Empty the collection; how many chunks went."""
+        here = (self.tenant, self.collection)
+        ids = [id for (id,) in self.connection.execute(
+            f"SELECT id FROM chunks WHERE {HERE} ORDER BY place, position", here
+        )]  # fmt: skip
+        self._log_removals(ids)
+        for table in ("chunks", "documents", "attachments", "sizes"):
+            self.connection.execute(f"DELETE FROM {table} WHERE {HERE}", here)
+        self._save_counters()
+        return len(ids)
+
+    def remove_documents(self, documents: Sequence[str]) -> int:
+        """Remove documents with all they hold; how many chunks went."""
+        places = self.connection.execute(
+            f"SELECT place FROM documents WHERE {HERE} AND id {LISTED}", self._values(documents)
+        ).fetchall()
+        former = self._former([place for (place,) in places])
+        self._delete_chunks(list(former))
+        self.connection.execute(
+            f"DELETE FROM documents WHERE {HERE} AND id {LISTED}", self._values(documents)
+        )
+        self._add_sizes(documents=-len(places), chunks=-len(former), chars=-count_chars(former))
+        return len(former)
+
+    def remove_chunks(self, chunks: Sequence[str]) -> int:
+        """Remove chunks out of their documents; the last one takes its document along."""
+        rows = self.connection.execute(
+            f"SELECT id, document, chars FROM chunks WHERE {HERE} AND id {LISTED}",
+            self._values(chunks),
+        ).fetchall()
+        if not rows:
+            return 0
+        order = {id: n for n, id in enumerate(dict.fromkeys(chunks))}
+        self._delete_chunks(sorted((id for id, _, _ in rows), key=order.__getitem__))
+        touched = self._values(list({document for _, document, _ in rows}))
+        emptied = self.connection.execute(
+            f"DELETE FROM documents WHERE {HERE} AND id {LISTED} AND NOT EXISTS"
+            " (SELECT 1 FROM chunks c WHERE c.tenant = documents.tenant"
+            " AND c.collection = documents.collection AND c.place = documents.place)",
+            touched,
+        ).rowcount
+        self.connection.execute(
+            f"UPDATE documents SET digest = '' WHERE {HERE} AND id {LISTED}", touched
+        )
+        chars = sum(count for _, _, count in rows)
+        self._add_sizes(documents=-emptied, chunks=-len(rows), chars=-chars)
+        return len(rows)
+
+    def _values(self, ids: Sequence[str]) -> tuple[str, str, str]:
+        return self.tenant, self.collection, encode(ids)
+
+    def _places(self, documents: DocumentsById) -> dict[str, int]:
+        """The place of each document in reading order; 0 for one that is new."""
+        held = self.connection.execute(
+            f"SELECT id, place FROM documents WHERE {HERE} AND id {LISTED}",
+            self._values(list(documents)),
+        )
+        return dict.fromkeys(documents, 0) | dict(held)
+
+    def _former(self, places: Sequence[int]) -> dict[str, Row]:
+        """The rows of the chunks at these places, by id."""
+        if not places:
+            return {}
+        rows = self.connection.execute(
+            f"SELECT {COLUMNS} FROM chunks WHERE {HERE} AND place {LISTED} ORDER BY place, position",
+            (self.tenant, self.collection, encode(places)),
+        )
+        return {row[0]: row for row in rows}
+
+    def _insert_documents(self, documents: DocumentsById, places: Mapping[str, int]) -> None:
+        self.connection.executemany(
+            "REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (self.tenant, self.collection, d.id, places[d.id], d.title, d.digest, d.source,
+                 encode(d.metadata) if d.metadata else "")
+                for d in documents.values()
+            ),
+        )  # fmt: skip
+
+    def _insert(
+        self,
+        ids: Sequence[str],
+        fresh: Mapping[str, Row],
+        former: Mapping[str, Row],
+        places: Mapping[str, int],
+    ) -> None:
+        """Write the chunks that are new or differ, each under the next number of the feed."""
+        renewed = [id for id in ids if id in former]
+        self._delete("chunks", renewed)
+        self._unlog_removals([id for id in ids if id not in former])
+        rows: list[Row] = []
+        for id in ids:
+            self.seq += 1
+            _, document, position, source, title, data, admission, text = fresh[id]
+            rows.append((self.tenant, self.collection, id, document, places[document], position,
+                         self.seq, len(text), source, title, data, admission, text))  # fmt: skip
+        try:
+            self.connection.executemany(
+                "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
+            )
+        except sqlite3.IntegrityError:
+            self._refuse_clash(fresh)
+            raise
+
+    def _refuse_clash(self, fresh: Mapping[str, Row]) -> None:
+        owners = self.connection.execute(
+            f"SELECT id, document FROM chunks WHERE {HERE} AND id {LISTED}",
+            self._values(list(fresh)),
+        )
+        for id, owner in owners:
+            if owner != fresh[id][1]:
+                raise chunk_clash(self.collection, id, owner, fresh[id][1]) from None
+
+    def _delete_chunks(self, ids: Sequence[str]) -> None:
+        self._log_removals(ids)
+        self._detach(ids)
+        self._delete("chunks", ids)
+
+    def _detach(self, ids: Sequence[str]) -> None:
+        self._delete("attachments", ids)
+
+    def _delete(self, table: str, ids: Sequence[str]) -> None:
+        if ids:
+            self.connection.execute(
+                f"DELETE FROM {table} WHERE {HERE} AND id {LISTED}", self._values(ids)
+            )
+
+    def _log_removals(self, ids: Sequence[str]) -> None:
+        rows = []
+        for id in ids:
+            self.seq += 1
+            rows.append((self.tenant, self.collection, id, self.seq))
+        self.connection.executemany("REPLACE INTO removed VALUES (?, ?, ?, ?)", rows)
+
+    def _unlog_removals(self, ids: Sequence[str]) -> None:
+        """Take back the removal of ids that are here again; free while nothing was ever removed."""
+        here = (self.tenant, self.collection)
+        sql = f"SELECT 1 FROM removed WHERE {HERE} LIMIT 1"
+        if self.connection.execute(sql, here).fetchone():
+            self._delete("removed", ids)
+
+    def _add_sizes(self, *, documents: int, chunks: int, chars: int) -> None:
+        self.connection.execute(
+            "INSERT INTO sizes VALUES (?, ?, ?, ?, ?) ON CONFLICT (tenant, collection) DO UPDATE SET"
+            " documents = documents + excluded.documents, chunks = chunks + excluded.chunks,"
+            " chars = chars + excluded.chars",
+            (self.tenant, self.collection, documents, chunks, chars),
+        )
+        self._save_counters()
+
+    def _save_counters(self) -> None:
+        self.connection.execute(
+            "UPDATE tenants SET seq = ?, place = ? WHERE tenant = ?",
+            (self.seq, self.place, self.tenant),
+        )

@@ -1,0 +1,188 @@
+"""RecordContract: what every store promises about edges, facts, secrets, reviews and traces."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from headgate.errors import InputError
+from headgate.protocols import Store
+from headgate.testing.samples import trace
+from headgate.types import Edge, Fact, Review, TrustChange
+
+
+class RecordContract:
+    """Edges, facts, secrets, reviews and traces."""
+
+    def test_edges_touch_their_ends_strongest_first(self, store: Store) -> None:
+        weak, strong = Edge("a", "uses", "b", 0.2), Edge("b", "uses", "c", 0.9, "doc")
+        assert store.link("t", [weak, strong]) == 2
+        assert store.touching("t", ["b"]) == [strong, weak]
+        assert store.touching("t", ["b"], direction="out") == [strong]
+        assert store.touching("t", ["b"], direction="in") == [weak]
+        assert store.touching("t", ["a", "b", "c"]) == [strong, weak]
+        assert store.touching("u", ["b"]) == []
+        with pytest.raises(InputError, match="direction"):
+            store.touching("t", ["b"], direction="up")
+
+    def test_a_hub_does_not_crowd_the_others_out(self, store: Store) -> None:
+        hub = [Edge("hub", "has", f"n{n}", 1.0) for n in range(20)]
+        quiet = Edge("quiet", "has", "one", 0.1)
+        store.link("t", [*hub, quiet])
+        found = store.touching("t", ["hub", "quiet"], limit=3)
+        assert [edge.target for edge in found] == ["n0", "n1", "n10", "one"]
+
+    def test_linking_again_sets_weight_and_unlinking_removes(self, store: Store) -> None:
+        edge = Edge("a", "is_a", "b", 0.5)
+        store.link("t", [edge])
+        assert store.link("t", [edge]) == 0
+        assert store.link("t", [replace(edge, weight=0.7)]) == 1
+        assert store.touching("t", ["a"]) == [replace(edge, weight=0.7)]
+        assert store.unlink("t", [edge, edge]) == 1
+        assert store.touching("t", ["a", "b"]) == []
+
+    @pytest.mark.parametrize(
+        "bad", [Edge("", "p", "b"), Edge("a", "", "b"), Edge("a", "p", "b", float("nan"))]
+    )
+    def test_an_edge_needs_ends_and_a_weight(self, store: Store, bad: Edge) -> None:
+        with pytest.raises(InputError):
+            store.link("t", [Edge("x", "p", "y"), bad])
+        assert store.touching("t", ["x"]) == []
+
+    def test_a_repeated_fact_is_the_existing_one(self, store: Store) -> None:
+        steps = (TrustChange(1.0, 0.5, 0.55, "helpful"),)
+        fact = Fact("1", "water is wet", tags=("a", "b"), trust=0.7, history=steps)
+        assert store.save_fact("t", fact) == fact
+        assert store.save_fact("t", Fact("2", "water is wet")) == fact
+        assert store.facts("t") == [fact]
+        assert store.fact("t", "1") == fact
+        assert store.facts("u") == []
+        assert store.save_fact("u", Fact("1", "water is wet")).trust == 0.5
+
+    def test_saving_a_fact_again_updates_it(self, store: Store) -> None:
+        store.save_fact("t", Fact("1", "old"))
+        store.save_fact("t", Fact("1", "new"))
+        assert store.facts("t") == [Fact("1", "new")]
+        assert store.save_fact("t", Fact("2", "old")) == Fact("2", "old")
+
+    def test_no_feedback_is_lost_between_writers(self, store: Store) -> None:
+        store.save_fact("t", Fact("1", "x"))
+
+        def praise(_: int) -> None:
+            for _step in range(10):
+                store.amend_fact("t", "1", lambda fact: replace(fact, helpful=fact.helpful + 1))
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(praise, range(4)))
+        fact = store.fact("t", "1")
+        assert fact
+        assert fact.helpful == 40
+        assert store.amend_fact("t", "none", lambda fact: fact) is None
+        with pytest.raises(InputError, match="cannot change"):
+            store.amend_fact("t", "1", lambda fact: replace(fact, content="y"))
+
+    def test_forgetting_frees_the_content(self, store: Store) -> None:
+        store.save_fact("t", Fact("1", "x"))
+        assert store.forget("t", "1")
+        assert not store.forget("t", "1")
+        assert store.fact("t", "1") is None
+        assert store.save_fact("t", Fact("2", "x")).id == "2"
+
+    def test_the_fact_feed_gives_each_fact_at_its_last_change(self, store: Store) -> None:
+        for n in range(3):
+            store.save_fact("t", Fact(str(n), f"fact {n}"))
+        store.save_fact("t", Fact("0", "fact 0"))
+        before = [change.id for change in store.fact_changes("t", 0)]
+        assert before == ["0", "1", "2"], "an equal fact is no change"
+        store.amend_fact("t", "0", lambda fact: replace(fact, trust=0.9))
+        store.forget("t", "1")
+        lines = store.fact_changes("t", 0)
+        assert [(line.id, line.fact and line.fact.trust) for line in lines] == [
+            ("2", 0.5),
+            ("0", 0.9),
+            ("1", None),
+        ]
+        assert [line.id for line in store.fact_changes("t", lines[0].seq)] == ["0", "1"]
+        assert store.fact_changes("t", lines[-1].seq) == []
+        assert store.fact_changes("u", 0) == []
+
+    def test_a_review_is_decided_once(self, store: Store) -> None:
+        review = Review("r", "why?", grades={"a": 0.25}, created=2.0)
+        store.save_review("t", review)
+        store.save_review("t", Review("q", "how?", created=1.0))
+        assert [r.id for r in store.reviews("t")] == ["q", "r"]
+        answered = replace(review, status="answered", answer="so", who="ann", decided=3.0)
+        assert store.decide("t", answered)
+        assert not store.decide("t", replace(review, status="rejected"))
+        assert not store.decide("u", answered)
+        assert store.review("t", "r") == answered
+        assert [r.id for r in store.reviews("t", status="pending")] == ["q"]
+        with pytest.raises(InputError, match="already answered"):
+            store.save_review("t", review)
+
+    def test_no_more_reviews_wait_than_are_allowed(self, store: Store) -> None:
+        one, two = Review("1", "why?"), Review("2", "how?")
+        assert store.save_review("t", one, most=1)
+        assert not store.save_review("t", two, most=1)
+        assert store.review("t", "2") is None
+        assert store.save_review("u", two, most=1)
+        assert store.save_review("t", replace(one, note="once more"), most=1)
+        assert store.decide("t", replace(one, status="rejected"))
+        assert store.save_review("t", two, most=1)
+
+    def test_of_many_deciders_one_wins(self, store: Store) -> None:
+        review = Review("r", "why?")
+        store.save_review("t", review)
+
+        def judge(n: int) -> bool:
+            return store.decide("t", replace(review, status="approved", who=str(n)))
+
+        with ThreadPoolExecutor(8) as pool:
+            wins = list(pool.map(judge, range(8)))
+        assert sum(wins) == 1
+        decided = store.review("t", "r")
+        assert decided
+        assert decided.who == str(wins.index(True))
+
+    def test_a_trace_comes_back_whole(self, store: Store) -> None:
+        one = trace("1")
+        store.save_trace(one)
+        assert store.trace("t", "1") == one
+        assert store.trace("u", "1") is None
+        assert store.trace("t", "2") is None
+
+    def test_a_trace_can_be_kept_without_text(self, store: Store) -> None:
+        store.save_trace(trace("1"), text=False)
+        kept = store.trace("t", "1")
+        assert kept
+        assert kept.request.query == ""
+        assert not kept.request.window
+        assert kept.candidates[0].chunk.text == ""
+        assert kept.candidates[0].chunk.admission == "token"
+        assert kept.candidates[0].notes == trace("1").candidates[0].notes
+
+    def test_traces_come_newest_first_and_old_ones_go(self, store: Store) -> None:
+        for n in range(6):
+            store.save_trace(trace(str(n), created=n), keep=4)
+        store.save_trace(trace("x", tenant="u"), keep=4)
+        assert [t.id for t in store.traces("t")] == ["5", "4", "3", "2"]
+        assert [t.id for t in store.traces("t", limit=2)] == ["5", "4"]
+        store.save_trace(trace("6", created=6.0), age_s=2.0)
+        assert [t.id for t in store.traces("t")] == ["6", "5", "4"]
+        assert [t.id for t in store.traces("u")] == ["x"]
+
+    def test_a_secret_is_made_once_and_is_its_own_for_each_tenant(self, store: Store) -> None:
+        with ThreadPoolExecutor(4) as pool:
+            made = set(pool.map(store.secret, ["t"] * 8))
+        assert len(made) == 1
+        assert len(store.secret("t")) == 32
+        assert store.secret("u") != store.secret("t")
+
+    def test_a_rotated_secret_is_still_known(self, store: Store) -> None:
+        first = store.secret("t")
+        fresh = store.rotate("t", expires=100.0)
+        assert store.secret("t") == fresh.key != first
+        latest = store.rotate("t", expires=200.0)
+        known = store.secrets("t")
+        assert [s.key for s in known] == [latest.key, fresh.key, first]
+        assert [s.expires for s in known] == [None, 200.0, 100.0]

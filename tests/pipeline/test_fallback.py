@@ -1,0 +1,186 @@
+"""From a question to a verdict and its fallbacks, through the whole engine."""
+
+from dataclasses import fields
+
+import pytest
+
+from headgate import wiring
+from headgate.errors import UpstreamError
+from headgate.memory.review import ReviewQueue
+from headgate.models.web_results import web_chunks
+from headgate.pipeline.engine import Engine, Policies
+from headgate.settings import Settings
+from headgate.text.tokens import estimate_tokens
+from headgate.types import ContextBudget, Request, Window
+
+CITIES = ["Oslo", "Turin", "Quito", "Dakar", "Perth", "Lagos", "Kyoto", "Porto"]
+THINGS = ["bridge", "harbor", "museum", "library", "market", "garden", "tower", "station"]
+VERBS = ["opened", "closed", "burned", "moved", "expanded", "restored"]
+RIGHT = "When was the harbor of Quito restored by the council?"
+WRONG = "What did Melanie's dentist recommend to Jonathan after his marathon?"
+
+
+class Web:
+    """A search that brings what it is told, or fails."""
+
+    def __init__(self, *texts, error=None):
+        self.texts, self.error = texts, error
+
+    async def search(self, query, *, limit):
+        if self.error:
+            raise self.error
+        rows = [{"url": f"https://example.org/{n}", "content": t} for n, t in enumerate(self.texts)]
+        return web_chunks(rows, limit)
+
+
+class Judge:
+    """A grader that gives every candidate the same confidence, or fails."""
+
+    def __init__(self, mark=None, error=None):
+        self.mark, self.error = mark, error
+
+    async def grade(self, query, candidates):
+        if self.error:
+            raise self.error
+        return [self.mark] * len(candidates)
+
+
+@pytest.fixture(scope="module")
+def parts():
+    made = wiring.build(Settings(store=":memory:"))
+    from headgate.ingest.load import add_rows
+
+    cells = [(c, t, v) for c in CITIES for t in THINGS for v in VERBS]
+    rows = [
+        {
+            "id": f"{city}-{thing}-{verb}",
+            "text": f"The {thing} of {city} was {verb} in {1900 + n} by the city council.",
+        }
+        for n, (city, thing, verb) in enumerate(cells)
+    ]
+    add_rows(made.store, "default", rows, collection="main", policy=made.settings.ingest)
+    yield made
+    made.close()
+
+
+def engine(parts, *, settings=None, **ports):
+    settings = settings or parts.settings
+    policy = Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)})
+    return Engine(parts.store, parts.indexes.snapshot, policy, count=estimate_tokens, **ports)
+
+
+async def test_a_right_question_is_answered_without_any_fallback(parts):
+    context = await engine(parts, search=Web("unused")).build(Request(RIGHT, budget=300))
+    assert context.chunks[0].id == "Quito-harbor-restored"
+    assert (context.fallback, context.review) == ("", "")
+
+
+async def test_a_wrong_question_comes_back_empty_and_waits_for_a_person(parts):
+    context = await engine(parts).build(Request(WRONG, budget=300))
+    assert (context.text, context.chunks, context.token_estimate) == ("", (), 0)
+    assert context.fallback == "review"
+    waiting = ReviewQueue(parts.store, "default").review(context.review)
+    assert waiting.query == WRONG
+    again = await engine(parts).build(Request(WRONG, budget=300))
+    assert again.review == context.review
+
+
+async def test_a_search_answers_what_the_collection_cannot(parts):
+    said = "The dentist of Melanie did recommend rest to Jonathan after his marathon."
+    context = await engine(parts, search=Web(said, "x")).build(Request(WRONG, budget=300))
+    assert context.fallback == "search"
+    assert context.sources[0] == "https://example.org/0"
+    assert said in context.text
+    assert all(chunk.source == "web" for chunk in context.chunks)
+    assert context.review == ""
+
+
+async def test_a_search_that_brings_nothing_better_leads_to_a_person(parts):
+    web = Web("Buy cheap watches now.")
+    context = await engine(parts, search=web).build(Request(WRONG + " Really?", budget=300))
+    assert context.text == ""
+    assert context.fallback == "review"
+    assert "search" in context.fallback_reason
+
+
+async def test_a_search_that_fails_is_said_and_leads_to_a_person(parts):
+    web = Web(error=UpstreamError("the search is down"))
+    context = await engine(parts, search=web).build(Request(WRONG, budget=300))
+    assert context.degraded == ("search: the search is down",)
+    assert context.review
+
+
+async def test_an_ambiguous_verdict_shows_both(parts):
+    both = engine(parts, grader=Judge(0.5), search=Web("The harbor of Quito, seen from afar."))
+    context = await both.build(Request(RIGHT, budget=1000))
+    assert {chunk.source for chunk in context.chunks} == {"document", "web"}
+    assert context.fallback == "search"
+
+
+async def test_a_grader_that_fails_lets_all_pass_and_is_said(parts):
+    broken = engine(parts, grader=Judge(error=UpstreamError("the judge is out")))
+    context = await broken.build(Request(RIGHT, budget=300))
+    assert context.chunks
+    assert context.degraded == ("grade: the judge is out",)
+
+
+async def test_a_crisis_is_always_seen_by_a_person(parts):
+    context = await engine(parts).build(
+        Request("I want to die near the harbor of Quito", budget=300)
+    )
+    assert context.fallback_reason == "a crisis question"
+    assert context.review
+
+
+async def test_the_queue_can_be_off(parts):
+    quiet = parts.settings.model_copy(
+        update={"review": parts.settings.review.model_copy(update={"enabled": False})}
+    )
+    context = await engine(parts, settings=quiet).build(Request(WRONG + " Now?", budget=300))
+    assert (context.fallback, context.review) == ("", "")
+    assert context.fallback_reason
+
+
+async def test_whole_documents_keep_their_order_and_are_not_graded(parts):
+    roomy = ContextBudget(context_length=200_000, used_tokens=0)
+    context = await engine(parts).build(
+        Request("write a poem", budget=100_000, context_budget=roomy)
+    )
+    assert context.strategy == "STUFF"
+    ids = [chunk.id for chunk in context.chunks]
+    assert ids == [chunk.id for chunk in parts.store.scan("default", "main")]
+
+
+@pytest.mark.parametrize(("budget", "k"), [(0, None), (1, None), (10_000_000, None), (500, 1)])
+async def test_extreme_requests_have_a_defined_answer(parts, budget, k):
+    context = await engine(parts).build(Request(RIGHT, budget=budget, k=k))
+    assert context.token_estimate <= budget
+    assert estimate_tokens(context.text) <= budget
+    assert context.degraded == ()
+    assert bool(context.text) == (budget > 1)
+
+
+async def test_nothing_is_lost_on_the_way(parts):
+    context = await engine(parts).build(Request(RIGHT, budget=300))
+    kept = {chunk.id for chunk in context.chunks}
+    assert context.report.total_candidates == len(context.trace.candidates)
+    assert kept.isdisjoint(context.report.evicted_ids)
+    assert set(context.report.reasons) == set(context.report.evicted_ids)
+
+
+async def test_what_the_window_shows_already_needs_no_fallback(parts):
+    first = await engine(parts).build(Request(RIGHT, budget=300))
+    everything = Window.of([c.text for c in parts.store.scan("default", "main")])
+    context = await engine(parts).build(Request(RIGHT, budget=300, window=everything))
+    assert first.chunks
+    assert context.text == ""
+    assert "window" in context.fallback_reason
+    assert context.review == ""
+
+
+async def test_what_the_window_shows_still_speaks_for_the_collection(parts):
+    best = parts.store.chunks("default", "main", ["Quito-harbor-restored"])
+    seen = Window.of([chunk.text for chunk in best])
+    context = await engine(parts).build(Request(RIGHT, budget=300, window=seen))
+    assert context.chunks
+    assert "Quito-harbor-restored" not in {chunk.id for chunk in context.chunks}

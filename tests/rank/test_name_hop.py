@@ -1,0 +1,68 @@
+"""The hop: mass goes to what answers the open part of the query, and never back to its giver."""
+
+import numpy as np
+import pytest
+
+from headgate.protocols import Hits
+from headgate.rank.name_hop import MOST, Names, hearing, spread
+
+
+def names_of(ords, owned):
+    """One name that `ords` hold, and whether each seed owns it."""
+    count = np.array([len(ords)])
+    everywhere, nowhere = np.ones(len(ords), bool), np.zeros(len(ords), bool)
+    return Names(
+        keys=np.array([7], np.uint64),
+        owned=np.array(owned).reshape(-1, 1),
+        ords=np.array(ords),
+        which=np.zeros(len(ords), np.int64),
+        inside=everywhere,
+        titled=nowhere,
+        counts=count,
+        title_counts=0 * count,
+    )
+
+
+def alike(ords):
+    return np.ones((2, len(ords)))
+
+
+def test_a_chunk_hears_what_it_holds_of_the_open_part_of_the_query():
+    hits = Hits(np.array([0, 3, 1, 2, 3]), np.ones(5, np.uint16), np.array([2, 0, 3]))
+    heard = hearing(hits, np.array([1.0, 9.0, 3.0]), np.array([0, 1]), deaf=0.2)
+    # seed 0 holds the first term and leaves the third open; seed 1 the other way round
+    assert heard(np.array([2, 3, 4])) == pytest.approx(
+        np.array([[0.95, 0.95, 0.2], [0.2, 0.45, 0.2], [0.95, 1.2, 0.2]])
+    )
+
+
+def test_without_known_terms_everyone_hears_alike():
+    none = Hits(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.array([0]))
+    heard = hearing(none, np.zeros(1), np.array([0]), deaf=0.2)
+    assert heard(np.array([1, 2])) == pytest.approx(np.full((2, 2), 0.2))
+
+
+def test_a_seed_gets_nothing_back_of_its_own():
+    names = names_of([2, 5, 9], [True])
+    mass = np.array([[1.0], [0.0]])
+    reach = spread(names, np.array([0.5, 0.5, 0.5]), mass, np.array([5]), alike)
+    assert dict(zip(reach.ords.tolist(), reach.force.tolist(), strict=True)) == {2: 0.5, 9: 0.5}
+
+
+def test_given_mass_reaches_seeds_too():
+    names = names_of([2, 5], [True])
+    reach = spread(names, np.ones(2), np.array([[0.0], [1.0]]), np.array([5]), alike)
+    assert reach.ords.tolist() == [2, 5]
+
+
+def test_a_hop_lifts_only_those_that_most_flows_to():
+    count = 2 * MOST
+    names = names_of(list(range(count)), [True])
+    way = np.linspace(1, 2, count)
+    reach = spread(names, way, np.array([[1.0], [0.0]]), np.array([count]), alike)
+    assert reach.ords.tolist() == list(range(count - MOST, count))
+
+
+def test_nothing_flows_through_no_names():
+    reach = spread(names_of([], [True]), np.zeros(0), np.zeros((2, 1)), np.array([1]), alike)
+    assert len(reach.ords) == len(reach.force) == 0

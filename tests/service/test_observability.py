@@ -1,0 +1,247 @@
+"""What is seen from outside: metrics from traces, one log line a request, spans, health."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from opentelemetry import trace as otel
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.parser import text_string_to_metric_families
+from tests.service.clients import connected
+from tests.service.conftest import ROWS
+
+from headgate.gateway import Headgate
+from headgate.guard.report import Cut, GuardReport, State
+from headgate.notes import Fate, Note, NoteCode, Stage
+from headgate.service.app import create
+from headgate.service.log import window_figures
+from headgate.service.metrics import Metrics
+from headgate.testing.samples import trace as sample
+from headgate.types import Candidate, Chunk, Step
+
+WINDOW = "Refunds are paid within 14 days to the card."
+
+
+async def told(client):
+    text = (await client.get("/metrics")).text
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def test_metrics_are_counted_from_traces(client):
+    body = {"query": "how do refunds work?", "current_window_text": WINDOW}
+    for _ in range(2):
+        await client.post("/v1/context", json=body)
+    seen = await told(client)
+    value = {name: v for (name, labels), v in seen.items() if not labels}
+    assert value["headgate_contexts_total"] == 2
+    assert value["headgate_selfref_exact_duplicates_total"] == 2
+    assert value["headgate_selfref_candidates_total"] >= 2
+    assert value["headgate_selfref_penalized_total"] >= 2
+    assert value["headgate_tokens_injected_total"] > 0
+    assert value["headgate_tokens_saved_total"] > 0
+    assert value["headgate_selfref_overlap_ratio_count"] == value["headgate_selfref_candidates_total"]  # fmt: skip
+    assert value["headgate_selfref_novel_results_count"] == 2
+    route = (("method", "POST"), ("route", "/v1/context"), ("status", "200"))
+    assert seen["headgate_requests_total", route] == 2
+    stages = {dict(labels)["stage"] for name, labels in seen if name == "headgate_stage_seconds_count"}  # fmt: skip
+    assert {"retrieve", "penalize", "gate", "compose"} <= stages
+
+
+def test_the_figures_of_a_trace_are_those_of_its_notes():
+    def told(id, *notes):
+        return Candidate(Chunk(id, "text"), 0.5, tuple(Note(*note) for note in notes))
+
+    made = replace(
+        sample("1"),
+        candidates=(
+            told("new", (Stage.PENALIZE, Fate.KEEP, NoteCode.NEW, 0.5, {"overlap": 0.0})),
+            told("part", (Stage.PENALIZE, Fate.KEEP, NoteCode.PARTLY_IN_WINDOW, 0.4, {"overlap": 0.5})),
+            told("copy", (Stage.PENALIZE, Fate.DROP, NoteCode.IN_WINDOW, 0.0, {"overlap": 1.0})),
+            told("twin", (Stage.PENALIZE, Fate.KEEP, NoteCode.NEW, 0.5, {"overlap": 0.1}),
+                 (Stage.PENALIZE, Fate.DROP, NoteCode.REPEATS, 0.5, {}, "new")),
+            told("more", (Stage.EXPAND, Fate.KEEP, NoteCode.FOUND_AGAIN, 0.3)),
+        ),
+        steps=(Step(Stage.PENALIZE, 0.0), Step(Stage.EXPAND, 0.0)),
+    )  # fmt: skip
+    seen = window_figures(made)
+    assert seen.overlaps == (0.0, 0.5, 1.0, 0.1)
+    assert (seen.penalized, seen.exact_duplicates, seen.novel) == (3, 1, 2)
+    assert (seen.expansion, seen.expanded) == (True, 1)
+
+
+def test_a_bug_is_counted_by_its_stage():
+    metrics = Metrics()
+    broken = Step(Stage.GRADE, 0.0, degraded="KeyError", bug=True)
+    metrics.count_context(replace(sample("1"), steps=(broken,)), 0)
+    assert 'headgate_bugs_total{stage="grade"} 1.0' in metrics.text().splitlines()
+
+
+async def test_grades_and_reviews_are_counted(client):
+    await client.post("/v1/context", json={"query": "how do refunds work?"})
+    body = {"query": "Where did Melanie leave the garage key?"}
+    review = (await client.post("/v1/context", json=body)).json()["review"]
+    await client.post(f"/v1/reviews/{review}", json={"status": "answered", "answer": "In the box."})
+    seen = await told(client)
+    assert seen["headgate_grades_total", (("action", "correct"),)] == 1
+    assert seen["headgate_grades_total", (("action", "incorrect"),)] == 1
+    assert seen["headgate_reviews_total", (("status", "pending"),)] == 1
+    assert seen["headgate_reviews_total", (("status", "answered"),)] == 1
+    again = (await client.post("/v1/context", json=body)).json()
+    assert "In the box." in again["text"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "headgate_selfref_candidates_total",
+        "headgate_selfref_penalized_total",
+        "headgate_selfref_exact_duplicates_total",
+        "headgate_selfref_expansion_total",
+        "headgate_selfref_expansion_success_total",
+        "headgate_selfref_overlap_ratio",
+        "headgate_selfref_novel_results",
+    ],
+)
+def test_the_published_names_are_there_from_the_start(name):
+    assert f"# TYPE {name} " in Metrics().text()
+
+
+async def test_labels_have_bounds_whatever_is_asked(client):
+    for n in range(20):
+        await client.get(f"/made/up/{n}")
+        await client.get(f"/v1/documents/{n}")
+        await client.request(f"VERB{n}", "/v1/context")
+    seen = await told(client)
+    routes = {dict(labels).get("route") for _, labels in seen} - {None}
+    methods = {dict(labels).get("method") for _, labels in seen} - {None}
+    assert routes <= {"unknown", "/v1/documents/{id:path}", "/v1/context", "/metrics"}
+    assert methods <= {"GET", "OTHER"}
+
+
+def test_a_guarded_stream_is_counted():
+    metrics = Metrics()
+    cut = Cut("content", 10, 0, 2, "repeat", "do", 8, 1.0)
+    metrics.count_stream(GuardReport(state=State.DONE, rollbacks=1, saved_tokens=70, cuts=[cut]))
+    metrics.count_stream(GuardReport(state=State.FAILED, rollbacks=3, cuts=[cut] * 4))
+    lines = metrics.text().splitlines()
+    assert "headgate_guard_stalls_total 5.0" in lines
+    assert "headgate_guard_rollbacks_total 4.0" in lines
+    assert "headgate_guard_recovered_total 1.0" in lines
+    assert "headgate_guard_failed_total 1.0" in lines
+    assert "headgate_guard_tokens_saved_total 70.0" in lines
+
+
+COUNTING = """
+import sys
+from headgate.service.metrics import Metrics
+metrics = Metrics(sys.argv[1])
+metrics.count_review("approved")
+print(metrics.text())
+"""
+
+
+def test_processes_add_up_and_outlive_themselves(tmp_path):
+    line = [sys.executable, "-c", COUNTING, str(tmp_path)]
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    first, second = (
+        subprocess.run(line, env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    )
+    assert 'headgate_reviews_total{status="approved"} 1.0' in first.splitlines()
+    assert 'headgate_reviews_total{status="approved"} 2.0' in second.splitlines()
+    assert "# TYPE headgate_selfref_overlap_ratio histogram" in second.splitlines()
+
+
+def test_two_services_in_one_process_count_apart():
+    one, other = Metrics(), Metrics()
+    one.count_review("approved")
+    assert 'headgate_reviews_total{status="approved"} 1.0' in one.text().splitlines()
+    assert 'status="approved"' not in other.text()
+
+
+def test_every_metric_says_what_it_is_and_is_a_counter_or_a_histogram():
+    families = list(text_string_to_metric_families(Metrics().text()))
+    assert len(families) == 26
+    assert all(family.documentation.endswith(".") for family in families)
+    assert {family.type for family in families} == {"counter", "histogram"}
+
+
+def test_every_stage_of_a_request_has_a_label(tmp_path):
+    with Headgate.open(tmp_path / "kb", log={"path": str(tmp_path / "no" / "where.log")}) as gate:
+        gate.add([{"id": "a", "text": "Refunds take five days."}])
+        context = gate.context("how do refunds work?")
+    metrics = Metrics()
+    metrics.count_context(context.trace, context.token_estimate)
+    text = metrics.text()
+    assert 'headgate_stage_degraded_total{stage="log"} 1.0' in text.splitlines()
+    assert 'stage="other"' not in text
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+async def test_one_line_a_request_with_the_query_only_where_allowed(stack, caplog, allowed):
+    gate = stack.enter_context(Headgate.open(":memory:", service={"log_query": allowed}))
+    gate.add(ROWS)
+    body = {"query": "refunds please", "session_id": "s1", "current_window_text": WINDOW}
+    with caplog.at_level(logging.INFO, "headgate.request"):
+        async with connected(create(gate)) as client:
+            await client.post("/v1/context", json=body)
+    (line,) = [json.loads(record.message) for record in caplog.records]
+    assert (line["route"], line["status"], line["session"]) == ("/v1/context", 200, "s1")
+    assert line["exact_duplicates"] == 1
+    assert line["candidates"] >= 2
+    assert line["expansion"] in (True, False)
+    assert ("query" in line) is allowed
+    assert "Refunds" not in json.dumps({**line, "query": ""})
+
+
+async def test_spans_tell_the_request_and_its_stages(client, monkeypatch):
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    monkeypatch.setattr(otel, "get_tracer", provider.get_tracer)
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    await client.post("/v1/context", json={"query": "refunds"}, headers={"traceparent": parent})
+    done = {span.name: span for span in spans.get_finished_spans()}
+    request = done["POST /v1/context"]
+    assert request.attributes["http.response.status_code"] == 200
+    assert format(request.context.trace_id, "032x") == "0af7651916cd43dd8448eb211c80319c"
+    assert done["headgate.retrieve"].parent.span_id == request.context.span_id
+    assert request.start_time <= done["headgate.retrieve"].start_time
+
+
+async def test_readiness_asks_every_part(app, client):
+    assert (await client.get("/readyz")).json() == {
+        "ready": True,
+        "parts": {"store": "ok", "index": "ok", "providers": "ok"},
+    }
+
+    async def upstream():
+        return "no answer from the model"
+
+    app.state.service.checks["upstream"] = upstream
+    answer = await client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.json()["parts"]["upstream"] == "no answer from the model"
+    app.state.service.soft_checks["upstream"] = app.state.service.checks.pop("upstream")
+    answer = await client.get("/readyz")
+    assert (answer.status_code, answer.json()["ready"]) == (200, True)
+    assert answer.json()["parts"]["upstream"] == "no answer from the model"
+    assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_while_it_drains_it_is_not_ready_and_takes_nothing_on(app, client):
+    app.state.service.in_flight.drain(1.0)
+    assert (await client.get("/readyz")).status_code == 503
+    refused = await client.post("/v1/context", json={"query": "x"})
+    assert refused.status_code == 503
+    assert (await client.get("/healthz")).status_code == 200
