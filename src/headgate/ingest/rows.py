@@ -19,7 +19,7 @@ from headgate.types import Chunk, Document
 _KNOWN = frozenset({"id", "_id", "text", "content", "title", "collection", "source", "metadata"})
 FILE = "file"
 LINE = "line"
-_FORMAT = b"1"  # raised when texts are split differently, so that files are split again
+_FORMAT = b"2"  # raised when texts are split differently, so that files are split again
 
 
 @dataclass(frozen=True, slots=True)
