@@ -20,7 +20,7 @@ ROWS = [
     {"id": "vocabulary", "text": MILLION},
     {"id": "mixed", "text": "The port of Quito. El puerto de Quito. Порт Кито. 基多的港口。 ท่าเรือ"},
 ]  # fmt: skip
-WORDS = [f"word{n}" for n in range(1990)]
+WORDS = ["".join(DICE.choices("bcdfghjklmnpqrtvz", k=9)) for _ in range(1990)]
 QUERIES = {
     "two thousand words": " ".join([*WORDS[:1000], "harbor of Quito", *WORDS[1000:]]),
     "stopwords": "what is it that they are of the and",
