@@ -15,4 +15,4 @@ KNOWS = {
 }
 
 # Confidence from which an answer is correct, and below which it is refused.
-UPPER, LOWER = 0.7, 0.1
+UPPER, LOWER = 0.5, 0.1
