@@ -24,7 +24,9 @@ _LONGEST = 40  # characters; longer pieces are seldom met twice, and longer word
 _STEMMED = frozenset(Stemmer.algorithms())
 _POINT = "."
 _SAMPLE = 48  # pieces at the beginning of a text that may prove it English
-_TELLING = frozenset("the of and with that this from was were for The".split())
+_TELLING = frozenset(
+    ["the", "of", "and", "with", "that", "this", "from", "was", "were", "for", "The"]
+)
 
 _POSSESSIVE = re.compile(r"['\u2019][sS](?!\w)")
 _ASCII = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")

@@ -27,7 +27,7 @@ _BLANK, _DIGIT, _MARK, _LINE, _BEYOND = 0, 27, 28, 29, 30
 
 def _kind(byte: int) -> int:
     char = chr(byte)
-    if byte >= 0x80:  # noqa: PLR2004
+    if byte >= 0x80:
         return _BEYOND
     if char.isalpha():
         return 1 + string.ascii_lowercase.index(char.lower())
@@ -159,7 +159,7 @@ def running_tokens(text: str) -> npt.NDArray[np.float64]:
     prices = _PAIRS.take(np.ndarray(len(raw) - 1, "<u2", raw, strides=(1,))).astype(np.int64)
     if len(prices) > len(text):
         data = np.frombuffer(raw, np.uint8, offset=1)
-        starts = np.flatnonzero((data & 0xC0) != 0x80)  # noqa: PLR2004  bytes that begin a character
+        starts = np.flatnonzero((data & 0xC0) != 0x80)
         codes = np.frombuffer(text.encode("utf-32-le", "replace"), "<u4")
         prices = np.add.reduceat(prices, starts) + _CODES.take(np.minimum(codes, _LAST))
     return np.concatenate([[0.0], np.cumsum(prices) / _UNITS])

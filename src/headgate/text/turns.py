@@ -26,9 +26,20 @@ _SPEAKER = re.compile(
     rf"|@?({_NAME})\s*[,—–-]\s+\[?({_CLOCK})\]?\s*\n"  # Ann — 21:14, and the words below
 )
 _ROLES = frozenset({"user", "assistant", "system", "tool", "human", "ai", "bot", "agent", "model"})
-_MONTHS = (
-    "January February March April May June July August September October November December".split()
-)
+_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
 
 
 @dataclass(frozen=True, slots=True)
