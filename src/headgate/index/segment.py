@@ -23,9 +23,9 @@ from headgate.index.posting_list import (
     to_slots,
 )
 from headgate.rank.fields import BODY, DATE, IN_BODY, IN_HEAD, IN_TITLE, SPEAKER, TITLE, pack
-from headgate.text.stopwords import ENGLISH
-from headgate.text.names import capitalize, ends, names, word
 from headgate.text.languages import LANGUAGES
+from headgate.text.names import capitalize, ends, names, word
+from headgate.text.stopwords import ENGLISH
 from headgate.text.terms import NUMBERS, number, read, terms
 from headgate.text.turns import Turn, part
 from headgate.types import Chunk

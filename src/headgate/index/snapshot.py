@@ -24,8 +24,8 @@ from headgate.index.segment import (
 from headgate.protocols import Hits, Sequences, Spots
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
 from headgate.rank.top import best
-from headgate.text.stopwords import ENGLISH
 from headgate.text.languages import LANGUAGES
+from headgate.text.stopwords import ENGLISH
 from headgate.text.terms import number
 from headgate.types import Chunk
 

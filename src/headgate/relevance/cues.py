@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from headgate.text.turns import part
 from headgate.text.terms import terms
+from headgate.text.turns import part
 
 _ASKS = re.compile(r"[?？؟]\W*(?:\[[^\[\]]*\]\s*)?$")  # a remark in brackets may follow
 _WHEN = re.compile(r"^\W*when\b|\bhow long\b|\b(?:what|which) (?:year|month|day|date|time)\b", re.I)
