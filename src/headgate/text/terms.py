@@ -134,7 +134,8 @@ class _Table(dict[str, tuple[int, ...]]):
 
     def _read(self, piece: str) -> tuple[int, ...]:
         # most pieces are one plain word, and need none of the rules for identifiers
-        found = [piece] if piece.isalpha() and piece.isascii() else words(piece)
+        plain = piece.isalpha() and piece.isascii() and piece.islower()
+        found = [piece] if plain else words(piece)
         kept = [word for word in found if word not in self._stops]
         if not kept:
             return ()
