@@ -126,9 +126,9 @@ _SCRIPTS: tuple[tuple[int, int], ...] = (
     (0x2070, 124),  # symbols, arrows, boxes
     (0x2C00, 85),  # Glagolitic to Kangxi
     (0x3000, 15),  # punctuation of East Asia
-    (0x3040, 56),  # Kana
+    (0x3040, 53),  # Kana
     (0x3100, 85),  # Bopomofo and the like
-    (0x3400, 55),  # Han
+    (0x3400, 52),  # Han
     (0xA000, 85),  # Yi to Meetei
     (0xAC00, 35),  # Hangul
     (0xD7B0, 85),  # private use
