@@ -1,6 +1,6 @@
 """Chunk: split a text into passages that can be read alone.
 
-A text that fits `maximum` stays whole. A longer one is packed block by block up to `target`; a block up to
+A chat log is cut at its turns. Any other text that fits `maximum` stays whole. A longer one is packed block by block up to `target`; a block up to
 `maximum` is never cut, and a larger one is cut at blank lines, else at lines, sentences, words, or anywhere.
 Passages are spans of the text, so nothing is added, and only white space between them is lost.
 Size is the token estimate (text/tokens.py), read once for the whole text.
@@ -9,6 +9,7 @@ Size is the token estimate (text/tokens.py), read once for the whole text.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from headgate.errors import ConfigError
 from headgate.ingest.blocks import Block, blocks
 from headgate.policy import Policy, PositiveCount
 from headgate.text.tokens import running_tokens
+from headgate.text.turns import split_turns
 
 Sizes = npt.NDArray[np.float64]
 
@@ -60,6 +62,15 @@ def split_text(text: str, policy: ChunkPolicy, *, kind: str = "markdown") -> lis
     """The passages of a text in reading order; none for white space."""
     if not text.strip():
         return []
+    turns = split_turns(text) if kind != "code" else []
+    if turns:
+        # what stands before the first turn belongs to it
+        spans = pairwise([0, *turns[1:], len(text)])
+        return [p for start, end in spans for p in _split(text[start:end], policy, kind="text")]
+    return _split(text, policy, kind=kind)
+
+
+def _split(text: str, policy: ChunkPolicy, *, kind: str) -> list[Passage]:
     sizes = running_tokens(text)
     if sizes[-1] <= policy.maximum:
         path = _first_heading(text) if kind == "markdown" else ()

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from headgate.text.letters import MARKS, UNSPACED, fold
-from headgate.text.stopwords import stopwords
+from headgate.text.stopwords import ENGLISH, stopwords
 
 _CYRILLIC = "абвгдежзийклмнопрстуфхцчш"
 _DEVANAGARI = "".join(map(chr, range(0x900, 0x950)))
@@ -69,6 +69,7 @@ LETTERS: dict[str, str] = {
 
 LANGUAGES = tuple(LETTERS)
 
+_ASCII_WORD = re.compile(r"[a-z]+")
 _WORD = re.compile(rf"(?:[^\W\d_]|[{MARKS}])+")
 _SAMPLE = 1000  # characters at the beginning of a text that vote
 _UNSPACED = re.compile(f"[{UNSPACED}]")
@@ -100,10 +101,18 @@ def _votes_of_letters() -> Votes:
     return dict(votes)
 
 
+@cache
+def _foreign_words() -> frozenset[str]:
+    """The function words that English does not have."""
+    return frozenset(_votes_of_words()) - ENGLISH
+
+
 def detect(text: str, default: str = "english") -> str:
     """The language of a text; English unless another one clearly wins, and the default where nothing speaks."""
     low = fold(text[:_SAMPLE])
-    found = _WORD.findall(low)
+    found: list[str] = (_ASCII_WORD if low.isascii() else _WORD).findall(low)
+    if low.isascii() and sum(map(_foreign_words().__contains__, found)) < _CLEAR:
+        return default if ENGLISH.isdisjoint(found) else "english"  # nobody else can win
     totals = dict.fromkeys(LANGUAGES, 0.0)
     _count(found, _votes_of_words(), totals)
     if not low.isascii():

@@ -17,11 +17,17 @@ ENTITY_CHARS = 80  # longer matches are sentences
 TEXT_CHARS = 20_000  # entities of a longer text are those of its beginning
 _CACHE = 1_000_000  # spans remembered; beyond it the table starts afresh
 
-# A look-behind after the capital lets the scan run to the next capital instead of the next word.
+
+def _span(upper: str) -> re.Pattern[str]:
+    # a look-behind after the capital lets the scan run to the next capital instead of the next word
+    return re.compile(
+        rf"[{upper}](?<!\w[{upper}])[\w'\u2019-]+"
+        rf"(?:\s+(?:(?:of|the|de|von|van|and)\s+)?[{upper}][\w'\u2019-]+)*"
+    )
+
+
+_SPAN, _ASCII_SPAN = _span(UPPER), _span("A-Z")
 _CAPITAL = rf"[{UPPER}](?<!\w[{UPPER}])"
-_SPAN = re.compile(
-    rf"{_CAPITAL}[\w'\u2019-]+(?:\s+(?:(?:of|the|de|von|van|and)\s+)?[{UPPER}][\w'\u2019-]+)*"
-)
 _CAPITALIZED = re.compile(rf"(?<=\S\s)[{UPPER}][\w'\u2019-]+")
 _WORD = re.compile(r"\(?([^\W\d_][\w'\u2019-]*)")
 _GOES_ON = frozenset(",;)'\u2019-_")  # a sentence goes on after these, as after a letter or a digit
@@ -65,7 +71,10 @@ _SPANS = _Spans()
 
 def names(text: str) -> set[str]:
     """The names in a text, lower case: whole spans, and their words of four letters or more."""
-    return set(chain.from_iterable(map(_SPANS.__getitem__, _SPAN.findall(text))))
+    # looking for other capitals than A-Z costs three times as much, so only where there are some
+    plain = text.isascii() or not any(char > "\x7f" and char.isupper() for char in set(text))
+    pattern = _ASCII_SPAN if plain else _SPAN
+    return set(chain.from_iterable(map(_SPANS.__getitem__, pattern.findall(text))))
 
 
 def capitalized(text: str) -> list[str]:

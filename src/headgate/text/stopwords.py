@@ -1,7 +1,7 @@
 """Stopwords: the function words of each language, which say how a sentence is built and not what it is about.
 
 English has the list that the ranking was measured with. All other languages take theirs from the package
-`stopwordsiso`; a few that it lacks have a short one here. Words are folded as `words.fold_word` folds a text.
+`stopwordsiso`; a few that it lacks have a short one here. Words are folded as `letters.fold` folds a text.
 """
 
 from functools import cache

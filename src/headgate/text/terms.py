@@ -23,6 +23,7 @@ _EDGES = '.,;:!?()[]{}"\u201c\u201d*_'  # what around a word changes nothing in 
 _LONGEST = 40  # characters; longer pieces are seldom met twice, and longer words are no identifiers
 _STEMMED = frozenset(Stemmer.algorithms())
 _POINT = "."
+_FEW_PARTS = 4
 _SAMPLE = 48  # pieces at the beginning of a text that may prove it English
 _TELLING = frozenset(
     ["the", "of", "and", "with", "that", "this", "from", "was", "were", "for", "The"]
@@ -58,12 +59,15 @@ NUMBERS = Numbers()
 def words(text: str) -> list[str]:
     """Lower-case words in reading order; identifiers whole and in parts, unspaced scripts as pairs of signs."""
     pattern = _ASCII if text.isascii() else _ANY
-    found = pattern.findall(_POSSESSIVE.sub(" ", text))
-    return [word for compound in found for word in _open(compound)]
+    if "'" in text or "\u2019" in text:
+        text = _POSSESSIVE.sub(" ", text)
+    return [word for compound in pattern.findall(text) for word in _open(compound)]
 
 
 def _open(compound: str) -> list[str]:
     """The words of a compound, after the compound as one word where it has several."""
+    if compound.isalnum():
+        return _parts(compound)
     simple = [word for word in _SEAM.split(compound) if word]
     parts = list(chain.from_iterable(map(_parts, simple)))
     if len(simple) > 1 and len(compound) <= _LONGEST:
@@ -79,16 +83,24 @@ def _whole(simple: list[str]) -> str:
 
 def _parts(word: str) -> list[str]:
     """A word, and the parts of an identifier after it."""
-    low = fold(word)
     if not word.isascii():
+        low = fold(word)
         if not _UNSPACED.search(low):
             return [low]
         runs = _SCRIPT.findall(low)
         return [w for run in runs for w in (signs(run) if _UNSPACED.match(run) else [run])]
+    low = word.lower()
     if word.isdigit() or len(word) > _LONGEST or (word.isalpha() and _is_plain(word, low)):
         return [low]
     parts = _PART.findall(word)
-    return [low, *(part.lower() for part in parts if len(part) > 1)] if len(parts) > 1 else [low]
+    if len(parts) < 2 or _is_random(word, parts):
+        return [low]
+    return [low, *(part.lower() for part in parts if len(part) > 1)]
+
+
+def _is_random(word: str, parts: list[str]) -> bool:
+    """Whether a word is a digest or a key rather than an identifier: many parts, of two characters mostly."""
+    return len(parts) > _FEW_PARTS and 5 * len(parts) > 2 * len(word)
 
 
 def _is_plain(word: str, low: str) -> bool:
@@ -111,7 +123,8 @@ class _Table(dict[str, tuple[int, ...]]):
     def __missing__(self, piece: str) -> tuple[int, ...]:
         bare = piece.strip(_EDGES)
         low = bare.lower()
-        bare = low if _is_plain(bare, low) else bare
+        if bare[1:] == low[1:] or bare.isupper():  # no parts are hidden in its capitals
+            bare = low
         found = self[bare] if bare != piece else self._read(piece)
         if len(piece) <= _LONGEST:
             if len(self) >= _CACHE:
@@ -120,11 +133,16 @@ class _Table(dict[str, tuple[int, ...]]):
         return found
 
     def _read(self, piece: str) -> tuple[int, ...]:
-        kept = [word for word in words(piece) if word not in self._stops]
+        # most pieces are one plain word, and need none of the rules for identifiers
+        plain = piece.isalpha() and piece.isascii() and piece.islower()
+        found = [piece] if plain else words(piece)
+        kept = [word for word in found if word not in self._stops]
+        if not kept:
+            return ()
         if self._stem is not None:
             with self._lock:
                 kept = self._stem(kept)
-        return tuple(map(NUMBERS.__getitem__, kept))
+        return tuple([NUMBERS[stem] for stem in kept])
 
 
 @cache

@@ -8,6 +8,7 @@ conversation ("Note: …" looks like a turn): the whole collection does, see the
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +16,8 @@ from typing import Any
 
 CONVERSATION = "conversation"
 _LONGEST = 60  # characters of a speaker's name
+_HEAD = 200  # characters of a line that are looked at for its head
+_FEW = 8  # lines; a log of half as many turns is too short to be sure of
 
 _NAME = r"[^\W\d_][\w .'’-]{0,30}?"
 _CLOCK = r"\d{1,4}[./:-][\d./:-]{1,16}(?:[T, ]{1,3}\d{1,2}[:.]\d\d[\d:.,Z+-]{0,12})?(?:\s?[AaPp]\.?[Mm]\b\.?)?"
@@ -26,20 +29,10 @@ _SPEAKER = re.compile(
     rf"|@?({_NAME})\s*[,—–-]\s+\[?({_CLOCK})\]?\s*\n"  # Ann — 21:14, and the words below
 )
 _ROLES = frozenset({"user", "assistant", "system", "tool", "human", "ai", "bot", "agent", "model"})
-_MONTHS = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-]
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +86,41 @@ def _date(metadata: Mapping[str, Any]) -> str:
     when = next((metadata[key] for key in ("time", "timestamp", "date") if metadata.get(key)), "")
     if isinstance(when, int | float) and not isinstance(when, bool):
         try:
-            moment = datetime.fromtimestamp(when, UTC)
+            return format_time(when)
         except (OverflowError, OSError, ValueError):
             return ""
-        return f"{moment:%H:%M} on {moment.day} {_MONTHS[moment.month - 1]}, {moment.year}"
     return when[:60] if isinstance(when, str) else ""
+
+
+def add_head(text: str, metadata: Mapping[str, Any]) -> str:
+    """A text under the head that its metadata tell; as it stands where they tell none, or it has its own."""
+    turn = part(text, metadata)
+    if not turn.told or not turn.speaker or turn.body != text:
+        return text
+    return f"[{turn.date}] {turn.speaker}: {text}" if turn.date else f"{turn.speaker}: {text}"
+
+
+def split_turns(text: str) -> list[int]:
+    """Where the turns of a chat log begin, in order; nothing for a text that is none.
+
+    A log is known by lines whose heads cannot be anything else (date and speaker, <name>, or a role), which
+    make up half of its lines, by at least two of them from each speaker.
+    """
+    starts: list[int] = []
+    speakers: Counter[str] = Counter()
+    lines = place = 0
+    for line in text.splitlines(keepends=True):
+        lines += not line.isspace()
+        turn = _part(line[:_HEAD])
+        if turn.speaker and (turn.date or line[0] == "<" or turn.speaker.lower() in _ROLES):
+            starts.append(place)
+            speakers[turn.speaker] += 1
+        place += len(line)
+    enough = 2 * len(starts) >= max(lines, _FEW) and len(starts) >= 2 * len(speakers)
+    return starts if enough else []
+
+
+def format_time(seconds: float) -> str:
+    """Seconds since the epoch as people ask for them, month by name; an error where no calendar reaches."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment:%H:%M} on {moment.day} {_MONTHS[moment.month - 1]}, {moment.year}"
