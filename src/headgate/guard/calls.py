@@ -166,6 +166,17 @@ def _blocks(content: object) -> Sequence[Message]:
     return [block for block in content if isinstance(block, dict)]
 
 
+def opening(messages: Iterable[object]) -> str:
+    """How a conversation begins, up to the first message of a person: the same in all its requests."""
+    texts: list[str] = []
+    for message in messages:
+        if isinstance(message, dict):
+            texts.append(spoken(message.get("content")))
+            if any(event.kind == "human" for event in events_of(message)):
+                break
+    return "\n".join(texts)
+
+
 def kind_of(part: Message) -> str:
     """The type of a block or item, empty where it has none."""
     kind = part.get("type")

@@ -8,11 +8,11 @@ The prefix law holds: whether message i gets a note, and its bytes, depend on me
 conversation stand at the same places in every later request, and the provider's cache of its prefix stays good.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from headgate.guard.calls import RESULT_TYPES, events_of, kind_of
+from headgate.guard.calls import RESULT_TYPES, Event, events_of, kind_of
 from headgate.guard.masks import note_of
 from headgate.guard.tools import Circle, CircleFinder
 from headgate.policy import Count, Policy
@@ -64,14 +64,19 @@ class Climb:
 
 def climb(messages: Sequence[Any], policy: CirclesPolicy) -> Climb:
     """All rungs that a conversation has reached, message by message."""
+    return climb_events(map(events_of, messages), policy)
+
+
+def climb_events(messages: Iterable[Sequence[Event]], policy: CirclesPolicy) -> Climb:
+    """As `climb`, of messages that are read already."""
     rungs = policy.rungs
     if not policy.enabled or not rungs:
         return Climb()
     finder, marks = CircleFinder(), list[Mark]()
     last: tuple[int, Rung] | None = None  # period and rung in which the conversation stands
     least = rungs[-1][0]
-    for at, message in enumerate(messages):
-        if not finder.feed(at, events_of(message)):
+    for at, events in enumerate(messages):
+        if not finder.feed(at, events):
             continue
         circle = finder.circle(least)
         if circle is None:

@@ -31,6 +31,7 @@ _SERIAL = (
 _TAKES = (
     "(?:elapsed|duration|took|latency|uptime|runtime|wall[ _-]?time|cpu[ _-]?time|total[ _-]?time|time[ _-]?taken|time)"
 )  # fmt: skip
+_PREFIXES = "req|call|toolu|msg|chatcmpl|resp|trace|sess|session|conn|evt|rid|cid|txn|inv|exec"
 _IS = r"""["']?\s{0,2}[:=#]?\s{0,2}["']?"""
 _NOT_PROGRESS = r"(?!\s{0,2}(?:/|of\b|out of\b|%|percent\b))"
 
@@ -61,40 +62,57 @@ def _record(found: re.Match[str]) -> str:
     return "*" if kept >= 32 else found[0]
 
 
-# Cheap test that a rule can apply at all, the rule, and what stands for what it finds.
-_RULES: tuple[tuple[re.Pattern[str], Replace], ...] = tuple(
-    (re.compile(rule, re.IGNORECASE), replace)
-    for rule, replace in (
-        (r"(?:/tmp|/var/folders|/dev/shm|\\temp)[/\\][\w.+\\/-]{1,400}", _temporary),
-        (rf"\b({_SERIAL}[_ -]?(?:id|no|number)?{_IS})[0-9a-f]{{8}}-[0-9a-f-]{{27}}\b", r"\1*"),
-        (r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", _record),
-        (rf"\b({_SERIAL}[_ -]?id{_IS})[\w.:-]{{4,80}}+", r"\1*"),
+# For each rule: what a line must hold for it to apply (looking is cheap), what it finds, and what stands for that.
+_RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], Replace], ...] = tuple(
+    (needs, re.compile(rule, re.IGNORECASE), replace)
+    for needs, rule, replace in (
         (
-            r"\b((?:req|call|toolu|msg|chatcmpl|resp|trace|sess|session|conn|evt|rid|cid|txn|inv|exec)[-_])(\w{6,80}+)",
+            ("/tmp", "/var/folders", "/dev/shm", "\\temp"),  # noqa: S108  (names to look for)
+            r"(?:/tmp|/var/folders|/dev/shm|\\temp)[/\\][\w.+\\/-]{1,400}",
+            _temporary,
+        ),
+        (
+            ("-",),
+            rf"\b({_SERIAL}[_ -]?(?:id|no|number)?{_IS})[0-9a-f]{{8}}-[0-9a-f-]{{27}}\b",
+            r"\1*",
+        ),
+        (("-",), r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", _record),
+        (("id",), rf"\b({_SERIAL}[_ -]?id{_IS})[\w.:-]{{4,80}}+", r"\1*"),
+        (
+            tuple(_PREFIXES.split("|")),
+            rf"\b((?:{_PREFIXES})[-_])(\w{{6,80}}+)",
             _identifier,
         ),
-        (r"\b0x[0-9a-f]{4,16}\b", "*"),
-        (rf"\b\d{{4}}[-/]\d{{2}}[-/]\d{{2}}[T _]{_CLOCK}{_ZONE}", "*"),
+        (("0x",), r"\b0x[0-9a-f]{4,16}\b", "*"),
+        ((":",), rf"\b\d{{4}}[-/]\d{{2}}[-/]\d{{2}}[T _]{_CLOCK}{_ZONE}", "*"),
         (
+            (":",),
             rf"\b(?:{_MONTH} {{1,2}}\d{{1,2}}|\d{{1,2}} {_MONTH})(?:,? \d{{4}})?,? {_CLOCK}{_ZONE}(?: \d{{4}})?",
             "*",
         ),
-        (rf"\b\d{{1,3}}:\d{{2}}:\d{{2}}(?:[.,]\d{{1,9}})?{_ZONE}", "*"),
+        ((":",), rf"\b\d{{1,3}}:\d{{2}}:\d{{2}}(?:[.,]\d{{1,9}})?{_ZONE}", "*"),
         (
+            ("16", "17", "18", "19"),
             r"(?<![\w.])1[6-9]\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d{1,9})?(?![\w%])(?! ?(?:bytes|rows|lines|items)\b)",
             "*",
         ),
-        (rf"(?<![\w.])(?:\d++(?:\.\d++)?(?: ?(?:{_UNIT}|s)|[mh])(?![a-z_]) ?)+", "*"),
-        (r"(?<![\w.])\d++m ?\d++(?:\.\d++)?s\b", "*"),
+        ((), rf"(?<![\w.])(?:\d++(?:\.\d++)?(?: ?(?:{_UNIT}|s)|[mh])(?![a-z_]) ?)+", "*"),
+        (("m",), r"(?<![\w.])\d++m ?\d++(?:\.\d++)?s\b", "*"),
         (
+            ("elapsed", "duration", "took", "latency", "time"),
             rf"\b({_TAKES}(?:[_ ]?(?:in )?(?:{_UNIT}|s))?{_IS})\d++(?:\.\d++)?(?![\w.]){_NOT_PROGRESS}",
             r"\1*",
         ),
         (
+            tuple(_SERIAL[3:-1].split("|")),
             rf"\b({_SERIAL}(?:[_ ](?:id|no|number|count))?{_IS})\d++(?!\w){_NOT_PROGRESS}",
             r"\1*",
         ),
-        (r"(localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\]):\d{2,5}\b", r"\1:*"),
+        (
+            ("localhost:", "127.0.0.1:", "0.0.0.0:", "]:"),
+            r"(localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\]):\d{2,5}\b",
+            r"\1:*",
+        ),
     )
 )
 _DIGIT = re.compile(r"\d")
@@ -105,8 +123,10 @@ def mask(line: str) -> str:
     """The line with a sign in place of each part that changes by itself."""
     if not (_DIGIT.search(line) or "tmp" in line):
         return line
-    for rule, replace in _RULES:
-        line = rule.sub(replace, line)
+    low = line.lower()
+    for needs, rule, replace in _RULES:
+        if not needs or any(need in low for need in needs):
+            line = rule.sub(replace, line)
     return line
 
 

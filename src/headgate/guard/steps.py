@@ -23,12 +23,13 @@ _DOING = (
     "(?:pending|queued|running|in[_ -]progress|processing|waiting|building|starting|provisioning|"
     "deploying|uploading|downloading)"
 )
+# Words of which a result that says so holds at least one: looking for them first is cheap.
+_HINTS = ("pending", "queued", "progress", "not ", "no new ", "still ", "status", "state", "phase", "process running")  # fmt: skip
 _UNDER_WAY = re.compile(
     rf"""\b(?:status|state|phase|progress)\b["'>\s:=]{{1,6}}{_DOING}\b|\bstill {_DOING}\b"""
     r"|\b(?:build|job|run|task|check|deployment|workflow|export|import|sync) (?:is )?in[_ -]progress\b"
     r"|\bnot (?:yet )?(?:ready|finished|complete|completed|done)\b|\bprocess running with\b"
-    r"|\bno new (?:messages?|output|events?|mail|data|updates?)\b",
-    re.IGNORECASE,
+    r"|\bno new (?:messages?|output|events?|mail|data|updates?)\b"
 )
 _WAITS = -1  # the number of arguments that tell to wait, and of results that say work is under way; no hash is -1
 
@@ -116,8 +117,14 @@ def _remember(kind: str, text: str, number: Callable[[str], int]) -> int:
 
 def _result_number(text: str) -> int:
     text = without_note(text)
+    return _WAITS if _is_under_way(text) else hash(normalize(text))
+
+
+def _is_under_way(text: str) -> bool:
+    """Whether a result says that work goes on."""
     ends = text if len(text) < 2 * _GLANCE else f"{text[:_GLANCE]} {text[-_GLANCE:]}"
-    return _WAITS if _UNDER_WAY.search(ends) else hash(normalize(text))
+    low = ends.lower()
+    return any(word in low for word in _HINTS) and _UNDER_WAY.search(low) is not None
 
 
 def _arguments_number(arguments: object) -> int:
