@@ -78,14 +78,17 @@ def climb_events(messages: Iterable[Sequence[Event]], policy: CirclesPolicy) -> 
     for at, events in enumerate(messages):
         if not finder.feed(at, events):
             continue
-        circle = finder.circle(least)
-        if circle is None:
+        tail = finder.run.tail(least)
+        if tail is None:
             last = None
             continue
-        rung = next(name for copies, name in rungs if circle.copies >= copies)
-        if last != (circle.period, rung) and circle.kind == "calls":
-            marks.append(Mark(at, rung, circle))
-        last = (circle.period, rung)
+        period, made = tail
+        reached = (period, next(name for copies, name in rungs if made >= copies))
+        if reached != last and finder.run.kind == "calls":
+            circle = finder.circle(least)
+            assert circle is not None
+            marks.append(Mark(at, reached[1], circle))
+        last = reached
     if circle := finder.circle(policy.end_at) if policy.end_at else None:
         return Climb(tuple(marks), circle)
     return Climb(tuple(marks))

@@ -60,7 +60,7 @@ class Run:
     """Steps in a row, and for each period how long their tail has repeated."""
 
     def __init__(self, kind: Literal["calls", "text"]) -> None:
-        self._kind = kind
+        self.kind: Literal["calls", "text"] = kind
         self._steps: list[Step] = []
         self._repeats = _NONE  # by period, from 1: how many steps equal the one a period before
 
@@ -85,17 +85,24 @@ class Run:
         if self._steps:
             self._steps, self._repeats = [], _NONE
 
-    def circle(self, copies: int = COPIES) -> Circle | None:
-        """The shortest circle at the tail with at least so many copies."""
+    def tail(self, copies: int) -> tuple[int, int] | None:
+        """Period and copies of the shortest circle at the tail that has at least so many."""
         for period, repeats in enumerate(self._repeats, 1):
-            length = repeats + period
-            if repeats and length >= copies * period:
-                part = self._steps[-length:]
-                if any(step.waits for step in part[-period:]):
+            if repeats and repeats + period >= copies * period:
+                if any(step.waits for step in self._steps[-period:]):
                     return None
-                tried = tuple(map(shorten, part[-period:]))
-                return Circle(period, length // period, tried, part[0].at, part[-1].at, self._kind)
+                return period, (repeats + period) // period
         return None
+
+    def circle(self, copies: int) -> Circle | None:
+        """The shortest circle at the tail that has at least so many copies."""
+        found = self.tail(copies)
+        if found is None:
+            return None
+        period, made = found
+        part = self._steps[-self._repeats[period - 1] - period :]
+        tried = tuple(map(shorten, part[-period:]))
+        return Circle(period, made, tried, part[0].at, part[-1].at, self.kind)
 
 
 class CircleFinder:
@@ -120,9 +127,14 @@ class CircleFinder:
                 self._texts.push(step)
         return changed
 
+    @property
+    def run(self) -> Run:
+        """What happened last: calls, or texts where the model only spoke."""
+        return self._texts or self._calls
+
     def circle(self, copies: int = COPIES) -> Circle | None:
         """The circle at the end of what was fed, None where there is none."""
-        return (self._texts or self._calls).circle(copies)
+        return self.run.circle(copies)
 
 
 def check(messages: Iterable[Any], *, copies: int = COPIES) -> Circle | None:
