@@ -93,7 +93,7 @@ def serve(url: str, guard: str) -> None:
     from starlette.applications import Starlette
 
     from headgate.guard.policy import GuardPolicy
-    from headgate.models.upstream import ProxyPolicy
+    from headgate.policy import ProxyPolicy
     from headgate.service.proxy.proxy import Proxy
     from headgate.service.proxy.routes import routes
 

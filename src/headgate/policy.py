@@ -2,16 +2,23 @@
 
 Frozen, range-checked, unknown keys refused. Each stage's policy stands beside its function and
 inherits from `Policy`; the number types here give every knob its bounds.
+A field of type `Tuning[...]` is an argument of the policy in Python and no setting: a benchmark found its value,
+and only a benchmark can find a better one. All other fields are settings, in file and environment too.
 """
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 Unit = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 PositiveCount = Annotated[int, Field(ge=1)]
+
+T = TypeVar("T")
+TUNING: Final = "tuning"
+Tuning = Annotated[T, TUNING]
 
 
 class Policy(BaseModel):
@@ -55,9 +62,9 @@ class LogPolicy(Policy):
     """Whether it is written; a store in memory has no folder and writes none unless `path` is set."""
     path: str = ""
     """The file; empty: `retrieval-performance.log` in the store's folder."""
-    max_bytes: PositiveCount = 10_000_000
+    max_bytes: Tuning[PositiveCount] = 10_000_000
     """Size at which the file is put aside and a new one begun."""
-    backups: Count = 3
+    backups: Tuning[PositiveCount] = 3
     """How many files put aside are kept."""
     text: bool = False
     """Whether the query's text is written."""
@@ -90,3 +97,54 @@ class ServicePolicy(Policy):
     """Whether to write one line a request to stderr."""
     log_query: bool = False
     """Whether that line holds the query."""
+
+
+class UpstreamPolicy(Policy):
+    """One model service."""
+
+    url: Annotated[str, Field(pattern=r"^https?://[^\s?#]+$")]
+    """Its base address, with the version: everything that a client would write before /chat/completions."""
+    models: tuple[str, ...] = ("*",)
+    """Names of its models; * and ? stand for any characters and one."""
+    key: SecretStr | None = None
+    """A key held here; None: the client's own is passed on."""
+    auth: Literal["bearer", "x-api-key"] = "bearer"
+    """How the held key is sent."""
+    headers: Mapping[str, str] = {}
+    """More headers for each request."""
+    http2: bool = False
+    """HTTP/2 with many streams on one connection; without TLS the server must speak nothing else."""
+    connect_s: Positive = 10.0
+    """Longest wait for a connection."""
+    answer_s: Positive = 600.0
+    """Longest wait for the beginning of an answer; a long prompt takes its time."""
+    idle_s: Positive = 300.0
+    """Longest silence within an answer."""
+
+    @field_validator("url")
+    @classmethod
+    def _bare(cls, url: str) -> str:
+        return url.rstrip("/")
+
+
+class ProxyPolicy(Policy):
+    """The door that speaks like OpenAI and Anthropic."""
+
+    upstreams: Mapping[str, UpstreamPolicy] = {}
+    """Model services by name."""
+    context: bool = False
+    """Inject context into every request that does not say otherwise; off: only where a header asks for it."""
+    collection: str = "main"
+    """Where injected context comes from when no header says so."""
+    budget: PositiveCount = 1000
+    """Tokens of injected context when no header says so."""
+    max_body_bytes: PositiveCount = 33_554_432
+    """Largest request."""
+    max_answer_bytes: Tuning[PositiveCount] = 67_108_864
+    """Largest answer that is not streamed."""
+    max_event_bytes: Tuning[PositiveCount] = 16_777_216
+    """Largest event of a stream."""
+    max_held_bytes: Tuning[PositiveCount] = 33_554_432
+    """Most bytes of a stream that wait for a verdict, as whole tool calls do."""
+    max_stream_bytes: Tuning[PositiveCount] = 1_073_741_824
+    """Longest stream."""

@@ -138,7 +138,7 @@ def test_a_stall_may_be_asked_for_again():
     text = "over and over. " * 40
     first = feed(detector, text, size=1)
     assert first
-    detector.again(30)
+    detector.rearm(30)
     second = feed(detector, text[first.position :], size=1)
     assert second
     assert second.position - first.position == 30

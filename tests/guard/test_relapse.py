@@ -1,20 +1,20 @@
-"""Echo: a loop that was cut is noticed when it comes back, at any point of its unit."""
+"""RelapseDetector: a loop that was cut is noticed when it comes back, at any point of its unit."""
 
 import pytest
 
-from headgate.guard.relapse import Echo
+from headgate.guard.relapse import RelapseDetector
 
 UNIT = "He lifted the first board and looked at the water below him for a while. "
 
 
 def feed_words(text, size=5, units=(UNIT,)):
-    echo = Echo()
+    relapse = RelapseDetector()
     for unit in units:
-        echo.learn(unit)
+        relapse.learn(unit)
     holds = []
     for start in range(0, len(text), size):
-        stall = echo.feed(text[start : start + size])
-        holds.append(echo.hold)
+        stall = relapse.feed(text[start : start + size])
+        holds.append(relapse.hold)
         if stall:
             return stall, holds
     return None, holds
@@ -62,9 +62,9 @@ def test_only_the_last_four_units_are_kept():
 
 
 def test_a_fresh_start_forgets_what_was_heard():
-    echo = Echo()
-    echo.learn(UNIT)
-    echo.feed(UNIT[:60])
-    echo.restart()
-    assert echo.hold is None
-    assert echo.feed(UNIT[60:]) is None
+    relapse = RelapseDetector()
+    relapse.learn(UNIT)
+    relapse.feed(UNIT[:60])
+    relapse.restart()
+    assert relapse.hold is None
+    assert relapse.feed(UNIT[60:]) is None

@@ -35,7 +35,7 @@ def test_every_kind_waits_for_three_copies_and_is_suspect_before_it_stalls(unit)
     policy = RepeatPolicy()
     kind, period = policy.kind(unit), len(unit)
     assert policy.stall(period, kind) >= 3 * period
-    assert policy.glance(period) <= policy.suspect(period, kind)
+    assert policy.min_suspect(period) <= policy.suspect(period, kind)
     assert policy.suspect(period, kind) + period < policy.stall(period, kind) + period
 
 

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from tests.proxy.upstream import Upstream
 
 from headgate.guard.policy import GuardPolicy
-from headgate.models.upstream import ProxyPolicy, UpstreamPolicy
+from headgate.policy import ProxyPolicy, UpstreamPolicy
 from headgate.service.proxy.proxy import Proxy
 from headgate.service.proxy.routes import routes
 

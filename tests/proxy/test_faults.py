@@ -25,7 +25,7 @@ from tests.proxy.upstream import (
 )
 
 from headgate.guard.policy import GuardPolicy
-from headgate.models.upstream import ProxyPolicy, UpstreamPolicy
+from headgate.policy import ProxyPolicy, UpstreamPolicy
 
 BEGUN = said(*PROSE)[:-2]
 TEXT = "".join(PROSE)

@@ -10,7 +10,7 @@ import pytest
 from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, said
 
-from headgate.models.upstream import ProxyPolicy, UpstreamPolicy
+from headgate.policy import ProxyPolicy, UpstreamPolicy
 
 
 class Http2Upstream(asyncio.Protocol):

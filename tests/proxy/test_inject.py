@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import StoreError
-from headgate.models.upstream import ProxyPolicy
+from headgate.policy import ProxyPolicy
 from headgate.service.proxy.inject import inject, placed
 from headgate.service.proxy.request import ask_of
 

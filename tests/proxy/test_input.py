@@ -7,7 +7,8 @@ from tests.proxy import web
 from tests.proxy.upstream import Head, answer, json_head, said
 
 from headgate.errors import ConfigError, NotFound
-from headgate.models.upstream import ProxyPolicy, UpstreamPolicy, choose
+from headgate.policy import ProxyPolicy, UpstreamPolicy
+from headgate.service.proxy.upstreams import choose
 from headgate.settings import load
 
 GOOD = b'{"model": "m", "messages": [{"role": "user", "content": "Hi"}]}'

@@ -9,7 +9,7 @@ from tests.proxy import web
 from tests.proxy.test_http2 import Http2Upstream
 from tests.proxy.upstream import LOOP, PROSE, Upstream, said
 
-from headgate.models.upstream import ProxyPolicy, UpstreamPolicy
+from headgate.policy import ProxyPolicy, UpstreamPolicy
 from headgate.service.proxy import http1, http2
 
 AUTHORITY = trustme.CA()

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from headgate.cli.options import json_option, opened
-from headgate.explain.render import plain, summary
+from headgate.explain.as_data import summary, trace_data
 from headgate.types import Trace
 
 
@@ -24,9 +24,9 @@ def traces(
 ) -> None:
     """List the last requests, or show what happened to every candidate of the request ID."""
     with opened(store, tenant) as hg:
-        found = [hg.trace(id)] if id else hg.parts.store.traces(hg.tenant, limit=limit)
+        found = [hg.trace(id)] if id else hg.traces(limit=limit)
     if as_json:
-        data = plain(found[0]) if id else [summary(trace) for trace in found]
+        data = trace_data(found[0]) if id else [summary(trace) for trace in found]
         click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
     elif id:
         _show(found[0])
@@ -55,5 +55,5 @@ def _show(trace: Trace) -> None:
     for candidate in trace.candidates:
         console.print(escape(candidate.chunk.id), style="bold", highlight=False)
         for note in candidate.notes:
-            line = f"  {note.stage:<10} {note.verdict:<5} {note.score:6.3f}  {note.reason}"
+            line = f"  {note.stage:<10} {note.fate:<5} {note.score:6.3f}  {note.reason}"
             console.print(escape(line), highlight=False)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headgate.guard.detectors import HISTORY, Detector, Stall
-from headgate.guard.relapse import Echo
-from headgate.guard.resume import ending
+from headgate.guard.relapse import RelapseDetector
+from headgate.guard.resume import last_boundary
 
 CONTENT = "content"
 REASONING = "reasoning"
@@ -56,15 +56,15 @@ class Channel:
     call: int = 0
     sent: int = 0  # characters the client has
     detector: Detector = field(init=False)
-    elided: int = 0  # characters left out of the call of now, since the client has them already
-    echo: Echo = field(default_factory=Echo)
-    _fresh: int = 0  # offset at which the call of now began
+    elided: int = 0  # characters left out of the current call, since the client has them already
+    relapse: RelapseDetector = field(default_factory=RelapseDetector)
+    _call_start: int = 0  # offset at which the current call began
     _waiting: list[Piece] = field(default_factory=list)
     _held: int = 0  # characters waiting
     _base: int = 0  # offset of the detector's first character
-    _waived: int | None = None  # a suspicion whose hold went on for too long
+    _waived_hold: int | None = None  # a suspicion whose hold went on for too long
     _tail: list[str] = field(default_factory=list)  # the last texts sent, for the detector ...
-    _tailed: int = 0  # ... after a rollback, and their characters
+    _tail_chars: int = 0  # ... after a rollback, and their characters
 
     def __post_init__(self) -> None:
         self.detector = self.make()
@@ -80,9 +80,14 @@ class Channel:
         return "".join(self._waiting)
 
     @property
-    def waits(self) -> bool:
+    def has_waiting(self) -> bool:
         """Whether anything waits, be it without text."""
         return bool(self._waiting)
+
+    @property
+    def tail(self) -> str:
+        """The last text sent."""
+        return "".join(self._tail)
 
     @property
     def last(self) -> str:
@@ -92,13 +97,13 @@ class Channel:
     def feed(self, piece: Piece) -> Stall | None:
         """Take a piece in; a stall in offsets of the whole channel, or None."""
         self.wait(piece)
-        echoing = self.echo.hold is not None
+        relapsing = self.relapse.hold is not None
         stall = self.detector.feed(piece.text)
         if stall:
-            stall = _moved(stall, self._base)
-        elif stall := self.echo.feed(piece.text):
-            stall, echoing = _moved(stall, self._fresh), True
-        if stall and echoing and self.hold_back and not self.elided:
+            stall = _shift(stall, self._base)
+        elif stall := self.relapse.feed(piece.text):
+            stall, relapsing = _shift(stall, self._call_start), True
+        if stall and relapsing and self.hold_back and not self.elided:
             return self._elide(stall.position - self.sent)
         return stall
 
@@ -106,17 +111,17 @@ class Channel:
         """Leave out a copy that the client already has, once in a call; watch what follows it."""
         rest = self.waiting[chars:]
         self._waiting = [piece for piece in self._waiting if not piece]
-        self._held, self.elided, self._fresh = 0, chars, self.sent
+        self._held, self.elided, self._call_start = 0, chars, self.sent
         self._watch()
         return self.feed(Piece(self.name, rest, call=self.call)) if rest else None
 
     @property
     def hold(self) -> int | None:
-        """Offset from which text waits, or None: the earlier of what the detector and the echo say."""
+        """Offset from which text waits, or None: the earlier of what the two detectors say."""
         suspected = getattr(self.detector, "hold", None)
         holds = [suspected + self._base] if suspected is not None else []
-        if self.echo.hold is not None:
-            holds.append(self.echo.hold + self._fresh)
+        if self.relapse.hold is not None:
+            holds.append(self.relapse.hold + self._call_start)
         return min(holds, default=None)
 
     def wait(self, piece: Piece) -> None:
@@ -133,16 +138,16 @@ class Channel:
         if not self._waiting or self.whole:
             return []
         hold = self.hold
-        if hold is None or not self.hold_back or hold == self._waived:
+        if hold is None or not self.hold_back or hold == self._waived_hold:
             return self.release()
         if self._held > self.max_hold:
             return self.waive()
         free = self.waiting[: max(0, hold - self.sent)]
-        return self.take(ending(free) or len(free), split=False)
+        return self.take(last_boundary(free) or len(free), split=False)
 
     def waive(self) -> list[Piece]:
         """Stop holding for the suspicion of now, whatever becomes of it."""
-        self._waived = self.hold
+        self._waived_hold = self.hold
         return self.release()
 
     def release(self) -> list[Piece]:
@@ -166,22 +171,22 @@ class Channel:
             out.append(Piece(self.name, rest[0].text[:chars], call=rest[0].call))
             rest[0] = Piece(self.name, rest[0].text[chars:], call=rest[0].call)
         self._waiting = rest
-        self._note(out)
+        self._book(out)
         return out
 
-    def _note(self, out: list[Piece]) -> None:
+    def _book(self, out: list[Piece]) -> None:
         text = "".join(out)
         self._held -= len(text)
-        self.passed(text)
+        self.record_sent(text)
 
-    def passed(self, text: str) -> None:
+    def record_sent(self, text: str) -> None:
         """Note text that the client has."""
         self.sent += len(text)
         self._tail.append(text)
-        self._tailed += len(text)
-        if self._tailed > 2 * HISTORY:
+        self._tail_chars += len(text)
+        if self._tail_chars > 2 * HISTORY:
             self._tail = ["".join(self._tail)[-HISTORY:]]
-            self._tailed = HISTORY
+            self._tail_chars = HISTORY
 
     def drop(self) -> int:
         """Forget what waits; how many characters that were."""
@@ -192,22 +197,22 @@ class Channel:
     def rewind(self) -> None:
         """After a rollback: watch on from what the client has, so that a loop cannot begin again unseen."""
         self.drop()
-        self._waived, self._fresh, self.elided = None, self.sent, 0
+        self._waived_hold, self._call_start, self.elided = None, self.sent, 0
         self._watch()
 
     def _watch(self) -> None:
         tail = "".join(self._tail)
-        self.echo.restart(tail)
+        self.relapse.restart(tail)
         prime = getattr(self.detector, "prime", None)
         if prime is None:
             self.detector.reset()
             self._base = self.sent
         else:
             prime(tail)
-            self._base = self.sent - self._tailed
+            self._base = self.sent - self._tail_chars
 
 
-def _moved(stall: Stall, base: int) -> Stall:
+def _shift(stall: Stall, base: int) -> Stall:
     """The same stall in offsets that begin `base` characters earlier."""
     if not base:
         return stall

@@ -39,13 +39,13 @@ class CountPolicy(Policy):
             return "none"
         return "words" if sum(map(str.isalpha, unit)) >= 3 else "bare"
 
-    def glance(self, period: int) -> int:
+    def min_suspect(self, period: int) -> int:
         """The least any counting run must repeat."""
         return int(max(60, 1.5 * period))
 
     def suspect(self, period: int, kind: str) -> int:
         """The same, and never for a unit without numbers."""
-        return 1 << 40 if kind == "none" else self.glance(period)
+        return 1 << 40 if kind == "none" else self.min_suspect(period)
 
     def stall(self, period: int, kind: str) -> int:
         """Folded characters after which to warn."""
@@ -82,11 +82,11 @@ class CountingDetector:
         self._waiting = len(waiting) - whole
         stall = None
         for start in range(0, whole, BLOCK):
-            found = self._block(waiting[start : start + BLOCK])
+            found = self._take_block(waiting[start : start + BLOCK])
             stall = stall or found
         return stall
 
-    def _block(self, block: str) -> Stall | None:
+    def _take_block(self, block: str) -> Stall | None:
         self._seen += BLOCK
         self._quiet = 0 if _digit.search(block) else self._quiet + BLOCK
         if self._quiet > QUIET:
@@ -97,8 +97,8 @@ class CountingDetector:
         stall = self._folded.feed(folded)
         if stall is None:
             return None
-        if not self._even(stall.unit.count("0")):
-            self._folded.again(2 * stall.period + BLOCK)
+        if not self._steps_evenly(stall.unit.count("0")):
+            self._folded.rearm(2 * stall.period + BLOCK)
             return None
         return Stall(self._seen, 0, stall.period, f"counting: {stall.reason}", stall.unit)
 
@@ -121,15 +121,15 @@ class CountingDetector:
             del self._numbers[: KEPT // 2]
         return folded
 
-    def _even(self, columns: int) -> bool:
+    def _steps_evenly(self, columns: int) -> bool:
         """Whether each column of the last copies is constant or steps evenly; the last number may be unfinished."""
         size = columns * COPIES
         numbers = [int(number) for number in self._numbers[-size - 1 : -1]]
         if not size or len(numbers) < size:
             return False
-        return all(_steady(numbers[column::columns]) for column in range(columns))
+        return all(_is_steady(numbers[column::columns]) for column in range(columns))
 
 
-def _steady(column: list[int]) -> bool:
+def _is_steady(column: list[int]) -> bool:
     steps = [after - before for before, after in pairwise(column)]
     return max(map(steps.count, steps)) >= EVEN * len(steps)

@@ -3,7 +3,7 @@
 RepeatDetector looks for exact contiguous repetition. Every 32 characters it searches the last 16 in
 what came before; the distance to a hit is a candidate period p. One comparison
 tells whether the tail really repeats, a walk back finds its exact start, and from then on the run is
-followed character by character until it breaks or is long enough for a verdict (see units.py).
+followed character by character until it breaks or is long enough for a verdict (see unit_kinds.py).
 All looks are taken at absolute offsets, so the verdict cannot depend on how the text was cut up.
 """
 
@@ -41,11 +41,11 @@ class Detector(Protocol):
     def reset(self) -> None: ...  # noqa: D102
 
 
-class Lengths(Protocol):
+class LengthPolicy(Protocol):
     """How long which kind of unit may repeat; RepeatPolicy is the default."""
 
     def kind(self, unit: str) -> str: ...  # noqa: D102
-    def glance(self, period: int) -> int: ...  # noqa: D102
+    def min_suspect(self, period: int) -> int: ...  # noqa: D102
     def suspect(self, period: int, kind: str) -> int: ...  # noqa: D102
     def stall(self, period: int, kind: str) -> int: ...  # noqa: D102
 
@@ -79,21 +79,21 @@ class RepeatDetector:
     followed in silence until it breaks.
     """
 
-    def __init__(self, policy: Lengths | None = None) -> None:
-        self.policy: Lengths = policy or RepeatPolicy()
+    def __init__(self, policy: LengthPolicy | None = None) -> None:
+        self.policy: LengthPolicy = policy or RepeatPolicy()
         self.reset()
 
     def reset(self) -> None:
         """Forget everything seen."""
         self._fresh = ""  # fed, but not looked at
-        self._room = STRIDE  # nothing to do before so many characters are fresh
+        self._due_chars = STRIDE  # nothing to do before so many characters are fresh
         self._text = ""  # what is remembered ...
         self._base = 0  # ... and the offset of its first character
         self._next = STRIDE  # offset of the next look
         self._period = 0  # of the run that is followed; 0 while none is
-        self._maybe = 0  # a period that has not lasted long enough yet
+        self._candidate = 0  # a period that has not lasted long enough yet
         self._onset = self._at = self._trigger = 0
-        self._told = False
+        self._reported = False
         self._kind = ""
         self._kinds: dict[str, str] = {}
         self.hold: int | None = None
@@ -107,35 +107,35 @@ class RepeatDetector:
     def feed(self, text: str) -> Stall | None:
         """Take text in; the first stall inside it, or None."""
         self._fresh = fresh = self._fresh + text
-        return None if len(fresh) < self._room else self._advance(fresh)
+        return None if len(fresh) < self._due_chars else self._advance(fresh)
 
     def prime(self, text: str) -> None:
         """Begin anew behind this text; a loop already in it stalls again when it grows by one more copy."""
         self.reset()
         stall = self.feed(text)
         if stall and self._period:
-            self.again(max(self._period, MORE))
+            self.rearm(max(self._period, MORE))
 
-    def again(self, chars: int) -> None:
+    def rearm(self, chars: int) -> None:
         """After a stall: give another verdict on the same run when it has grown by so many characters."""
         self._trigger = self._at + chars
-        self._told = False
+        self._reported = False
 
     def _advance(self, fresh: str) -> Stall | None:
         text, self._text, self._fresh = self._text, "", ""
         text += fresh  # the only reference, so it grows in place
         stall = self._follow(text) if self._period else None
         while not self._period and self._search(text):
-            told = self._follow(text)
-            stall = stall or told
-        due = self._wake() if self._period else self._next
-        self._room = due - self._base - len(text)
+            found = self._follow(text)
+            stall = stall or found
+        due = self._next_offset() if self._period else self._next
+        self._due_chars = due - self._base - len(text)
         self._text = text if len(text) <= 2 * HISTORY else self._trim(text)
         return stall
 
-    def _wake(self) -> int:
+    def _next_offset(self) -> int:
         pulse = self._at + PULSE
-        return pulse if self._told else min(pulse, self._trigger)
+        return pulse if self._reported else min(pulse, self._trigger)
 
     def _trim(self, text: str) -> str:
         spare = (self._at if self._period else self._next) - self._base - HISTORY
@@ -151,26 +151,26 @@ class RepeatDetector:
         """Look at every due offset; True when a run is locked, else `_next` is past the text."""
         last, rfind = len(text), text.rfind
         at = self._next - self._base
-        if self._next - self._at <= CLOSE and self._after(text, at):
+        if self._next - self._at <= CLOSE and self._search_behind_run(text, at):
             return True
         while at <= last:
             found = rfind(text[at - 16 : at], at - 272 if at > 272 else 0, at - 1)
-            step = 32 if found < 0 else self._near(text, at, found)
+            step = 32 if found < 0 else self._try_near(text, at, found)
             if not step:
                 return True
             if not at & 63 and at > 320:
-                most = 512 if at & 64 else _reach(text, at)
+                most = 512 if at & 64 else _longest_period(text, at)
                 floor = at - 64 - most
                 found = rfind(text[at - 64 : at], floor if floor > 0 else 0, at - 257)
-                if found >= 0 and self._wide(text, at, found):
+                if found >= 0 and self._try_far(text, at, found):
                     return True
             at += step - at % step  # the next multiple of the step
         self._next = self._base + at
         return False
 
-    def _near(self, text: str, at: int, found: int) -> int:
+    def _try_near(self, text: str, at: int, found: int) -> int:
         """Weigh the hits of the near level: the step to the next look, 0 when a run is locked."""
-        if self._again(text, at):
+        if self._retry_period(text, at):
             return 0
         step = STRIDE
         for _ in range(TRIES):
@@ -188,9 +188,9 @@ class RepeatDetector:
             if found < 0:
                 return step
         broke = self._base + at - self._at <= CLOSE  # a run did, just before
-        return 0 if (broke or not at & 31) and self._deep(text, at) else step
+        return 0 if (broke or not at & 31) and self._try_long_needles(text, at) else step
 
-    def _deep(self, text: str, at: int) -> bool:
+    def _try_long_needles(self, text: str, at: int) -> bool:
         """Where the needle has many hits: try longer ones; one as long as the period hits nowhere nearer."""
         tried = 0
         for size in DEEP:
@@ -204,27 +204,27 @@ class RepeatDetector:
             tried = period
         return False
 
-    def _again(self, text: str, at: int) -> bool:
+    def _retry_period(self, text: str, at: int) -> bool:
         """Try a period that was seen before but had not lasted long enough; True when it is locked.
 
         A unit that holds a run of its own ("no no no no, he said. ") shows its period only where that run ends.
         """
-        period = self._maybe
+        period = self._candidate
         if not period:
             return False
         if text[at - 16 : at] != text[at - 16 - period : at - period]:
-            self._maybe = 0
+            self._candidate = 0
             return False
         return self._lock(text, at, period)
 
-    def _after(self, text: str, at: int) -> bool:
-        """Look for long periods right after a long run broke: inside it they cannot be told from its own."""
+    def _search_behind_run(self, text: str, at: int) -> bool:
+        """Look for long periods right after a long run broke: inside it they cannot be found from its own."""
         if self._at - self._onset < 128 or not 320 < at <= len(text):
             return False
         found = text.rfind(text[at - 64 : at], max(0, at - 64 - LONGEST), at - 257)
-        return found >= 0 and self._wide(text, at, found)
+        return found >= 0 and self._try_far(text, at, found)
 
-    def _wide(self, text: str, at: int, found: int) -> bool:
+    def _try_far(self, text: str, at: int, found: int) -> bool:
         """Try the nearest hits of the long needle as periods; True when a run is locked."""
         needle = text[at - 64 : at]
         for _ in range(TRIES):
@@ -238,8 +238,8 @@ class RepeatDetector:
     def _lock(self, text: str, at: int, period: int) -> bool:
         """Follow this period from here on, if the tail repeats with it for long enough to be suspect."""
         policy = self.policy
-        if not _repeats(text, at, period, policy.glance(period)):
-            self._maybe = max(self._maybe, period if period >= LASTING else 0)
+        if not _repeats(text, at, period, policy.min_suspect(period)):
+            self._candidate = max(self._candidate, period if period >= LASTING else 0)
             return False
         unit = text[at - period : at]
         kind = self._kind_of(unit)
@@ -249,10 +249,10 @@ class RepeatDetector:
         shortest = _shortest(unit)
         if shortest < period:
             return self._lock(text, at, shortest)
-        if period == self._maybe:
-            self._maybe = 0
-        start = _start(text, at - least, period, max(0, at - HISTORY))
-        self._period, self._kind, self._told = period, kind, False
+        if period == self._candidate:
+            self._candidate = 0
+        start = _run_start(text, at - least, period, max(0, at - HISTORY))
+        self._period, self._kind, self._reported = period, kind, False
         self._at = self.hold = self._base + at
         self._onset = self._base + start
         self._trigger = max(self._at, self._onset + policy.stall(period, kind))
@@ -272,24 +272,24 @@ class RepeatDetector:
         """Compare what is new with one period earlier; the stall when the run has become long enough."""
         base, period = self._base, self._period
         here, end = self._at - base, len(text)
-        if not self._told:
+        if not self._reported:
             end = min(end, self._trigger - base)
-        same = _common(text[here:end], text[here - period : end - period])
+        same = _common_prefix(text[here:end], text[here - period : end - period])
         self._at += same
         if here + same < end:
-            return self._follow(text) if self._nests(text) else None
-        if self._told or self._at < self._trigger:
+            return self._follow(text) if self._goes_on_in_longer_unit(text) else None
+        if self._reported or self._at < self._trigger:
             return None
-        self._told = True
+        self._reported = True
         stall = self._stall(text[end - period : end])
         self._follow(text)
         return stall
 
-    def _nests(self, text: str) -> bool:
+    def _goes_on_in_longer_unit(self, text: str) -> bool:
         """The run broke: whether it was a part of a longer unit that goes on. Else look on from here."""
         self._period, self.hold = 0, None
         self._next = (self._at // CLOSE + 1) * CLOSE
-        longer, self._maybe = self._maybe, 0
+        longer, self._candidate = self._candidate, 0
         at = self._at - self._base
         if not longer or _shortest(text[at - longer : at]) < longer:
             return False
@@ -301,7 +301,7 @@ class RepeatDetector:
         return Stall(self._at, self._onset, self._period, reason, unit)
 
 
-def _reach(text: str, at: int) -> int:
+def _longest_period(text: str, at: int) -> int:
     """The longest period that is looked for at this offset, a multiple of 128."""
     if at & 255:
         return 1024
@@ -322,7 +322,7 @@ def _repeats(text: str, at: int, period: int, size: int) -> bool:
     return start >= 0 and text[at - size : at] == text[start : at - period]
 
 
-def _start(text: str, at: int, period: int, floor: int) -> int:
+def _run_start(text: str, at: int, period: int, floor: int) -> int:
     """Where the run of this period that holds at `at` begins, walking back by blocks, then by characters."""
     while at - 64 - period >= floor and _repeats(text, at, period, 64):
         at -= 64
@@ -331,7 +331,7 @@ def _start(text: str, at: int, period: int, floor: int) -> int:
     return at - period
 
 
-def _common(left: str, right: str) -> int:
+def _common_prefix(left: str, right: str) -> int:
     """Length of the common start of two strings of equal length, by bisection."""
     if left == right:
         return len(left)

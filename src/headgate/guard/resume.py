@@ -57,7 +57,7 @@ def conversation(messages: str | Sequence[Message]) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def resumed(
+def next_call(
     messages: tuple[Message, ...],
     text: str,
     *,
@@ -77,12 +77,12 @@ def resumed(
         injected = divergence or ""
         if not text + injected:
             return Call(messages, changed)
-        return Call(_answered(messages, text + injected), changed, injected)
-    history = _answered(messages, text) if text else messages
-    return Call(_asked(history, turn), changed, turn)
+        return Call(_append_answer(messages, text + injected), changed, injected)
+    history = _append_answer(messages, text) if text else messages
+    return Call(_append_turn(history, turn), changed, turn)
 
 
-def _answered(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
+def _append_answer(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
     """The messages with the assistant's text at the end, joined to a last assistant message if there is one."""
     last = messages[-1] if messages else {}
     if last.get("role") == "assistant" and isinstance(last.get("content"), str):
@@ -90,7 +90,7 @@ def _answered(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
     return (*messages, {"role": "assistant", "content": text})
 
 
-def _asked(messages: tuple[Message, ...], turn: str) -> tuple[Message, ...]:
+def _append_turn(messages: tuple[Message, ...], turn: str) -> tuple[Message, ...]:
     """The messages with a user turn at the end; two user turns become one, which strict templates ask for."""
     last = messages[-1] if messages else {}
     content = last.get("content")
@@ -104,7 +104,7 @@ def _asked(messages: tuple[Message, ...], turn: str) -> tuple[Message, ...]:
 ENDS = ("\n", ". ", "! ", "? ", "。", "！", "？")  # of a line or a sentence
 
 
-def boundary(text: str, reach: int) -> int:
+def first_boundary(text: str, reach: int) -> int:
     """Where to end near the start of `text`: after a line or sentence, else after a word, else 0."""
     near = text[:reach]
     ends = [at + len(mark) for mark in ENDS if (at := near.find(mark)) >= 0]
@@ -114,12 +114,12 @@ def boundary(text: str, reach: int) -> int:
     return blank if blank > 0 else 0
 
 
-def ending(text: str) -> int:
+def last_boundary(text: str) -> int:
     """Where the last line or sentence that ends inside `text` ends; 0 when none does."""
     return max(at + len(mark) if (at := text.rfind(mark)) >= 0 else 0 for mark in ENDS)
 
 
-class Scrub:
+class SteeringFilter:
     """Removes a steering text from a stream, also where it is split over pieces."""
 
     def __init__(self, steering: str) -> None:

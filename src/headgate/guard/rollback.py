@@ -19,7 +19,8 @@ from headgate.guard.counting import CountingDetector
 from headgate.guard.detectors import Detector, RepeatDetector, Stall
 from headgate.guard.policy import GuardPolicy
 from headgate.guard.report import Cut, GuardReport, State
-from headgate.guard.resume import Call, Message, Resume, Scrub, boundary, resumed
+from headgate.guard.resume import Call, Message, Resume, SteeringFilter, first_boundary, next_call
+from headgate.text.tokens import estimate_tokens
 
 TRANSITIONS: Mapping[tuple[State, str], State] = {
     (State.IDLE, "start"): State.GENERATING,
@@ -36,12 +37,7 @@ TRANSITIONS: Mapping[tuple[State, str], State] = {
     (State.RECOVERING, "leave"): State.CLOSED,
 }
 
-MOST = 2.5  # copies within which a cut may move on to a boundary
-
-
-def quarter(text: str) -> int:
-    """About how many tokens a text has: a quarter of its characters, rounded up."""
-    return -(-len(text) // 4)
+MAX_COPIES = 2.5  # copies within which a cut may move on to a boundary
 
 
 class Session:
@@ -56,7 +52,7 @@ class Session:
         divergence: str | None = None,
         structured: bool = False,
         max_tokens: int = 0,
-        count: Callable[[str], int] = quarter,
+        count: Callable[[str], int] = estimate_tokens,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.messages = messages
@@ -64,18 +60,18 @@ class Session:
         self.divergence, self.max_tokens = divergence, max_tokens
         self.report = GuardReport()
         self._detector, self._count, self._clock = detector, count, clock
-        self._content = self._open(CONTENT, whole=structured)
-        self._reasoning = self._open(REASONING)
+        self._content = self._new_channel(CONTENT, whole=structured)
+        self._reasoning = self._new_channel(REASONING)
         self._current = self._content
         self._counting = CountingDetector() if self.policy.counting != "off" else None
-        self._scrub = Scrub("")
+        self._steering = SteeringFilter("")
         self._texts: list[str] = []  # content the client has
-        self._generated = 0  # characters of the call of now
+        self._generated = 0  # characters of the current call
         self._calls_done = 0  # tool calls delivered whole
-        self._joint = False  # whether the next content begins a new turn
+        self._new_turn = False  # whether the next content begins a new turn
         self._since: float | None = None  # when holding began
 
-    def _open(self, name: str, *, whole: bool = False, call: int = 0) -> Channel:
+    def _new_channel(self, name: str, *, whole: bool = False, call: int = 0) -> Channel:
         return Channel(
             name,
             self._detector,
@@ -102,17 +98,17 @@ class Session:
 
     @property
     def holding(self) -> bool:
-        """Whether text waits for a suspicion to pass."""
+        """Whether text has_waiting for a suspicion to pass."""
         return self._since is not None
 
-    def _go(self, event: str) -> None:
+    def _transition(self, event: str) -> None:
         self.report.state = TRANSITIONS[self.report.state, event]
 
     # The life of a stream
 
     def start(self) -> Call:
         """The first call."""
-        self._go("start")
+        self._transition("start")
         self.report.calls = 1
         return Call(self.messages)
 
@@ -121,52 +117,56 @@ class Session:
         if not isinstance(piece, Piece):
             piece = Piece(CONTENT, piece)
         if not self.policy.enabled or (piece.channel == REASONING and not self.policy.reasoning):
-            return self._send([piece])
+            return self._book([piece])
         if piece.channel == EVENT:
-            return self._event(piece)
+            return self._pass_event(piece)
         self._generated += len(piece)
         channel = self._current
-        if piece.channel == channel.name and piece.call == channel.call and self._smooth():
-            return self._glide(channel, piece)
-        out = self._switch(piece)
+        if (
+            piece.channel == channel.name
+            and piece.call == channel.call
+            and self._may_use_fast_path()
+        ):
+            return self._fast_path(channel, piece)
+        out = self._switch_channel(piece)
         if piece.channel == CONTENT:
-            piece = self._joined(piece)
+            piece = self._join(piece)
         before = self._current.elided
-        stall = self._current.feed(piece) or self._counted(piece)
+        stall = self._current.feed(piece) or self._check_counting(piece)
         self.report.cut_chars += self._current.elided - before
         out += self._cut(self._current, stall) if stall else self._current.ready()
-        return self._send(out)
+        return self._book(out)
 
     def tick(self) -> list[Piece]:
         """What must go out because it was held for too long."""
         if self._since is None or self._clock() - self._since <= self.policy.max_hold_s:
             return []
-        return self._send(self._current.waive())
+        return self._book(self._current.waive())
 
     def end(self) -> list[Piece]:
         """The model ended by itself: whatever still waits."""
-        rest = self._scrub.end()
+        rest = self._steering.end()
         if rest:
             self._current.feed(Piece(CONTENT, rest))
-        out = self._send(self._current.release())
-        self._go("end")
+        out = self._book(self._current.release())
+        self._transition("end")
         return out
 
     def fail(self) -> list[Piece]:
-        """The upstream broke: whatever waits and is not part of a loop."""
-        self._go("error")
-        return [] if self._current.whole else self._send(self._current.release())
+        """The upstream broke: whatever has_waiting and is not part of a loop."""
+        self._transition("error")
+        return [] if self._current.whole else self._book(self._current.release())
 
     def leave(self) -> None:
         """The client went away."""
         if (self.report.state, "leave") in TRANSITIONS:
-            self._go("leave")
+            self._transition("leave")
 
     def resume(self) -> Call:
         """The next call after a stall; LoopError when the budget of rollbacks or tokens is spent."""
-        why = self._spent()
+        why = self._why_exhausted()
         if why:
-            self._go("give up")
+            self._transition("give up")
             cut = self.report.cuts[-1]
             raise LoopError(
                 f"the model kept looping: {why}; last: {cut.reason}",
@@ -175,73 +175,73 @@ class Session:
             )
         self.report.rollbacks += 1
         self.report.calls += 1
-        call = self._next()
+        call = self._next_call()
         self.report.resent_tokens += sum(self._count(str(m.get("content"))) for m in call.messages)
         self._content.rewind()
         self._reasoning.rewind()
         self._current = self._content
-        self._scrub = Scrub(call.steering)
-        self._joint = call.messages[-1].get("role") != "assistant"
+        self._steering = SteeringFilter(call.steering)
+        self._new_turn = call.messages[-1].get("role") != "assistant"
         self._generated = 0
-        self._go("resume")
+        self._transition("resume")
         return call
 
     # Inside
 
-    def _smooth(self) -> bool:
+    def _may_use_fast_path(self) -> bool:
         """Whether this is the first call and nothing waits, as it is for nearly every piece."""
         channel = self._current
-        return not (self.report.rollbacks or channel.whole or channel.waits)
+        return not (self.report.rollbacks or channel.whole or channel.has_waiting)
 
-    def _glide(self, channel: Channel, piece: Piece) -> list[Piece]:
+    def _fast_path(self, channel: Channel, piece: Piece) -> list[Piece]:
         """The same as the long way of `feed`, in a few steps: each of them is paid for every token."""
         text = piece.text
         stall = channel.detector.feed(text)
         if stall is None and channel.name == CONTENT and self._counting is not None:
-            stall = self._counted(piece)
+            stall = self._check_counting(piece)
         if stall is None and getattr(channel.detector, "hold", None) is None:
-            channel.passed(text)
+            channel.record_sent(text)
             self.report.sent_chars += len(text)
             if channel.name == CONTENT and channel.sent <= self.policy.max_history_chars:
                 self._texts.append(text)
             return [piece] if text or piece.raw is not None else []
         channel.wait(piece)
-        return self._send(self._cut(channel, stall) if stall else channel.ready())
+        return self._book(self._cut(channel, stall) if stall else channel.ready())
 
-    def _event(self, piece: Piece) -> list[Piece]:
-        if self._current.waits:
+    def _pass_event(self, piece: Piece) -> list[Piece]:
+        if self._current.has_waiting:
             self._current.queue(piece)
             return []
         return [piece]
 
-    def _switch(self, piece: Piece) -> list[Piece]:
-        """Turn to the piece's channel; leaving one completes it, so what waits there goes out."""
+    def _switch_channel(self, piece: Piece) -> list[Piece]:
+        """Turn to the piece's channel; leaving one completes it, so what has_waiting there goes out."""
         current = self._current
         if current.name == piece.channel and current.call == piece.call:
             return []
-        if current.name == CONTENT and (rest := self._scrub.end()):
+        if current.name == CONTENT and (rest := self._steering.end()):
             current.feed(Piece(CONTENT, rest))
         out = current.release()
         if current.name == TOOL:
             self._calls_done += 1
         if piece.channel == TOOL:
             whole = self.policy.tool_calls == "whole"
-            self._current = self._open(TOOL, whole=whole, call=piece.call)
+            self._current = self._new_channel(TOOL, whole=whole, call=piece.call)
         else:
             self._current = self._content if piece.channel == CONTENT else self._reasoning
         return out
 
-    def _joined(self, piece: Piece) -> Piece:
+    def _join(self, piece: Piece) -> Piece:
         """The piece without steering text, and with a space where a new turn follows a broken line."""
-        text = self._scrub.feed(piece.text)
-        if self._joint and text:
-            self._joint = False
+        text = self._steering.feed(piece.text)
+        if self._new_turn and text:
+            self._new_turn = False
             before = self._texts[-1][-1:] if self._texts else ""
             if before and not before.isspace() and not text[0].isspace():
                 text = f" {text}"
         return piece if text == piece else Piece(CONTENT, text)
 
-    def _counted(self, piece: Piece) -> Stall | None:
+    def _check_counting(self, piece: Piece) -> Stall | None:
         if self._counting is None or piece.channel != CONTENT:
             return None
         stall = self._counting.feed(piece.text)
@@ -255,14 +255,14 @@ class Session:
 
     def _cut(self, channel: Channel, stall: Stall) -> list[Piece]:
         """End the channel at the stall: what the client still gets of it; the rest is gone."""
-        self._go("stall")
-        kept = [] if channel.whole else channel.take(self._keep(channel, stall))
+        self._transition("stall")
+        kept = [] if channel.whole else channel.take(self._kept_chars(channel, stall))
         report = self.report
         wasted = self._count(channel.waiting)
         report.wasted_tokens += wasted
-        report.saved_tokens += max(0, self.max_tokens - quarter(" " * self._generated))
+        report.saved_tokens += max(0, self.max_tokens - self._generated_tokens(channel))
         dropped = channel.drop()
-        channel.echo.learn(stall.unit)
+        channel.relapse.learn(stall.unit)
         report.cut_chars += dropped
         shown = (channel.sent - stall.onset) / stall.period - 1 if stall.period else 0.0
         report.cuts.append(
@@ -279,10 +279,15 @@ class Session:
         )
         if channel.name == TOOL and self._calls_done:
             report.ended = "tool_calls"
-            self._go("finish")
+            self._transition("finish")
         return kept
 
-    def _keep(self, channel: Channel, stall: Stall) -> int:
+    def _generated_tokens(self, channel: Channel) -> int:
+        """Tokens of the current call, at the tokens a character of the text that is still at hand."""
+        sample = channel.tail + channel.waiting
+        return round(self._generated * self._count(sample) / len(sample)) if sample else 0
+
+    def _kept_chars(self, channel: Channel, stall: Stall) -> int:
         """Characters that still go out: to the end of the first copy, and on to a boundary if one is near.
 
         That boundary must lie within the first two and a half copies.
@@ -290,13 +295,13 @@ class Session:
         first = max(channel.sent, stall.onset + stall.period)
         waiting = channel.waiting
         start = min(first - channel.sent, len(waiting))
-        room = stall.onset + int(MOST * stall.period) - first
+        room = stall.onset + int(MAX_COPIES * stall.period) - first
         last = waiting[start - 1] if start else channel.last
         if not stall.period or room <= 0 or last.isspace():
             return start
-        return start + boundary(waiting[start:], min(room, self.policy.boundary_chars))
+        return start + first_boundary(waiting[start:], min(room, self.policy.boundary_chars))
 
-    def _spent(self) -> str:
+    def _why_exhausted(self) -> str:
         """Why no further call may be made, or nothing."""
         policy, report = self.policy, self.report
         if report.rollbacks >= policy.max_rollbacks:
@@ -311,13 +316,13 @@ class Session:
             return "the client already has a part of the structured output, which is never spliced"
         return ""
 
-    def _next(self) -> Call:
+    def _next_call(self) -> Call:
         text = self.text
         whole = self._current.whole
         how: Resume = "restart" if whole and not text else self.policy.resume
         if how == "restart" and text:  # the client has a part of the answer: go on from there
             how = "auto"
-        return resumed(
+        return next_call(
             self.messages,
             text,
             attempt=self.report.rollbacks,
@@ -326,7 +331,7 @@ class Session:
             sampling=self.policy.sampling,
         )
 
-    def _send(self, out: Sequence[Piece]) -> list[Piece]:
+    def _book(self, out: Sequence[Piece]) -> list[Piece]:
         """Book what goes out, and whether anything still waits."""
         for piece in out:
             self.report.sent_chars += len(piece)
@@ -336,10 +341,10 @@ class Session:
                 and self._content.sent <= self.policy.max_history_chars
             ):
                 self._texts.append(piece.text)
-        waits = self._current.held and not self._current.whole
-        if waits and self._since is None:
+        has_waiting = self._current.held and not self._current.whole
+        if has_waiting and self._since is None:
             self._since = self._clock()
-        elif not waits:
+        elif not has_waiting:
             self._since = None
         self.report.held_chars = max(self.report.held_chars, self._current.held)
         return [piece for piece in out if piece or piece.raw is not None]

@@ -26,8 +26,9 @@ from headgate.guard.detectors import Detector, RepeatDetector
 from headgate.guard.policy import GuardPolicy
 from headgate.guard.report import GuardReport
 from headgate.guard.resume import Call, Message, conversation
-from headgate.guard.rollback import Session, quarter
-from headgate.guard.timed_stream import KeepAlive, Source
+from headgate.guard.rollback import Session
+from headgate.guard.timed_stream import KeepAlive, TimedStream
+from headgate.text.tokens import estimate_tokens
 
 Messages = str | Sequence[Message]
 Generate = Callable[..., Any]  # (messages, *, sampling=None) -> async iterator of str or Piece
@@ -86,17 +87,17 @@ class Guard:
         divergence: str | None = None,
         max_rollbacks: int | None = None,
         policy: GuardPolicy | None = None,
-        count: Callable[[str], int] = quarter,
+        count: Callable[[str], int] = estimate_tokens,
         keep_alive: KeepAlive | None = None,
         **knobs: object,
     ) -> None:
         if max_rollbacks is not None:
             knobs["max_rollbacks"] = max_rollbacks
-        self.policy = configured(policy, knobs)
+        self.policy = make_policy(policy, knobs)
         self.divergence = divergence
         self._generate = generate
-        self._samples = _takes(generate, "sampling")
-        self._detector = _maker(detector)
+        self._takes_sampling = _accepts(generate, "sampling")
+        self._detector = _detector_factory(detector)
         self._count = count
         self._keep_alive = keep_alive
         self.report = GuardReport()
@@ -159,11 +160,11 @@ class Guard:
     async def _attempt(self, session: Session, call: Call) -> AsyncGenerator[Piece]:
         """One call of the model: its pieces through the session, to its end or its stall."""
         try:
-            upstream = await self._call(call)
+            upstream = await self._open(call)
         except Exception:
             session.fail()
             raise
-        source = Source(upstream, self.policy, self._keep_alive)
+        source = TimedStream(upstream, self.policy, self._keep_alive)
         try:
             while not session.stalled and not session.done:
                 try:
@@ -173,7 +174,7 @@ class Guard:
                 except Exception as error:
                     for rest in session.fail():
                         yield rest
-                    raise _broken(error, session) from error
+                    raise _upstream_error(error, session) from error
                 else:
                     out = session.tick() if piece is None else session.feed(piece)
                 for ready in out:
@@ -181,8 +182,8 @@ class Guard:
         finally:
             await source.close()
 
-    async def _call(self, call: Call) -> AsyncIterator[str]:
-        upstream = self._ask(call)
+    async def _open(self, call: Call) -> AsyncIterator[str]:
+        upstream = self._generate_for(call)
         if inspect.isawaitable(upstream):
             upstream = await upstream
         if not hasattr(upstream, "__aiter__"):
@@ -192,9 +193,9 @@ class Guard:
             )
         return upstream  # type: ignore[no-any-return]  # user code: only __aiter__ can be checked
 
-    def _ask(self, call: Call) -> Any:  # noqa: ANN401  # whatever the caller's generate gives
+    def _generate_for(self, call: Call) -> Any:  # noqa: ANN401  # whatever the caller's generate gives
         messages = [dict(message) for message in call.messages]
-        if self._samples:
+        if self._takes_sampling:
             return self._generate(messages, sampling=call.sampling)
         return self._generate(messages)
 
@@ -212,21 +213,21 @@ class Guard:
         session = self.session(
             messages, enabled=enabled, structured=structured, max_tokens=max_tokens
         )
-        return self._loop(session)
+        return self._run_sync(session)
 
-    def _loop(self, session: Session) -> Iterator[Piece]:
+    def _run_sync(self, session: Session) -> Iterator[Piece]:
         call: Call | None = session.start()
         try:
             while call is not None:
-                yield from self._turn(session, call)
+                yield from self._attempt_sync(session, call)
                 call = session.resume() if session.stalled else None
         except GeneratorExit:
             session.leave()
             raise
 
-    def _turn(self, session: Session, call: Call) -> Iterator[Piece]:
+    def _attempt_sync(self, session: Session, call: Call) -> Iterator[Piece]:
         try:
-            upstream: Iterable[str] = self._ask(call)
+            upstream: Iterable[str] = self._generate_for(call)
         except Exception:
             session.fail()
             raise
@@ -234,9 +235,9 @@ class Guard:
             close = getattr(upstream, "close", None)
             if close is not None:
                 stack.callback(close)
-            yield from self._pass(session, iter(upstream))
+            yield from self._feed_all(session, iter(upstream))
 
-    def _pass(self, session: Session, pieces: Iterator[str]) -> Iterator[Piece]:
+    def _feed_all(self, session: Session, pieces: Iterator[str]) -> Iterator[Piece]:
         while not session.stalled and not session.done:
             try:
                 piece = next(pieces)
@@ -244,13 +245,13 @@ class Guard:
                 out = session.end()
             except Exception as error:
                 yield from session.fail()
-                raise _broken(error, session) from error
+                raise _upstream_error(error, session) from error
             else:
                 out = session.tick() + session.feed(piece)
             yield from out
 
 
-def configured(policy: GuardPolicy | None, knobs: Mapping[str, object]) -> GuardPolicy:
+def make_policy(policy: GuardPolicy | None, knobs: Mapping[str, object]) -> GuardPolicy:
     """A policy with some knobs set; an unknown or impossible one is a ConfigError."""
     values = {**(policy.model_dump() if policy else {}), **knobs}
     try:
@@ -259,7 +260,7 @@ def configured(policy: GuardPolicy | None, knobs: Mapping[str, object]) -> Guard
         raise ConfigError(f"the guard cannot be set up so: {error}") from error
 
 
-def _maker(detector: Detector | Callable[[], Detector] | None) -> Callable[[], Detector]:
+def _detector_factory(detector: Detector | Callable[[], Detector] | None) -> Callable[[], Detector]:
     """A function that makes detectors, from an example, a class or such a function."""
     if detector is None:
         return RepeatDetector
@@ -274,7 +275,7 @@ def _maker(detector: Detector | Callable[[], Detector] | None) -> Callable[[], D
     return detector
 
 
-def _takes(function: Generate, name: str) -> bool:
+def _accepts(function: Generate, name: str) -> bool:
     """Whether a function can be called with this keyword."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -286,7 +287,7 @@ def _takes(function: Generate, name: str) -> bool:
     )
 
 
-def _broken(error: Exception, session: Session) -> HeadgateError:
+def _upstream_error(error: Exception, session: Session) -> HeadgateError:
     """What to raise when the upstream breaks: our own errors as they are, others with what had come."""
     if isinstance(error, HeadgateError):
         return error

@@ -1,4 +1,4 @@
-"""Source: a model's async stream, waited for in slices of time and closed at any moment."""
+"""TimedStream: a model's async stream, waited for in slices of time and closed at any moment."""
 
 import asyncio
 import inspect
@@ -10,7 +10,7 @@ from headgate.guard.policy import GuardPolicy
 KeepAlive = Callable[[], object]
 
 
-class Source:
+class TimedStream:
     """An async iterator that can be waited for in slices of time, and closed at any moment."""
 
     def __init__(
@@ -25,7 +25,7 @@ class Source:
     async def next(self, *, holding: bool) -> str | None:
         """The next piece; None when a slice of time passed while text is held back."""
         if not holding and self._task is None:
-            return await self._soon()
+            return await self._next_unwatched()
         if self._task is None:
             self._task = asyncio.ensure_future(anext(self._pieces))
         slice_s = min(self._policy.keep_alive_s, self._policy.max_hold_s)
@@ -35,26 +35,26 @@ class Source:
             task, self._task = self._task, None
             return task.result()
         if not holding:
-            raise self._silent()
-        await self._alive()
+            raise self._silence_error()
+        await self._call_keep_alive()
         return None
 
-    async def _soon(self) -> str:
+    async def _next_unwatched(self) -> str:
         try:
             async with asyncio.timeout(self._policy.idle_s) as limit:
                 return await anext(self._pieces)
         except TimeoutError:
             if limit.expired():
-                raise self._silent() from None
+                raise self._silence_error() from None
             raise
 
-    def _silent(self) -> UpstreamError:
+    def _silence_error(self) -> UpstreamError:
         return UpstreamError(
             f"the model sent nothing for {self._policy.idle_s:g} s",
             hint="raise idle_s to wait longer",
         )
 
-    async def _alive(self) -> None:
+    async def _call_keep_alive(self) -> None:
         if self._keep_alive is not None:
             answer = self._keep_alive()
             if inspect.isawaitable(answer):
@@ -65,12 +65,12 @@ class Source:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        await _closed(self._pieces)
+        await _close(self._pieces)
         if self._upstream is not self._pieces:
-            await _closed(self._upstream)
+            await _close(self._upstream)
 
 
-async def _closed(thing: object) -> None:
+async def _close(thing: object) -> None:
     """Close whatever way it has: aclose, close, or none."""
     close = getattr(thing, "aclose", None) or getattr(thing, "close", None)
     if close is not None:

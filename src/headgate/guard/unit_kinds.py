@@ -1,4 +1,4 @@
-"""Units: what kind of text repeats, and how long it must repeat before anyone may act.
+"""Unit kinds: what kind of text repeats, and how long it must repeat before anyone may act.
 
 A ruler of dashes, a table's padding or a list of zeros repeats in every good answer; a sentence does not.
 So the unit of a repetition (its first `period` characters) is put into one of a few kinds, and each kind
@@ -12,13 +12,13 @@ from typing import Literal
 
 from headgate.policy import Policy, Positive, PositiveCount
 
-Kind = Literal["blank", "rule", "sparse", "dull", "data", "tiny", "code", "prose"]
+UnitKind = Literal["blank", "rule", "sparse", "dull", "data", "tiny", "code", "prose"]
 
 SHORT = 40  # periods below this may be fillers, which are held back later
 SAMPLE = 1024  # characters of a unit that are looked at; a longer unit does not change its kind
 
 
-def kind_of(unit: str) -> Kind:
+def kind_of(unit: str) -> UnitKind:
     """The kind of a unit, from its alphabet.
 
     blank   one character (and newlines) over more than 8: base64 of zeros
@@ -32,41 +32,41 @@ def kind_of(unit: str) -> Kind:
     """
     counts = Counter(unit[:SAMPLE])
     size = counts.total()
-    solid = sum(n for c, n in counts.items() if c.isalnum() or c >= "\U0001f000")
+    alphanumeric = sum(n for c, n in counts.items() if c.isalnum() or c >= "\U0001f000")
     distinct = len(counts) - ("\n" in counts)
     if distinct <= 1 and size > 8:
-        return "blank" if solid else "rule"
-    if not solid:
+        return "blank" if alphanumeric else "rule"
+    if not alphanumeric:
         return "rule"
     if size > 20:
-        return _long(counts, size, solid, distinct)
-    if distinct > 1 and (_digits(counts) >= 0.75 * solid or _encoded(unit)):
+        return _kind_of_long(counts, size, alphanumeric, distinct)
+    if distinct > 1 and (_count_digits(counts) >= 0.75 * alphanumeric or _is_encoded(unit)):
         return "data"
     if size <= 4:
         return "tiny"
-    return _worded(counts, size, solid)
+    return _kind_of_words(counts, size, alphanumeric)
 
 
-def _digits(counts: Counter[str]) -> int:
+def _count_digits(counts: Counter[str]) -> int:
     return sum(n for c, n in counts.items() if c.isdigit())
 
 
-def _encoded(unit: str) -> bool:
+def _is_encoded(unit: str) -> bool:
     """Whether a unit of 5 characters and more is one ASCII word in mixed case, capitals inside it."""
     if len(unit) <= 4 or not unit.isascii() or not unit.isalnum():
         return False
     return not (unit.islower() or unit.isupper() or unit.istitle())
 
 
-def _long(counts: Counter[str], size: int, solid: int, distinct: int) -> Kind:
-    if distinct <= 4 or solid <= 0.2 * size:
+def _kind_of_long(counts: Counter[str], size: int, alphanumeric: int, distinct: int) -> UnitKind:
+    if distinct <= 4 or alphanumeric <= 0.2 * size:
         return "sparse"
-    return "dull" if distinct <= 6 else _worded(counts, size, solid)
+    return "dull" if distinct <= 6 else _kind_of_words(counts, size, alphanumeric)
 
 
-def _worded(counts: Counter[str], size: int, solid: int) -> Kind:
+def _kind_of_words(counts: Counter[str], size: int, alphanumeric: int) -> UnitKind:
     spaces = sum(n for c, n in counts.items() if c.isspace())
-    symbols = size - solid - spaces
+    symbols = size - alphanumeric - spaces
     return "code" if symbols >= 0.08 * size or (symbols and spaces >= 0.4 * size) else "prose"
 
 
@@ -114,20 +114,20 @@ class RepeatPolicy(Policy):
     suspect_filler: PositiveCount = 120
     """The floor for rulers, tables, tiny units and data whose period is under 40."""
 
-    def kind(self, unit: str) -> Kind:
+    def kind(self, unit: str) -> UnitKind:
         """The kind of a unit; see kind_of."""
         return kind_of(unit)
 
     def stall(self, period: int, kind: str) -> int:
         """Characters of the run, first copy included, at which it is a stall."""
-        return int(max(self._least(period, kind), self.copies * period))
+        return int(max(self._min_length(period, kind), self.copies * period))
 
-    def _least(self, period: int, kind: str) -> float:
+    def _min_length(self, period: int, kind: str) -> float:
         match kind:
             case "blank":
                 return self.blank
             case "rule":
-                return self._ruled(period)
+                return self._rule_length(period)
             case "sparse":
                 return max(self.sparse, self.sparse_copies * period)
             case "data":
@@ -137,14 +137,14 @@ class RepeatPolicy(Policy):
             case "dull":
                 return min(128 + 4.4 * period, 1200)
             case _:
-                return self._worded(period, kind)
+                return self._text_length(period, kind)
 
-    def _ruled(self, period: int) -> float:
+    def _rule_length(self, period: int) -> float:
         if period > 8:
             return self.wide_rule
         return max(self.rule, min(4 * (64 + 2.2 * period), self.wide_rule))
 
-    def _worded(self, period: int, kind: str) -> float:
+    def _text_length(self, period: int, kind: str) -> float:
         least = max(self.prose_floor, self.prose_base + self.prose_slope * period)
         if kind == "code":
             wanted = min(self.code_base + self.code_slope * period, self.code_cap)
@@ -157,7 +157,7 @@ class RepeatPolicy(Policy):
         floor = self.suspect_filler if filler else self.suspect_floor
         return int(max(floor, self.suspect_slope * period))
 
-    def glance(self, period: int) -> int:
+    def min_suspect(self, period: int) -> int:
         """A lower bound of `suspect` that needs no kind; the first, cheap comparison."""
         if period <= 4:
             return self.suspect_filler

@@ -13,8 +13,9 @@ from headgate.errors import UpstreamError
 from headgate.guard.channels import CONTENT, REASONING, TOOL, Piece
 from headgate.guard.dialects.chat import REASONS
 from headgate.guard.resume import Call
-from headgate.guard.rollback import Session, quarter
+from headgate.guard.rollback import Session
 from headgate.service.proxy.speech import Bill, ChatSpeech, Speech
+from headgate.text.tokens import estimate_tokens
 
 Again = Callable[[Call], Awaitable[bytes]]
 Found = dict[str, Any]
@@ -34,7 +35,7 @@ async def guarded(body: bytes, speech: Speech, session: Session, again: Again) -
             break
         said = sum(map(len, pieces))
         guess = speech.estimate(
-            sum(quarter(str(m.get("content"))) for m in session.messages), said // 4
+            sum(estimate_tokens(str(m.get("content"))) for m in session.messages), said // 4
         )
         bill.note(speech.usage(found or {}))
         bill.cut(guess)

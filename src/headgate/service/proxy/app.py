@@ -17,24 +17,24 @@ from headgate.service.proxy.paths import proxied
 from headgate.service.proxy.proxy import Proxy
 from headgate.service.proxy.routes import routes
 from headgate.service.proxy.speech import ChatSpeech, MessagesSpeech, Speech, status_of
-from headgate.service.request_state import Caller, Visit
-from headgate.service.state import Hub
+from headgate.service.request_state import Caller, RequestState
+from headgate.service.state import ServiceState
 from headgate.types import Context, Request
 
 
-def plug(app: FastAPI, hub: Hub) -> None:
+def plug(app: FastAPI, service: ServiceState) -> None:
     """Mount the proxy that the settings describe."""
-    settings = hub.gate.parts.settings
+    settings = service.gate.settings
 
     async def gate(request: Request) -> Context:
-        return await hub.gate_for(Caller(request.tenant, frozenset())).acontext_for(request)
+        return await service.gate_for(Caller(request.tenant, frozenset())).acontext_for(request)
 
     def observe(_: Scope, report: GuardReport) -> None:
-        hub.metrics.guarded(report)
+        service.metrics.count_stream(report)
 
     proxy = Proxy(settings.proxy, settings.guard, gate=gate, tenant=_tenant, observe=observe)
     app.router.routes.extend(routes(proxy, wrap=_admitted))
-    hub.endings.append(proxy.close)
+    service.on_shutdown.append(proxy.close)
 
 
 def refused(error: HeadgateError, scope: Scope, request_id: str) -> Response:
@@ -52,24 +52,24 @@ def _admitted(app: ASGIApp) -> Callable[[Scope, Receive, Send], object]:
     """The application for callers who may read, without the door's deadline."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        visit = _visit(scope)
-        if visit.caller is None or "read" not in visit.caller.scopes:
+        state = _state(scope)
+        if state.caller is None or "read" not in state.caller.scopes:
             hint = "make one with: headgate keys create --scope read"
             error = ScopeError("this key lacks the scope read", hint=hint)
-            await refused(error, scope, visit.id)(scope, receive, send)
+            await refused(error, scope, state.id)(scope, receive, send)
             return
-        if visit.deadline is not None:
-            visit.deadline.reschedule(None)
+        if state.deadline is not None:
+            state.deadline.reschedule(None)
         await app(scope, receive, send)
 
     return serve
 
 
-def _visit(scope: Scope) -> Visit:
-    visit: Visit = scope["headgate"]
-    return visit
+def _state(scope: Scope) -> RequestState:
+    state: RequestState = scope["headgate"]
+    return state
 
 
 def _tenant(scope: Scope) -> str:
-    caller = _visit(scope).caller
+    caller = _state(scope).caller
     return caller.tenant if caller else ""

@@ -9,14 +9,9 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
 import orjson
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Send
 
-from headgate.errors import LimitError
-from headgate.service.proxy.transport import Headers, header
-
-
-class Gone(Exception):  # nobody is left to be told
-    """The client went away."""
+from headgate.service.proxy.transport import Headers
 
 
 class Reply:
@@ -63,30 +58,6 @@ class Reply:
         await self._send(
             {"type": "http.response.start", "status": self._status, "headers": self._headers}
         )
-
-
-async def body_of(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The whole request body; LimitError as soon as it is known to be too large."""
-    told = header(scope["headers"], b"content-length")
-    size = int(told) if told.isdigit() else 0
-    parts: list[bytes] = []
-    more = True
-    while more:
-        if size > limit:
-            raise LimitError(
-                f"the body is larger than max_body_bytes {limit}", hint="raise proxy.max_body_bytes"
-            )
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Gone
-        parts.append(message.get("body", b""))
-        size = sum(map(len, parts))
-        more = message.get("more_body", False)
-    if size > limit:
-        raise LimitError(
-            f"the body is larger than max_body_bytes {limit}", hint="raise proxy.max_body_bytes"
-        )
-    return b"".join(parts)
 
 
 async def attended(receive: Receive, work: Coroutine[Any, Any, None]) -> None:

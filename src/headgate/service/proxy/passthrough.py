@@ -11,7 +11,7 @@ import orjson
 from starlette.types import Scope
 
 from headgate.errors import HeadgateError, NotFound, UpstreamError
-from headgate.models.upstream import UpstreamPolicy
+from headgate.policy import UpstreamPolicy
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.request import knobs_of
 from headgate.service.proxy.transport import Answer, header

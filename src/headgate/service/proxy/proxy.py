@@ -13,10 +13,11 @@ from headgate.errors import HeadgateError, UpstreamError
 from headgate.guard.policy import GuardPolicy
 from headgate.guard.report import GuardReport
 from headgate.guard.resume import Call
-from headgate.guard.rollback import Session, quarter
-from headgate.models.upstream import ProxyPolicy, UpstreamPolicy
+from headgate.guard.rollback import Session
+from headgate.policy import ProxyPolicy, UpstreamPolicy
+from headgate.service.body import ClientGone, read_body
 from headgate.service.proxy.answer import guarded
-from headgate.service.proxy.asgi import Gone, Reply, attended, body_of
+from headgate.service.proxy.asgi import Reply, attended
 from headgate.service.proxy.inflate import plain
 from headgate.service.proxy.inject import Gate, inject
 from headgate.service.proxy.passthrough import copy, pass_on
@@ -25,6 +26,7 @@ from headgate.service.proxy.request import Ask, ask_of
 from headgate.service.proxy.speech import ChatSpeech, MessagesSpeech, Speech, status_of
 from headgate.service.proxy.transport import Answer, header
 from headgate.service.proxy.upstreams import Upstreams, replied, whole
+from headgate.text.tokens import estimate_tokens
 
 STREAM = b"text/event-stream"
 END_S = (
@@ -107,9 +109,10 @@ class Proxy:
     ) -> None:
         """Read the body, do the work, and tell what goes wrong in the way of the API."""
         try:
-            body = await body_of(scope, receive, self.policy.max_body_bytes)
+            limit = self.policy.max_body_bytes
+            body = await read_body(scope, receive, limit=limit, setting="proxy.max_body_bytes")
             await attended(receive, work(body))
-        except Gone:
+        except ClientGone:
             return
         except HeadgateError as error:
             if reply.begun:
@@ -217,7 +220,7 @@ class Proxy:
     async def _again(self, sent: Sent, session: Session, call: Call) -> Answer:
         """Call the model once more, to go on; without changed sampling where it does not take it."""
         speech, fields = sent.speech, sent.ask.fields
-        left = speech.limited(fields, quarter(session.text)) if _numbers(fields) else {}
+        left = speech.limited(fields, estimate_tokens(session.text)) if _numbers(fields) else {}
         changed = speech.wire.sampling(call.sampling or {}, fields) if _numbers(fields) else {}
         answer = await self._ask(sent, {"messages": call.messages, **left, **changed})
         if answer.status in REFUSED and changed:

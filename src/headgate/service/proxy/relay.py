@@ -13,11 +13,12 @@ from headgate.errors import HeadgateError, UpstreamError, UpstreamTimeout
 from headgate.guard.channels import CONTENT, Piece
 from headgate.guard.dialects import Event
 from headgate.guard.resume import Call
-from headgate.guard.rollback import Session, quarter
-from headgate.models.upstream import ProxyPolicy
+from headgate.guard.rollback import Session
+from headgate.policy import ProxyPolicy
 from headgate.service.proxy.speech import Bill, Speech
 from headgate.service.proxy.sse import DONE, KEEP_ALIVE, Splitter, parsed, payload
 from headgate.service.proxy.transport import Answer
+from headgate.text.tokens import estimate_tokens
 
 Again = Callable[[Call], Awaitable[Answer]]
 Write = Callable[[bytes], Awaitable[None]]
@@ -106,7 +107,9 @@ class Relay:
         self.speech.ended = False
 
     def _prompt(self) -> int:
-        return sum(quarter(str(message.get("content"))) for message in self.session.messages)
+        return sum(
+            estimate_tokens(str(message.get("content"))) for message in self.session.messages
+        )
 
     async def _call(self, answer: Answer) -> None:
         """One call, to its end or its stall."""

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from headgate.errors import InputError
-from headgate.models.upstream import ProxyPolicy
+from headgate.policy import ProxyPolicy
 from headgate.service.proxy.transport import Headers, header
 
 SWITCH = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}  # fmt: skip

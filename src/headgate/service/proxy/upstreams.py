@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
+from fnmatch import fnmatchcase
 
 from starlette.types import Scope
 
-from headgate.errors import InputError, UpstreamError, UpstreamTimeout
-from headgate.models.upstream import ProxyPolicy, UpstreamPolicy, choose
-from headgate.service.keys import OURS
+from headgate.errors import ConfigError, InputError, NotFound, UpstreamError, UpstreamTimeout
+from headgate.keys import OURS
+from headgate.policy import ProxyPolicy, UpstreamPolicy
 from headgate.service.proxy.asgi import passed
 from headgate.service.proxy.http1 import Http1
 from headgate.service.proxy.http2 import Http2
@@ -138,3 +139,26 @@ async def whole(answer: Answer, limit: int, idle_s: float) -> bytes:
                 hint="raise proxy.max_answer_bytes",
             )
     return bytes(body)
+
+
+def choose(policy: ProxyPolicy, model: str) -> tuple[str, UpstreamPolicy]:
+    """The upstream for a model: its name and its settings."""
+    if not policy.upstreams:
+        raise ConfigError(
+            "no upstream is set up",
+            hint="set HEADGATE_PROXY__UPSTREAMS__MAIN__URL to the base address of a model service",
+        )
+    fits = [
+        (len(pattern.strip("*")), name)
+        for name, upstream in policy.upstreams.items()
+        for pattern in upstream.models
+        if fnmatchcase(model, pattern)
+    ]
+    if not fits:
+        raise NotFound(
+            f"no upstream has a model {model!r}",
+            hint=f"upstreams: {', '.join(sorted(policy.upstreams))}",
+        )
+    best = max(size for size, _ in fits)
+    name = next(name for size, name in fits if size == best)
+    return name, policy.upstreams[name]
