@@ -10,10 +10,12 @@ from pydantic import ValidationError
 from headgate.guard.fuse import (
     HOLD_S,
     Cap,
+    CapPolicy,
     FusePolicy,
     Price,
     amount_of,
     hold,
+    lets_through,
     read,
     resume,
     settle,
@@ -26,8 +28,8 @@ ROW = Spend("session", "s")
 
 def call(row, size, cap=CAP, now=1.0):
     """One whole call; None where it was refused."""
-    (row,), through = hold([row], [cap], Amount(size), now)
-    return settle([row], Amount(size), Amount(size), now)[0] if through else None
+    (row,), readings = hold([row], [cap], Amount(size), now)
+    return settle([row], Amount(size), Amount(size), now)[0] if lets_through(readings) else None
 
 
 def test_a_session_runs_to_its_cap_and_one_call_beyond():
@@ -35,8 +37,8 @@ def test_a_session_runs_to_its_cap_and_one_call_beyond():
     while (after := call(row, 300)) is not None:
         row = after
     assert row.tokens == 1200
-    (paused,), through = hold([row], [CAP], Amount(1), 2.0)
-    assert not through
+    (paused,), readings = hold([row], [CAP], Amount(1), 2.0)
+    assert not lets_through(readings)
     assert paused.paused == 2.0
     assert read(paused, CAP).describe() == "session s has spent 1,200 of 1,000 tokens and is paused"
 
@@ -44,8 +46,8 @@ def test_a_session_runs_to_its_cap_and_one_call_beyond():
 def test_calls_at_the_same_time_do_not_pass_the_cap_together():
     row, admitted = ROW, 0
     for _ in range(10):
-        (row,), through = hold([row], [CAP], Amount(400), 1.0)
-        admitted += through
+        (row,), readings = hold([row], [CAP], Amount(400), 1.0)
+        admitted += lets_through(readings)
     assert admitted == 3
     assert row.paused is None, "what is only held may still be released"
     assert read(row, CAP).state == "busy"
@@ -54,8 +56,8 @@ def test_calls_at_the_same_time_do_not_pass_the_cap_together():
 def test_any_spender_at_its_cap_stops_the_call_and_the_others_are_not_charged():
     rows = [ROW, Spend("tenant", tokens=50)]
     caps = [CAP, Cap("tenant", "", tokens=50)]
-    after, through = hold(rows, caps, Amount(10), 3.0)
-    assert not through
+    after, readings = hold(rows, caps, Amount(10), 3.0)
+    assert not lets_through(readings)
     assert after[0].held_tokens == 0
     assert after[1].paused == 3.0
 
@@ -78,8 +80,8 @@ def test_a_period_that_is_over_starts_again():
 def test_a_hold_that_nobody_settles_counts_as_spent():
     (row,), _ = hold([ROW], [CAP], Amount(990), 1.0)
     assert call(row, 20, now=2.0).tokens == 20
-    (later,), through = hold([row], [CAP], Amount(20), 2.0 + HOLD_S)
-    assert through
+    (later,), readings = hold([row], [CAP], Amount(20), 2.0 + HOLD_S)
+    assert lets_through(readings)
     assert (later.tokens, later.held_tokens) == (990, 20)
     (settled,) = settle([replace(later, held_tokens=0)], Amount(990), Amount(1000), 3.0)
     assert settled.tokens == 1000, "a call that was only slow is not booked twice"
@@ -95,12 +97,14 @@ def test_the_reading_warns_and_forecasts():
 
 
 def test_money_is_capped_as_well():
-    policy = FusePolicy(session_cost=0.01, prices={"gpt": Price(input=1.0, output=10.0)})
-    (cap,) = policy.caps("s", "")
+    policy = FusePolicy(
+        caps={"session": CapPolicy(cost=0.01)}, prices={"gpt": Price(input=1.0, output=10.0)}
+    )
+    (cap,) = policy.caps_of("s", "")
     amount = amount_of(policy.price("gpt-5"), input_tokens=5_000, output_tokens=600)
     assert amount == Amount(5_600, 11_000)
-    (row,), through = hold([ROW], [cap], amount, 1.0)
-    assert through
+    (row,), readings = hold([ROW], [cap], amount, 1.0)
+    assert lets_through(readings)
     (row,) = settle([row], amount, amount, 1.0)
     assert read(row, cap).state == "paused"
     assert "0.011 of 0.01" in read(row, cap).describe()
@@ -118,13 +122,12 @@ def test_cached_input_has_its_own_price_and_the_longest_name_wins():
 
 
 def test_without_a_cap_nothing_is_counted():
-    assert not FusePolicy().enabled
-    assert FusePolicy().caps("s", "k") == ()
-    policy = FusePolicy(session_tokens=1, key_tokens=2, tenant_cost=3.0)
-    assert policy.enabled
-    assert [cap.scope for cap in policy.caps("s", "")] == ["session", "tenant"]
+    assert FusePolicy().caps_of("s", "k") == ()
+    assert FusePolicy(caps={"session": CapPolicy()}).caps_of("s", "k") == ()
+    caps = {"session": CapPolicy(tokens=1), "key": CapPolicy(tokens=2), "tenant": CapPolicy(cost=3)}
+    assert [cap.scope for cap in FusePolicy(caps=caps).caps_of("s", "")] == ["session", "tenant"]
     with pytest.raises(ValidationError):
-        FusePolicy(session_tokens=0)
+        CapPolicy(tokens=0)
 
 
 @given(
@@ -136,8 +139,8 @@ def test_no_order_of_calls_spends_more_than_the_cap_plus_one(most, steps):
     under_way, largest = [], 0
     for what, size in steps:
         if what == "hold":
-            (row,), through = hold([row], [cap], Amount(size), 1.0)
-            under_way += [size] * through
+            (row,), readings = hold([row], [cap], Amount(size), 1.0)
+            under_way += [size] * lets_through(readings)
             largest = max(largest, size)
         elif under_way:
             spent = Amount(under_way.pop())

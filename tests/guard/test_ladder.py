@@ -54,13 +54,21 @@ def test_the_ending_says_what_happened():
 
 def test_each_rung_can_be_moved_and_switched_off():
     messages = render([GO, *loop(9)], "chat")
-    quiet = climb(messages, CirclesPolicy(note_at=0, list_at=0, end_at=0))
+    quiet = climb(messages, CirclesPolicy(rungs={"note": 0}))
     assert (quiet.marks, quiet.ended) == ((), None)
-    assert climb(messages, CirclesPolicy(enabled=False)).marks == ()
-    only = climb(messages, CirclesPolicy(note_at=0, list_at=4, end_at=0))
+    assert climb(messages, CirclesPolicy(rungs={})).marks == ()
+    only = climb(messages, CirclesPolicy(rungs={"list": 4}))
     assert [mark.circle.copies for mark in only.marks] == [4]
-    at_once = climb(messages, CirclesPolicy(note_at=2, list_at=2, end_at=2))
+    at_once = climb(messages, CirclesPolicy(rungs={"note": 2, "list": 2, "end": 2}))
     assert [mark.rung for mark in at_once.marks] == ["end"]
+
+
+def test_a_key_has_rungs_of_its_own():
+    policy = CirclesPolicy(by_key={"k": {"end": 3}, "off": {}})
+    messages = render([GO, *loop(3)], "chat")
+    assert climb(messages, policy.for_key("k")).ended
+    assert climb(messages, policy.for_key("off")).marks == ()
+    assert [mark.rung for mark in climb(messages, policy.for_key("")).marks] == ["note"]
 
 
 def test_a_person_lifts_it_and_the_old_notes_stay():

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from headgate.policy import Policy, Positive, PositiveCount, Unit
+from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.types import Amount, Spend, SpendScope
 
 HOLD_S = 900.0  # longer than any call lasts
@@ -33,53 +33,39 @@ class Price(Policy):
     """Input that came from the provider's cache; None: as other input."""
 
 
+class CapPolicy(Policy):
+    """The most that one spender may spend."""
+
+    tokens: PositiveCount | None = None
+    """Tokens, sent and received."""
+    cost: Positive | None = None
+    """Money, in the currency of `prices`."""
+    period_s: Positive | None = None
+    """Seconds after which the count starts again; None: never."""
+
+
 class FusePolicy(Policy):
     """How much may be spent through the proxy; without any cap nothing is counted."""
 
-    session_tokens: PositiveCount | None = None
-    """Most tokens, sent and received, of one session."""
-    session_cost: Positive | None = None
-    """Most money of one session, in the currency of `prices`."""
-    key_tokens: PositiveCount | None = None
-    """Most tokens of one API key in a period."""
-    key_cost: Positive | None = None
-    """Most money of one API key in a period."""
-    tenant_tokens: PositiveCount | None = None
-    """Most tokens of one tenant in a period."""
-    tenant_cost: Positive | None = None
-    """Most money of one tenant in a period."""
-    period_s: Positive | None = 86_400.0
-    """Seconds after which keys and tenants start at zero again; None: never. Sessions never do."""
-    warn_at: Unit = 0.8
-    """Share of a cap from which answers carry a warning."""
+    caps: Mapping[SpendScope, CapPolicy] = {}
+    """Caps of one session, one key and one tenant: {session = {tokens = 2000000}, key = {cost = 20, period_s = 86400}}."""
     prices: Mapping[str, Price] = {}
     """Prices of a million tokens by model, or by how a model's name begins: {"gpt-5" = {input = 1.25, output = 10}}."""
-    output_tokens: PositiveCount = 4_096
+    warn_at: Tuning[Unit] = 0.8
+    """Share of a cap from which answers carry a warning."""
+    output_tokens: Tuning[PositiveCount] = 4_096
     """Tokens held for an answer whose request sets no limit."""
 
-    @property
-    def enabled(self) -> bool:
-        """Whether anything is capped."""
-        return any(cap is not None for _, cap in self._caps())
-
-    def caps(self, session: str, key: str) -> tuple["Cap", ...]:
+    def caps_of(self, session: str, key: str) -> tuple["Cap", ...]:
         """The caps that a call of this session and key is under."""
-        given = dict(self._caps())
-        named: tuple[tuple[SpendScope, str, float | None], ...] = (
-            ("session", session, None),
-            ("key", key, self.period_s),
-            ("tenant", "", self.period_s),
-        )
+        names: tuple[Name, ...] = (("session", session), ("key", key), ("tenant", ""))
         return tuple(
-            Cap(scope, name, given[f"{scope}_tokens"], to_micros(given[f"{scope}_cost"]), period)
-            for scope, name, period in named
+            Cap(scope, name, cap.tokens, to_micros(cap.cost), cap.period_s)
+            for scope, name in names
             if (name or scope == "tenant")
-            and (given[f"{scope}_tokens"] is not None or given[f"{scope}_cost"] is not None)
+            and (cap := self.caps.get(scope)) is not None
+            and (cap.tokens is not None or cap.cost is not None)
         )
-
-    def _caps(self) -> list[tuple[str, float | None]]:
-        names = ("session_tokens", "session_cost", "key_tokens", "key_cost", "tenant_tokens", "tenant_cost")  # fmt: skip
-        return [(name, getattr(self, name)) for name in names]
 
     def price(self, model: str) -> Price | None:
         """The price of a model: its own, else that of the longest beginning of its name."""
@@ -93,7 +79,7 @@ class Cap:
 
     scope: SpendScope
     name: str
-    tokens: float | None = None
+    tokens: int | None = None
     micros: int | None = None
     period_s: float | None = None
 
@@ -129,16 +115,24 @@ class Reading:
 
 
 def hold(
-    rows: Sequence[Spend], caps: Sequence[Cap], amount: Amount, now: float
-) -> tuple[list[Spend], bool]:
-    """Hold a call's likely size, where every spender is under its cap; else only mark who is paused."""
+    rows: Sequence[Spend],
+    caps: Sequence[Cap],
+    amount: Amount,
+    now: float,
+    *,
+    warn_at: float = 1.0,
+) -> tuple[list[Spend], tuple[Reading, ...]]:
+    """Hold a call's likely size, where every spender is under its cap; else only mark who is paused.
+
+    The readings say how the spenders stood before; `lets_through` tells from them which it was.
+    """
     fresh = [_refresh(row, cap, now) for row, cap in zip(rows, caps, strict=True)]
-    states = [read(row, cap).state for row, cap in zip(fresh, caps, strict=True)]
-    if any(state in ("busy", "paused") for state in states):
+    readings = tuple(read(row, cap, warn_at=warn_at) for row, cap in zip(fresh, caps, strict=True))
+    if not lets_through(readings):
         return [
-            replace(row, paused=now) if state == "paused" and row.paused is None else row
-            for row, state in zip(fresh, states, strict=True)
-        ], False
+            replace(row, paused=now) if reading.state == "paused" and row.paused is None else row
+            for row, reading in zip(fresh, readings, strict=True)
+        ], readings
     return [
         replace(
             row,
@@ -148,7 +142,12 @@ def hold(
             last=now,
         )
         for row in fresh
-    ], True
+    ], readings
+
+
+def lets_through(readings: Sequence[Reading]) -> bool:
+    """Whether one more call may be made."""
+    return all(reading.state in ("open", "warn") for reading in readings)
 
 
 def settle(rows: Sequence[Spend], held: Amount, spent: Amount, now: float) -> list[Spend]:

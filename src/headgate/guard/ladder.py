@@ -8,7 +8,7 @@ The prefix law holds: whether message i gets a note, and its bytes, depend on me
 conversation stand at the same places in every later request, and the provider's cache of its prefix stays good.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,27 +21,26 @@ Rung = Literal["note", "list", "end"]
 Message = dict[str, Any]
 
 
+RUNGS: Mapping[Rung, int] = {"note": 3, "list": 5, "end": 8}
+
+
 class CirclesPolicy(Policy):
     """When an agent that repeats the same calls with the same results is told so, and when its turn is ended."""
 
-    enabled: bool = True
-    """Off: tool calls are not looked at."""
-    note_at: Count = 3
-    """Copies at which a note is added to the last tool result; 0: never."""
-    list_at: Count = 5
-    """Copies at which the note lists what was tried and what came back; 0: never."""
-    end_at: Count = 8
-    """Copies at which the turn is ended with a message that says what happened; 0: never."""
+    rungs: Mapping[Rung, Count] = RUNGS
+    """Copies at which a note is added, the note lists what was tried, the turn is ended; left out or 0: never."""
+    by_key: Mapping[str, Mapping[Rung, Count]] = {}
+    """Other rungs for single API keys, by the id of the key; an empty table switches all off."""
+
+    def for_key(self, key: str) -> "CirclesPolicy":
+        """The policy for the calls of one key."""
+        return CirclesPolicy(rungs=self.by_key[key]) if key in self.by_key else self
 
     @property
-    def rungs(self) -> tuple[tuple[int, Rung], ...]:
-        """The rungs that are on, highest first."""
-        named: tuple[tuple[int, Rung], ...] = (
-            (self.end_at, "end"),
-            (self.list_at, "list"),
-            (self.note_at, "note"),
-        )
-        on = (rung for rung in named if rung[0])
+    def active(self) -> tuple[tuple[int, Rung], ...]:
+        """The rungs that are on, highest first; of two at one height the stronger first."""
+        strength: tuple[Rung, ...] = ("end", "list", "note")
+        on = [(self.rungs[rung], rung) for rung in strength if self.rungs.get(rung)]
         return tuple(sorted(on, key=lambda rung: -rung[0]))
 
 
@@ -69,8 +68,8 @@ def climb(messages: Sequence[Any], policy: CirclesPolicy) -> Climb:
 
 def climb_events(messages: Iterable[Sequence[Event]], policy: CirclesPolicy) -> Climb:
     """As `climb`, of messages that are read already."""
-    rungs = policy.rungs
-    if not policy.enabled or not rungs:
+    rungs = policy.active
+    if not rungs:
         return Climb()
     finder, marks = CircleFinder(), list[Mark]()
     last: tuple[int, Rung] | None = None  # period and rung in which the conversation stands
@@ -89,9 +88,8 @@ def climb_events(messages: Iterable[Sequence[Event]], policy: CirclesPolicy) -> 
             assert circle is not None
             marks.append(Mark(at, reached[1], circle))
         last = reached
-    if circle := finder.circle(policy.end_at) if policy.end_at else None:
-        return Climb(tuple(marks), circle)
-    return Climb(tuple(marks))
+    end = policy.rungs.get("end")
+    return Climb(tuple(marks), finder.circle(end) if end else None)
 
 
 def annotate(messages: Sequence[Any], marks: Sequence[Mark]) -> list[Any]:
