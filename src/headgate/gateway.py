@@ -309,6 +309,14 @@ class Headgate:
         """The stored traces of this tenant, newest first."""
         return self._parts.store.traces(self.tenant, limit=limit)
 
+    def save_trace(self, trace: Trace) -> None:
+        """Store a trace that was made elsewhere, such as a model call of the proxy, by the settings of all traces."""
+        keeping = self._parts.settings.trace
+        if keeping.keep:
+            self._parts.store.save_trace(
+                trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
+            )
+
     async def awhy(self, trace: str | Trace, chunk: str) -> Why:
         """Where a chunk fell in a stored request, and the smallest change with which it would have entered."""
         found = await asyncio.to_thread(self.trace, trace)
