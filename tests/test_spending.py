@@ -25,8 +25,15 @@ def spending(store, policy=POLICY):
     return Spending(store, "t", policy, clock=FixedClock(1.0))
 
 
-def spend(book, session, size=CALL):
-    book.settle(book.hold(session, "", Amount(size)), Amount(size))
+def hold(book, session, key="", size=CALL):
+    held = book.hold(session, key, Amount(size))
+    if held.refusal:
+        raise held.refusal
+    return held
+
+
+def spend(book, session, key="", size=CALL):
+    book.settle(hold(book, session, key, size), Amount(size))
 
 
 def test_a_session_is_paused_and_resumed_by_a_person():
@@ -50,9 +57,9 @@ def test_a_session_is_paused_and_resumed_by_a_person():
 
 def test_calls_at_once_wait_for_each_other_near_the_cap():
     book = spending(MemoryStore())
-    first = book.hold("s", "", Amount(CAP))
+    first = hold(book, "s", size=CAP)
     with pytest.raises(BusyError):
-        book.hold("s", "", Amount(1))
+        hold(book, "s")
     book.settle(first, Amount(10))
     spend(book, "s")
 
@@ -73,15 +80,15 @@ def test_keys_and_tenants_are_capped_over_their_sessions():
     store = MemoryStore()
     book = spending(store, FusePolicy(caps=caps))
     for n in range(3):
-        book.settle(book.hold(f"s{n}", "k1", Amount(100)), Amount(100))
+        spend(book, f"s{n}", "k1", 100)
     with pytest.raises(PausedError, match="key k1"):
-        book.hold("s9", "k1", Amount(1))
+        hold(book, "s9", "k1")
     for n in range(2):
-        book.settle(book.hold(f"s{n}", "k2", Amount(100)), Amount(100))
+        spend(book, f"s{n}", "k2", 100)
     with pytest.raises(PausedError, match="this tenant"):
-        book.hold("s9", "k3", Amount(1))
+        hold(book, "s9", "k3")
     later = Spending(store, "t", FusePolicy(caps=caps), clock=FixedClock(12.0))
-    later.hold("s9", "k3", Amount(1))
+    assert hold(later, "s9", "k3")
 
 
 def test_without_a_cap_nothing_is_written():
@@ -108,13 +115,13 @@ def run_sessions(folder, seed):
 
     def call(session):
         try:
-            hold = book.hold(session, "", Amount(CALL))
+            held = hold(book, session)
         except PausedError:
             left.discard(session)
         except BusyError:
             return
         else:
-            book.settle(hold, Amount(chance.randint(CALL // 2, CALL)))
+            book.settle(held, Amount(chance.randint(CALL // 2, CALL)))
 
     with ThreadPoolExecutor(8) as pool:
         while left:
@@ -157,4 +164,4 @@ def expire_holds(store):
     for row in store.spends("t", limit=1000):
         with suppress(PausedError):
             book = Spending(store, "t", POLICY, clock=FixedClock(late))
-            book.settle(book.hold(row.name, "", Amount(0)), Amount(0))
+            spend(book, row.name, size=0)

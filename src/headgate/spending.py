@@ -16,16 +16,20 @@ from headgate.types import Amount, Spend, SpendScope
 
 RETRY_S = 5.0  # how soon a call may come again that was refused for others under way
 KEEP_S = 90 * 86_400.0  # sessions that were idle for longer are forgotten
-FORGET_EVERY = 1_000  # calls of one process
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A call that was let through: what is held for it, and how its spenders stand."""
+    """What is held for a call that may go through, and how its spenders stood before."""
 
     caps: tuple[Cap, ...]
     amount: Amount
     readings: tuple[Reading, ...] = ()
+
+    @property
+    def refusal(self) -> BusyError | PausedError | None:
+        """Why the call may not go through; None where it may."""
+        return None if fuse.lets_through(self.readings) else _refusal(self.readings)
 
     @property
     def warnings(self) -> tuple[Reading, ...]:
@@ -43,24 +47,23 @@ class Spending:
         self._tenant = tenant
         self._policy = policy
         self._clock = clock
-        self._calls = 0
 
     def hold(self, session: str, key: str, amount: Amount) -> Hold:
-        """Hold a call's likely size; PausedError or BusyError where a cap does not let it through."""
+        """Hold a call's likely size, where every cap lets it through; else nothing is held, and `refusal` says why."""
         caps = self._policy.caps_of(session, key)
         if not caps:
             return Hold((), amount)
-        now, readings = self._clock(), tuple[Reading, ...]()
+        now, readings, is_new = self._clock(), tuple[Reading, ...](), False
 
         def change(rows: list[Spend]) -> list[Spend]:
-            nonlocal readings
+            nonlocal readings, is_new
+            is_new = not rows[0].since
             after, readings = fuse.hold(rows, caps, amount, now, warn_at=self._policy.warn_at)
             return after
 
         self._store.amend_spends(self._tenant, _names(caps), change)
-        self._forget(now)
-        if not fuse.lets_through(readings):
-            raise _refusal(readings)
+        if is_new:
+            self._store.forget_spends(self._tenant, idle_since=now - KEEP_S)
         return Hold(caps, amount, readings)
 
     def settle(self, hold: Hold, spent: Amount) -> tuple[Reading, ...]:
@@ -105,11 +108,6 @@ class Spending:
         caps = self._policy.caps_of(row.name, row.name)
         cap = next((cap for cap in caps if cap.scope == row.scope), None)
         return fuse.read(row, cap, warn_at=self._policy.warn_at) if cap else None
-
-    def _forget(self, now: float) -> None:
-        self._calls += 1
-        if self._calls % FORGET_EVERY == 0:
-            self._store.forget_spends(self._tenant, idle_since=now - KEEP_S)
 
 
 def _names(caps: Sequence[Cap]) -> list[tuple[SpendScope, str]]:

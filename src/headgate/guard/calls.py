@@ -177,6 +177,14 @@ def opening(messages: Iterable[object]) -> str:
     return "\n".join(texts)
 
 
+def is_from_model(message: object) -> bool:
+    """Whether the model wrote a message or item."""
+    if not isinstance(message, dict):
+        return False
+    kind = kind_of(message)
+    return message.get("role") == "assistant" or kind.endswith("_call") or kind == "reasoning"
+
+
 def kind_of(part: Message) -> str:
     """The type of a block or item, empty where it has none."""
     kind = part.get("type")

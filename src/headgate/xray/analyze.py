@@ -11,14 +11,14 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from headgate.guard.calls import events_of, opening
+from headgate.guard.calls import events_of, is_from_model, opening
 from headgate.guard.steps import Step
 from headgate.guard.tools import CircleFinder
 from headgate.text.tokens import estimate_tokens
 from headgate.xray.files import Lines
 from headgate.xray.findings import KINDS, Compaction, Loop, Session, ToolUse, Window, Xray
 from headgate.xray.formats import Entry, entries_of
-from headgate.xray.parts import IMAGE_TOKENS, Part, is_from_model, parts_of
+from headgate.xray.parts import IMAGE_TOKENS, Part, parts_of
 from headgate.xray.repeats import KnownText
 from headgate.xray.touched import Touched, touched
 

@@ -44,12 +44,6 @@ def parts_of(message: dict[str, Any]) -> Iterator[Part]:
         yield Part("human" if was_human else "system", words)
 
 
-def is_from_model(message: dict[str, Any]) -> bool:
-    """Whether the model wrote it."""
-    kind = kind_of(message)
-    return message.get("role") == "assistant" or kind.endswith("_call") or kind == "reasoning"
-
-
 def _thought(message: dict[str, Any]) -> str:
     said = message.get("reasoning_content") or message.get("reasoning")
     if isinstance(said, str):
