@@ -15,7 +15,8 @@ import httpx2
 import orjson
 
 from headgate.guard.steps import Step
-from headgate.testing.agent_sessions import looping_session, render
+from headgate.testing.agent_messages import render
+from headgate.testing.agent_sessions import looping_session
 
 TURNS = 2
 TOKENS = 300

@@ -18,14 +18,8 @@ from rich.table import Table
 from headgate.guard.calls import Reader, events_of
 from headgate.guard.ladder import CirclesPolicy, annotate, climb
 from headgate.guard.tools import check
-from headgate.testing.agent_sessions import (
-    APIS,
-    MadeCall,
-    Turn,
-    healthy_session,
-    looping_session,
-    render,
-)
+from headgate.testing.agent_messages import APIS, MadeCall, Turn, render
+from headgate.testing.agent_sessions import healthy_session, looping_session
 from headgate.xray.analyze import analyze
 
 POLICY = CirclesPolicy()

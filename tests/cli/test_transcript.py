@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from headgate.testing.agent_sessions import APIS, healthy_session, looping_session, render
+from headgate.testing.agent_messages import APIS, render
+from headgate.testing.agent_sessions import healthy_session, looping_session
 
 
 @pytest.fixture

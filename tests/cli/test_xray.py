@@ -2,7 +2,8 @@
 
 import json
 
-from headgate.testing.agent_sessions import healthy_session, render
+from headgate.testing.agent_messages import render
+from headgate.testing.agent_sessions import healthy_session
 
 
 def session(folder, text="x"):

@@ -10,7 +10,7 @@ import pytest
 from headgate.errors import LoopError, UpstreamError
 from headgate.guard import State, adapters
 from headgate.guard.resume import RETRY, TURNS
-from headgate.testing.agent_sessions import MadeCall, Turn, render
+from headgate.testing.agent_messages import MadeCall, Turn, render
 
 INTRO = "The river rose in spring, and the keeper of the gate went out before dawn.\n"
 UNIT = "He lifted the first board and looked at the water below him for a while. "

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from headgate.guard.ladder import CirclesPolicy, annotate, climb, ending
 from headgate.guard.tools import check
-from headgate.testing.agent_sessions import APIS, MadeCall, Turn, looping_session, render
+from headgate.testing.agent_messages import APIS, MadeCall, Turn, render
+from headgate.testing.agent_sessions import looping_session
 
 POLICY = CirclesPolicy()
 GO = Turn(human="go")

@@ -5,14 +5,8 @@ import pytest
 from headgate.guard.ladder import CirclesPolicy, climb
 from headgate.guard.masks import mask
 from headgate.guard.tools import check
-from headgate.testing.agent_sessions import (
-    APIS,
-    MadeCall,
-    Turn,
-    healthy_session,
-    looping_session,
-    render,
-)
+from headgate.testing.agent_messages import APIS, MadeCall, Turn, render
+from headgate.testing.agent_sessions import healthy_session, looping_session
 
 SESSIONS = 1_200
 

@@ -14,7 +14,7 @@ from headgate.policy import ProxyPolicy
 from headgate.service.app import create
 from headgate.service.proxy.sessions import session_of
 from headgate.settings import Settings
-from headgate.testing.agent_sessions import MadeCall, Turn, render
+from headgate.testing.agent_messages import MadeCall, Turn, render
 
 ASK = [{"role": "user", "content": "When are refunds paid?"}]
 CAP = 1_000

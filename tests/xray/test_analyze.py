@@ -4,10 +4,12 @@ import json
 
 import pytest
 
-from headgate.testing.agent_sessions import MadeCall, Turn, looping_session, render
-from headgate.xray.analyze import MOST_WINDOWS, analyze
+from headgate.testing.agent_messages import MadeCall, Turn, render
+from headgate.testing.agent_sessions import looping_session
+from headgate.xray.analyze import analyze
 from headgate.xray.files import find
 from headgate.xray.page import page
+from headgate.xray.session import MOST_WINDOWS
 
 PROSE = " ".join(f"word{n} stands here" for n in range(300))
 

@@ -9,6 +9,7 @@ A step that waits (a tool that sleeps, a result that says work is under way) equ
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import orjson
@@ -33,6 +34,7 @@ _UNDER_WAY = re.compile(
 )
 _WAITS = -1  # the number of arguments that tell to wait, and of results that say work is under way; no hash is -1
 
+_waiting = count()  # so that no call that waits equals another
 _numbers: dict[tuple[str, int, int], int] = {}
 
 
@@ -55,7 +57,7 @@ class Step:
         if self._call is None:
             number = _arguments_number(self.arguments)
             waits = number == _WAITS or _WAITING_TOOL.search(self.tool)
-            self._call = id(self) if waits else hash((self.tool, number))
+            self._call = hash((self.tool, next(_waiting) if waits else number))
         return self._call
 
     @property
