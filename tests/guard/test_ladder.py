@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.guard.calls import events_of
 from headgate.guard.ladder import CirclesPolicy, annotate, climb, ending
-from headgate.guard.tools import check
+from headgate.guard.tools import CircleFinder, check
 from headgate.testing.agent_messages import APIS, MadeCall, Turn, render
 from headgate.testing.agent_sessions import looping_session
 
@@ -142,6 +143,15 @@ def test_a_longer_conversation_gets_the_same_notes_at_the_same_places(turns, rep
         prefix = messages[:end]
         part = annotate(prefix, climb(prefix, POLICY).marks)
         assert [orjson.dumps(message) for message in part] == whole[:end]
+
+
+@given(TURNS, TURNS, st.integers(1, 60), st.sampled_from(APIS))
+def test_the_tail_is_enough_to_find_the_circle_that_the_whole_holds(lead, turns, repeat, api):
+    messages = render(lead + turns[-4:] * repeat, api)
+    finder = CircleFinder()
+    for at, message in enumerate(messages):
+        finder.feed(at, events_of(message))
+    assert check(messages) == finder.circle()
 
 
 @pytest.mark.parametrize("period", range(1, 7))

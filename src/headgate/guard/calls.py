@@ -85,7 +85,7 @@ def events_of(message: object) -> Sequence[Event]:
     role = message.get("role")
     if role in ("tool", "function"):
         id = _id(message.get("tool_call_id") or message.get("name"))
-        return (Event("result", id, value=message.get("content")),)
+        return (Event("result", id, "", message.get("content")),)
     if role == "assistant":
         return _assistant(message)
     if role == "user":
@@ -148,7 +148,7 @@ def _item(item: Message) -> Sequence[Event]:
         return (Event("call", id, str(item.get("name") or kind), value),)
     if kind in RESULT_TYPES:
         id = _id(item.get("call_id") or item.get("tool_use_id") or item.get("id"))
-        return (Event("result", id, value=item.get("content", item.get("output"))),)
+        return (Event("result", id, "", item.get("content", item.get("output"))),)
     return ()
 
 

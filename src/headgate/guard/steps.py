@@ -9,6 +9,7 @@ A step that waits (a tool that sleeps, a result that says work is under way) equ
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -56,7 +57,7 @@ class Step:
         """A number that is the same for the same tool and arguments; its own for a call that waits."""
         if self._call is None:
             number = _arguments_number(self.arguments)
-            waits = number == _WAITS or _WAITING_TOOL.search(self.tool)
+            waits = number == _WAITS or _is_waiting(self.tool)
             self._call = hash((self.tool, next(_waiting) if waits else number))
         return self._call
 
@@ -79,6 +80,11 @@ class Step:
         if isinstance(self.result, str) and self.result == other.result:
             return True
         return self.outcome == other.outcome
+
+
+@lru_cache(maxsize=1024)
+def _is_waiting(tool: str) -> bool:
+    return _WAITING_TOOL.search(tool) is not None
 
 
 def text_of(content: object) -> str:

@@ -9,7 +9,7 @@ differ only in what changes by itself (`masks`). So polling, re-reading after an
 outcome are none. Where the model only speaks, its texts are the steps.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from headgate.guard.steps import Step, text_of
 
 COPIES = 3  # from so many on it is a circle: twice the same is how people work, too
 MAX_PERIOD = 6
+TAIL = 128  # messages that are read first
 _NONE = (0,) * MAX_PERIOD
 SHOWN = 160  # characters of arguments and of a result that are shown to model and person
 
@@ -62,16 +63,23 @@ class Run:
     def __init__(self, kind: Literal["calls", "text"]) -> None:
         self.kind: Literal["calls", "text"] = kind
         self._steps: list[Step] = []
+        self._calls: list[int] = []  # the number of each step's call
         self._repeats = _NONE  # by period, from 1: how many steps equal the one a period before
 
-    def __bool__(self) -> bool:
-        return bool(self._steps)
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def is_inside(self, circle: Circle) -> bool:
+        """Whether a circle begins well behind the first step, so that nothing before it belongs to it."""
+        return self._repeats[circle.period - 1] + 2 * MAX_PERIOD < len(self._steps)
 
     def push(self, step: Step) -> None:
         """One more step."""
         near = self._steps[: -MAX_PERIOD - 1 : -1]
+        lately = step.call in self._calls[-MAX_PERIOD:]
         self._steps.append(step)
-        twin = next((other for other in near if step.same(other)), None)
+        self._calls.append(step.call)
+        twin = next((other for other in near if step.same(other)), None) if lately else None
         if twin is None:  # the rule: nothing like it happened lately
             self._repeats = _NONE
             return
@@ -83,7 +91,7 @@ class Run:
     def clear(self) -> None:
         """Forget all steps."""
         if self._steps:
-            self._steps, self._repeats = [], _NONE
+            self._steps, self._calls, self._repeats = [], [], _NONE
 
     def tail(self, copies: int) -> tuple[int, int] | None:
         """Period and copies of the shortest circle at the tail that has at least so many."""
@@ -138,11 +146,25 @@ class CircleFinder:
 
 
 def check(messages: Iterable[Any], *, copies: int = COPIES) -> Circle | None:
-    """The circle in which a conversation ends, None where it does not."""
-    finder = CircleFinder()
-    for at, message in enumerate(messages):
-        finder.feed(at, events_of(message))
-    return finder.circle(copies)
+    """The circle in which a conversation ends, None where it does not.
+
+    Only the tail is read, and more of it only while a circle reaches back to where reading began.
+    """
+    known = messages if isinstance(messages, Sequence) else list(messages)
+    enough = (
+        copies + 2
+    ) * MAX_PERIOD  # steps that hold every circle of so many copies, and two more rounds
+    start = len(known)
+    while True:
+        start = max(0, start - TAIL - 3 * (len(known) - start))
+        finder = CircleFinder()
+        for at in range(start, len(known)):
+            finder.feed(at, events_of(known[at]))
+        circle = finder.circle(copies)
+        if start == 0 or (
+            len(finder.run) >= enough and (circle is None or finder.run.is_inside(circle))
+        ):
+            return circle
 
 
 def shorten(step: Step) -> Tried:
