@@ -3,13 +3,11 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
 
-from headgate.guard.calls import opening
 from headgate.xray.files import Lines
 from headgate.xray.findings import Session, Xray
-from headgate.xray.formats import Entry, entries_of
+from headgate.xray.formats import entries_of, session_of
 from headgate.xray.session import SessionBuilder
 
 LARGEST = 200  # sessions of which windows are kept
@@ -51,14 +49,6 @@ def _sessions(source: Lines) -> Iterator[Session]:
         session = builder.finish()
         if session.turns or session.added:
             yield session
-
-
-def session_of(entry: Entry) -> str:
-    """Which session an entry belongs to; a request in a log is known by how its conversation begins."""
-    if entry.session or not entry.snapshot:
-        return entry.session
-    start = opening(entry.snapshot).encode("utf-8", "replace")
-    return f"conversation {blake2b(start, digest_size=4).hexdigest()}"
 
 
 def _thin(sessions: list[Session]) -> list[Session]:

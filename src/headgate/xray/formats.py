@@ -8,7 +8,10 @@ Lines of other kinds are part of these files too and say nothing about the windo
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
+
+from headgate.guard.calls import opening
 
 Message = dict[str, Any]
 Line = Mapping[str, Any]
@@ -44,6 +47,14 @@ def entries_of(line: object) -> Iterator[Entry]:
         yield Entry(session=_session(line), compacted=True, reported=tokens)
     else:
         yield from _log(line)
+
+
+def session_of(entry: Entry) -> str:
+    """Which session an entry belongs to; a request in a log is known by how its conversation begins."""
+    if entry.session or not entry.snapshot:
+        return entry.session
+    start = opening(entry.snapshot).encode("utf-8", "replace")
+    return f"conversation {blake2b(start, digest_size=4).hexdigest()}"
 
 
 def _claude_code(line: Line, message: Message) -> Iterator[Entry]:

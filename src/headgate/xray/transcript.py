@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headgate.guard.calls import Event, events_of
-from headgate.xray.analyze import session_of
 from headgate.xray.files import Lines
-from headgate.xray.formats import entries_of
+from headgate.xray.formats import entries_of, session_of
 
 Conversation = list[Sequence[Event]]
 
