@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format docs bench bench-window bench-grade bench-extras bench-code-set bench-orders bench-engine bench-quality bench-speed bench-peers bench-postings bench-guard bench-proxy clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 
 help:
 	@sed -n '3,5s/^# *//p' Makefile
@@ -104,6 +104,14 @@ $(VENV)/.model: $(READY)
 	@echo "== building llama-cpp-python from source (once, about 20 minutes)"
 	@CMAKE_ARGS="-DGGML_NATIVE=OFF" $(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench-model
 	@touch $@
+
+# make bench-tools [SESSIONS=1000] [DATA=DIR]: circles of tool calls beside the usual rule, their cost, and reading recorded sessions
+bench-tools: $(READY)
+	@$(BIN)/python bench/tools.py $(if $(SESSIONS),--sessions $(SESSIONS)) $(DATA)
+
+# make bench-circles URL=http://127.0.0.1:8642/v1 MODEL=name: whether a real model leaves a circle when it is told
+bench-circles: $(READY)
+	@$(BIN)/python bench/circles.py $(URL) $(MODEL)
 
 # make bench-proxy [MODEL=file.gguf]: CPU a streamed chunk beside LiteLLM's proxy, on the same upstream in the same run
 .bench/litellm/bin/litellm:

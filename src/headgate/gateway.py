@@ -2,7 +2,7 @@
 
 Every call that waits or writes has two forms: `acontext` for code that runs in an event loop, `context` for code
 that does not (twins.py). The blocking forms work everywhere, notebooks included.
-`facts`, `graph`, `reviews` and `keys` hold the operations on what they name.
+`facts`, `graph`, `reviews`, `keys` and `spending` hold the operations on what they name.
 """
 
 import asyncio
@@ -34,6 +34,7 @@ from headgate.protocols import (
     WebSearch,
 )
 from headgate.settings import Settings, changed, load
+from headgate.spending import Spending
 from headgate.twins import BackgroundLoop, in_thread, on_loop
 from headgate.types import (
     Chunk,
@@ -133,6 +134,12 @@ class Headgate:
     def keys(self) -> Keys:
         """The API keys of this tenant: create, list, revoke."""
         return Keys(self._parts.store, self.tenant, clock=self._parts.clock)
+
+    @property
+    def spending(self) -> Spending:
+        """What sessions, keys and this tenant have spent through the proxy: list, resume."""
+        parts = self._parts
+        return Spending(parts.store, self.tenant, parts.settings.fuse, clock=parts.clock)
 
     def add(
         self,

@@ -32,6 +32,8 @@ class Stage(StrEnum):
     LOG = "log"
     MODEL = "model"
     CUT = "cut"
+    CIRCLES = "circles"
+    FUSE = "fuse"
 
 
 class Fate(StrEnum):

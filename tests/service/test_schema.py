@@ -46,7 +46,17 @@ FINER = {
     "/v1/graph/verify",
     "/v1/traces/{id}/replay",
 }
-TAGS = ["context", "strategy", "documents", "facts", "graph", "reviews", "traces", "service"]
+TAGS = [
+    "context",
+    "strategy",
+    "documents",
+    "facts",
+    "graph",
+    "reviews",
+    "sessions",
+    "traces",
+    "service",
+]
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])

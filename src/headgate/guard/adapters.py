@@ -4,18 +4,21 @@
 
 The client may be the SDK's sync or async one; what comes out are the SDK's own event objects, as one
 unbroken stream. `guard` takes the knobs of Guard (divergence, max_rollbacks, ...); off with enabled=False.
+An agent that repeats its tool calls is told so by notes in its results, and ended with LoopError; `guard={"circles": {"rungs": {}}}` is off.
 """
 
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from headgate.errors import LoopError
 from headgate.guard.channels import Piece
 from headgate.guard.dialects.chat import ChatDialect
 from headgate.guard.dialects.completions import CompletionsDialect
 from headgate.guard.dialects.dialect import Dialect, Event
 from headgate.guard.dialects.messages import MessagesDialect
 from headgate.guard.dialects.responses import ResponsesDialect
+from headgate.guard.ladder import CirclesPolicy, annotate, climb, ending
 from headgate.guard.report import GuardReport, State
 from headgate.guard.resume import SAMPLING
 from headgate.guard.stream import Guard
@@ -40,6 +43,7 @@ class GuardedEvents:
         self._parameters = inspect.signature(create).parameters  # SDKs drop some now and then
         self._classes: dict[str, Any] = {}  # event type -> the SDK's class
         knobs = {"resume": dialect.resume, **(options or {})}
+        self._circles = CirclesPolicy.model_validate(knobs.pop("circles", {}))
         self._enabled = bool(knobs.pop("enabled", True)) and not dialect.why_unwatched(fields)
         if not self._heat(SAMPLING[0]):
             knobs.setdefault("sampling", ())
@@ -78,7 +82,7 @@ class GuardedEvents:
         }
 
     async def _run(self) -> AsyncGenerator[Any]:
-        messages = self._dialect.conversation(self._fields)
+        messages = self._climb(self._dialect.conversation(self._fields))
         async with self._guard.stream(messages, **self._session_settings()) as pieces:
             async for piece in pieces:
                 for event in self._dialect.write(piece):
@@ -87,10 +91,25 @@ class GuardedEvents:
             yield event
 
     def _run_sync(self) -> Iterator[Any]:
-        messages = self._dialect.conversation(self._fields)
+        messages = self._climb(self._dialect.conversation(self._fields))
         for piece in self._guard.iterate(messages, **self._session_settings()):
             yield from map(self._as_sdk_event, self._dialect.write(piece))
         yield from self._last_events()
+
+    def _climb(self, messages: Sequence[Any]) -> Sequence[Any]:
+        """The messages with the notes of the ladder; LoopError, with what to say, where the turn is to end."""
+        plain = [m.to_dict() if hasattr(m, "to_dict") else m for m in messages]
+        found = climb(plain, self._circles)
+        if found.ended is not None:
+            raise LoopError(
+                found.ended.describe(),
+                text=ending(found.ended),
+                hint="show its text and let a person answer",
+            )
+        if found.marks:
+            messages = annotate(messages, found.marks)
+            self._fields = {**self._fields, **self._dialect.replace_conversation(messages)}
+        return messages
 
     def _heat(self, sampling: Mapping[str, float]) -> dict[str, float]:
         heat = self._dialect.heat(sampling, self._fields)

@@ -88,6 +88,12 @@ class Metrics:
         self._first_byte = measure("model_first_byte_seconds", "Time to the first byte of the reply.", CALL_SECONDS, *call)  # fmt: skip
         self._lost_traces = count("traces_lost", "Traces of model calls that could not be stored.")
         self._models: set[str] = set()
+        self._rungs = count(
+            "circles", "Rungs reached by agents that repeat their tool calls.", "rung"
+        )
+        self._spenders = count("fuse", "Calls by how their spender stood to its cap.", "scope", "state")  # fmt: skip
+        self._cap_share = measure("fuse_share", "Share of a cap that was used after a call.", RATIOS, "scope")  # fmt: skip
+        self._calls_left = measure("fuse_calls_left", "Calls until a cap is full, at the rate of the last ones.", COUNTS, "scope")  # fmt: skip
 
     def _counter(self, name: str, help: str, *labels: str) -> Counter:
         return Counter(f"headgate_{name}_total", help, labels, registry=self._registry)
@@ -143,6 +149,13 @@ class Metrics:
                 self._call_tokens.labels(*labels, direction).inc(tokens)
         if call.report is not None:
             self.count_stream(call.report)
+        for mark in call.climb.marks:
+            self._rungs.labels(mark.rung).inc()
+        for reading in call.readings:
+            self._spenders.labels(reading.scope, reading.state).inc()
+            self._cap_share.labels(reading.scope).observe(reading.share)
+            if reading.calls_left is not None:
+                self._calls_left.labels(reading.scope).observe(reading.calls_left)
 
     def count_lost_trace(self) -> None:
         """Count a trace of a call that could not be stored."""

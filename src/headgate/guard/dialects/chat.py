@@ -8,7 +8,16 @@ from typing import Any, ClassVar
 
 from headgate.errors import HeadgateError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
-from headgate.guard.dialects.dialect import Event, Fields, Usage, check_messages, less, pick, warmer
+from headgate.guard.dialects.dialect import (
+    Event,
+    Fields,
+    OwnAnswer,
+    Usage,
+    check_messages,
+    less,
+    pick,
+    warmer,
+)
 from headgate.guard.dialects.error_codes import openai_error
 from headgate.guard.dialects.turns import add_block, human_text
 from headgate.guard.resume import Message, Resume
@@ -235,6 +244,29 @@ class ChatDialect:
         made = {**choice, "message": message, "finish_reason": reason}
         same = pick(first, "id", "created", "model")
         return {**answer, "choices": [made], **same}
+
+    # Answers of our own
+
+    def own_answer(self, answer: OwnAnswer) -> Event:
+        """A completion with one message that came to its end."""
+        message = {"role": "assistant", "content": answer.text, "refusal": None}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+        return {
+            **self._own_head(answer, "chat.completion"),
+            "choices": [choice],
+            "usage": self.estimate_usage(0, 0),
+        }
+
+    def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:
+        """Its words, its end, and usage where it was asked for."""
+        head = self._own_head(answer, "chat.completion.chunk")
+        said = self._chunk(head, {}, {"role": "assistant", "content": answer.text})
+        last = self._chunk(head, {"finish_reason": "stop"}, {})
+        return [said, last, *self.usage_events(last, fields)]
+
+    def _own_head(self, answer: OwnAnswer, kind: str) -> Event:
+        id, created = f"chatcmpl-{answer.id}", answer.created
+        return {"id": id, "object": kind, "created": created, "model": answer.model}
 
     # Errors
 

@@ -12,7 +12,16 @@ import orjson
 
 from headgate.errors import HeadgateError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
-from headgate.guard.dialects.dialect import Event, Fields, Usage, check_messages, less, pick, warmer
+from headgate.guard.dialects.dialect import (
+    Event,
+    Fields,
+    OwnAnswer,
+    Usage,
+    check_messages,
+    less,
+    pick,
+    warmer,
+)
 from headgate.guard.dialects.error_codes import status_of
 from headgate.guard.dialects.turns import add_block, human_text
 from headgate.guard.resume import Message, Resume
@@ -26,6 +35,7 @@ DELTA_OF = {channel: (kind, name) for kind, (channel, name) in DELTAS.items()}
 ERROR_TYPES: Mapping[int, str] = {
     400: "invalid_request_error",
     401: "authentication_error",
+    402: "billing_error",
     403: "permission_error",
     404: "not_found_error",
     413: "request_too_large",
@@ -273,6 +283,33 @@ class MessagesDialect:
         if len(used) > calls:
             made["stop_reason"] = "tool_use"
         return made | pick(first, "id", "model")
+
+    # Answers of our own
+
+    def own_answer(self, answer: OwnAnswer) -> Event:
+        """A message with one block of text that came to its end."""
+        return {
+            "id": f"msg_{answer.id}",
+            "type": "message",
+            "role": "assistant",
+            "model": answer.model,
+            "content": [{"type": "text", "text": answer.text}],
+            "stop_reason": "end_turn",
+            "stop_sequence": None,
+            "usage": self.estimate_usage(0, 0),
+        }
+
+    def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:  # usage is always told
+        """A message of one block, from its start to its stop."""
+        begun = {**self.own_answer(answer), "content": [], "stop_reason": None}
+        delta = {"type": "text_delta", "text": answer.text}
+        return [
+            {"type": "message_start", "message": begun},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", "index": 0, "delta": delta},
+            {"type": "content_block_stop", "index": 0},
+            *self.finish("stop"),
+        ]  # fmt: skip
 
     # Errors
 

@@ -11,7 +11,16 @@ from typing import Any, ClassVar
 
 from headgate.errors import HeadgateError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
-from headgate.guard.dialects.dialect import Event, Fields, Usage, check_messages, less, pick, warmer
+from headgate.guard.dialects.dialect import (
+    Event,
+    Fields,
+    OwnAnswer,
+    Usage,
+    check_messages,
+    less,
+    pick,
+    warmer,
+)
 from headgate.guard.dialects.error_codes import openai_error, type_and_code
 from headgate.guard.dialects.turns import add_block, human_text
 from headgate.guard.resume import Message, Resume
@@ -338,6 +347,44 @@ class ResponsesDialect:
         same = pick(first, "id", "created_at", "model")
         return {**answer, "output": output, **same}
 
+    # Answers of our own
+
+    def own_answer(self, answer: OwnAnswer) -> Event:
+        """A response with one message, complete."""
+        part = {"type": "output_text", "text": answer.text, "annotations": []}
+        return {
+            "id": f"resp_{answer.id}",
+            "object": "response",
+            "created_at": answer.created,
+            "status": "completed",
+            "model": answer.model,
+            "output": [_own_message(answer, "completed", [part])],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "usage": self.estimate_usage(0, 0),
+        }
+
+    def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:  # usage is always told
+        """A response of one message, from its creation to its completion."""
+        whole = self.own_answer(answer)
+        begun = {**whole, "status": "in_progress", "output": [], "usage": None}
+        at = {"output_index": 0, "content_index": 0, "item_id": f"msg_{answer.id}"}
+        (part,) = whole["output"][0]["content"]
+        item = _own_message(answer, "in_progress", [])
+        events: list[Event] = [
+            {"type": "response.created", "response": begun},
+            {"type": "response.in_progress", "response": begun},
+            {"type": "response.output_item.added", "output_index": 0, "item": item},
+            {"type": "response.content_part.added", **at, "part": {**part, "text": ""}},
+            {"type": TEXT_DELTA, **at, "delta": answer.text, "logprobs": []},
+            {"type": "response.output_text.done", **at, "text": answer.text, "logprobs": []},
+            {"type": "response.content_part.done", **at, "part": part},
+            {"type": "response.output_item.done", "output_index": 0, "item": whole["output"][0]},
+            {"type": "response.completed", "response": whole},
+        ]
+        return [{**event, "sequence_number": number} for number, event in enumerate(events)]
+
     # Errors
 
     def error(self, error: HeadgateError, param: str | None = None) -> Event:
@@ -349,6 +396,11 @@ class ResponsesDialect:
         _, code = type_and_code(error)
         told = {"type": "error", "code": code, "message": str(error), "param": None}
         return self._number_event(told)
+
+
+def _own_message(answer: OwnAnswer, status: str, content: list[Event]) -> Event:
+    id = f"msg_{answer.id}"
+    return {"type": "message", "id": id, "status": status, "role": "assistant", "content": content}
 
 
 def _replace_text(part: Any, text: str) -> Any:  # noqa: ANN401  # a part, whatever the upstream sent

@@ -114,6 +114,7 @@ class GuardedExchange:
     def _note_tokens(self, usage: UsageSum) -> None:
         """The tokens of all calls: as the upstream told them, else estimated from what the client has."""
         self._call.input_tokens, told = usage.tokens()
+        self._call.cached_input = usage.cached()
         self._call.output_tokens = told or estimate_tokens(self._session.text)
 
     # Asking again

@@ -7,10 +7,12 @@ from headgate.service.routes import (
     graph,
     health,
     reviews,
+    sessions,
     strategy,
     traces,
 )
 
 ROUTERS = tuple(
-    part.router for part in (context, strategy, documents, facts, graph, reviews, traces, health)
+    part.router
+    for part in (context, strategy, documents, facts, graph, reviews, sessions, traces, health)
 )
