@@ -182,3 +182,15 @@ def test_keys_are_made_found_and_revoked():
         assert list(hg.for_tenant("other").keys.list_keys()) == []
         hg.keys.revoke(made.key.id)
         assert hg.keys.find(made.token).revoked is not None
+
+
+async def test_facts_reviews_and_keys_have_async_forms_too():
+    async with Headgate.open(":memory:") as hg:
+        fact = (await hg.facts.aadd("The quay is 300 m long.")).fact
+        assert (await hg.facts.asearch("how long is the quay?"))[0].fact.id == fact.id
+        await hg.facts.aforget(fact.id)
+        asked = hg.reviews.ask("why?", collection="main", grades={}, reason="a test")
+        assert (await hg.reviews.aanswer(asked.id, "Since it is so.")).review.status == "answered"
+        made = await hg.keys.acreate(["read"])
+        assert (await hg.keys.afind(made.token)).id == made.key.id
+        assert await hg.graph.alink([Edge("harbor", "part_of", "town")]) == 1

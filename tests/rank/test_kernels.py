@@ -72,7 +72,7 @@ def test_a_query_term_in_a_title_adds_its_rarity_once():
         "turbine", view, RetrievePolicy(phrase=0, head_weight=2, feedback=0)
     ).scores.every
     idf = math.log1p((3 - 2 + 0.5) / (2 + 0.5))
-    f = np.array([5.0, 1.0]) / view.norms(b=0.75, title=2.0, head_weight=True)[:2]
+    f = np.array([5.0, 1.0]) / view.norms(b=0.75, title=2.0, head=True)[:2]
     value = 2.2 * idf * f / (f + 1.2)
     assert plain[1] / plain[0] == pytest.approx(value[1] / value[0])
     assert lifted[1] / lifted[0] == pytest.approx(value[1] / (value[0] + 2 * idf))

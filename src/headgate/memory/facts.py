@@ -20,6 +20,7 @@ from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore
 from headgate.text.entities import entities
+from headgate.twins import in_thread
 from headgate.types import Candidate, Chunk, Fact, Plan, Sifted, TrustChange
 
 DAY = 86_400.0
@@ -246,6 +247,13 @@ class Facts:
         if fact is None:
             raise _not_found(id)
         return fact
+
+    aadd = in_thread(add)
+    aupdate = in_thread(update)
+    aforget = in_thread(forget)
+    aget = in_thread(get)
+    asearch = in_thread(search)
+    afeedback = in_thread(feedback)
 
     def _reword(self, fact: Fact, content: str) -> Fact:
         other = self._index.same_fact(content)

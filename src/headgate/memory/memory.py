@@ -1,7 +1,7 @@
-"""Memory: everything that can be recalled for a request, as candidates.
+"""Memory: facts and provider answers for a request, as candidates.
 
-FactStore come out of the store with relevance · trust; a provider, which may be slow, is waited for up to its deadline, and
-its paragraphs come with the trust in it. Both obey the plan, and who was left out is said.
+Facts come from the store and score relevance · trust. A provider may be slow, so it is waited for up to its deadline;
+its passages score the trust in the provider. Both keep to the plan, and a provider that was left out is named.
 """
 
 import time

@@ -16,6 +16,7 @@ from headgate.errors import InputError, LimitError, NotFound
 from headgate.memory.facts import Facts, Feedback
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore, ReviewStore
+from headgate.twins import in_thread
 from headgate.types import Fact, Review, ReviewStatus
 
 DAY = 86_400.0
@@ -152,6 +153,12 @@ class ReviewQueue:
         """Reject what was found; the facts among it lose trust."""
         review = self._decide(id, "rejected", who=who, note=note)
         return Decision(review, feedback=self._feedback(review, helpful=False))
+
+    aanswer = in_thread(answer)
+    aapprove = in_thread(approve)
+    areject = in_thread(reject)
+    areview = in_thread(review)
+    areviews = in_thread(reviews)
 
     def _decide(
         self, id: str, status: ReviewStatus, *, who: str, note: str, answer: str = ""
