@@ -163,10 +163,13 @@ class ChatDialect:
         """At the top."""
         return {**found, "usage": usage}
 
-    def estimate_usage(self, prompt: int, said: int) -> Usage:
+    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         """Prompt, completion and total."""
-        total = prompt + said
-        return {"prompt_tokens": prompt, "completion_tokens": said, "total_tokens": total}
+        return {
+            "prompt_tokens": input_tokens,
+            "completion_tokens": output_tokens,
+            "total_tokens": input_tokens + output_tokens,
+        }
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
         """A chunk without choices, where stream_options ask for it."""

@@ -205,9 +205,9 @@ class MessagesDialect:
         """At the top."""
         return {**found, "usage": usage}
 
-    def estimate_usage(self, prompt: int, said: int) -> Usage:
+    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         """Input and output."""
-        return {"input_tokens": prompt, "output_tokens": said}
+        return {"input_tokens": input_tokens, "output_tokens": output_tokens}
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
         """Nothing: message_delta tells it."""
@@ -268,8 +268,8 @@ class MessagesDialect:
         blocks = [b for b in answer["content"] if b.get("type") != "text"]
         used = [b for b in blocks if b.get("type") == "tool_use"]
         others = [b for b in blocks if b.get("type") != "tool_use"]
-        said = [{"type": "text", "text": texts[CONTENT]}] if texts[CONTENT] else []
-        made = {**answer, "content": [*others, *said, *used[:calls]]}
+        text = [{"type": "text", "text": texts[CONTENT]}] if texts[CONTENT] else []
+        made = {**answer, "content": [*others, *text, *used[:calls]]}
         if len(used) > calls:
             made["stop_reason"] = "tool_use"
         return made | pick(first, "id", "model")

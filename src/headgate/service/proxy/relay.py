@@ -36,10 +36,10 @@ class Frame:
 
 
 class UpstreamSaidError(Exception):
-    """The upstream told of an error within its stream; it is passed on as it came."""
+    """The upstream sent an error event, which is passed on as it came."""
 
     def __init__(self, event: bytes) -> None:
-        super().__init__("the upstream told of an error")
+        super().__init__("the upstream sent an error event")
         self.event = event
 
 
@@ -59,13 +59,12 @@ class Relay:
         self.dialect, self.session = dialect, session
         self.usage = UsageSum()
         self.said_error = False
-        """Whether the upstream told of an error within its stream."""
+        """Whether the upstream sent an error event."""
         self._fields, self._policy = fields, policy
         self._call_again, self._write = call_again, write
         self._frame: Frame | None = None  # the one that is out in part
         self._calls = 0
         self._begun = False  # whether the dialect knows the beginning of the stream
-        self._chars = 0  # of the current call
         self._held = 0  # bytes of events that have not gone out
         self._total = 0
         self._loop = asyncio.get_running_loop()
@@ -83,9 +82,9 @@ class Relay:
             self._begin_call()
             try:
                 await self._read_call(response)
-            except UpstreamSaidError as said:
+            except UpstreamSaidError as error:
                 self.said_error = True
-                await self._send([*self._release_clean(), said.event])
+                await self._send([*self._release_clean(), error.event])
                 return response
             except BaseException as error:
                 await response.close()
@@ -102,13 +101,11 @@ class Relay:
     def _begin_call(self) -> None:
         self._calls += 1
         self.dialect.restart()
-        self._chars = self._held = 0
+        self._held = 0
 
     def _count_severed(self) -> None:
         prompt = sum(estimate_tokens(str(m.get("content"))) for m in self.session.messages)
-        text = self.session.text
-        said = round(self._chars * estimate_tokens(text) / len(text)) if text else self._chars // 4
-        self.usage.sever(self.dialect.estimate_usage(prompt, said))
+        self.usage.sever(self.dialect.estimate_usage(prompt, self.session.severed_tokens))
 
     async def _read_call(self, response: Response) -> None:
         """One call, to its end or its stall."""
@@ -176,7 +173,6 @@ class Relay:
         if text is None:
             self._begun = True
             return self._feed(event, found)
-        self._chars += len(text)
         piece = Piece(CONTENT, text, raw=(Frame(event, 1, as_it_came=True), found))
         ready = self.session.feed(piece)
         if len(ready) == 1 and ready[0] is piece and self._frame is None:
@@ -198,7 +194,6 @@ class Relay:
         self._hold(event)
         out: list[bytes] = []
         for piece in pieces:
-            self._chars += len(piece)
             piece.raw = (frame, piece.raw)
             out += self._emit(self.session.feed(piece))
             if self._is_over():
