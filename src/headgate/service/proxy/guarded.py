@@ -160,7 +160,8 @@ class GuardedExchange:
         upstream = self._upstreams.policy.upstreams.get(name)
         if upstream is None or self._request.fields.get(self._dialect.reference_field):
             return None
-        model = self._guard.rescue_model or self._request.model
+        named = (model for model in upstream.models if not {"*", "?", "["} & set(model))
+        model = next(named, self._request.model)
         changed = {"model": model, **self._going_on(self._session.reword())}
         body = self._request.with_fields(changed).body
         try:
