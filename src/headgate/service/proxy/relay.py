@@ -198,7 +198,9 @@ class Relay:
             out += self._emit(self.session.feed(piece))
             if self._is_over():
                 out += self._write_rest()
-                break
+                return out
+        if self.dialect.ended and not self.dialect.done:  # this was the last event
+            out += self._emit(self.session.end())
         return out
 
     def _hold(self, event: bytes) -> None:
