@@ -237,7 +237,7 @@ class Session:
         return [piece]
 
     def _switch_channel(self, piece: Piece) -> list[Piece]:
-        """Turn to the piece's channel; leaving one completes it, so what has_waiting there goes out."""
+        """Turn to the piece's channel; leaving one completes it, so what waits there goes out."""
         current = self._current
         if current.name == piece.channel and current.call == piece.call:
             return []

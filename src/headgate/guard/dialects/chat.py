@@ -96,15 +96,18 @@ class ChatDialect:
 
     def plain_text(self, event: Event) -> str | None:
         """The content of a chunk with one delta that has nothing else."""
-        match event:
-            case {
-                "choices": [
-                    {"delta": {"content": str(text), **rest}, "finish_reason": None, "index": 0}
-                ]
-            }:
-                if text and not rest and not event.get("usage"):
-                    return text
-        return None
+        # Every token comes here: plain lookups cost a third of a match statement.
+        choices = event.get("choices")
+        if not isinstance(choices, list) or len(choices) != 1 or event.get("usage"):
+            return None
+        choice = choices[0]
+        if not isinstance(choice, dict) or choice.get("finish_reason") or choice.get("index"):
+            return None
+        delta = choice.get("delta")
+        if not isinstance(delta, dict) or len(delta) != 1:
+            return None
+        text = delta.get("content")
+        return text if isinstance(text, str) and text else None
 
     def note_passed(self, event: Event, text: str) -> None:
         """Nothing to note: chunks do not build on each other."""

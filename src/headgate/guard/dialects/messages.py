@@ -126,13 +126,13 @@ class MessagesDialect:
 
     def plain_text(self, event: Event) -> str | None:
         """The text of a text delta."""
-        match event:
-            case {
-                "type": "content_block_delta",
-                "delta": {"type": "text_delta", "text": str(text)},
-            }:
-                return text or None
-        return None
+        if event.get("type") != "content_block_delta":
+            return None
+        delta = event.get("delta")
+        if not isinstance(delta, dict) or delta.get("type") != "text_delta":
+            return None
+        text = delta.get("text")
+        return text if isinstance(text, str) and text else None
 
     def note_passed(self, event: Event, text: str) -> None:
         """Nothing to note: deltas do not build on each other."""

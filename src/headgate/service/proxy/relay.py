@@ -12,6 +12,7 @@ from headgate.errors import HeadgateError, UpstreamError
 from headgate.guard.channels import CONTENT, Piece
 from headgate.guard.dialects.dialect import Dialect, Event, Fields
 from headgate.guard.dialects.usage import UsageSum
+from headgate.guard.report import State
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
 from headgate.policy import ProxyPolicy
@@ -110,7 +111,8 @@ class Relay:
     async def _read_call(self, response: Response) -> None:
         """One call, to its end or its stall."""
         splitter, session = Splitter(self._policy.max_event_bytes), self.session
-        while not self._is_over():
+        report = session.report
+        while report.state is State.GENERATING:
             data = await response.read(self._tick_s if self._held or session.holding else None)
             if data:
                 self._count_bytes(len(data))
@@ -125,7 +127,7 @@ class Relay:
 
     def _is_over(self) -> bool:
         """Whether nothing more is wanted of the current call."""
-        return self.session.stalled or self.session.done
+        return self.session.report.state is not State.GENERATING
 
     def _count_bytes(self, size: int) -> None:
         self._total += size
