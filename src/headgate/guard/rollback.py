@@ -113,7 +113,7 @@ class Session:
 
     @property
     def holding(self) -> bool:
-        """Whether text has_waiting for a suspicion to pass."""
+        """Whether text waits for a suspicion to pass."""
         return self._since is not None
 
     def _transition(self, event: str) -> None:
