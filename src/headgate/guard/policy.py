@@ -30,7 +30,7 @@ class GuardPolicy(Policy):
     """Longest silence of the model before the stream is given up; in the proxy the upstream has its own."""
     boundary_chars: Tuning[Count] = 80
     """How far the cut may move on to end at a line, a sentence or a word."""
-    resume: Resume = "auto"
+    resume: Tuning[Resume] = "auto"
     """prefill, continuation or restart; auto: continuation for plain words, prefill for a token."""
     sampling: Tuning[tuple[Mapping[str, float], ...]] = SAMPLING
     """Changed sampling by attempt; empty: never changed."""
