@@ -16,7 +16,7 @@ def _an_empty_folder(tmp_path, monkeypatch):
 
 def test_defaults_stand_when_nothing_is_set():
     settings = load(environ={})
-    assert (settings.tenant, settings.gate.min_ratio) == ("default", 0.25)
+    assert (settings.tenant, settings.gate.min_ratio) == ("default", 0.08)
 
 
 def test_arguments_beat_the_environment_which_beats_the_file(tmp_path):
@@ -118,7 +118,7 @@ def test_inspect_shows_the_rest_beside_what_cannot_be_used(tmp_path):
     }
     settings, errors = inspect(environ=environ)
     found = {s.name: s.value for s in settings}
-    assert (found["tenant"], found["gate.order"], found["gate.min_ratio"]) == ("t", "entropy", 0.25)
+    assert (found["tenant"], found["gate.order"], found["gate.min_ratio"]) == ("t", "entropy", 0.08)
     named = ("HEADGATE_STOER", "nope", "gate.min_ratio", "proxy.upstreams.main.url")
     assert [any(name in str(error) for error in errors) for name in named] == [True] * 4
     assert len(errors) == 4

@@ -44,7 +44,7 @@ _STRUCTURE = re.compile(r'[\[\]<>"]')
 class GraphPolicy(Policy):
     """How far edges are followed, and what a path is worth."""
 
-    max_hops: PositiveCount = 2
+    max_hops: Tuning[PositiveCount] = 2
     """Longest path, in edges."""
     max_results: Tuning[PositiveCount] = 50
     """Most paths of one traversal."""

@@ -33,7 +33,7 @@ COMPARED = 20  # similar facts that a new one is compared with
 class FactsPolicy(Policy):
     """How facts are trusted, found and forgotten."""
 
-    trust: Unit = 0.5
+    trust: Tuning[Unit] = 0.5
     """Trust of a new fact."""
     helpful: Tuning[Unit] = 0.05
     """Trust gained by helpful feedback."""

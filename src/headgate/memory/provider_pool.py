@@ -41,7 +41,7 @@ class RecallPolicy(Policy):
     """Seconds a provider rests."""
     answer_chars: Tuning[PositiveCount] = 100_000
     """Longest answer that is read; the rest of a longer one is left out."""
-    trust: Unit = 0.5
+    trust: Tuning[Unit] = 0.5
     """Trust in what a provider says, as that of a new fact."""
     trusts: Tuning[Mapping[str, Unit]] = Field(default={})
     """Other trusts, by provider."""

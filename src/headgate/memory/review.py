@@ -33,7 +33,7 @@ class ReviewPolicy(Policy):
     """Days after which a question that nobody decided expires."""
     trust: Tuning[Unit] = 0.9
     """Trust of a fact that a reviewer's answer becomes."""
-    pending: PositiveCount = 1000
+    pending: Tuning[PositiveCount] = 1000
     """Most questions that wait at once; beyond it no more are taken."""
 
 

@@ -30,9 +30,9 @@ class ExpandPolicy(Policy):
 
     enabled: bool = True
     """Off: what was found first is all there is."""
-    trigger_overlap: Tuning[Unit] = 0.60
+    trigger_overlap: Unit = 0.60
     """Overlap from which a chunk mostly repeats the window; what a second pass brings must stay below."""
-    min_novel: Tuning[PositiveCount] = 2
+    min_novel: PositiveCount = 2
     """Fewer new candidates than this (or than k) ask for more."""
     k: Tuning[PositiveCount] = 5
     """How many first candidates are looked at when the request names no k."""

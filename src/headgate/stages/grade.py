@@ -98,7 +98,7 @@ class GradePolicy(Policy):
     """Confidence from which one chunk makes the whole answer correct."""
     lower: Unit | None = None
     """Confidence below which, when nothing reaches it, the answer is empty."""
-    floor: Unit | None = None
+    floor: Tuning[Unit | None] = None
     """Confidence below which a single chunk is left out of a correct or ambiguous answer."""
     search_limit: Tuning[PositiveCount] = 8
     """Most results that a search outside may bring."""

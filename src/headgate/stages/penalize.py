@@ -53,11 +53,11 @@ class PenalizePolicy(Policy):
     """Overlap from which a chunk mostly repeats the window."""
     novel: Tuning[Unit] = 0.30
     """Overlap below which a chunk is new."""
-    shingle_size: Tuning[Annotated[int, _frozen(SHINGLE)]] = SHINGLE
+    shingle_size: Annotated[int, _frozen(SHINGLE)] = SHINGLE
     """Tokens in a shingle; part of the fingerprint format."""
-    minhash_perm: Tuning[Annotated[int, _frozen(MINHASH_PERM)]] = MINHASH_PERM
+    minhash_perm: Annotated[int, _frozen(MINHASH_PERM)] = MINHASH_PERM
     """Permutations of MinHash; part of the fingerprint format."""
-    dup_hamming: Tuning[Annotated[Count, Field(le=64)]] = 3
+    dup_hamming: Annotated[Count, Field(le=64)] = 3
     """SimHash distance of near-duplicates, where only fingerprints are known."""
 
 
