@@ -210,6 +210,38 @@ async def test_an_error_before_the_stream_is_the_sdks_own():
         assert events.report.state is State.FAILED
 
 
+# text completions
+
+
+def completion(texts, id="a"):
+    head = {"id": id, "object": "text_completion", "created": 1, "model": "m"}
+    for text in texts:
+        yield (
+            None,
+            {
+                **head,
+                "choices": [{"index": 0, "text": text, "finish_reason": None, "logprobs": None}],
+            },
+        )
+    yield (
+        None,
+        {**head, "choices": [{"index": 0, "text": "", "finish_reason": "stop", "logprobs": None}]},
+    )
+    yield (None, "[DONE]")  # fmt: skip
+
+
+async def test_a_completion_goes_on_behind_its_prompt(provider):
+    with provider(completion(looping()), completion(tokens(AFTER), id="b")) as server:
+        async with openai_async(server) as client:
+            chunks = [c async for c in adapters.completions(client, model="m", prompt="Once. ")]
+    text = "".join(c.choices[0].text for c in chunks)
+    assert text.startswith(INTRO + UNIT)
+    assert text.endswith(AFTER)
+    assert {c.id for c in chunks} == {"a"}
+    assert server.requests[1]["prompt"] == "Once. " + text.removesuffix(AFTER)
+    assert server.requests[1]["temperature"] == 0.8
+
+
 # messages
 
 

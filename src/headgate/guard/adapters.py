@@ -162,7 +162,7 @@ def chat(
 ) -> GuardedEvents:
     """OpenAI chat completions: `client.chat.completions.create(..., stream=True)`, guarded."""
     fields["messages"] = list(messages)
-    return _guarded(client, client.chat.completions, ChatDialect(), fields, guard)
+    return _guard_stream(client, client.chat.completions, ChatDialect(), fields, guard)
 
 
 def completions(
@@ -170,7 +170,7 @@ def completions(
 ) -> GuardedEvents:
     """OpenAI completions: `client.completions.create(..., stream=True)`, guarded."""
     fields["prompt"] = prompt
-    return _guarded(client, client.completions, CompletionsDialect(), fields, guard)
+    return _guard_stream(client, client.completions, CompletionsDialect(), fields, guard)
 
 
 def responses(
@@ -178,7 +178,7 @@ def responses(
 ) -> GuardedEvents:
     """OpenAI responses: `client.responses.create(..., stream=True)`, guarded."""
     fields["input"] = input
-    return _guarded(client, client.responses, ResponsesDialect(), fields, guard)
+    return _guard_stream(client, client.responses, ResponsesDialect(), fields, guard)
 
 
 def messages(
@@ -186,10 +186,10 @@ def messages(
 ) -> GuardedEvents:
     """Anthropic messages: `client.messages.create(..., stream=True)`, guarded."""
     fields["messages"] = list(messages)
-    return _guarded(client, client.messages, MessagesDialect(), fields, guard)
+    return _guard_stream(client, client.messages, MessagesDialect(), fields, guard)
 
 
-def _guarded(
+def _guard_stream(
     client: Any, resource: Any, dialect: Dialect, fields: Options, options: Options | None
 ) -> GuardedEvents:
     is_async = hasattr(client, "__aenter__")

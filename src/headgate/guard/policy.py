@@ -26,18 +26,16 @@ class GuardPolicy(Policy):
     """Longest time anything is held back."""
     keep_alive_s: Positive = 10.0
     """How often the keep-alive hook is called while text is held back."""
-    idle_s: Positive = 300.0
-    """Longest silence of the model before the stream is given up."""
+    idle_s: Tuning[Positive] = 300.0
+    """Longest silence of the model before the stream is given up; in the proxy the upstream has its own."""
     boundary_chars: Tuning[Count] = 80
     """How far the cut may move on to end at a line, a sentence or a word."""
-    resume: Resume = "auto"
+    resume: Tuning[Resume] = "auto"
     """prefill, continuation or restart; auto: continuation for plain words, prefill for a token."""
     sampling: Tuning[tuple[Mapping[str, float], ...]] = SAMPLING
     """Changed sampling by attempt; empty: never changed."""
     rescue_upstream: str = ""
-    """In the proxy: the upstream that makes the last try, with a key of its own; empty: the same as before."""
-    rescue_model: str = ""
-    """The model to ask there; empty: the one that was asked for."""
+    """In the proxy: the upstream that makes the last try, with the first model it names in full; empty: none."""
     reasoning: Tuning[bool] = True
     """Watch the reasoning channel too."""
     tool_calls: Literal["whole", "pass"] = "whole"

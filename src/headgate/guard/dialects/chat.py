@@ -105,15 +105,18 @@ class ChatDialect:
 
     def plain_text(self, event: Event) -> str | None:
         """The content of a chunk with one delta that has nothing else."""
-        match event:
-            case {
-                "choices": [
-                    {"delta": {"content": str(text), **rest}, "finish_reason": None, "index": 0}
-                ]
-            }:
-                if text and not rest and not event.get("usage"):
-                    return text
-        return None
+        # Every token comes here: plain lookups cost a third of a match statement.
+        choices = event.get("choices")
+        if not isinstance(choices, list) or len(choices) != 1 or event.get("usage"):
+            return None
+        choice = choices[0]
+        if not isinstance(choice, dict) or choice.get("finish_reason") or choice.get("index"):
+            return None
+        delta = choice.get("delta")
+        if not isinstance(delta, dict) or len(delta) != 1:
+            return None
+        text = delta.get("content")
+        return text if isinstance(text, str) and text else None
 
     def note_passed(self, event: Event, text: str) -> None:
         """Nothing to note: chunks do not build on each other."""
@@ -172,10 +175,13 @@ class ChatDialect:
         """At the top."""
         return {**found, "usage": usage}
 
-    def estimate_usage(self, prompt: int, said: int) -> Usage:
+    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         """Prompt, completion and total."""
-        total = prompt + said
-        return {"prompt_tokens": prompt, "completion_tokens": said, "total_tokens": total}
+        return {
+            "prompt_tokens": input_tokens,
+            "completion_tokens": output_tokens,
+            "total_tokens": input_tokens + output_tokens,
+        }
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
         """A chunk without choices, where stream_options ask for it."""

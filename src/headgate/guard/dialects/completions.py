@@ -70,8 +70,8 @@ class CompletionsDialect(ChatDialect):
         end = Piece(EVENT, raw={**event, "choices": [{**choice, "text": ""}]})
         if not text:
             return [end]
-        said = {**event, "choices": [{**choice, "finish_reason": None}]}
-        return [Piece(CONTENT, text, raw=said), end]
+        text_only = {**event, "choices": [{**choice, "finish_reason": None}]}
+        return [Piece(CONTENT, text, raw=text_only), end]
 
     def _repeats_role(self, raw: Event) -> bool:  # there are no roles
         return False

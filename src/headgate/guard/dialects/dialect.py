@@ -118,7 +118,7 @@ class StreamFormat(Protocol):
     def with_usage(self, found: Event, usage: Usage) -> Event:
         """The event or whole answer with another usage."""
 
-    def estimate_usage(self, prompt: int, said: int) -> Usage:
+    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         """Usage in the words of this API."""
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:

@@ -136,13 +136,13 @@ class MessagesDialect:
 
     def plain_text(self, event: Event) -> str | None:
         """The text of a text delta."""
-        match event:
-            case {
-                "type": "content_block_delta",
-                "delta": {"type": "text_delta", "text": str(text)},
-            }:
-                return text or None
-        return None
+        if event.get("type") != "content_block_delta":
+            return None
+        delta = event.get("delta")
+        if not isinstance(delta, dict) or delta.get("type") != "text_delta":
+            return None
+        text = delta.get("text")
+        return text if isinstance(text, str) and text else None
 
     def note_passed(self, event: Event, text: str) -> None:
         """Nothing to note: deltas do not build on each other."""
@@ -215,9 +215,9 @@ class MessagesDialect:
         """At the top."""
         return {**found, "usage": usage}
 
-    def estimate_usage(self, prompt: int, said: int) -> Usage:
+    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         """Input and output."""
-        return {"input_tokens": prompt, "output_tokens": said}
+        return {"input_tokens": input_tokens, "output_tokens": output_tokens}
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
         """Nothing: message_delta tells it."""
@@ -278,8 +278,8 @@ class MessagesDialect:
         blocks = [b for b in answer["content"] if b.get("type") != "text"]
         used = [b for b in blocks if b.get("type") == "tool_use"]
         others = [b for b in blocks if b.get("type") != "tool_use"]
-        said = [{"type": "text", "text": texts[CONTENT]}] if texts[CONTENT] else []
-        made = {**answer, "content": [*others, *said, *used[:calls]]}
+        text = [{"type": "text", "text": texts[CONTENT]}] if texts[CONTENT] else []
+        made = {**answer, "content": [*others, *text, *used[:calls]]}
         if len(used) > calls:
             made["stop_reason"] = "tool_use"
         return made | pick(first, "id", "model")

@@ -214,14 +214,14 @@ class ResponsesDialect:
             return {**found, "response": {**inner, "usage": usage}}
         return {**found, "usage": usage}
 
-    def estimate_usage(self, prompt: int, said: int) -> Usage:
+    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         """Input, output and total."""
         return {
-            "input_tokens": prompt,
+            "input_tokens": input_tokens,
             "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens": said,
+            "output_tokens": output_tokens,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": prompt + said,
+            "total_tokens": input_tokens + output_tokens,
         }
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
@@ -330,17 +330,17 @@ class ResponsesDialect:
 
     def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
         """The last response with the text of all calls in its message; reasoning of severed calls is left out."""
-        output, used, said = [], 0, bool(texts[CONTENT])
+        output, used, has_text = [], 0, bool(texts[CONTENT])
         for item in answer["output"]:
             if item.get("type") in CALLS:
                 used += 1
                 output += [item] if used <= calls else []
-            elif item.get("type") == "message" and said:
+            elif item.get("type") == "message" and has_text:
                 output.append({**item, "content": [_message_part(item, texts[CONTENT])]})
-                said = False
+                has_text = False
             elif item.get("type") != "message":
                 output.append(item)
-        if said:  # the last call answered with tool calls alone
+        if has_text:  # the last call answered with tool calls alone
             id, part = f"msg_{first.get('id')}", _message_part({}, texts[CONTENT])
             message = {"id": id, "type": "message", "role": "assistant", "status": "completed"}
             output.insert(0, {**message, "content": [part]})
@@ -394,8 +394,8 @@ class ResponsesDialect:
     def error_event(self, error: HeadgateError) -> Event:
         """An error event; no response.completed follows."""
         _, code = type_and_code(error)
-        told = {"type": "error", "code": code, "message": str(error), "param": None}
-        return self._number_event(told)
+        event = {"type": "error", "code": code, "message": str(error), "param": None}
+        return self._number_event(event)
 
 
 def _own_message(answer: OwnAnswer, status: str, content: list[Event]) -> Event:

@@ -1,6 +1,6 @@
 """Usage over the calls of one answer: the sum for the client, and the share of each call beside it.
 
-A call that was severed told no usage of its own in most APIs, so its share is estimated and says so.
+A call that was severed reported no usage in most APIs, so its share is estimated and marked so.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,14 +33,15 @@ class UsageSum:
         return bool(self._severed)
 
     def note(self, usage: Usage | None) -> None:
-        """The current call tells its usage."""
+        """The current call reports its usage."""
         if usage:
             self.current = {**self.current, **usage}
 
     def sever(self, estimate: Usage) -> None:
-        """The current call was severed: what it told, and estimates for what it did not."""
-        told = {name: value for name, value in self.current.items() if value}
-        self._severed.append({**estimate, **told, "estimated": told.keys() < estimate.keys()})
+        """The current call was severed: what it reported, and estimates for the rest."""
+        reported = {name: value for name, value in self.current.items() if value}
+        is_estimate = reported.keys() < estimate.keys()
+        self._severed.append({**estimate, **reported, "estimated": is_estimate})
         self.current = {}
 
     def total(self, usage: Usage, figures: Mapping[str, Any]) -> Usage:

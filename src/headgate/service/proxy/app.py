@@ -72,9 +72,9 @@ class _Observer:
             gate = self._service.gate_for(state.caller)
             saving = asyncio.ensure_future(asyncio.to_thread(gate.save_trace, trace))
             self._saving.add(saving)
-            saving.add_done_callback(self._saved)
+            saving.add_done_callback(self._finish_saving)
 
-    def _saved(self, saving: asyncio.Future[None]) -> None:
+    def _finish_saving(self, saving: asyncio.Future[None]) -> None:
         self._saving.discard(saving)
         if not saving.cancelled() and isinstance(saving.exception(), HeadgateError):
             self._service.metrics.count_lost_trace()

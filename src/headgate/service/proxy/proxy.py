@@ -164,9 +164,9 @@ class Proxy:
         headers = {"x-headgate-upstream": name, "x-headgate-call": call.id}
         if request.options.context and self._gate is not None:
             tenant = self._tenant(scope)
-            request, told = await inject(request, dialect, self._gate, tenant, self._remembered)
-            call.context_trace = told.get("x-headgate-trace", "")
-            headers |= told
+            request, more = await inject(request, dialect, self._gate, tenant, self._remembered)
+            call.context_trace = more.get("x-headgate-trace", "")
+            headers |= more
         policy = request.options.circles or self._circles.for_key(self._key(scope))
         if (
             len(request.body) > LARGE
