@@ -163,6 +163,13 @@ def test_a_very_long_result_is_compared_as_it_is():
     )
 
 
+def test_comparing_has_an_end(monkeypatch):
+    monkeypatch.setattr("headgate.guard.tools.MAX_CHARS", 1_000)
+    short, long = ([m for _ in range(4) for m in (call("1"), result("1", "x" * size))] for size in (200, 400))  # fmt: skip
+    assert check(short)
+    assert check(long) is None
+
+
 @pytest.mark.parametrize(
     "message",
     [

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 LONG_LINE = 2_000  # longer ones, as JSON on one line, are cut at commas too
-LONG_TEXT = (
-    400_000  # longer results are compared as they are: masking takes time, and a copy is a copy
-)
+LONG_TEXT = 100_000  # longer results are compared as they are: masking takes time, a copy is a copy
+BESIDE = 48  # characters beside a UUID that make it a detail of its line
 
 _NOTE = "\n\n[headgate: "  # how a note of ours begins: it is no part of the result
 
@@ -57,9 +56,7 @@ def _identifier(found: re.Match[str]) -> str:
 
 def _record(found: re.Match[str]) -> str:
     """A UUID without a label: beside a sentence it is a detail, by itself it is the result."""
-    around = found.string
-    kept = sum(map(str.isalnum, around[:2_000])) - 32
-    return "*" if kept >= 32 else found[0]
+    return "*" if len(found.string) - len(found[0]) >= BESIDE else found[0]
 
 
 # For each rule: what a line must hold for it to apply (looking is cheap), what it finds, and what stands for that.

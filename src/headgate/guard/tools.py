@@ -20,6 +20,7 @@ from headgate.guard.steps import Step, text_of
 COPIES = 3  # from so many on it is a circle: twice the same is how people work, too
 MAX_PERIOD = 6
 TAIL = 128  # messages that are read first
+MAX_CHARS = 8_000_000  # of results compared since a person spoke; what comes after equals nothing, for comparing takes time
 _NONE = (0,) * MAX_PERIOD
 SHOWN = 160  # characters of arguments and of a result that are shown to model and person
 
@@ -64,6 +65,7 @@ class Run:
         self.kind: Literal["calls", "text"] = kind
         self._steps: list[Step] = []
         self._calls: list[int] = []  # the number of each step's call
+        self._chars = 0  # of results that had to be compared
         self._repeats = _NONE  # by period, from 1: how many steps equal the one a period before
 
     def __len__(self) -> int:
@@ -77,6 +79,9 @@ class Run:
         """One more step."""
         near = self._steps[: -MAX_PERIOD - 1 : -1]
         lately = step.call in self._calls[-MAX_PERIOD:]
+        if lately:
+            self._chars += len(text_of(step.result))
+            lately = self._chars <= MAX_CHARS
         self._steps.append(step)
         self._calls.append(step.call)
         twin = next((other for other in near if step.same(other)), None) if lately else None
@@ -91,7 +96,7 @@ class Run:
     def clear(self) -> None:
         """Forget all steps."""
         if self._steps:
-            self._steps, self._calls, self._repeats = [], [], _NONE
+            self._steps, self._calls, self._chars, self._repeats = [], [], 0, _NONE
 
     def tail(self, copies: int) -> tuple[int, int] | None:
         """Period and copies of the shortest circle at the tail that has at least so many."""

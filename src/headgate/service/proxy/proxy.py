@@ -34,6 +34,8 @@ from headgate.service.proxy.sessions import session_of
 from headgate.service.proxy.sse import encode
 from headgate.service.proxy.upstreams import Upstreams, request_path
 
+LARGE = 200_000  # bytes of a request whose conversation is read in a thread
+
 Observe = Callable[[Scope, ModelCall], None]
 Work = Callable[[bytes], Awaitable[None]]
 
@@ -166,7 +168,12 @@ class Proxy:
             call.context_trace = more.get("x-headgate-trace", "")
             headers |= more
         policy = request.options.circles or self._circles.for_key(self._key(scope))
-        request, call.climb = apply_ladder(request, dialect, policy)
+        if (
+            len(request.body) > LARGE
+        ):  # reading it takes milliseconds, and longer where it is hostile
+            request, call.climb = await asyncio.to_thread(apply_ladder, request, dialect, policy)
+        else:
+            request, call.climb = apply_ladder(request, dialect, policy)
         if call.climb.marks or call.climb.ended:
             headers["x-headgate-circles"] = describe(call.climb)
         if call.climb.ended:
