@@ -83,15 +83,16 @@ class Engine:
         )
         if verdict is None:
             graded, outside = await run.grade(fitting, found=ranked, support=support), None
-            if wants_search(graded.action):
-                results = await run.search()
-                if results is not None:
-                    fresh, _ = await in_thread(fit, results, again=False)
-                    outside = await run.grade(fresh)
+            results = await run.search() if wants_search(graded.action) else None
+            if results is not None:
+                fresh, _ = await in_thread(fit, results, again=False)
+                outside = await run.grade(fresh)
             searched = outside.action if outside else None
             reason = review_reason(graded.action, searched, group=plan.group)
-            review = await in_thread(run.review, graded, reason) if reason else None
+            review = await in_thread(run.review, graded.confidences, reason) if reason else None
             verdict = conclude(graded, outside, review_reason=reason, review=review)
+        elif reason := review_reason(None, None, group=plan.group):
+            verdict = verdict.with_review(reason, await in_thread(run.review, {}, reason))
         return run.context(await in_thread(run.compose, verdict), verdict)
 
 

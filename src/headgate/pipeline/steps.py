@@ -26,7 +26,7 @@ from headgate.relevance.confidence import backed
 from headgate.stages.compose import Composed, ComposePolicy, compose
 from headgate.stages.decide import DecidePolicy, decide
 from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wants_more
-from headgate.stages.gate import GatePolicy, gate, report
+from headgate.stages.gate import GatePolicy, gate, measure, report
 from headgate.stages.grade import Action, Calibrated, Graded, GradePolicy, grade
 from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import PropagatePolicy, Start, propagate, start_of
@@ -93,7 +93,7 @@ class Resources:
 
 
 class Steps:
-    """The stages of one request. `plan` is set by `decide`, `views` (the collections' indexes) by `retrieve`; a stuffed request has none."""
+    """The stages of one request. `plan` is set by `decide`, `views` (the collections' indexes) by `retrieve`."""
 
     plan: Plan
 
@@ -109,6 +109,11 @@ class Steps:
         """Every candidate so far, as its last stage left it."""
         return self.recorder.candidates
 
+    @property
+    def stuffs(self) -> bool:
+        """Whether the collections are loaded whole."""
+        return self.plan.strategy is Strategy.STUFF
+
     def decide(self) -> Plan:
         """Whether to retrieve, and how much."""
         request, store = self.request, self.resources.store
@@ -116,26 +121,29 @@ class Steps:
         sizes = self.recorder.attempt(
             Stage.DECIDE, lambda: store.collections(request.tenant), instead=none
         )
-        chars = sum(sizes.get(name, Size()).chars for name in request.collections)
-        tokens = estimate_content_tokens(char_count=chars)
-        self.plan = decide(request, self.policy.decide, content_tokens=tokens)
+        asked = [sizes.get(name, Size()) for name in request.collections]
+        self.plan = decide(
+            request,
+            self.policy.decide,
+            content_tokens=estimate_content_tokens(char_count=sum(size.chars for size in asked)),
+            content_chunks=sum(size.chunks for size in asked),
+        )
         return self.plan
 
     def retrieve(self) -> Rankings:
         """What each collection holds for the query, best first; all of it in reading order when stuffing."""
         request, record = self.request, self.recorder
-        if self.plan.strategy is Strategy.STUFF:
-            return {
-                name: record.run(Stage.RETRIEVE, (), partial(self._load_whole, name))
-                for name in request.collections
-            }
         self.views = self._open_indexes()
-        if not self.views:
+        if not self.views and not self.stuffs:
             return {}
         vector = record.attempt(
             Stage.EMBED, lambda: self.resources.vectors(request.query), instead=None
         )
         search = partial(retrieve, request.query, policy=self.policy.retrieve, vector=vector)
+        if self.stuffs:
+            load = partial(self._load_whole, vector=vector)
+            names = request.collections
+            return {name: record.run(Stage.RETRIEVE, (), partial(load, name)) for name in names}
         return {
             name: record.run(Stage.RETRIEVE, (), partial(search, view=view))
             for name, view in self.views.items()
@@ -143,7 +151,7 @@ class Steps:
 
     def load_edges(self, found: Rankings) -> tuple[Starts, Sequence[Edge]]:
         """Where signals start in each collection, and the given edges around it."""
-        if not self.views or not self.request.graph:
+        if self.stuffs or not self.views or not self.request.graph:
             return {}, ()
         none: tuple[Starts, Sequence[Edge]] = ({}, ())
         return self.recorder.attempt(
@@ -154,14 +162,14 @@ class Steps:
         """What was found, and what it is connected to."""
         query, policy = self.request.query, self.policy.propagate
         ranked = {name: sifted.kept for name, sifted in found.items()}
+        if self.stuffs:
+            # in reading order, one collection after the other
+            return tuple({c.chunk.id: c for c in chain(*ranked.values())}.values())
         for name, view in self.views.items():
             spread = partial(propagate, found[name], query, view, policy)
             work = partial(spread, start=starts.get(name), edges=edges)
             ranked[name] = self.recorder.run(Stage.PROPAGATE, ranked[name], work).kept
-        if self.views:
-            return merge(list(ranked.values()))
-        # loaded whole: in reading order, one collection after the other
-        return tuple({c.chunk.id: c for c in chain(*ranked.values())}.values())
+        return merge(list(ranked.values()))
 
     def recall_facts(self) -> Candidates:
         """What was remembered about the query."""
@@ -213,7 +221,7 @@ class Steps:
         if not self.request.penalize:
             return Sifted(kept=tuple(candidates))
         fresh = self.recorder.run(Stage.PENALIZE, candidates, lambda: self._penalize(candidates))
-        if self.plan.strategy is not Strategy.STUFF:
+        if not self.stuffs:
             return fresh
         place = {c.chunk.id: at for at, c in enumerate(candidates)}
         in_order = sorted(fresh.kept, key=lambda c: place[c.chunk.id])
@@ -221,7 +229,7 @@ class Steps:
 
     def wants_more(self, fresh: Sifted) -> bool:
         """Whether too little is new, so that it is worth asking once more."""
-        if not self.views or not self.request.penalize:
+        if self.stuffs or not self.views or not self.request.penalize:
             return False
         return wants_more(fresh, self.request.window, self.policy.expand, k=self.request.k)
 
@@ -240,7 +248,7 @@ class Steps:
 
     def gate(self, fresh: Sifted, support: Mapping[str, float]) -> Candidates:
         """What is worth its tokens and fits the budget; a stuffed collection is known to fit."""
-        if self.plan.strategy is Strategy.STUFF:
+        if self.stuffs:
             return fresh.kept
         preview = self.policy.compose.preview_chars if self.request.detail == "preview" else None
         return self.recorder.run(
@@ -270,7 +278,7 @@ class Steps:
         `found` is the ranking they were taken from, which tells whether the collection knows at all.
         """
         grader = self.resources.grader or self._calibrated(found, support)
-        policy = grade_policy_for(self.plan.tier, grader, self.policy.grade)
+        policy = grade_policy_for(self.plan, grader, self.policy.grade)
         graded = await self.recorder.arun(
             Stage.GRADE,
             fitting,
@@ -294,7 +302,7 @@ class Steps:
         )
         return None if came is failed else came.kept
 
-    def review(self, graded: Graded, reason: str) -> str | None:
+    def review(self, grades: Mapping[str, float], reason: str) -> str | None:
         """The review that now waits, "" when the queue could not take it, None when it is off."""
         if not self.policy.review.enabled:
             return None
@@ -303,9 +311,12 @@ class Steps:
             resources.store, request.tenant, self.policy.review, clock=resources.clock
         )
         review = self.recorder.attempt(
-            Stage.REVIEW, lambda: ask_person(queue, request, graded, reason), instead=""
+            Stage.REVIEW,
+            lambda: ask_person(queue, request, grades, reason),
+            instead="",
+            timed=True,
         )
-        self.recorder.annotate(Stage.GRADE, {"review": review})
+        self.recorder.annotate(Stage.REVIEW, {"review": review})
         return review
 
     def compose(self, verdict: Verdict) -> Composed:
@@ -384,11 +395,22 @@ class Steps:
         edges = neighborhood(store, unique, tenant=request.tenant, hops=policy.edge_hops)
         return starts, edges
 
-    def _load_whole(self, collection: str) -> Sifted:
-        chunks = self.resources.store.scan(self.request.tenant, collection)
+    def _load_whole(self, collection: str, vector: "npt.ArrayLike | None") -> Sifted:
+        """Every chunk in reading order, with the score that retrieval gives it; without an index all score alike."""
+        chunks = tuple(self.resources.store.scan(self.request.tenant, collection))
+        view, scores = self.views.get(collection), dict.fromkeys((c.id for c in chunks), 1.0)
+        if view is not None and chunks:
+            wide = self.policy.retrieve.model_copy(update={"keep": len(chunks)})
+            ranked = retrieve(self.request.query, view, wide, vector=vector).kept
+            scores = {c.chunk.id: c.score for c in ranked}
         everyone = tuple(
-            Candidate(c, 1.0).with_note(Stage.RETRIEVE, Fate.ADD, NoteCode.LOADED_WHOLE)
-            for c in chunks
+            Candidate(chunk, scores.get(chunk.id, 0.0)).with_note(
+                Stage.RETRIEVE,
+                Fate.ADD,
+                NoteCode.LOADED_WHOLE,
+                entropy=measure(chunk.text)[0],
+            )
+            for chunk in chunks
         )
         return Sifted(kept=everyone, added=everyone)
 

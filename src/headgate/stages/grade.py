@@ -211,10 +211,10 @@ def wants_search(action: Action) -> bool:
     return action is not Action.CORRECT
 
 
-def review_reason(action: Action, searched: Action | None, *, group: str = "") -> str:
+def review_reason(action: Action | None, searched: Action | None, *, group: str = "") -> str:
     """Why a person should look, or "" when none needs to.
 
-    `searched` is the verdict on what the search brought, None when search is off or failed.
+    `action` is None where nothing was graded; `searched` is the verdict on what the search brought, None when search is off or failed.
     """
     if group == CRISIS:
         return "a crisis question"
