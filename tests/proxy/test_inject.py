@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import StoreError
+from headgate.gateway import Headgate
 from headgate.policy import ProxyPolicy
 from headgate.service.proxy.inject import inject, placed
 from headgate.service.proxy.request import ask_of
@@ -114,3 +115,20 @@ async def test_without_a_question_nothing_is_asked(messages):
 
     ask = asked(messages)
     assert (await inject(ask, gate, "t"))[0] is ask
+
+
+async def test_turns_that_the_request_brings_are_not_injected_again():
+    messages = [
+        {"role": "user", "content": "My sister Ann moved to Lisbon last spring, to the old town."},
+        {"role": "assistant", "content": [{"type": "text", "text": "How does Ann like Lisbon?"}]},
+        {"role": "user", "content": "Where did Ann move, to Lisbon?"},
+    ]
+    with Headgate.open(":memory:") as gate:
+        gate.add_turns("monday", messages)
+        ask = asked(messages, x_headgate_collection="turns")
+        same, told = await inject(ask, gate.acontext_for, gate.tenant)
+        assert same is ask
+        assert told["x-headgate-context-tokens"] == "0"
+        fresh = asked(messages[-1:], x_headgate_collection="turns")
+        changed, _ = await inject(fresh, gate.acontext_for, gate.tenant)
+        assert "old town" in changed.messages[0]["content"]

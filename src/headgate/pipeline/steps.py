@@ -6,13 +6,14 @@ it fails. No step calls another stage's step, and what a stage needs from an ear
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from headgate.errors import ConfigError
 from headgate.graph.knowledge import GraphPolicy, anchors, paths
 from headgate.graph.neighborhood import neighborhood
+from headgate.graph.project import project_of
 from headgate.memory.memory import Memory
 from headgate.memory.providers import Recollection
 from headgate.memory.review import ReviewPolicy, ReviewQueue
@@ -114,6 +115,11 @@ class Steps:
         """Whether the collections are loaded whole."""
         return self.plan.strategy is Strategy.STUFF
 
+    @cached_property
+    def project(self) -> str:
+        """What the caller works on."""
+        return project_of(self.request.cwd)
+
     def decide(self) -> Plan:
         """Whether to retrieve, and how much."""
         request, store = self.request, self.resources.store
@@ -207,7 +213,9 @@ class Steps:
         none: tuple[str, ...] = ()
         named = self.recorder.attempt(
             Stage.GRAPH,
-            lambda: anchors(request.query, store, policy, tenant=request.tenant),
+            lambda: anchors(
+                request.query, store, policy, tenant=request.tenant, project=self.project
+            ),
             instead=none,
         )
         if not named:
@@ -437,7 +445,7 @@ class Steps:
         most = depth(request.k, policy)
         wider = self.policy.retrieve.model_copy(update={"keep": most + len(known)})
         queries = variants(
-            request.query, policy, edges=edges, cwd=request.cwd, window=request.window
+            request.query, policy, edges=edges, project=self.project, window=request.window
         )
         passes = [
             retrieve(query, view, wider, vector=vectors(query)).kept

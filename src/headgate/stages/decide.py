@@ -8,6 +8,7 @@ retrieval budget and leaves a quarter of the window free. A crisis is neither st
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from headgate.errors import InputError
 from headgate.policy import PositiveCount, Tuning
@@ -34,6 +35,7 @@ __all__ = [
     "prefetch_params",
     "should_prefetch",
     "strategy_report",
+    "window_state",
 ]
 
 SIGNALS = (
@@ -101,6 +103,18 @@ def strategy_report(budget: ContextBudget) -> str:
         f"Skip:      {'yes' if params.skip else 'no'}",
         "Too little room is left: nothing is prefetched." if params.skip else advice,
     ))  # fmt: skip
+
+
+def window_state(window: ContextBudget, policy: DecidePolicy) -> dict[str, Any]:
+    """How full the window is and what memory providers may give, as plain values."""
+    params = prefetch_params(window, policy.base_limit)
+    return {
+        "tier": params.tier.name,
+        "pressure": window.pressure,
+        "limit": params.limit,
+        "min_trust": params.min_trust,
+        "skip": params.skip,
+    }
 
 
 def decide(
