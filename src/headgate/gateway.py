@@ -139,16 +139,18 @@ class Headgate:
         rows: Iterable[Mapping[str, Any]],
         *,
         collection: str = "main",
+        kind: Literal["", "conversation"] = "",
         on_progress: OnProgress | None = None,
     ) -> Summary:
         """Add rows {id, text, title, collection, metadata}; a row with a known id replaces what had it.
 
-        A row that fits one chunk keeps its id. `on_progress` is told of the progress after each batch.
+        A row that fits one chunk keeps its id. `kind` is "conversation" where rows are turns that nothing in
+        their text tells (see docs/ingest.md). `on_progress` is told of the progress after each batch.
         """
         parts = self._parts
         return add_rows(
             parts.store, self.tenant, rows,
-            collection=collection, policy=parts.settings.ingest, on_progress=self._index(on_progress),
+            collection=collection, kind=kind, policy=parts.settings.ingest, on_progress=self._index(on_progress),
         )  # fmt: skip
 
     def add_files(
@@ -304,6 +306,14 @@ class Headgate:
     def traces(self, *, limit: int = 100) -> list[Trace]:
         """The stored traces of this tenant, newest first."""
         return self._parts.store.traces(self.tenant, limit=limit)
+
+    def save_trace(self, trace: Trace) -> None:
+        """Store a trace that was made elsewhere, such as a model call of the proxy, by the settings of all traces."""
+        keeping = self._parts.settings.trace
+        if keeping.keep:
+            self._parts.store.save_trace(
+                trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
+            )
 
     async def awhy(self, trace: str | Trace, chunk: str) -> Why:
         """Where a chunk fell in a stored request, and the smallest change with which it would have entered."""

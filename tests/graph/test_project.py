@@ -56,5 +56,5 @@ def test_asking_again_names_the_project(tmp_path):
         hg.add([{"id": "seen", "text": seen}, {"id": "new", "text": "Kestrel warms up at night."}])
         made = hg.context("why is the cache slow", window=[seen], cwd=str(deep))
         assert "new" in {c.chunk.id for c in made.trace.candidates}
-        other = hg.context("why is the cache slow", window=[seen], cwd=str(tmp_path / "kestrel2"))
+        other = hg.context("why is the cache slow", window=[seen], cwd=str(tmp_path / "osprey"))
         assert "new" not in {c.chunk.id for c in other.trace.candidates}

@@ -38,7 +38,7 @@ async def told(client):
 
 
 async def test_metrics_are_counted_from_traces(client):
-    body = {"query": "how do refunds work?", "current_window_text": WINDOW}
+    body = {"query": "how do refunds and parcels work?", "current_window_text": WINDOW}
     for _ in range(2):
         await client.post("/v1/context", json=body)
     seen = await told(client)
@@ -130,8 +130,8 @@ async def test_a_degraded_request_is_logged_as_a_warning(caplog):
 
 
 async def test_grades_and_reviews_are_counted(client):
-    await client.post("/v1/context", json={"query": "how do refunds work?"})
-    body = {"query": "Where did Melanie leave the garage key?"}
+    await client.post("/v1/context", json={"query": "are refunds paid to the card?"})
+    body = {"query": "I want to die; where did Melanie leave the garage key?"}
     review = (await client.post("/v1/context", json=body)).json()["review"]
     await client.post(f"/v1/reviews/{review}", json={"status": "answered", "answer": "In the box."})
     seen = await told(client)
@@ -214,7 +214,7 @@ def test_two_services_in_one_process_count_apart():
 
 def test_every_metric_says_what_it_is_and_is_a_counter_or_a_histogram():
     families = list(text_string_to_metric_families(Metrics().text()))
-    assert len(families) == 26
+    assert len(families) == 31
     assert all(family.documentation.endswith(".") for family in families)
     assert {family.type for family in families} == {"counter", "histogram"}
 

@@ -21,8 +21,8 @@ from headgate.memory.injected import is_framing
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore
-from headgate.text.entities import entities
 from headgate.text.fence import without_fences
+from headgate.text.names import entities
 from headgate.twins import in_thread
 from headgate.types import Candidate, Chunk, Fact, Plan, Sifted, TrustChange
 

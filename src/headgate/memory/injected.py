@@ -16,7 +16,7 @@ import numpy as np
 from headgate.notes import Fate, Stage
 from headgate.protocols import TraceStore
 from headgate.text.hashes import Tokens
-from headgate.text.stopwords import STOPWORDS
+from headgate.text.stopwords import ENGLISH
 from headgate.text.words import tokens
 from headgate.types import Trace
 
@@ -31,7 +31,7 @@ _NEGATIONS = frozenset(
     """no nor not only cannot can't couldn't didn't doesn't don't hadn't hasn't haven't isn't aren't mustn't shan't
     shouldn't wasn't weren't won't wouldn't""".split()  # noqa: SIM905 - a paragraph reads better
 )
-_FRAMING = (STOPWORDS - _NEGATIONS) | frozenset(
+_FRAMING = (ENGLISH - _NEGATIONS) | frozenset(
     """according answer assistant citation cited cites context document documents fact facts found headgate know known
     memory mentioned mentions note noted notes recall recalled reference remember remembered said say says source
     sources state stated states tells told user""".split()  # noqa: SIM905

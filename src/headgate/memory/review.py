@@ -17,7 +17,7 @@ from headgate.errors import InputError, LimitError, NotFound
 from headgate.memory.facts import Facts, Feedback
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore, ReviewStore
-from headgate.text.stopwords import STOPWORDS
+from headgate.text.stopwords import ENGLISH
 from headgate.text.words import tokens
 from headgate.twins import in_thread
 from headgate.types import Fact, Review, ReviewStatus
@@ -31,6 +31,8 @@ class ReviewPolicy(Policy):
 
     enabled: bool = True
     """Off: nothing is put into the queue."""
+    on_refusal: bool = False
+    """Ask a person too when nothing relevant was found; a crisis question is asked in any case."""
     days: Positive = 7.0
     """Days after which a question that nobody decided expires."""
     trust: Tuning[Unit] = 0.9
@@ -138,7 +140,7 @@ class ReviewQueue:
         review = self._decide(id, "answered", who=who, note=note, answer=text)
         facts = self._facts()
         # the reviewer's words alone are trusted; of the question only single words stay, to find the answer by
-        asked = dict.fromkeys(word for word in tokens(review.query) if word not in STOPWORDS)
+        asked = dict.fromkeys(word for word in tokens(review.query) if word not in ENGLISH)
         added = facts.add(
             text,
             category="review",

@@ -16,7 +16,7 @@ from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.text.coverage import copies
 from headgate.text.hashes import Tokens
-from headgate.text.stopwords import STOPWORDS
+from headgate.text.stopwords import ENGLISH
 from headgate.text.words import tokens
 from headgate.types import Candidate, Edge, Sifted, Window
 
@@ -82,7 +82,7 @@ def variants(
     ties = _adjacent(query, (e for e in edges if e.predicate in TIES), stale)
     others = _adjacent(query, (e for e in edges if e.predicate not in TIES), stale)
     projects = [project] if _fresh(project, query, stale) else []
-    keywords = " ".join(word for word in tokens(query) if word not in STOPWORDS)
+    keywords = " ".join(word for word in tokens(query) if word not in ENGLISH)
     tied = [term for term in ties if term not in others[:1]]
     asked = [
         query,

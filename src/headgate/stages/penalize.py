@@ -20,7 +20,7 @@ from headgate.text.cache import WindowCache
 from headgate.text.coverage import Shares, copies
 from headgate.text.fingerprint import FORMAT_VERSION, MINHASH_PERM, SHINGLE, WindowFingerprint
 from headgate.text.hashes import Tokens
-from headgate.text.names import part
+from headgate.text.turns import part
 from headgate.types import TURN, Candidate, Chunk, Sifted, Window
 
 Overlap = Callable[[Sequence[str], Tokens], Shares]
