@@ -240,7 +240,10 @@ class Headgate:
         tags: Sequence[str] = (),
         trust: float | None = None,
     ) -> AddedFact:
-        """Remember a fact; one that is known already comes back as it is, with `new` False."""
+        """Remember a fact; one that is known already comes back as it is, with `new` False.
+
+        What repeats a text that a context gave is not stored: it comes back with `echo` True.
+        """
         return self.facts.add(content, category=category, tags=tags, trust=trust)
 
     def recall(
@@ -457,6 +460,7 @@ class Headgate:
     def _keep(self, context: Context) -> Context:
         """Store the trace and write the log line; where that fails the answer stands and says so."""
         parts = self._all
+        parts.memory.injected.add(context.trace)
         keeping, lost = parts.settings.trace, []
         try:
             if keeping.keep:

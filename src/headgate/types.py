@@ -21,6 +21,7 @@ _DROP: Final = (
 
 GRAPH: Final = "graph"
 MEMORY: Final = "memory"
+TURN: Final = "turn"
 SIDE: Final = frozenset({GRAPH, MEMORY})
 """Sources of knowledge rather than of documents: few and short, they are sure of a section of the budget."""
 SIDE_SHARE: Final = 0.3
@@ -247,7 +248,7 @@ class Request:
     session: str = ""
     """The conversation this belongs to."""
     cwd: str = ""
-    """The caller's working folder; its last name counts as the project."""
+    """The caller's working folder. The nearest folder above it with a repository or a project file names the project."""
     penalize: bool = True
     """Whether to push down what the model already sees."""
     graph: bool = True

@@ -41,6 +41,8 @@ def service():
 # range of its own, an anchor must be there.
 FINER = {
     "/v1/facts",
+    "/v1/facts/{id}",
+    "/v1/turns",
     "/v1/graph/edges",
     "/v1/graph/slices",
     "/v1/graph/verify",
@@ -50,6 +52,7 @@ TAGS = [
     "context",
     "strategy",
     "documents",
+    "turns",
     "facts",
     "graph",
     "reviews",

@@ -155,9 +155,15 @@ def base_score(path: Path, policy: GraphPolicy) -> float:
     return min(1.0, max(0.0, round(policy.base + policy.bonus * signals - penalty, 6)))
 
 
-def anchors(query: str, edges: EdgeStore, policy: GraphPolicy, *, tenant: str) -> tuple[str, ...]:
-    """The nodes that a query names: its proper names first, then its longest runs of words, as the graph spells them."""
-    spelled = list(dict.fromkeys(form for name in _mentions(query) for form in _spellings(name)))
+def anchors(
+    query: str, edges: EdgeStore, policy: GraphPolicy, *, tenant: str, project: str = ""
+) -> tuple[str, ...]:
+    """The nodes that a query names, as the graph spells them: its proper names first, then its longest runs of words.
+
+    The project that the caller works on comes last.
+    """
+    named = [*_mentions(query), *([project] if project else [])]
+    spelled = list(dict.fromkeys(form for name in named for form in _spellings(name)))
     if not spelled:
         return ()
     known = set()

@@ -85,16 +85,17 @@ class Engine:
         )
         if verdict is None:
             graded, outside = await run.grade(fitting, found=ranked), None
-            if wants_search(graded.action):
-                results = await run.search()
-                if results is not None:
-                    fresh = await in_thread(fit, results, again=False)
-                    strips |= fresh.strips
-                    outside = await run.grade(fresh.kept)
+            results = await run.search() if wants_search(graded.action) else None
+            if results is not None:
+                fresh = await in_thread(fit, results, again=False)
+                strips |= fresh.strips
+                outside = await run.grade(fresh.kept)
             searched = outside.action if outside else None
             reason = review_reason(graded, searched, group=plan.group)
-            review = await in_thread(run.review, graded, reason) if reason else None
+            review = await in_thread(run.review, graded.confidences, reason) if reason else None
             verdict = conclude(graded, outside, review_reason=reason, review=review)
+        elif reason := review_reason(None, None, group=plan.group):
+            verdict = verdict.with_review(reason, await in_thread(run.review, {}, reason))
         return run.context(await in_thread(run.compose, verdict, strips), verdict)
 
 

@@ -11,6 +11,7 @@ or a chat template's control token; it changes how a text is shown, never the te
 
 import hmac
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
@@ -38,6 +39,8 @@ _CONTROL = re.compile(
     r"<(?=\|[\w ]{1,40}\|>|/?s>|<?/?SYS>|(?:start|end)_of_turn>|｜)|\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS)\])",
     re.IGNORECASE,
 )
+_OPENING = re.compile(rf"<{LABEL} ([0-9a-f]{{16}}): [^<>\n]{{0,200}}>")
+_CLOSING = re.compile(rf"</{LABEL} ([0-9a-f]{{16}})>")
 _ODD = re.compile(_HIDDEN.pattern + "|[\r\x85\u2028\u2029]")
 _BRACKET = re.compile("[\\[<［【⟦〔＜‹〈]")
 
@@ -59,6 +62,21 @@ def fence(content: str, secret: bytes, *, notice: str = NOTICE) -> str:
 def fence_cost(count: Callable[[str], int], notice: str = NOTICE) -> int:
     """What a fence costs at most, whatever its nonce turns out to be."""
     return max(count(f"<{LABEL} {n}: {notice}>\n\n</{LABEL} {n}>") for n in _SAMPLE_NONCES)
+
+
+def without_fences(text: str) -> str:
+    """The text without the fenced blocks in it, whoever made them."""
+    ends: dict[str, list[int]] = {}
+    for closing in _CLOSING.finditer(text):
+        ends.setdefault(closing[1], []).append(closing.end())
+    kept, at = [], 0
+    for opening in _OPENING.finditer(text):
+        closed = ends.get(opening[1], [])
+        place = bisect_right(closed, opening.end())
+        if opening.start() >= at and place < len(closed):
+            kept.append(text[at : opening.start()])
+            at = closed[place]
+    return "".join((*kept, text[at:]))
 
 
 @lru_cache(maxsize=4096)
