@@ -2,7 +2,7 @@
 
 Every call that waits or writes has two forms: `acontext` for code that runs in an event loop, `context` for code
 that does not (twins.py). The blocking forms work everywhere, notebooks included.
-`facts`, `graph`, `reviews` and `keys` hold the operations on what they name.
+`facts`, `graph`, `reviews`, `keys` and `spending` hold the operations on what they name.
 """
 
 import asyncio
@@ -35,6 +35,7 @@ from headgate.protocols import (
     WebSearch,
 )
 from headgate.settings import Settings, changed, load
+from headgate.spending import Spending
 from headgate.twins import BackgroundLoop, in_thread, on_loop
 from headgate.types import (
     Chunk,
@@ -135,21 +136,29 @@ class Headgate:
         """The API keys of this tenant: create, list, revoke."""
         return Keys(self._parts.store, self.tenant, clock=self._parts.clock)
 
+    @property
+    def spending(self) -> Spending:
+        """What sessions, keys and this tenant have spent through the proxy: list, resume."""
+        parts = self._parts
+        return Spending(parts.store, self.tenant, parts.settings.fuse, clock=parts.clock)
+
     def add(
         self,
         rows: Iterable[Mapping[str, Any]],
         *,
         collection: str = "main",
+        kind: Literal["", "conversation"] = "",
         on_progress: OnProgress | None = None,
     ) -> Summary:
         """Add rows {id, text, title, collection, metadata}; a row with a known id replaces what had it.
 
-        A row that fits one chunk keeps its id. `on_progress` is told of the progress after each batch.
+        A row that fits one chunk keeps its id. `kind` is "conversation" where rows are turns that nothing in
+        their text tells (see docs/ingest.md). `on_progress` is told of the progress after each batch.
         """
         parts = self._parts
         return add_rows(
             parts.store, self.tenant, rows,
-            collection=collection, policy=parts.settings.ingest, on_progress=self._index(on_progress),
+            collection=collection, kind=kind, policy=parts.settings.ingest, on_progress=self._index(on_progress),
         )  # fmt: skip
 
     def add_files(
@@ -232,7 +241,10 @@ class Headgate:
         tags: Sequence[str] = (),
         trust: float | None = None,
     ) -> AddedFact:
-        """Remember a fact; one that is known already comes back as it is, with `new` False."""
+        """Remember a fact; one that is known already comes back as it is, with `new` False.
+
+        What repeats a text that a context gave is not stored: it comes back with `echo` True.
+        """
         return self.facts.add(content, category=category, tags=tags, trust=trust)
 
     def recall(
@@ -454,6 +466,7 @@ class Headgate:
     def _keep(self, context: Context) -> Context:
         """Store the trace and write the log line; where that fails the answer stands and says so."""
         parts = self._all
+        parts.memory.injected.add(context.trace)
         keeping, lost = parts.settings.trace, []
         try:
             if keeping.keep:

@@ -94,7 +94,8 @@ def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -
         folder = folder_of(settings.store)
         store = SqliteStore(folder, clock=clock) if folder else MemoryStore(clock=clock)
     indexes = Indexes(store, folder and folder / "index", vectors)
-    memory = Memory(store, ProviderPool(providers, settings.recall), settings.facts, clock=clock)
+    pool = ProviderPool(providers, settings.recall)
+    memory = Memory(store, pool, settings.facts, clock=clock)
     count = lru_cache(maxsize=COUNTED)(own.counter or counter(settings.tokens))
     engine = Engine(
         store,
@@ -108,6 +109,7 @@ def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -
         clock=clock,
     )
     log = _log(settings, folder)
+    pool.start(settings.tenant)
     return Parts(settings, store, indexes, memory, engine, grader, count, clock, log)
 
 

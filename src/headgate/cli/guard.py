@@ -10,11 +10,14 @@ import codecs
 import sys
 from collections.abc import Iterator
 from io import BufferedIOBase
+from pathlib import Path
 from typing import cast
 
 import click
 import orjson
 
+from headgate.cli.transcript import check_transcript
+from headgate.guard.ladder import CirclesPolicy
 from headgate.guard.plot import Profile, target
 from headgate.guard.policy import GuardPolicy
 from headgate.guard.rollback import Session
@@ -33,8 +36,16 @@ LOOPED = 3  # exit code when the stream was ended
 @click.option(
     "--counting", type=click.Choice(["warn", "cut", "off"]), default="warn", show_default=True
 )
-def guard(where: str | None, as_json: bool, hold: bool, counting: str) -> None:
+@click.option(
+    "--transcript", type=click.Path(path_type=Path), help="Look for circles of tool calls in a recorded session."
+)  # fmt: skip
+def guard(
+    where: str | None, as_json: bool, hold: bool, counting: str, transcript: Path | None
+) -> None:
     """Pass stdin to stdout, and end it when it falls into a loop (exit code 3)."""
+    if transcript is not None:
+        circles = check_transcript(transcript, CirclesPolicy(), as_json=as_json)
+        sys.exit(LOOPED if circles else 0)
     draw = target(where) if where else None
     profile = Profile() if draw else None
     policy = GuardPolicy.model_validate({"hold_back": hold, "counting": counting})

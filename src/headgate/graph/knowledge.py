@@ -21,7 +21,7 @@ from headgate.errors import InputError
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import EdgeStore
-from headgate.text.entities import entities, words
+from headgate.text.names import entities, spelled_words
 from headgate.types import Candidate, Chunk, Edge, Sifted
 
 Direction = Literal["out", "in", "both"]
@@ -44,7 +44,7 @@ _STRUCTURE = re.compile(r'[\[\]<>"]')
 class GraphPolicy(Policy):
     """How far edges are followed, and what a path is worth."""
 
-    max_hops: Annotated[int, Field(ge=1, le=10)] = 2
+    max_hops: Tuning[Annotated[int, Field(ge=1, le=10)]] = 2
     """Longest path, in edges."""
     max_results: Tuning[Annotated[int, Field(ge=1, le=10_000)]] = 50
     """Most paths of one traversal."""
@@ -155,9 +155,15 @@ def base_score(path: Path, policy: GraphPolicy) -> float:
     return min(1.0, max(0.0, round(policy.base + policy.bonus * signals - penalty, 6)))
 
 
-def anchors(query: str, edges: EdgeStore, policy: GraphPolicy, *, tenant: str) -> tuple[str, ...]:
-    """The nodes that a query names: its proper names first, then its longest runs of words, as the graph spells them."""
-    spelled = list(dict.fromkeys(form for name in _mentions(query) for form in _spellings(name)))
+def anchors(
+    query: str, edges: EdgeStore, policy: GraphPolicy, *, tenant: str, project: str = ""
+) -> tuple[str, ...]:
+    """The nodes that a query names, as the graph spells them: its proper names first, then its longest runs of words.
+
+    The project that the caller works on comes last.
+    """
+    named = [*_mentions(query), *([project] if project else [])]
+    spelled = list(dict.fromkeys(form for name in named for form in _spellings(name)))
     if not spelled:
         return ()
     known = set()
@@ -246,7 +252,7 @@ def _as_candidate(line: str, path: Path, policy: GraphPolicy) -> Candidate:
 def _mentions(query: str) -> list[str]:
     """Names in the query, then its runs of up to three words, longest first."""
     # a question names things early; a pasted text is not a question
-    found = list(words(query))[:32]
+    found = list(spelled_words(query))[:32]
     runs = [
         " ".join(found[i : i + size]) for size in (3, 2, 1) for i in range(len(found) - size + 1)
     ]

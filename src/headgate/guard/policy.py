@@ -24,23 +24,21 @@ class GuardPolicy(Policy):
     """Most characters held back; more are let through. Two copies of the longest unit fit."""
     max_hold_s: Tuning[Positive] = 60.0
     """Longest time anything is held back."""
-    keep_alive_s: Positive = 10.0
+    keep_alive_s: Tuning[Positive] = 10.0
     """How often the keep-alive hook is called while text is held back."""
-    idle_s: Positive = 300.0
-    """Longest silence of the model before the stream is given up."""
+    idle_s: Tuning[Positive] = 300.0
+    """Longest silence of the model before the stream is given up; in the proxy the upstream has its own."""
     boundary_chars: Tuning[Count] = 80
     """How far the cut may move on to end at a line, a sentence or a word."""
-    resume: Resume = "auto"
+    resume: Tuning[Resume] = "auto"
     """prefill, continuation or restart; auto: continuation for plain words, prefill for a token."""
     sampling: Tuning[tuple[Mapping[str, float], ...]] = SAMPLING
     """Changed sampling by attempt; empty: never changed."""
     rescue_upstream: str = ""
-    """In the proxy: the upstream that makes the last try, with a key of its own; empty: the same as before."""
-    rescue_model: str = ""
-    """The model to ask there; empty: the one that was asked for."""
+    """In the proxy: the upstream that makes the last try, with the first model it names in full; empty: none."""
     reasoning: Tuning[bool] = True
     """Watch the reasoning channel too."""
-    tool_calls: Literal["whole", "pass"] = "whole"
+    tool_calls: Tuning[Literal["whole", "pass"]] = "whole"
     """Deliver each tool call when it is complete, so that a looping one can be asked for again; or pass it on."""
     counting: Literal["warn", "cut", "off"] = "warn"
     """What to do about counting loops: note them in the report, cut them like others, or do not look."""

@@ -70,6 +70,8 @@ class Session:
         self.divergence, self.max_tokens = divergence, max_tokens
         self.words_only = words_only or not self.policy.sampling
         """Whether the target takes no sampling, so that words alone must do."""
+        self.severed_tokens = 0
+        """About how many tokens the call that was severed last had generated."""
         self._how: Resume = how if self.policy.resume == "auto" else self.policy.resume
         self.report = GuardReport()
         self._detector, self._count, self._clock = detector, count, clock
@@ -111,7 +113,7 @@ class Session:
 
     @property
     def holding(self) -> bool:
-        """Whether text has_waiting for a suspicion to pass."""
+        """Whether text waits for a suspicion to pass."""
         return self._since is not None
 
     def _transition(self, event: str) -> None:
@@ -235,7 +237,7 @@ class Session:
         return [piece]
 
     def _switch_channel(self, piece: Piece) -> list[Piece]:
-        """Turn to the piece's channel; leaving one completes it, so what has_waiting there goes out."""
+        """Turn to the piece's channel; leaving one completes it, so what waits there goes out."""
         current = self._current
         if current.name == piece.channel and current.call == piece.call:
             return []
@@ -280,7 +282,8 @@ class Session:
         report = self.report
         wasted = self._count(channel.waiting)
         report.wasted_tokens += wasted
-        report.saved_tokens += max(0, self.max_tokens - self._generated_tokens(channel))
+        self.severed_tokens = self._generated_tokens(channel)
+        report.saved_tokens += max(0, self.max_tokens - self.severed_tokens)
         dropped = channel.drop()
         channel.relapse.learn(stall.unit)
         report.cut_chars += dropped

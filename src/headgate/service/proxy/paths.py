@@ -1,7 +1,9 @@
 """Paths: which of those under /v1 are the gate's own; all others belong to the upstreams."""
 
 PREFIX = "/v1/"
-OWN = frozenset({"context", "documents", "facts", "graph", "reviews", "strategy", "traces"})
+OWN = frozenset(
+    {"context", "documents", "facts", "graph", "reviews", "sessions", "strategy", "traces"}
+)
 
 
 def is_proxied(path: str) -> bool:

@@ -91,7 +91,15 @@ CREATE TABLE keys (
 ) WITHOUT ROWID
 """
 
-STEPS = (DOCUMENTS, RECORDS, TRACES, KEYS)
+SPENDS = """
+CREATE TABLE spends (
+  tenant TEXT NOT NULL, scope TEXT NOT NULL, name TEXT NOT NULL, last REAL NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (tenant, scope, name)
+) WITHOUT ROWID;
+CREATE INDEX spends_recent ON spends (tenant, last)
+"""
+
+STEPS = (DOCUMENTS, RECORDS, TRACES, KEYS, SPENDS)
 
 
 def version(connection: sqlite3.Connection) -> int:
