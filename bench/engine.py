@@ -38,12 +38,12 @@ def window(folder):
 
 
 async def measure(hg, queries, seen):
-    engine, stages = hg.parts.engine, defaultdict(list)
+    stages = defaultdict(list)
     best = np.full(len(queries), np.inf)
     for run in range(RUNS):
         for at, query in enumerate(queries):
             began = time.process_time()
-            context = await engine.build(Request(query, window=seen))
+            context = await hg.acontext_for(Request(query, window=seen))
             best[at] = min(best[at], time.process_time() - began)
             if run:
                 for step in context.trace.steps:
@@ -56,11 +56,16 @@ def main(folder, size):
     queries = [q for found in synthetic.queries(folder) for q in dice.sample(found, 20)]
     with (
         tempfile.TemporaryDirectory() as root,
-        Headgate.open(Path(root) / "kb", review={"enabled": False}) as hg,
+        Headgate.open(
+            Path(root) / "kb",
+            review={"enabled": False},
+            trace={"keep": 0},
+            log={"enabled": False},
+        ) as hg,
     ):
         began = time.process_time()
         hg.add(rows(folder, size))
-        hg.parts.indexes.view(hg.tenant, "main")
+        hg.index()
         spent = time.process_time() - began
         best, stages = asyncio.run(measure(hg, queries, window(folder)))
     print(f"{size:,} chunks, added and indexed at {size / spent:,.0f} chunks a CPU second")

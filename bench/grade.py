@@ -73,7 +73,7 @@ def load(folder):
 
 def asks(found, indexes):
     every = [name for collections, _ in found.values() for name in collections]
-    talk = {name: indexes.view("default", name).conversational for name in every}
+    talk = {name: indexes.snapshot("default", name).conversational for name in every}
     for name, (_, labeled) in found.items():
         for at, query in enumerate(labeled.queries):
             own = f"{name}/{query['collection']}"
@@ -83,7 +83,7 @@ def asks(found, indexes):
                 targets.append(talks[at % len(talks)])
             for target in targets:
                 labels = labeled.labels[query["_id"]] if target == own else {}
-                yield one(indexes.view("default", target), query, labels, name, target, own)
+                yield one(indexes.snapshot("default", target), query, labels, name, target, own)
 
 
 def one(view, query, labels, name, target, own):

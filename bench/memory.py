@@ -12,7 +12,7 @@ import random
 import threading
 from time import monotonic, process_time
 
-from headgate.memory.facts import Notebook
+from headgate.memory.facts import Facts
 from headgate.memory.provider_pool import ProviderPool, RecallPolicy
 from headgate.memory.providers import prefetch_all
 from headgate.stores.memory.store import MemoryStore
@@ -46,7 +46,7 @@ async def overrun(rounds: int) -> list[float]:
     release = threading.Event()
     times = []
     for _ in range(rounds):
-        panel = ProviderPool(
+        pool = ProviderPool(
             [
                 Provider("hangs", lambda: release.wait(60) and ""),
                 Provider("raises", lambda: 1 / 0),
@@ -55,7 +55,7 @@ async def overrun(rounds: int) -> list[float]:
             RecallPolicy(deadline_s=DEADLINE),
         )
         began = monotonic()
-        recalled = await prefetch_all("what did we decide?", panel)
+        recalled = await prefetch_all("what did we decide?", pool)
         times.append(1000 * (monotonic() - began - DEADLINE))
         assert len(recalled.degraded) == 2
         assert recalled.text.count("text") == 3
@@ -69,16 +69,16 @@ def facts(count: int) -> tuple[float, list[float]]:
     def sentence() -> str:
         return " ".join(f"word{int(5_000 ** dice.random())}" for _ in range(dice.randint(6, 14)))
 
-    book = Notebook(MemoryStore(), "bench")
+    facts = Facts(MemoryStore(), "bench")
     began = process_time()
     for _ in range(count):
-        book.add(sentence())
+        facts.add(sentence())
     add = 1000 * (process_time() - began) / count
     times = []
     for _ in range(200):
         query = sentence()
         began = process_time()
-        book.recall(query)
+        facts.recall(query)
         times.append(1000 * (process_time() - began))
     return add, sorted(times)
 

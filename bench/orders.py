@@ -60,7 +60,7 @@ def main(folder):
             hg.add(labeled.rows)
             for query in labeled.queries:
                 text = query["text"]
-                view = hg.parts.indexes.view(hg.tenant, query.get("collection", "main"))
+                view = hg.index(query.get("collection", "main"))
                 wired = retrieve(text, view, RetrievePolicy())
                 ranking = propagate(wired, text, view, PropagatePolicy()).kept
                 for budget in BUDGETS:

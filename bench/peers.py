@@ -38,11 +38,11 @@ def ndcg(found, labels):
 def headgate(rows):
     gate = Headgate.open(":memory:", embed={"model": "static"})
     gate.add(rows)
-    view = gate.parts.indexes.view(gate.tenant, rows[0]["collection"])
-    settings = gate.parts.settings
+    view = gate.index(rows[0]["collection"])
+    settings = gate.settings
 
     def ask(query):
-        vector = gate.parts.indexes.vector(query)
+        vector = gate.embed(query)
         found = retrieve(query, view, settings.retrieve, vector=vector)
         return [c.chunk.document for c in propagate(found, query, view, settings.propagate).kept]
 

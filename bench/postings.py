@@ -20,6 +20,7 @@ from headgate.gateway import Headgate
 from headgate.rank.lexical import rarity
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
+from headgate.stores.memory.store import MemoryStore
 from headgate.text.names import part
 from headgate.text.terms import terms
 from headgate.types import Candidate
@@ -107,15 +108,14 @@ def ours(view, policy, mode):
 def main(folder):
     for labeled in sets(Path(folder)):
         print(f"\n{labeled.name}: {len(labeled.rows)} passages, {len(labeled.queries)} queries")
-        with Headgate.open(":memory:") as gate:
+        store = MemoryStore()
+        with Headgate.open(store=store) as gate:
             gate.add(labeled.rows)
             figures, spent = defaultdict(list), defaultdict(float)
             for name in sorted({row["collection"] for row in labeled.rows}):
-                view = gate.parts.indexes.view(gate.tenant, name)
+                view = gate.index(name)
                 rivals = {
-                    "tantivy, by fields": Engine(
-                        view, list(gate.parts.store.scan(gate.tenant, name))
-                    ).ask,
+                    "tantivy, by fields": Engine(view, list(store.scan(gate.tenant, name))).ask,
                     "our lexical score": ours(view, RetrievePolicy(feedback=0), "off"),
                     "all of ours": ours(view, RetrievePolicy(), "entities"),
                 }

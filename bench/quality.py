@@ -7,6 +7,7 @@ and beside the ranking counted and framed as `context()` does it.
 """
 
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,11 +30,17 @@ def rows(figures, embedder):
 
 
 def main(folder):
-    embedders = ["none", *(["minilm"] if find_spec(PACKAGE) else [])]
+    embedders = {"none": "none"}
+    if find_spec(PACKAGE):
+        from build_onnx import installed, write_encoder
+
+        built = Path(tempfile.mkdtemp(prefix="minilm-"))
+        write_encoder(installed(), built)
+        embedders["minilm"] = str(built)
     for labeled in sets(Path(folder)):
         print(f"\n{labeled.name}: {len(labeled.rows)} passages, {len(labeled.queries)} queries")
         print(f"{'':24}" + "".join(f"{name:>24}" for name in FIGURES))
-        measured = {embedder: evaluate(labeled, embedder=embedder) for embedder in embedders}
+        measured = {name: evaluate(labeled, embedder=model) for name, model in embedders.items()}
         for embedder, whole in measured.items():
             for name, figures in rows(whole, embedder):
                 shown = [f"{figures[f]:.3f}" if f in figures else "" for f in FIGURES]

@@ -23,7 +23,6 @@ from itertools import accumulate
 from pathlib import Path
 
 from headgate.gateway import Headgate
-from headgate.types import Chunk, Document
 
 PARTS = ("ka", "mo", "ri", "tel", "sun", "ver", "pol", "dra", "fin", "gor", "lin", "mer", "dok", "sa", "vel",
          "nor", "pi", "zu", "chen", "bra", "qui", "stam", "lor", "net", "fex", "gul", "hom", "jad", "wex", "ost")  # fmt: skip
@@ -42,15 +41,8 @@ def text(rng, words):
 def fill(folder, chunks):
     rng = random.Random(1)
     with Headgate.open(folder) as gate:
-        for start in range(0, chunks, 5000):
-            made = [
-                Document(
-                    f"d{n}", digest="x", chunks=(Chunk(f"d{n}", text(rng, 60), document=f"d{n}"),)
-                )
-                for n in range(start, min(chunks, start + 5000))
-            ]
-            gate.parts.store.put("default", made)
-        gate.parts.indexes.view("default", "main")
+        gate.add({"id": f"d{n}", "text": text(rng, 60)} for n in range(chunks))
+        gate.index()
 
 
 def questions(folder, connections, tokens):
@@ -58,11 +50,8 @@ def questions(folder, connections, tokens):
     rng = random.Random(2)
     windows = [text(rng, int(tokens * 0.5)) for _ in range(connections)]
     with Headgate.open(folder) as gate:
-        names = [
-            f"d{rng.randrange(gate.parts.indexes.view('default', 'main').count)}"
-            for _ in range(200)
-        ]
-        chunks = gate.parts.store.chunks("default", "main", names)
+        names = [f"d{rng.randrange(gate.index().count)}" for _ in range(200)]
+        chunks = [gate.document(name)[0] for name in names]
     return [" ".join(rng.sample(chunk.text.split(), 5)) for chunk in chunks], windows
 
 

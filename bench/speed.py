@@ -38,7 +38,7 @@ def ingest(store, indexes, chunks):
     while batch := list(islice(chunks, BATCH)):
         documents = [Document(c.id, title=c.title, chunks=(c,)) for c in batch]
         for part, work in enumerate(
-            (lambda: store.put("t", documents), lambda: indexes.view("t", "main"))  # noqa: B023
+            (lambda: store.put("t", documents), lambda: indexes.snapshot("t", "main"))  # noqa: B023
         ):
             began = time.process_time()
             work()
@@ -79,7 +79,7 @@ def measure(folder, size, model):
         stored, indexed = ingest(store, indexes, synthetic.chunks(folder, size))
         began = time.process_time()
         opener = Indexes(store, folder_of, model)
-        view = opener.view("t", "main")
+        view = opener.snapshot("t", "main")
         opened = time.process_time() - began
         asked = [(query, opener.vector(query)) for query in queries]
         best = np.min([[ask(view, *pair) for pair in asked] for _ in range(RUNS)], axis=0)

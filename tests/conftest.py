@@ -1,8 +1,20 @@
-"""For every test: no deadline, since times on a shared machine mean nothing; the same examples on every CI run."""
+"""For every test: no deadline, since times on a shared machine mean nothing; the same examples on every CI run.
+
+Bugs are raised, not survived: a stage that fails for no reason from outside fails the test that runs it.
+"""
 
 import os
 
+import pytest
 from hypothesis import settings
+
+from headgate.testing import strict
 
 settings.register_profile("headgate", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("headgate")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def raise_bugs():
+    with strict():
+        yield

@@ -1,8 +1,14 @@
-"""The face: what adding leaves behind for the first question."""
+"""The gateway: its calls in both forms, what they refuse, and what adding leaves behind for the first question."""
+
+import inspect
+import threading
+from dataclasses import fields
 
 import pytest
 
+from headgate.errors import InputError, StoreError
 from headgate.gateway import Headgate
+from headgate.types import ContextBudget, Request
 
 
 def rows(count):
@@ -16,7 +22,7 @@ def test_a_long_add_is_indexed_by_the_time_it_returns_a_short_one_by_the_next_qu
     with Headgate.open(tmp_path / "kb") as gate:
         gate.add(rows(count))
         assert any((tmp_path / "kb" / "index").rglob("*.json")) is indexed
-        assert gate.parts.indexes.view(gate.tenant, "main").count == count
+        assert gate.index().count == count
 
 
 def test_an_add_stands_over_a_damaged_index_and_rebuilds_it(tmp_path):
@@ -27,4 +33,141 @@ def test_an_add_stands_over_a_damaged_index_and_rebuilds_it(tmp_path):
         for file in folder.iterdir():
             file.write_bytes(b"damaged")
         gate.add([{"id": f"s{n}", "text": "More."} for n in range(1_500)])
-        assert gate.parts.indexes.view(gate.tenant, "main").count == 3_000
+        assert gate.index().count == 3_000
+
+
+def example(hg):
+    """What README does, without its prints."""
+    hg.add([
+        {"id": "policy", "text": "Refunds are paid within 14 days to the card that was charged."},
+        {"id": "steps", "text": "To get a refund the customer sends the order number."},
+        {"id": "shipping", "text": "Parcels leave the warehouse every weekday at noon."},
+    ])  # fmt: skip
+    window = ["tool: Refunds are paid within 14 days to the card that was charged."]
+    return hg.context("how do refunds work?", window=window, budget=100)
+
+
+async def test_the_example_runs_and_closes_inside_a_running_event_loop():
+    before = set(threading.enumerate())
+    with Headgate.open(":memory:") as hg:
+        assert [chunk.id for chunk in example(hg).chunks] == ["steps"]
+    assert {t for t in threading.enumerate() if t not in before and t.is_alive()} == set()
+
+
+async def test_everything_that_waits_or_writes_has_an_async_form(tmp_path):
+    (tmp_path / "tide.md").write_text("The tide turns at six.")
+    async with Headgate.open(":memory:") as hg:
+        assert (await hg.aadd(rows(3))).documents == 3
+        assert (await hg.aadd_files(tmp_path / "tide.md")).documents == 1
+        assert (await hg.aadd_stream(b"Boats leave at dawn.", id="boats")).documents == 1
+        assert (await hg.aadd_turns("s", ["Ann: hello"])).new == 1
+        fact = (await hg.aremember("The quay is 300 m long.")).fact
+        assert [hit.fact.id for hit in await hg.arecall("how long is the quay?")] == [fact.id]
+        assert (await hg.afeedback(fact.id, helpful=True)).new > fact.trust
+        found = await hg.acontext("when do boats leave?", budget=100)
+        assert (await hg.atrace(found.trace.id)).id == found.trace.id
+        assert (await hg.awhy(found.trace.id, found.chunks[0].id)).entered
+        assert (await hg.areplay(found.trace.id, {"budget": 5})).after.tokens <= 5
+        assert (await hg.areindex()).count == 5
+        assert set(await hg.acollections()) == {"main", "turns"}
+        assert await hg.aremove(documents=["boats"]) == 1
+    with pytest.raises(StoreError, match="closed"):
+        await hg.acontext("boats")
+
+
+def test_help_shows_the_parameters_and_defaults_of_context():
+    for method in (Headgate.context, Headgate.acontext):
+        parameters = inspect.signature(method).parameters
+        assert parameters["budget"].default == Request("").budget
+        assert {f.name for f in fields(Request)} - {"tenant"} <= set(parameters)
+    assert (Headgate.context.__name__, Headgate.aadd.__name__) == ("context", "aadd")
+    assert not inspect.iscoroutinefunction(Headgate.context)
+
+
+ARGUMENTS = {
+    "add": ([[{"id": "x", "text": "x"}]], {}),
+    "add_stream": ([b"x"], {}),
+    "add_turns": (["s", ["x"]], {}),
+    "check": (["store"], {}),
+    "context_for": ([Request("x")], {}),
+    "document": (["x"], {}),
+    "feedback": (["x"], {"helpful": True}),
+    "for_tenant": (["other"], {}),
+    "replay": (["x", {}], {}),
+    "why": (["x", "x"], {}),
+}
+
+
+async def use(hg, name):
+    """Read a property, or call a method in either form."""
+    found = getattr(hg, name)
+    bare = name if name in ARGUMENTS else name.removeprefix("a")
+    nothing = bare in ("collections", "remove", "traces")
+    args, kwargs = ARGUMENTS.get(bare, ([] if nothing else ["x"], {}))
+    result = found(*args, **kwargs)
+    return await result if inspect.isawaitable(result) else result
+
+
+PUBLIC = sorted(
+    name
+    for name in vars(Headgate)
+    if not name.startswith("_") and name not in ("open", "close", "aclose")
+)
+
+
+@pytest.mark.parametrize("who", ["itself", "a tenant's gate", "its owner"])
+@pytest.mark.parametrize("name", PUBLIC)
+async def test_after_closing_every_public_name_says_that_it_is_closed(name, who):
+    owner = Headgate.open(":memory:")
+    hg = owner if who == "itself" else owner.for_tenant("other")
+    (owner if who == "its owner" else hg).close()
+    with pytest.raises(StoreError, match="this Headgate is closed"):
+        await use(hg, name)
+    owner.close()
+
+
+def test_closing_twice_is_no_mistake():
+    hg = Headgate.open(":memory:")
+    hg.context("x")
+    hg.close()
+    hg.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("detail", "brief"),
+        ("order", "best"),
+        ("budget", "10"),
+        ("budget", 10.5),
+        ("budget", True),
+        ("budget", -1),
+        ("window", 5),
+        ("window", [5]),
+        ("k", 0),
+        ("k", -1),
+        ("k", True),
+        ("k", "3"),
+        ("collection", 7),
+        ("collection", []),
+        ("collection", ["main", 7]),
+        ("context_budget", 1000),
+        ("task", 3),
+        ("session", None),
+        ("cwd", 1),
+        ("penalize", "no"),
+        ("graph", 1),
+        ("best_effort", None),
+        ("query", 5),
+    ],
+)
+def test_a_wrong_value_is_an_error_that_names_the_parameter(name, value):
+    with Headgate.open(":memory:") as hg:
+        asked = {"query": "boats"} | {name: value}
+        with pytest.raises(InputError, match=name):
+            hg.context(**asked)
+
+
+def test_a_wrong_number_of_the_models_window_is_named_too():
+    with pytest.raises(InputError, match="used_tokens"):
+        ContextBudget(1000, "12")

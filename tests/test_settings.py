@@ -1,9 +1,12 @@
 """Settings: which source wins, and how a mistake is named."""
 
+import logging
+
 import pytest
 
 from headgate.errors import ConfigError
-from headgate.settings import inspect, load
+from headgate.settings import Settings, inspect, load
+from headgate.stages.retrieve import RetrievePolicy
 
 
 @pytest.fixture(autouse=True)
@@ -13,17 +16,17 @@ def _an_empty_folder(tmp_path, monkeypatch):
 
 def test_defaults_stand_when_nothing_is_set():
     settings = load(environ={})
-    assert (settings.tenant, settings.gate.entropy_weight) == ("default", 0.3)
+    assert (settings.tenant, settings.gate.min_ratio) == ("default", 0.25)
 
 
 def test_arguments_beat_the_environment_which_beats_the_file(tmp_path):
     (tmp_path / "headgate.toml").write_text(
-        'tenant = "file"\n[gate]\nentropy_weight = 0.1\nmin_ratio = 0.5\n'
+        'tenant = "file"\n[gate]\nmin_entropy = 0.1\nmin_ratio = 0.5\n'
     )
-    environ = {"HEADGATE_TENANT": "env", "HEADGATE_GATE__ENTROPY_WEIGHT": "0.2"}
-    settings = load(environ=environ, arguments={"gate.entropy_weight": 0.9})
+    environ = {"HEADGATE_TENANT": "env", "HEADGATE_GATE__MIN_ENTROPY": "0.2"}
+    settings = load(environ=environ, arguments={"gate.min_entropy": 0.9})
     assert settings.tenant == "env"
-    assert (settings.gate.entropy_weight, settings.gate.min_ratio) == (0.9, 0.5)
+    assert (settings.gate.min_entropy, settings.gate.min_ratio) == (0.9, 0.5)
 
 
 def test_a_named_file_is_used_and_a_missing_one_is_an_error(tmp_path):
@@ -34,18 +37,29 @@ def test_a_named_file_is_used_and_a_missing_one_is_an_error(tmp_path):
 
 
 def test_lists_are_written_as_json():
-    settings = load(environ={"HEADGATE_DECIDE__HYBRID": '["audit"]'})
-    assert settings.decide.hybrid == {"audit"}
+    settings = load(environ={"HEADGATE_GRAPH__HIGH_SIGNAL": '["uses"]'})
+    assert settings.graph.high_signal == {"uses"}
 
 
 @pytest.mark.parametrize(
     ("environ", "parts"),
     [
-        ({"HEADGATE_GATE__ENTROPY_WEIGHT": "3"}, ["gate.entropy_weight", "'3'", "equal to 1"]),
-        ({"HEADGATE_GATE__ENTROPY_WEIHGT": "1"}, ["not a setting", "did you mean gate.entropy_w"]),
-        ({"HEADGATE_GATES__X": "1"}, ["gates is not a setting", "environment"]),
-        ({"HEADGATE_LIMITS__K": "many"}, ["limits.k", "'many'"]),
-        ({"HEADGATE_GATE": "1", "HEADGATE_GATE__MIN_RATIO": "1"}, ["gate"]),
+        ({"HEADGATE_GATE__MIN_RATIO": "3"}, ["gate.min_ratio", "'3'", "equal to 1"]),
+        (
+            {"HEADGATE_GATE__MIN_RATOI": "1"},
+            ["gate.min_ratoi is not a setting", "did you mean HEADGATE_GATE__MIN_RATIO?"],
+        ),
+        ({"HEADGATE_GATES__X": "1"}, ["gates is not a setting", "HEADGATE_GATES__X"]),
+        ({"HEADGATE_LIMITS__K": "many"}, ["limits.k", "'many'", "HEADGATE_LIMITS__K"]),
+        ({"HEADGATE_STOER": "kb"}, ["HEADGATE_STOER", "did you mean HEADGATE_STORE?"]),
+        ({"HEADGATE_GATE_ORDER": "value"}, ["did you mean HEADGATE_GATE__ORDER?"]),
+        ({"HEADGATE_CONFG": "x.toml"}, ["did you mean HEADGATE_CONFIG?"]),
+        ({"HEADGATE_GATE": "1", "HEADGATE_GATE__MIN_RATIO": "1"}, ["HEADGATE_GATE", "group"]),
+        (
+            {"HEADGATE_RETRIEVE__K1": "1.5"},
+            ["retrieve.k1", "HEADGATE_RETRIEVE__K1", "RetrievePolicy(k1=...)"],
+        ),
+        ({"HEADGATE_SLICE__DECAY": "1"}, ["slice.decay", "argument in Python"]),
     ],
 )
 def test_a_mistake_names_the_key_the_value_and_what_is_allowed(environ, parts):
@@ -61,13 +75,58 @@ def test_a_broken_file_is_named(tmp_path, text):
         load(environ={})
 
 
+def test_what_kubernetes_injects_is_ignored_with_one_debug_line(caplog):
+    injected = {
+        "HEADGATE_SERVICE_HOST": "10.0.0.7",
+        "HEADGATE_SERVICE_PORT": "8642",
+        "HEADGATE_SERVICE_PORT_HTTP": "8642",
+        "HEADGATE_PORT": "tcp://10.0.0.7:8642",
+        "HEADGATE_PORT_8642_TCP": "tcp://10.0.0.7:8642",
+        "HEADGATE_PORT_8642_TCP_PROTO": "tcp",
+        "HEADGATE_PORT_8642_TCP_ADDR": "10.0.0.7",
+        "HEADGATE_API_SERVICE_HOST": "10.0.0.8",
+        "HEADGATE_BUILD_COMMIT_SHA": "abc",
+    }
+    with caplog.at_level(logging.DEBUG, logger="headgate.settings"):
+        assert load(environ=injected) == Settings()
+    (line,) = caplog.records
+    assert all(name in line.getMessage() for name in injected)
+
+
+def test_a_tuning_argument_is_taken_in_python_and_refused_in_a_file(tmp_path):
+    assert Settings(retrieve=RetrievePolicy(k1=1.5)).retrieve.k1 == 1.5
+    assert load(environ={}, arguments={"retrieve.k1": 1.5}).retrieve.k1 == 1.5
+    (tmp_path / "headgate.toml").write_text("[retrieve]\nk1 = 1.5")
+    with pytest.raises(ConfigError, match=r"retrieve\.k1 \(from headgate\.toml\).*RetrievePolicy"):
+        load(environ={})
+
+
 def test_inspect_tells_where_each_value_came_from(tmp_path):
     (tmp_path / "headgate.toml").write_text("[gate]\nmin_ratio = 0.5")
-    found = {s.name: s for s in inspect(environ={"HEADGATE_TENANT": "t"})}
-    assert found["tenant"].origin == "environment"
+    found = {s.name: s for s in inspect(environ={"HEADGATE_TENANT": "t"}).settings}
+    assert found["tenant"].origin == "HEADGATE_TENANT"
     assert found["gate.min_ratio"].origin == "headgate.toml"
     assert found["gate.order"].origin == "default"
 
 
+def test_inspect_shows_the_rest_beside_what_cannot_be_used(tmp_path):
+    (tmp_path / "headgate.toml").write_text("nope = 1\n[gate]\nmin_ratio = 7\norder = 'entropy'")
+    environ = {
+        "HEADGATE_STOER": "x",
+        "HEADGATE_TENANT": "t",
+        "HEADGATE_PROXY__UPSTREAMS__MAIN__KEY": "k",
+    }
+    settings, errors = inspect(environ=environ)
+    found = {s.name: s.value for s in settings}
+    assert (found["tenant"], found["gate.order"], found["gate.min_ratio"]) == ("t", "entropy", 0.25)
+    named = ("HEADGATE_STOER", "nope", "gate.min_ratio", "proxy.upstreams.main.url")
+    assert [any(name in str(error) for error in errors) for name in named] == [True] * 4
+    assert len(errors) == 4
+
+
 def test_every_setting_says_what_it_does():
-    assert [s.name for s in inspect(environ={}) if not s.doc] == []
+    assert [s.name for s in inspect(environ={}).settings if not s.doc] == []
+
+
+def test_there_are_at_most_80_settings():
+    assert len(inspect(environ={}).settings) <= 80

@@ -3,6 +3,7 @@
 import pytest
 
 from headgate.errors import InputError
+from headgate.notes import Fate, NoteCode, Stage
 from headgate.types import (
     Candidate,
     Chunk,
@@ -18,8 +19,12 @@ from headgate.types import (
     Window,
 )
 
-A = Candidate(Chunk("a", "kept text"), 0.9).noted("gate", "keep", "fits 4 tokens")
-B = Candidate(Chunk("b", "dropped text"), 0.5).noted("gate", "drop", "no room", value=9.0)
+A = Candidate(Chunk("a", "kept text"), 0.9).with_note(
+    Stage.GATE, Fate.KEEP, NoteCode.FITS, tokens=4, value=1.0
+)
+B = Candidate(Chunk("b", "dropped text"), 0.5).with_note(
+    Stage.GATE, Fate.DROP, NoteCode.NO_ROOM, tokens=9, value=0.5
+)
 
 
 def context(text="<ref>kept text</ref>"):
@@ -27,7 +32,7 @@ def context(text="<ref>kept text</ref>"):
         id="t1",
         request=Request("q"),
         plan=Plan(False, Tier.HYBRID, Strategy.HYBRID, 50, reasoning="because."),
-        steps=(Step("gate", 0.1), Step("penalize", 0.1, degraded="it broke")),
+        steps=(Step(Stage.GATE, 0.1), Step(Stage.PENALIZE, 0.1, degraded="it broke")),
         candidates=(A, B),
     )
     report = Report(2, 1, 1, evicted_ids=("b",), reasons={"b": "no room"})
@@ -35,9 +40,17 @@ def context(text="<ref>kept text</ref>"):
 
 
 def test_a_note_changes_the_score_only_when_it_says_so():
-    assert A.noted("x", "keep", "r").score == 0.9
-    assert A.noted("x", "keep", "r", score=0.1).score == 0.1
-    assert A.noted("x", "keep", "r", score=0.1).notes[-1].score == 0.1
+    plain = (Stage.COMPOSE, Fate.KEEP, NoteCode.SHOWN)
+    assert A.with_note(*plain).score == 0.9
+    assert A.with_note(*plain, score=0.1).score == 0.1
+    assert A.with_note(*plain, score=0.1).notes[-1].score == 0.1
+
+
+def test_a_number_is_the_first_that_its_stage_noted():
+    twice = A.with_note(Stage.GATE, Fate.KEEP, NoteCode.FITS, tokens=7)
+    assert twice.number(Stage.GATE, "tokens") == 4
+    assert twice.number(Stage.GATE, "overlap") is None
+    assert twice.number(Stage.PENALIZE, "tokens") is None
 
 
 def test_split_parts_by_the_last_verdict_and_keeps_order():

@@ -3,6 +3,7 @@
 import pytest
 
 from headgate import Headgate
+from headgate.stores.memory.store import MemoryStore
 from headgate.text.fingerprint import KIND, WindowFingerprint
 
 FACTS = [
@@ -29,7 +30,7 @@ def ask(gate, **more):
 
 
 def fate(context, id):
-    return [(n.stage, n.verdict) for n in context.why(id) if n.stage in ("penalize", "expand")]
+    return [(n.stage, n.fate) for n in context.why(id) if n.stage in ("penalize", "expand")]
 
 
 def test_what_the_window_shows_is_not_injected_again(gate):
@@ -64,6 +65,8 @@ def test_a_window_that_holds_everything_makes_the_store_be_asked_again(gate):
     assert not steps["expand"].degraded
 
 
-def test_fingerprints_are_stored_at_ingest(gate):
-    stored = gate.parts.store.attached("default", "main", KIND, ["f0", "n7"])
-    assert sorted(stored) == ["f0", "n7"]
+def test_fingerprints_are_stored_at_ingest():
+    store = MemoryStore()
+    with Headgate.open(store=store) as gate:
+        gate.add([{"id": "f0", "text": FACTS[0]}])
+        assert sorted(store.attached("default", "main", KIND, ["f0"])) == ["f0"]

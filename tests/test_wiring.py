@@ -16,9 +16,9 @@ def parts():
 
 
 def test_a_rehearsal_asks_neither_a_person_nor_the_world(parts):
-    assert parts.engine.corrector.search is not None
+    assert parts.engine.resources.search is not None
     engine = engine_with(parts, {"gate.order": "entropy"})
-    assert engine.corrector.search is None
+    assert engine.resources.search is None
     assert not engine.policy.review.enabled
     assert (engine.policy.gate.order, parts.engine.policy.gate.order) == ("entropy", "value")
 

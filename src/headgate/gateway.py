@@ -1,62 +1,72 @@
-"""Headgate, the face: open a store, add to it, ask it for context, and ask it why.
+"""Headgate, the front door: open a store, add to it, ask it for context, and ask it why.
 
-Every call that waits has two forms: `acontext` for code that runs in an event loop, `context` for code that does
-not. The second runs the first on a loop of its own in a background thread, so it works everywhere, notebooks included.
+Every call that waits or writes has two forms: `acontext` for code that runs in an event loop, `context` for code
+that does not (twins.py). The blocking forms work everywhere, notebooks included.
+`facts`, `graph`, `reviews` and `keys` hold the operations on what they name.
 """
 
 import asyncio
-import threading
-import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
 from headgate.explain.replay import Replay, replay
 from headgate.explain.why import Why, why
+from headgate.graph.graph import Graph
 from headgate.ingest.load import OnProgress, Progress, Summary, add_files, add_rows, add_stream
-from headgate.memory.facts import Added, Feedback, Hit, Notebook
-from headgate.memory.sessions import Kept, keep
-from headgate.settings import Settings, load
-from headgate.types import Context, ContextBudget, Request, Step, Trace, Window, WindowLike
-from headgate.wiring import Parts, build, engine_with
+from headgate.keys import Keys
+from headgate.memory.facts import AddedFact, FactHit, Facts, Feedback
+from headgate.memory.review import ReviewQueue
+from headgate.memory.sessions import AddedTurns, add_turns
+from headgate.notes import Stage
+from headgate.protocols import (
+    Clock,
+    Embedder,
+    Grader,
+    MemoryProvider,
+    Postings,
+    Store,
+    TokenCounter,
+    WebSearch,
+)
+from headgate.settings import Settings, changed, load
+from headgate.twins import BackgroundLoop, in_thread, on_loop
+from headgate.types import (
+    Chunk,
+    Context,
+    ContextBudget,
+    Request,
+    Size,
+    Step,
+    Trace,
+    Window,
+    WindowLike,
+)
+from headgate.wiring import Own, Parts, build, engine_with
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 _FOLLOW = 1_000  # chunks added from which the index follows at once
-
-
-class Asked(TypedDict, total=False):
-    """What can be said beside query and window.
-
-    `budget` is tokens; `k` is the most chunks to give, None whatever fits; `context_budget` tells how full the
-    model's window is. Defaults are those of `Request`.
-    """
-
-    budget: int
-    collection: str
-    k: int | None
-    context_budget: ContextBudget | None
-    task: str | None
-    session: str
-    cwd: str
-    penalize: bool
-    graph: bool
-    best_effort: bool
-    detail: Literal["whole", "preview"]
-    order: Literal["rank", "edges"]
-    debug: bool
+_PROBE = "headgate-readiness"  # a tenant that nobody has, so that no check reads anybody's data
+_DEFAULT = Request("")
+"""The defaults of a request, which are those of `context`."""
 
 
 class Headgate:
     """The gate over one store. Safe to share between threads; close it, or use it in a `with` block."""
 
-    def __init__(self, parts: Parts, tenant: str) -> None:
-        self.parts = parts
-        self._loop = _Loop()
+    def __init__(self, parts: Parts, tenant: str, *, owns: bool = True) -> None:
         self.tenant = tenant
+        self._all = parts
+        self._owns = owns
+        self._background = BackgroundLoop()
+        self._closed = False
 
     @classmethod
     def open(
@@ -65,12 +75,23 @@ class Headgate:
         *,
         tenant: str | None = None,
         settings: Settings | None = None,
+        store: Store | None = None,
+        embedder: Embedder | None = None,
+        grader: Grader | None = None,
+        search: WebSearch | None = None,
+        providers: Sequence[MemoryProvider] | None = None,
+        counter: TokenCounter | None = None,
+        clock: Clock | None = None,
         **arguments: Any,  # noqa: ANN401  (settings by name, checked by their schema)
     ) -> Self:
         """Open a folder, ":memory:", or what the settings name; it is made when it is not there.
 
         Settings come from `settings`, or from environment and file with `arguments` on top:
         `Headgate.open("./kb", gate={"order": "entropy"})`.
+
+        `store`, `embedder`, `grader`, `search`, `providers`, `counter` and `clock` take objects of your own that
+        fit the protocols in `headgate.protocols`; they take the place of what the settings name. With a store of
+        your own, `path` is the folder of the indexes over it; without one they live in memory.
         """
         given = dict(arguments)
         if path is not None:
@@ -80,8 +101,38 @@ class Headgate:
         if settings is None:
             settings = load(arguments=given)
         elif given:
-            settings = Settings.model_validate({**settings.model_dump(), **given})
-        return cls(build(settings), settings.tenant)
+            settings = changed(settings, given)
+        own = Own(store, embedder, grader, search, providers, counter, clock)
+        folder = None if path is None or str(path) == ":memory:" else Path(path)
+        return cls(build(settings, own, folder=folder), settings.tenant)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._parts.settings
+
+    @property
+    def facts(self) -> Facts:
+        """The facts of this tenant: add, update, forget, search, feedback."""
+        return self._parts.memory.facts(self.tenant)
+
+    @property
+    def graph(self) -> Graph:
+        """The knowledge of this tenant: link edges, follow paths, cut and verify slices."""
+        parts = self._parts
+        settings = parts.settings
+        return Graph(parts.store, self.tenant, settings.graph, settings.slice, clock=parts.clock)
+
+    @property
+    def reviews(self) -> ReviewQueue:
+        """The questions of this tenant that wait for a person: list, answer, approve, reject."""
+        parts = self._parts
+        return ReviewQueue(parts.store, self.tenant, parts.settings.review, clock=parts.clock)
+
+    @property
+    def keys(self) -> Keys:
+        """The API keys of this tenant: create, list, revoke."""
+        return Keys(self._parts.store, self.tenant, clock=self._parts.clock)
 
     def add(
         self,
@@ -94,9 +145,10 @@ class Headgate:
 
         A row that fits one chunk keeps its id. `on_progress` is told of the progress after each batch.
         """
+        parts = self._parts
         return add_rows(
-            self.parts.store, self.tenant, rows,
-            collection=collection, policy=self.parts.settings.ingest, on_progress=self._index(on_progress),
+            parts.store, self.tenant, rows,
+            collection=collection, policy=parts.settings.ingest, on_progress=self._index(on_progress),
         )  # fmt: skip
 
     def add_files(
@@ -110,9 +162,10 @@ class Headgate:
 
         With `prune`, documents whose file is gone from a folder that was named go too.
         """
+        parts = self._parts
         return add_files(
-            self.parts.store, self.tenant, paths,
-            collection=collection, policy=self.parts.settings.ingest, prune=prune,
+            parts.store, self.tenant, paths,
+            collection=collection, policy=parts.settings.ingest, prune=prune,
             on_progress=self._index(on_progress),
         )  # fmt: skip
 
@@ -125,31 +178,28 @@ class Headgate:
         on_progress: OnProgress | None = None,
     ) -> Summary:
         """Add what came over a pipe: JSON lines as rows, anything else as one text under that id."""
+        parts = self._parts
         return add_stream(
-            self.parts.store, self.tenant, data,
-            id=id, collection=collection, policy=self.parts.settings.ingest,
+            parts.store, self.tenant, data,
+            id=id, collection=collection, policy=parts.settings.ingest,
             on_progress=self._index(on_progress),
         )  # fmt: skip
 
-    def _index(self, on_progress: OnProgress | None) -> OnProgress:
-        """Let the indexes follow a long add batch by batch; what is left, and small adds, the next query takes in.
+    def add_turns(
+        self,
+        session: str,
+        messages: Iterable[Mapping[str, Any] | str],
+        *,
+        collection: str = "turns",
+    ) -> AddedTurns:
+        """Keep the turns of a conversation, so that `context(..., collection="turns")` recalls what was said.
 
-        What was added is safe whether or not it can be indexed now; the query that cannot use the index says why.
+        The whole history may be sent each time; only what is new is added.
         """
-        done = 0
-
-        def attended(progress: Progress) -> None:
-            nonlocal done
-            if progress.chunks - done >= (1 if done else _FOLLOW):
-                with suppress(HeadgateError):
-                    for collection in sorted(progress.touched):
-                        self.parts.indexes.view(self.tenant, collection)
-                progress.touched.clear()
-                done = progress.chunks
-            if on_progress:
-                on_progress(progress)
-
-        return attended
+        parts = self._parts
+        return add_turns(
+            parts.store, self.tenant, session, messages, collection=collection, now=parts.clock()
+        )
 
     def remove(
         self,
@@ -159,13 +209,19 @@ class Headgate:
         chunks: Sequence[str] | None = None,
     ) -> int:
         """Remove documents, chunks, or the whole collection; how many chunks went."""
-        store = self.parts.store
+        store = self._parts.store
         return store.remove(self.tenant, collection, documents=documents, chunks=chunks)
 
-    @property
-    def notebook(self) -> Notebook:
-        """The facts of this tenant: add, update, forget, search, feedback."""
-        return self.parts.memory.notebook(self.tenant)
+    def collections(self) -> Mapping[str, Size]:
+        """The collections of this tenant, and how much each holds."""
+        return self._parts.store.collections(self.tenant)
+
+    def document(self, id: str, *, collection: str = "main") -> list[Chunk]:
+        """The chunks of a document in reading order; an error when there is none of that id."""
+        found = list(self._parts.store.scan(self.tenant, collection, document=id))
+        if not found:
+            raise NotFound(f"there is no document {id!r} in {collection!r}")
+        return found
 
     def remember(
         self,
@@ -174,119 +230,158 @@ class Headgate:
         category: str = "general",
         tags: Sequence[str] = (),
         trust: float | None = None,
-    ) -> Added:
+    ) -> AddedFact:
         """Remember a fact; one that is known already comes back as it is, with `new` False."""
-        return self.notebook.add(content, category=category, tags=tags, trust=trust)
+        return self.facts.add(content, category=category, tags=tags, trust=trust)
 
     def recall(
         self, query: str, *, limit: int | None = None, min_trust: float | None = None
-    ) -> list[Hit]:
+    ) -> list[FactHit]:
         """The facts that fit a query, best first, by relevance and trust."""
-        hits = self.notebook.search(query, limit=limit, min_trust=min_trust)
-        self.notebook.recalled(hit.fact.id for hit in hits)
+        hits = self.facts.search(query, limit=limit, min_trust=min_trust)
+        self.facts.count_recall(hit.fact.id for hit in hits)
         return hits
 
     def feedback(self, id: str, *, helpful: bool, note: str = "") -> Feedback:
         """Tell whether a fact helped; its trust before and after."""
-        return self.notebook.feedback(id, helpful=helpful, note=note)
+        return self.facts.feedback(id, helpful=helpful, note=note)
 
-    def add_turns(
+    async def acontext(  # noqa: PLR0913  (every parameter of a request, by name)
         self,
-        session: str,
-        messages: Iterable[Mapping[str, Any] | str],
+        query: str,
         *,
-        collection: str = "turns",
-    ) -> Kept:
-        """Keep the turns of a conversation, so that `context(..., collection="turns")` recalls what was said.
-
-        The whole history may be sent each time; only what is new is added.
-        """
-        return keep(
-            self.parts.store, self.tenant, session, messages, collection=collection, now=time.time()
-        )
-
-    async def acontext(
-        self, query: str, *, window: WindowLike = None, **asked: Unpack[Asked]
+        window: WindowLike = None,
+        budget: int = _DEFAULT.budget,
+        k: int | None = _DEFAULT.k,
+        collection: str | Sequence[str] = _DEFAULT.collection,
+        context_budget: ContextBudget | None = _DEFAULT.context_budget,
+        task: str | None = _DEFAULT.task,
+        session: str = _DEFAULT.session,
+        cwd: str = _DEFAULT.cwd,
+        penalize: bool = _DEFAULT.penalize,
+        graph: bool = _DEFAULT.graph,
+        best_effort: bool = _DEFAULT.best_effort,
+        detail: Literal["whole", "preview"] = _DEFAULT.detail,
+        order: Literal["rank", "edges"] = _DEFAULT.order,
     ) -> Context:
         """The best context for a query that fits the budget and is new to the window.
 
         `window` is what the model already sees: texts, chat messages, or a fingerprint payload.
+        `budget` is tokens; `k` is the most chunks to give, None for whatever fits.
+        `collection` is where to look: one name or several. `context_budget` says how full the model's window is, `task` what kind
+        of task this is, `session` which conversation it belongs to, `cwd` in which folder the caller works.
+        `penalize` pushes down what the window holds, `graph` lets knowledge edges take part. `best_effort` gives
+        what the model already sees when there is nothing else. `detail` "preview" shortens each chunk; `order`
+        "edges" puts the best chunks first and last.
         """
-        seen = Window.of(window)
-        return await self.acontext_for(Request(query, tenant=self.tenant, window=seen, **asked))
-
-    def context(self, query: str, *, window: WindowLike = None, **asked: Unpack[Asked]) -> Context:
-        """As `acontext`, for code outside an event loop."""
-        return self._loop.run(self.acontext(query, window=window, **asked))
+        request = Request(
+            query, tenant=self.tenant, window=Window.of(window), budget=budget, k=k,
+            collection=collection, context_budget=context_budget, task=task, session=session,
+            cwd=cwd, penalize=penalize, graph=graph, best_effort=best_effort, detail=detail,
+            order=order,
+        )  # fmt: skip
+        return await self.acontext_for(request)
 
     async def acontext_for(self, request: Request) -> Context:
         """The context for a ready-made request; its trace is stored."""
-        context = await self.parts.engine.build(request)
+        context = await self._parts.engine.build(request)
         return await asyncio.to_thread(self._keep, context)
 
     def trace(self, id: str | Trace) -> Trace:
         """A stored trace of this tenant, by its id; a trace at hand stands for itself."""
+        store = self._parts.store
         if isinstance(id, Trace) and id.request.tenant == self.tenant:
             return id
         id = id.id if isinstance(id, Trace) else id
-        found = self.parts.store.trace(self.tenant, id)
+        found = store.trace(self.tenant, id)
         if found is None:
             raise NotFound(f"there is no trace {id!r}", hint="see: headgate traces")
         return found
 
+    def traces(self, *, limit: int = 100) -> list[Trace]:
+        """The stored traces of this tenant, newest first."""
+        return self._parts.store.traces(self.tenant, limit=limit)
+
+    def save_trace(self, trace: Trace) -> None:
+        """Store a trace that was made elsewhere, such as a model call of the proxy, by the settings of all traces."""
+        keeping = self._parts.settings.trace
+        if keeping.keep:
+            self._parts.store.save_trace(
+                trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
+            )
+
     async def awhy(self, trace: str | Trace, chunk: str) -> Why:
         """Where a chunk fell in a stored request, and the smallest change with which it would have entered."""
-        told = await asyncio.to_thread(self.trace, trace)
-        return await why(told, chunk, self._run_changed, self.parts.settings)
-
-    def why(self, trace: str | Trace, chunk: str) -> Why:
-        """As `awhy`, for code outside an event loop."""
-        return self._loop.run(self.awhy(trace, chunk))
+        found = await asyncio.to_thread(self.trace, trace)
+        return await why(found, chunk, self._run_changed, self._parts.settings)
 
     async def areplay(self, trace: str | Trace, changes: Mapping[str, Any]) -> Replay:
         """A stored request under other settings ("gate.min_ratio") or asked otherwise ("budget", "k")."""
-        told = await asyncio.to_thread(self.trace, trace)
+        found = await asyncio.to_thread(self.trace, trace)
         try:
-            return await replay(told, changes, self._run_changed)
+            return await replay(found, changes, self._run_changed)
         except ConfigError as error:
             raise InputError(error.message, hint=error.hint) from error
 
-    def replay(self, trace: str | Trace, changes: Mapping[str, Any]) -> Replay:
-        """As `areplay`, for code outside an event loop."""
-        return self._loop.run(self.areplay(trace, changes))
+    def index(self, collection: str = "main") -> Postings:
+        """The index of a collection, caught up with the store: what ranking reads."""
+        return self._parts.indexes.snapshot(self.tenant, collection)
 
-    async def _run_changed(self, request: Request, changes: Mapping[str, Any]) -> Context:
-        return await engine_with(self.parts, changes).build(request)
+    def reindex(self, collection: str = "main") -> Postings:
+        """Throw the index of a collection away and make it anew from the store."""
+        return self._parts.indexes.rebuild(self.tenant, collection)
+
+    def embed(self, query: str) -> "npt.NDArray[np.float32] | None":
+        """The vector of a query; None without an embedder."""
+        return self._parts.indexes.vector(query)
+
+    def count_tokens(self, text: str) -> int:
+        """The tokens of a text, as budgets count them."""
+        return self._parts.count(text)
+
+    def check(self, part: Literal["store", "index", "providers"]) -> str:
+        """Ask a part whether it can serve; what is wrong with it, or nothing."""
+        parts = self._parts
+        if part == "store":
+            parts.store.collections(_PROBE)
+            return ""
+        if part == "index":
+            return parts.indexes.snapshot(_PROBE, "main").degraded
+        health = parts.memory.providers.health().items()
+        return "; ".join(
+            f"{name}: {how.last_error or 'late'}" for name, how in health if how.failures_in_a_row
+        )
 
     def for_tenant(self, tenant: str) -> "Headgate":
         """The same gate for another tenant; closing it leaves the shared store open."""
-        return _Guest(self.parts, tenant)
-
-    def _keep(self, context: Context) -> Context:
-        """Store the trace and write the log line; where that fails the answer stands and says so."""
-        keeping, log = self.parts.settings.trace, self.parts.log
-        lost = []
-        try:
-            if keeping.keep:
-                self.parts.store.save_trace(
-                    context.trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
-                )
-        except StoreError as error:
-            lost.append(Step("trace", 0.0, degraded=f"not stored: {error}"))
-        try:
-            if log is not None:
-                log.write(context)
-        except OSError as error:
-            lost.append(Step("log", 0.0, degraded=f"not written: {error}"))
-        if not lost:
-            return context
-        told = replace(context.trace, steps=(*context.trace.steps, *lost))
-        return replace(context, trace=told)
+        return Headgate(self._parts, tenant, owns=False)
 
     def close(self) -> None:
-        """Close the store and stop the background loop."""
-        self._loop.close()
-        self.parts.close()
+        """Close the store and stop the background loop; what is called afterwards is an error."""
+        self._closed = True
+        self._background.close()
+        if self._owns:
+            self._all.close()
+
+    aadd = in_thread(add)
+    aadd_files = in_thread(add_files)
+    aadd_stream = in_thread(add_stream)
+    aadd_turns = in_thread(add_turns)
+    aremove = in_thread(remove)
+    acollections = in_thread(collections)
+    adocument = in_thread(document)
+    aremember = in_thread(remember)
+    arecall = in_thread(recall)
+    afeedback = in_thread(feedback)
+    context = on_loop(acontext)
+    context_for = on_loop(acontext_for)
+    atrace = in_thread(trace)
+    atraces = in_thread(traces)
+    why = on_loop(awhy)
+    replay = on_loop(areplay)
+    areindex = in_thread(reindex)
+    acheck = in_thread(check)
+    aclose = in_thread(close)
 
     def __enter__(self) -> Self:
         return self
@@ -299,40 +394,74 @@ class Headgate:
     ) -> None:
         self.close()
 
+    async def __aenter__(self) -> Self:
+        return self
 
-class _Guest(Headgate):
-    """A gate over a parts that somebody else closes."""
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
 
-    def close(self) -> None:
-        """Stop the background loop, if there was need of one."""
-        self._loop.close()
+    @property
+    def _parts(self) -> Parts:
+        """The parts, while they are open: every public method comes through here."""
+        self._check_open()
+        return self._all
 
+    def _check_open(self) -> None:
+        if self._closed or self._all.closed.is_set():
+            raise StoreError("this Headgate is closed", hint="open it again: Headgate.open(...)")
 
-class _Loop:
-    """An event loop in a daemon thread, started at first need."""
+    @property
+    def _loop(self) -> BackgroundLoop:
+        """Where blocking calls run; checked before one is begun."""
+        self._check_open()
+        return self._background
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+    async def _run_changed(self, request: Request, changes: Mapping[str, Any]) -> Context:
+        return await engine_with(self._parts, changes).build(request)
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run the work on the loop and wait for it."""
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=self._loop.run_forever, name="headgate", daemon=True
+    def _index(self, on_progress: OnProgress | None) -> OnProgress:
+        """Let the indexes follow a long add batch by batch; what is left, and small adds, the next query takes in.
+
+        What was added is safe whether or not it can be indexed now; the query that cannot use the index says why.
+        """
+        done = 0
+        indexes = self._parts.indexes
+
+        def follow(progress: Progress) -> None:
+            nonlocal done
+            if progress.chunks - done >= (1 if done else _FOLLOW):
+                with suppress(HeadgateError):
+                    for collection in sorted(progress.touched):
+                        indexes.snapshot(self.tenant, collection)
+                progress.touched.clear()
+                done = progress.chunks
+            if on_progress:
+                on_progress(progress)
+
+        return follow
+
+    def _keep(self, context: Context) -> Context:
+        """Store the trace and write the log line; where that fails the answer stands and says so."""
+        parts = self._all
+        keeping, lost = parts.settings.trace, []
+        try:
+            if keeping.keep:
+                parts.store.save_trace(
+                    context.trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
                 )
-                self._thread.start()
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-    def close(self) -> None:
-        with self._lock:
-            if self._loop is None or self._thread is None:
-                return
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
-            self._loop.close()
-            self._loop = self._thread = None
+        except StoreError as error:
+            lost.append(Step(Stage.TRACE, 0.0, degraded=f"not stored: {error}"))
+        try:
+            if parts.log is not None:
+                parts.log.write(context)
+        except OSError as error:
+            lost.append(Step(Stage.LOG, 0.0, degraded=f"not written: {error}"))
+        if not lost:
+            return context
+        trace = replace(context.trace, steps=(*context.trace.steps, *lost))
+        return replace(context, trace=trace)

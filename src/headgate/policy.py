@@ -2,10 +2,12 @@
 
 Frozen, range-checked, unknown keys refused. Each stage's policy stands beside its function and
 inherits from `Policy`; the number types here give every knob its bounds.
+A field of type `Tuning[...]` is an argument of the policy in Python and no setting: a benchmark found its value,
+and only a benchmark can find a better one. All other fields are settings, in file and environment too.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
@@ -13,6 +15,10 @@ Unit = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 PositiveCount = Annotated[int, Field(ge=1)]
+
+T = TypeVar("T")
+TUNING: Final = "tuning"
+Tuning = Annotated[T, TUNING]
 
 
 class Policy(BaseModel):
@@ -56,9 +62,9 @@ class LogPolicy(Policy):
     """Whether it is written; a store in memory has no folder and writes none unless `path` is set."""
     path: str = ""
     """The file; empty: `retrieval-performance.log` in the store's folder."""
-    max_bytes: PositiveCount = 10_000_000
+    max_bytes: Tuning[PositiveCount] = 10_000_000
     """Size at which the file is put aside and a new one begun."""
-    backups: Count = 3
+    backups: Tuning[PositiveCount] = 3
     """How many files put aside are kept."""
     text: bool = False
     """Whether the query's text is written."""
@@ -134,11 +140,11 @@ class ProxyPolicy(Policy):
     """Tokens of injected context when no header says so."""
     max_body_bytes: PositiveCount = 33_554_432
     """Largest request."""
-    max_answer_bytes: PositiveCount = 67_108_864
+    max_answer_bytes: Tuning[PositiveCount] = 67_108_864
     """Largest answer that is not streamed."""
-    max_event_bytes: PositiveCount = 16_777_216
+    max_event_bytes: Tuning[PositiveCount] = 16_777_216
     """Largest event of a stream."""
-    max_held_bytes: PositiveCount = 33_554_432
+    max_held_bytes: Tuning[PositiveCount] = 33_554_432
     """Most bytes of a stream that wait for a verdict, as whole tool calls do."""
-    max_stream_bytes: PositiveCount = 1_073_741_824
+    max_stream_bytes: Tuning[PositiveCount] = 1_073_741_824
     """Longest stream."""

@@ -1,7 +1,10 @@
-"""The edges: what Headgate needs from the world, as small protocols.
+"""Protocols: the parts that a user may replace, each as a small protocol.
 
-A Store is composed of one small protocol per kind of thing it keeps. Tenant comes first in every call,
-so that it can be neither forgotten nor guessed. Stores are synchronous and safe to use from many threads.
+`Headgate.open` takes an object of your own for each: `store` (Store), `embedder` (Embedder), `grader` (Grader),
+`search` (WebSearch), `providers` (MemoryProvider), `counter` (TokenCounter) and `clock` (Clock). No base class
+is needed: an object fits when it has the methods. docs/bring-your-own.md has an example of each.
+A Store is composed of one small protocol per kind of thing it keeps. Every call names the tenant first.
+Stores are synchronous and safe to use from many threads. Postings is what ranking reads of the derived index.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-class Documents(Protocol):
+class DocumentStore(Protocol):
     """Documents and their chunks.
 
     `put` is one transaction: each document replaces its former self whole, keeping its place in reading
@@ -51,7 +54,7 @@ class Documents(Protocol):
     def collections(self, tenant: str) -> Mapping[str, Size]: ...
 
 
-class Chunks(Protocol):
+class ChunkStore(Protocol):
     """Reading chunks: by id (in the order asked, unknown ids left out), or in reading order."""
 
     def chunks(self, tenant: str, collection: str, ids: Sequence[str]) -> list[Chunk]: ...
@@ -60,7 +63,7 @@ class Chunks(Protocol):
     ) -> Iterable[Chunk]: ...
 
 
-class Changes(Protocol):
+class ChangeFeed(Protocol):
     """The change feed that derived indexes follow: `head` is the last change, `changes` what came after one.
 
     A chunk stands in the feed once, at its last change, and a removed one as its removal; seq only grows.
@@ -72,7 +75,7 @@ class Changes(Protocol):
     ) -> list[Change]: ...
 
 
-class Attachments(Protocol):
+class AttachmentStore(Protocol):
     """Bytes computed once per chunk text and kept beside it: fingerprints and embeddings, by kind.
 
     `kind` names format and version ("fingerprint/1", "embedding/minilm-l6/384"). Bytes go when their chunk
@@ -95,7 +98,7 @@ class Attachments(Protocol):
     def kinds(self, tenant: str, collection: str) -> Mapping[str, int]: ...
 
 
-class Edges(Protocol):
+class EdgeStore(Protocol):
     """Knowledge edges, one per (source, predicate, target); linking again sets weight and provenance.
 
     `touching` gives those that leave ("out"), enter ("in") or touch ("both") any of the nodes, strongest first,
@@ -110,23 +113,31 @@ class Edges(Protocol):
     ) -> list[Edge]: ...
 
 
-class Facts(Protocol):
-    """Remembered facts, unique by content within a tenant: saving a repeated one gives the existing fact.
+class FactFeed(Protocol):
+    """Reading remembered facts: one, all, or what changed.
 
-    `amend` reads, changes and writes one fact as a single step, so that no feedback is lost between two writers.
     `fact_changes` is the feed that a fact index follows: what was saved, amended or forgotten after a point,
     each fact once, at its last change, oldest first.
     """
 
-    def save_fact(self, tenant: str, fact: Fact) -> Fact: ...
-    def amend_fact(self, tenant: str, id: str, change: Callable[[Fact], Fact]) -> Fact | None: ...
     def fact(self, tenant: str, id: str) -> Fact | None: ...
     def facts(self, tenant: str) -> list[Fact]: ...
-    def forget(self, tenant: str, id: str) -> bool: ...
     def fact_changes(self, tenant: str, after: int) -> list[FactChange]: ...
 
 
-class Secrets(Protocol):
+class FactStore(FactFeed, Protocol):
+    """Remembered facts, unique by content within a tenant: saving a repeated one gives the existing fact.
+
+    `amend_fact` reads, changes and writes one fact as a single step, so that no feedback is lost between
+    two writers.
+    """
+
+    def save_fact(self, tenant: str, fact: Fact) -> Fact: ...
+    def amend_fact(self, tenant: str, id: str, change: Callable[[Fact], Fact]) -> Fact | None: ...
+    def forget(self, tenant: str, id: str) -> bool: ...
+
+
+class SecretStore(Protocol):
     """A tenant's signing secrets. `secret` is the one in use, made at first need and never lost.
 
     `rotate` makes a new one and lets the former be read until `expires` (seconds since the epoch);
@@ -138,7 +149,7 @@ class Secrets(Protocol):
     def rotate(self, tenant: str, *, expires: float) -> Secret: ...
 
 
-class Reviews(Protocol):
+class ReviewStore(Protocol):
     """The human review queue. `decide` moves a pending review once; a second decision changes nothing.
 
     `save_review` answers False, and saves nothing, where `most` others are pending already.
@@ -150,7 +161,7 @@ class Reviews(Protocol):
     def decide(self, tenant: str, review: Review) -> bool: ...
 
 
-class Traces(Protocol):
+class TraceStore(Protocol):
     """Stored traces, newest first, at most `keep` of them and none older than `age_s` before the newest.
 
     With `text` off neither query, window nor chunk text is kept.
@@ -168,7 +179,7 @@ class Traces(Protocol):
     def traces(self, tenant: str, *, limit: int = 100) -> list[Trace]: ...
 
 
-class Keys(Protocol):
+class KeyStore(Protocol):
     """API keys. They say whose a request is, so they alone are found without a tenant: by their hash.
 
     `save_key` refuses an id or a hash that is taken. `keys` gives all, or one tenant's, oldest first, revoked
@@ -182,9 +193,19 @@ class Keys(Protocol):
 
 
 class Store(
-    Documents, Chunks, Changes, Attachments, Edges, Facts, Secrets, Reviews, Traces, Keys, Protocol
+    DocumentStore,
+    ChunkStore,
+    ChangeFeed,
+    AttachmentStore,
+    EdgeStore,
+    FactStore,
+    SecretStore,
+    ReviewStore,
+    TraceStore,
+    KeyStore,
+    Protocol,
 ):
-    """Everything that must not be lost, behind one door."""
+    """Everything that must not be lost. `headgate.testing.StoreContract` checks an implementation."""
 
     def close(self) -> None: ...
 
@@ -262,7 +283,7 @@ class Spots(NamedTuple):
     titled: "npt.NDArray[np.bool_]"
 
 
-class Lexicon(Protocol):
+class TermIndex(Protocol):
     """Terms of a collection: who has them, how many do, what a chunk is made of, and how long chunks are."""
 
     def postings(self, terms: "npt.NDArray[np.uint64]") -> Hits: ...
@@ -272,7 +293,7 @@ class Lexicon(Protocol):
     def norms(self, *, b: float, title: float, head: bool) -> "npt.NDArray[np.float32]": ...
 
 
-class Names(Protocol):
+class NameIndex(Protocol):
     """Proper names of a collection: those of a chunk, who has them, which are names at all, how they read."""
 
     def names(self, ords: "npt.NDArray[np.int64]") -> "list[npt.NDArray[np.uint64]]": ...
@@ -283,7 +304,7 @@ class Names(Protocol):
     def labels(self, keys: "npt.NDArray[np.uint64]") -> list[str]: ...
 
 
-class Talk(Protocol):
+class ReadingOrder(Protocol):
     """Reading order: the key that sorts by it, who stands where, and the terms of speakers' names."""
 
     def reading(self, ords: "npt.NDArray[np.int64]") -> "npt.NDArray[np.int64]": ...
@@ -291,7 +312,7 @@ class Talk(Protocol):
     def speakers(self) -> "npt.NDArray[np.uint64]": ...
 
 
-class Vectors(Protocol):
+class VectorIndex(Protocol):
     """The chunks nearest to a unit vector, best first, with their cosines; empty without embeddings."""
 
     def nearest(
@@ -299,7 +320,7 @@ class Vectors(Protocol):
     ) -> "tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]": ...
 
 
-class Records(Protocol):
+class ChunkReader(Protocol):
     """From ordinals to ids, to chunks (unknown ones left out), and back (unknown ones -1)."""
 
     def ids(self, ords: "npt.NDArray[np.int64]") -> list[str]: ...
@@ -307,7 +328,7 @@ class Records(Protocol):
     def find(self, ids: Sequence[str]) -> "npt.NDArray[np.int64]": ...
 
 
-class Postings(Lexicon, Names, Talk, Vectors, Records, Protocol):
+class Postings(TermIndex, NameIndex, ReadingOrder, VectorIndex, ChunkReader, Protocol):
     """What ranking reads of one collection: a snapshot whose chunks are numbered 0 .. size - 1.
 
     `count` of them are alive; dead ones never show up in an answer. `degraded` says what went wrong with

@@ -1,7 +1,7 @@
 """The nouns: frozen values that the stages hand to each other.
 
 A Chunk is a piece of text and never changes. A Candidate is a chunk with a score and the notes of what
-happened to it. A stage returns Sifted, and the law of conservation holds for each:
+happened to it (notes.py). A stage returns Sifted, and the law of conservation holds for each:
 kept + dropped = what came in + added. So the trace of a request is complete by construction.
 Scores are 0..1 where they end, higher is better; budgets are tokens; times are seconds since the epoch.
 """
@@ -12,18 +12,19 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from headgate.errors import InputError
+from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.text.table import clip, table
 
-DROP: Final = "drop"
-KEEP: Final = "keep"
-ADD: Final = "add"
-
-Verdict = Literal["keep", "drop", "add"]
+_DROP: Final = (
+    Fate.DROP
+)  # read thousands of times a request, and a member of an enum is slow to look up
 
 GRAPH: Final = "graph"
 MEMORY: Final = "memory"
 SIDE: Final = frozenset({GRAPH, MEMORY})
 """Sources of knowledge rather than of documents: few and short, they are sure of a section of the budget."""
+SIDE_SHARE: Final = 0.3
+"""The share of the budget that they are sure of, published."""
 
 
 class Tier(StrEnum):
@@ -45,14 +46,23 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ContextBudget:
-    """The model's window: its length, what is used, and where compression would begin (0: unknown)."""
+    """The model's window: its length, what is used, and where compression would begin (0: unknown).
+
+    Where the agent does not compress (`compression_enabled` false), the threshold means nothing: only the window ends.
+    """
 
     context_length: int = 0
+    """Length of the model's window, in tokens; 0 where unknown."""
     used_tokens: int = 0
+    """Tokens of the window in use; negative where unknown."""
     threshold_tokens: int = 0
+    """Where the agent begins to compress, in tokens; 0 where unknown."""
     compression_enabled: bool = True
+    """Whether the agent compresses at all."""
 
     def __post_init__(self) -> None:
+        for name in ("context_length", "used_tokens", "threshold_tokens"):
+            _check(name, getattr(self, name), int)
         for name in ("context_length", "threshold_tokens"):
             value = getattr(self, name)
             if value < 0:
@@ -65,7 +75,8 @@ class ContextBudget:
         """Used over threshold (over the window where there is none); may exceed 1."""
         if self.context_length <= 0:
             return 0.0
-        return self.used_tokens / (self.threshold_tokens or self.context_length)
+        threshold = self.threshold_tokens if self.compression_enabled else 0
+        return self.used_tokens / (threshold or self.context_length)
 
     @property
     def tier(self) -> Tier:
@@ -108,17 +119,6 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """What one stage did to one candidate: verdict, reason, and the number behind it."""
-
-    stage: str
-    verdict: Verdict
-    reason: str
-    score: float
-    value: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Candidate:
     """A chunk on its way through the gate: its score now, and the notes of every stage so far."""
 
@@ -129,21 +129,29 @@ class Candidate:
     @property
     def dropped(self) -> bool:
         """Whether the last stage left it out."""
-        return bool(self.notes) and self.notes[-1].verdict == DROP
+        return bool(self.notes) and self.notes[-1].fate is _DROP
 
-    def noted(
+    def with_note(
         self,
-        stage: str,
-        verdict: Verdict,
-        reason: str,
+        stage: Stage,
+        fate: Fate,
+        code: NoteCode,
         *,
         score: float | None = None,
-        value: float | None = None,
+        subject: str = "",
+        **numbers: float,
     ) -> "Candidate":
         """The same chunk with one more note, and a new score where one is given."""
         now = self.score if score is None else score
-        note = Note(stage, verdict, reason, now, value)
+        note = Note(stage, fate, code, now, numbers, subject)
         return Candidate(self.chunk, now, (*self.notes, note))
+
+    def number(self, stage: Stage, name: str) -> float | None:
+        """A number that a stage noted, the first time it did; None when it never did."""
+        for note in self.notes:
+            if note.stage is stage and name in note.numbers:
+                return note.numbers[name]
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +164,7 @@ class Sifted:
 
     @classmethod
     def split(cls, judged: Iterable[Candidate], *, added: Iterable[Candidate] = ()) -> "Sifted":
-        """Part the judged candidates by their last verdict, keeping their order."""
+        """Part the judged candidates by their last fate, keeping their order."""
         parted: tuple[list[Candidate], list[Candidate]] = ([], [])
         for candidate in judged:
             parted[candidate.dropped].append(candidate)
@@ -184,6 +192,10 @@ class Window:
             return cls((value,)) if value else cls()
         if isinstance(value, Mapping):
             return cls(fingerprint=value)
+        if not isinstance(value, Iterable):
+            raise InputError(
+                f"window is {value!r}; it must be a text, texts, chat messages or a fingerprint"
+            )
         return cls(tuple(text for item in value for text in _texts_of(item)))
 
 
@@ -211,24 +223,98 @@ def _texts_of(item: object) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One question to the gate, and everything the caller knows about the moment it is asked in."""
+    """One question to the gate, and everything the caller knows about the moment it is asked in.
+
+    `collection` is one name or several. A value of the wrong type is an InputError that names the field.
+    """
 
     query: str
+    """What the context is for."""
     budget: int = 1000
+    """How large the block may be, in tokens."""
     tenant: str = "default"
-    collection: str = "main"
+    """Whose data to search."""
+    collection: str | Sequence[str] = "main"
+    """Which collection to search, or which ones."""
     window: Window = field(default_factory=Window)
+    """What the model already sees."""
     k: int | None = None
+    """How many chunks to give at most; without it, as many as fit."""
     context_budget: ContextBudget | None = None
+    """How full the model's window is; the fuller, the less is given."""
     task: str | None = None
+    """The kind of task, where the caller knows it."""
     session: str = ""
+    """The conversation this belongs to."""
     cwd: str = ""
+    """The caller's working folder; its last name counts as the project."""
     penalize: bool = True
+    """Whether to push down what the model already sees."""
     graph: bool = True
+    """Whether knowledge edges take part."""
     best_effort: bool = False
+    """Whether to give what the model already sees when there is nothing else."""
     detail: Literal["whole", "preview"] = "whole"
+    """Whole chunks, or previews of at most 300 characters."""
     order: Literal["rank", "edges"] = "rank"
-    debug: bool = False
+    """Best first, or the best ones at both ends."""
+
+    def __post_init__(self) -> None:
+        for name in ("query", "tenant", "session", "cwd"):
+            _check(name, getattr(self, name), str)
+        for name in ("penalize", "graph", "best_effort"):
+            _check(name, getattr(self, name), bool)
+        _check("budget", self.budget, int)
+        _check("window", self.window, Window)
+        _check("task", self.task, str, optional=True)
+        _check("context_budget", self.context_budget, ContextBudget, optional=True)
+        _check("k", self.k, int, optional=True)
+        if self.k is not None and self.k < 1:
+            raise InputError(f"k is {self.k}; it must be 1 or more, or None for whatever fits")
+        _check_choice("detail", self.detail, ("whole", "preview"))
+        _check_choice("order", self.order, ("rank", "edges"))
+        object.__setattr__(self, "collection", _names("collection", self.collection))
+
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """The names of the collections that are asked."""
+        return (self.collection,) if isinstance(self.collection, str) else tuple(self.collection)
+
+
+_KINDS: Final = {
+    str: "a text",
+    int: "a whole number",
+    bool: "true or false",
+    Window: "a Window",
+    ContextBudget: "a ContextBudget",
+}
+
+
+def _check(name: str, value: object, kind: type, *, optional: bool = False) -> None:
+    """An error that names the field where a value is not of its kind; True is no number."""
+    if optional and value is None:
+        return
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise InputError(f"{name} is {clip(repr(value), 80)}; it must be {_KINDS[kind]}")
+
+
+def _check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise InputError(f"{name} is {clip(repr(value), 80)}; it must be {' or '.join(choices)}")
+
+
+def _names(name: str, value: object) -> str | tuple[str, ...]:
+    """One name, or several different ones, as given; an error for anything else."""
+    if isinstance(value, str):
+        given: tuple[object, ...] = (value,)
+    elif isinstance(value, Sequence) and not isinstance(value, bytes) and value:
+        given = tuple(value)
+    else:
+        raise InputError(f"{name} is {clip(repr(value), 80)}; it must be a name, or several")
+    for one in given:
+        _check(name, one, str)
+    names = tuple(dict.fromkeys(str(one) for one in given))
+    return names[0] if len(names) == 1 else names
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,21 +337,25 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One stage of one request: how long it took, how many came, stayed and went, and what went wrong."""
+    """One stage of one request: how long it took, how many came, stayed and went, and what went wrong.
 
-    stage: str
+    `degraded` says what went wrong; `bug` that it was nothing the outside could have caused.
+    """
+
+    stage: Stage
     seconds: float
     came: int = 0
     kept: int = 0
     dropped: int = 0
     added: int = 0
     degraded: str = ""
+    bug: bool = False
     facts: Mapping[str, float | str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The whole story of one request: plan, steps, and every candidate with its notes."""
+    """What happened to one request: plan, steps, and every candidate with its notes."""
 
     id: str
     request: Request
@@ -299,7 +389,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The answer: a fenced, cited block that fits the budget, and the story of how it came to be."""
+    """The answer: a fenced, cited block that fits the budget, and the trace of how it came to be."""
 
     text: str
     chunks: tuple[Chunk, ...]
@@ -325,7 +415,7 @@ class Context:
         return self.trace.degraded
 
     def why(self, chunk_id: str) -> tuple[Note, ...]:
-        """The notes of one chunk: each stage's verdict, reason and number; empty when it never was found."""
+        """The notes of one chunk: each stage's fate, reason and numbers; empty when it never was found."""
         candidate = self.trace.find(chunk_id)
         return candidate.notes if candidate else ()
 
@@ -335,7 +425,7 @@ class Context:
         for candidate in self.trace.candidates:
             last = candidate.notes[-1]
             rows.append((
-                DROP if candidate.dropped else KEEP,
+                Fate.DROP if candidate.dropped else Fate.KEEP,
                 clip(candidate.chunk.id, 32),
                 last.stage,
                 f"{last.score:.3f}",

@@ -1,22 +1,32 @@
-"""Wiring: Settings -> Store, Indexes, Engine. The only file that names concrete classes."""
+"""Wiring: Settings and the caller's own objects -> Store, Indexes, Engine. The only file that names concrete classes."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
+from threading import Event
 from typing import Any
 
-from headgate.errors import InputError, LimitError
+from headgate.errors import ConfigError, InputError, LimitError
 from headgate.explain.knobs import WIDEST
 from headgate.explain.log import NAME, PerformanceLog
 from headgate.index.indexes import Indexes
 from headgate.memory.memory import Memory
-from headgate.memory.provider_pool import ProviderPool, plugins
+from headgate.memory.provider_pool import ProviderPool, load_plugins
 from headgate.models.embed import embedder
-from headgate.models.grade import judge
+from headgate.models.grade import llm_grader
 from headgate.models.search import searcher
 from headgate.pipeline.engine import Engine, Policies
-from headgate.protocols import Grader, Store, WebSearch
+from headgate.protocols import (
+    Clock,
+    Embedder,
+    Grader,
+    MemoryProvider,
+    Store,
+    TokenCounter,
+    WebSearch,
+)
 from headgate.settings import Settings, changed
 from headgate.stores.memory.store import MemoryStore
 from headgate.stores.sqlite.store import SqliteStore
@@ -24,6 +34,19 @@ from headgate.text.tokens import counter
 
 MEMORY = ":memory:"
 COUNTED = 16_384  # texts whose token counts are remembered: chunks come back request after request
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """The parts that the caller brings; what is None is made as the settings say."""
+
+    store: Store | None = None
+    embedder: Embedder | None = None
+    grader: Grader | None = None
+    search: WebSearch | None = None
+    providers: Sequence[MemoryProvider] | None = None
+    counter: TokenCounter | None = None
+    clock: Clock | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,29 +58,53 @@ class Parts:
     indexes: Indexes
     memory: Memory
     engine: Engine
+    grader: Grader | None
+    count: TokenCounter
+    clock: Clock
     log: PerformanceLog | None = None
+    closed: Event = field(default_factory=Event)
 
     def close(self) -> None:
-        """Save and close what holds files."""
+        """Save and close what holds files; a second call does nothing."""
+        if self.closed.is_set():
+            return
+        self.closed.set()
         self.memory.close()
         self.indexes.close()
         self.store.close()
 
 
-def build(settings: Settings, *, store: Store | None = None) -> Parts:
-    """Open the store that the settings name (or use the one given), and everything over it."""
-    grader, search, vectors = (
-        judge(settings.judge),
-        searcher(settings.search),
-        embedder(settings.embed),
-    )
-    folder = None
+def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -> Parts:  # noqa: B008 (frozen)
+    """The parts that the caller brings, and the others as the settings say.
+
+    With a store of the caller's own, `folder` is where the indexes over it and the log are kept; without one
+    the indexes live in memory.
+    """
+    grader = own.grader or llm_grader(settings.grader)
+    search = own.search or searcher(settings.search)
+    vectors = own.embedder or embedder(settings.embed)
+    providers = load_plugins() if own.providers is None else own.providers
+    clock = own.clock or time.time
+    store = own.store
     if store is None:
-        store, folder = _store(settings)
-    indexes = Indexes(store, folder, vectors)
-    memory = Memory(store, ProviderPool(plugins(), settings.recall), settings.facts)
-    engine = _engine(settings, store, indexes, memory, grader=grader, search=search)
-    return Parts(settings, store, indexes, memory, engine, _log(settings))
+        folder = folder_of(settings.store)
+        store = SqliteStore(folder, clock=clock) if folder else MemoryStore(clock=clock)
+    indexes = Indexes(store, folder and folder / "index", vectors)
+    memory = Memory(store, ProviderPool(providers, settings.recall), settings.facts, clock=clock)
+    count = lru_cache(maxsize=COUNTED)(own.counter or counter(settings.tokens))
+    engine = Engine(
+        store,
+        indexes.snapshot,
+        _policies(settings),
+        count=count,
+        memory=memory,
+        vectors=indexes.vector,
+        grader=grader,
+        search=search,
+        clock=clock,
+    )
+    log = _log(settings, folder)
+    return Parts(settings, store, indexes, memory, engine, grader, count, clock, log)
 
 
 def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
@@ -77,41 +124,39 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
     settings = changed(parts.settings, {**changes, "review.enabled": False})
     memory = parts.memory
     if settings.facts != parts.settings.facts:
-        memory = Memory(parts.store, memory.panel, settings.facts)
-    grader = parts.engine.corrector.grader  # with the grades it remembers
-    return _engine(settings, parts.store, parts.indexes, memory, grader=grader)
-
-
-def _engine(
-    settings: Settings,
-    store: Store,
-    indexes: Indexes,
-    memory: Memory,
-    *,
-    grader: Grader | None,
-    search: WebSearch | None = None,
-) -> Engine:
+        memory = Memory(parts.store, memory.providers, settings.facts, clock=parts.clock)
     return Engine(
-        store,
-        indexes.view,
-        Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)}),
-        count=lru_cache(maxsize=COUNTED)(counter(settings.tokens)),
+        parts.store,
+        parts.indexes.snapshot,
+        _policies(settings),
+        count=parts.count,
         memory=memory,
-        vectors=indexes.vector,
-        grader=grader,
-        search=search,
+        vectors=parts.indexes.vector,
+        grader=parts.grader,  # with the grades it remembers
+        clock=parts.clock,
     )
 
 
-def _log(settings: Settings) -> PerformanceLog | None:
+def folder_of(store: str) -> Path | None:
+    """The folder that a setting `store` names; None for memory. An address of an unknown kind is an error."""
+    if store == MEMORY:
+        return None
+    scheme, found, _ = store.partition("://")
+    if found:
+        raise ConfigError(
+            # the rest of the address may hold a password
+            f"store is an address ({scheme}://...), and no store here understands {scheme}://",
+            hint="name a folder, or ':memory:'; hand in a store of your own with store=",
+        )
+    return Path(store)
+
+
+def _policies(settings: Settings) -> Policies:
+    return Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)})
+
+
+def _log(settings: Settings, folder: Path | None) -> PerformanceLog | None:
     """The line per request, where there is a place for it."""
     policy = settings.log
-    path = policy.path or (settings.store != MEMORY and Path(settings.store) / NAME)
-    return PerformanceLog(Path(path), policy) if policy.enabled and path else None
-
-
-def _store(settings: Settings) -> tuple[Store, Path | None]:
-    """The store, and the folder its indexes are kept in."""
-    if settings.store == MEMORY:
-        return MemoryStore(), None
-    return SqliteStore(settings.store), Path(settings.store) / "index"
+    path = Path(policy.path) if policy.path else folder and folder / NAME
+    return PerformanceLog(path, policy) if policy.enabled and path else None

@@ -51,7 +51,14 @@ def test_config_shows_what_is_set_and_checks_it(run, monkeypatch):
     code, out, _ = run("config", "show", "--changed", "--json")
     assert (code, json.loads(out)) == (
         0,
-        [{"name": "gate.min_ratio", "value": 0.5, "default": 0.25, "origin": "environment"}],
+        [
+            {
+                "name": "gate.min_ratio",
+                "value": 0.5,
+                "default": 0.25,
+                "origin": "HEADGATE_GATE__MIN_RATIO",
+            }
+        ],
     )
     assert "gate.min_ratio" in run("config", "show")[1]
     assert "1 given" in run("config", "check")[1]
@@ -59,3 +66,11 @@ def test_config_shows_what_is_set_and_checks_it(run, monkeypatch):
     code, _, err = run("config", "check")
     assert code == 2
     assert "gate.min_ratio is '5'" in err
+
+
+def test_config_show_shows_the_rest_beside_a_variable_that_is_no_setting(run, monkeypatch):
+    monkeypatch.setenv("HEADGATE_STOER", "kb")
+    monkeypatch.setenv("HEADGATE_TENANT", "acme")
+    code, out, err = run("config", "show", "--changed", "--json")
+    assert (code, [s["name"] for s in json.loads(out)]) == (0, ["tenant"])
+    assert "HEADGATE_STOER" in err

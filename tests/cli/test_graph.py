@@ -80,7 +80,7 @@ def test_admitted_turns_carry_the_token_through_the_pipeline(run, talk):
         (["graph", "load"], "nothing to load"),
         (["graph", "load", "absent.csv"], "cannot be read"),
         (["graph", "load", "latin.csv"], "not UTF-8"),
-        (["graph", "load", "x.txt"], "no edge file"),
+        (["graph", "load", "x.txt"], "not an edge file"),
         (["graph", "slice", "nope"], "no turn has the id 'nope'"),
         (["graph", "verify", "absent.json"], "cannot read"),
         (["graph", "verify", "latin.csv"], "is not JSON"),

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from headgate.cli import app
 from headgate.gateway import Headgate
-from headgate.service.keys import digest
+from headgate.keys import digest
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_a_key_is_shown_once_and_kept_as_a_hash(run):
     made = run("keys", "create", "--tenant", "acme", "--scope", "read", "--name", "bot")
     assert made["key"].startswith("hg_")
     with Headgate.open(run.store) as gate:
-        (kept,) = gate.parts.store.keys("acme")
+        (kept,) = gate.for_tenant("acme").keys.list_keys()
     assert kept.digest == digest(made["key"])
     assert made["key"] not in str(kept)
     (listed,) = run("keys", "list")

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from headgate.cli import app, main
 from headgate.errors import InputError
-from headgate.evaluate.guard import Stream, evaluate, percentile, read
+from headgate.evaluate.guard import LabeledStream, evaluate, percentile, read
 from headgate.guard import EntropyDetector
 
 UNIT = "The keeper lifts the boards and the water runs down to the fields again. "
@@ -56,7 +56,7 @@ def test_the_figures_of_hand_made_streams_are_known(file):
 
 def test_another_detector_can_be_measured():
     loop = {"onset": 0, "period": 2, "len": 400}
-    figures = evaluate([Stream("a", ("fo" * 200,), loop=loop)], EntropyDetector)
+    figures = evaluate([LabeledStream("a", ("fo" * 200,), loop=loop)], EntropyDetector)
     assert figures["found"] == 1
 
 

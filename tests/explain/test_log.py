@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -31,10 +33,31 @@ def test_the_file_is_rotated_and_old_ones_go(tmp_path):
         for n in range(15):
             hg.context(f"how do refunds work, {n}?")
     files = sorted(path.name for path in (tmp_path / "kb").glob(NAME + "*"))
+    files.remove(NAME + ".lock")
     assert files == [NAME, NAME + ".1", NAME + ".2"]
     assert all((tmp_path / "kb" / name).stat().st_size <= 2000 for name in files)
     last = lines(tmp_path / "kb" / NAME)[-1]
     assert last["query"] == "how do refunds work, 14?"
+
+
+WRITING = """
+import sys
+from headgate import Headgate
+with Headgate.open(":memory:", log={"path": sys.argv[1], "max_bytes": 5000, "backups": 50}) as hg:
+    hg.add([{"id": "a", "text": "Refunds take five days."}])
+    for n in range(40):
+        hg.context("how do refunds work?", session=f"{sys.argv[2]}-{n}")
+"""
+
+
+def test_processes_that_share_a_file_lose_no_line(tmp_path):
+    line = [sys.executable, "-c", WRITING, str(tmp_path / NAME)]
+    writers = [subprocess.Popen([*line, name]) for name in "abc"]
+    assert [writer.wait(120) for writer in writers] == [0, 0, 0]
+    files = [path for path in tmp_path.glob(NAME + "*") if path.suffix != ".lock"]
+    assert len(files) > 3
+    written = sorted(entry["session"] for file in files for entry in lines(file))
+    assert written == sorted(f"{name}-{n}" for name in "abc" for n in range(40))
 
 
 def test_a_log_that_cannot_be_written_leaves_the_answer(tmp_path):

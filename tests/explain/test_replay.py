@@ -29,10 +29,10 @@ def test_the_difference_names_what_entered_and_left(gate):
 
 def test_a_replay_leaves_no_trace_and_repeats_itself(gate):
     made = gate.context("refund card", k=2)
-    before = gate.parts.store.traces("default")
+    before = gate.traces()
     first = gate.replay(made.trace.id, {"gate.order": "entropy"})
     assert gate.replay(made.trace.id, {"gate.order": "entropy"}) == first
-    assert gate.parts.store.traces("default") == before
+    assert gate.traces() == before
     assert first.drift == ()
 
 
@@ -76,7 +76,7 @@ def test_traces_are_kept_as_long_as_the_settings_say(keeping, left):
         gate.add([{"id": "a", "text": "refund by card"}])
         for _ in range(3):
             gate.context("refund")
-        assert len(gate.parts.store.traces("default")) == left
+        assert len(gate.traces()) == left
 
 
 def test_texts_are_kept_only_where_allowed():

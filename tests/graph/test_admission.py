@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import InputError
-from headgate.graph.admission import admissible, admit, dump, load, sign, verify
-from headgate.graph.kernel import SlicePolicy, Turn, cut
+from headgate.graph.admission import admit, dump, is_admissible, load, sign, verify
+from headgate.graph.kernel import SlicePolicy, Turn, slice_around
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Chunk, Secret
 
@@ -23,7 +23,7 @@ TURNS = [
     Turn("c", "b"),
     Turn("d", "a", "debugging"),
 ]
-SIGNED = sign(cut(TURNS, "a", SlicePolicy(max_nodes=3)), KEY)
+SIGNED = sign(slice_around(TURNS, "a", SlicePolicy(max_nodes=3)), KEY)
 
 
 def test_the_token_is_the_published_one():
@@ -36,8 +36,8 @@ def test_the_token_is_the_published_one():
 def forged() -> list[tuple[str, object]]:
     token = SIGNED.token
     assert token
-    wide = cut(TURNS, "a")
-    other = sign(cut(TURNS, "b"), KEY)
+    wide = slice_around(TURNS, "a")
+    other = sign(slice_around(TURNS, "b"), KEY)
     return [
         ("missing", replace(SIGNED, token=None)),
         ("empty", replace(SIGNED, token="")),
@@ -78,7 +78,7 @@ def test_a_forgery_is_refused(slice):
 
 def test_fields_moved_across_their_borders_are_refused():
     policy = SlicePolicy(id="x/y")
-    slice = sign(cut(TURNS, "a", policy), KEY)
+    slice = sign(slice_around(TURNS, "a", policy), KEY)
     assert not verify(replace(slice, anchor="a|x", policy_id="y"), SECRETS, now=0)
 
 
@@ -97,7 +97,7 @@ def test_no_changed_digit_is_believed(place, step):
 
 def test_after_a_rotation_old_tokens_verify_until_they_expire():
     store = MemoryStore()
-    slice = cut(TURNS, "a")
+    slice = slice_around(TURNS, "a")
     old = sign(slice, store.secret("t"))
     store.rotate("t", expires=100.0)
     new = sign(slice, store.secret("t"))
@@ -129,16 +129,16 @@ CHUNKS = [Chunk("a", "hello"), Chunk("b", "world", metadata={"parent": "a"}), Ch
 
 
 def test_only_chunks_of_the_slice_are_admitted():
-    slice = sign(cut([Turn.of(c) for c in CHUNKS], "a"), KEY)
+    slice = sign(slice_around([Turn.from_chunk(c) for c in CHUNKS], "a"), KEY)
     edited = replace(CHUNKS[1], text="other")
     admitted = admit([CHUNKS[0], edited, CHUNKS[2]], slice)
     assert [c.id for c in admitted] == ["a"]
-    assert admissible(admitted[0], slice, SECRETS, now=0)
-    assert not admissible(CHUNKS[0], slice, SECRETS, now=0)
-    assert not admissible(replace(CHUNKS[2], admission=slice.token), slice, SECRETS, now=0)
-    assert not admissible(replace(admitted[0], text="x"), slice, SECRETS, now=0)
-    assert not admissible(replace(admitted[0], admission="0" * 32), slice, SECRETS, now=0)
-    assert not admissible(admitted[0], slice, [Secret(b"other")], now=0)
+    assert is_admissible(admitted[0], slice, SECRETS, now=0)
+    assert not is_admissible(CHUNKS[0], slice, SECRETS, now=0)
+    assert not is_admissible(replace(CHUNKS[2], admission=slice.token), slice, SECRETS, now=0)
+    assert not is_admissible(replace(admitted[0], text="x"), slice, SECRETS, now=0)
+    assert not is_admissible(replace(admitted[0], admission="0" * 32), slice, SECRETS, now=0)
+    assert not is_admissible(admitted[0], slice, [Secret(b"other")], now=0)
     with pytest.raises(InputError, match="no token"):
         admit(CHUNKS, replace(slice, token=None))
 

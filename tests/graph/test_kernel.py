@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headgate.errors import InputError, NotFound
-from headgate.graph.kernel import PHASES, SlicePolicy, Turn, cut
+from headgate.graph.kernel import PHASES, SlicePolicy, Turn, slice_around
 from headgate.types import Chunk
 
 
@@ -36,7 +36,7 @@ def hashes(seeds: range, *, shuffle: bool) -> list[tuple[str, str, str]]:
         turns = conversation(seed)
         if shuffle:
             random.Random(-seed - 1).shuffle(turns)
-        slice = cut(turns, "t0", SlicePolicy(max_nodes=1 + seed % 40, radius=seed % 6))
+        slice = slice_around(turns, "t0", SlicePolicy(max_nodes=1 + seed % 40, radius=seed % 6))
         made.append((slice.id, slice.params_hash, slice.snapshot_hash))
     return made
 
@@ -62,7 +62,7 @@ def test_other_processes_give_the_same_slices():
 
 def test_known_input_gives_known_hashes():
     turns = [Turn("a", phase="planning", digest="x"), Turn("b", "a", "synthesis", 1, "y")]
-    slice = cut(turns, "a")
+    slice = slice_around(turns, "a")
     assert slice.id == "a13627cfc5fb62df5623ccb91b1bb405"
     assert slice.params_hash == ("0f9096e25fa60f7fd00baab6cb6596e9b040ffafad5b1dd1591ce1e1e1232361")
     assert slice.snapshot_hash == (
@@ -71,7 +71,7 @@ def test_known_input_gives_known_hashes():
 
 
 def ids(turns: list[Turn], anchor: str, **knobs) -> list[str]:
-    return [turn.id for turn in cut(turns, anchor, SlicePolicy(**knobs)).turns]
+    return [turn.id for turn in slice_around(turns, anchor, SlicePolicy(**knobs)).turns]
 
 
 def test_the_slice_goes_best_first():
@@ -124,7 +124,7 @@ def test_only_the_strongest_siblings_are_followed():
 def test_every_part_of_a_turn_reaches_the_snapshot(change):
     turns = [Turn("a"), Turn("b", "a")]
     other = [Turn("a"), replace(turns[1], **change)]
-    slices = [cut(t, "b", SlicePolicy(radius=0)) for t in (turns, other)]
+    slices = [slice_around(t, "b", SlicePolicy(radius=0)) for t in (turns, other)]
     assert slices[0].snapshot_hash != slices[1].snapshot_hash
 
 
@@ -132,7 +132,7 @@ def test_a_policy_is_known_by_its_numbers_not_its_name():
     one, two = SlicePolicy(id="one"), SlicePolicy(id="two")
     assert one.params_hash == two.params_hash
     assert one.params_hash != SlicePolicy(decay=0.8).params_hash
-    assert cut([Turn("a")], "a", one).id != cut([Turn("a")], "a", two).id
+    assert slice_around([Turn("a")], "a", one).id != slice_around([Turn("a")], "a", two).id
 
 
 @pytest.mark.parametrize("id", ["", "a|b", "a\nb", "\ud800"])
@@ -149,11 +149,11 @@ def test_salience_out_of_range_is_refused(salience):
 
 def test_what_cannot_be_cut_says_why():
     with pytest.raises(NotFound, match="'x'"):
-        cut([Turn("a")], "x")
+        slice_around([Turn("a")], "x")
     with pytest.raises(InputError, match="two different turns"):
-        cut([Turn("a"), Turn("a", salience=1)], "a")
+        slice_around([Turn("a"), Turn("a", salience=1)], "a")
     with pytest.raises(InputError, match="phase 'dreaming'"):
-        cut([Turn("a", phase="dreaming")], "a")
+        slice_around([Turn("a", phase="dreaming")], "a")
     with pytest.raises(ValueError, match="at least one phase"):
         SlicePolicy(phases={})
     with pytest.raises(ValueError, match="pattern"):
@@ -164,8 +164,8 @@ def test_a_chunk_tells_its_turn():
     chunk = Chunk(
         "t1", "hello", source="turn", metadata={"parent": "t0", "phase": "planning", "salience": 1}
     )
-    turn = Turn.of(chunk)
+    turn = Turn.from_chunk(chunk)
     assert (turn.id, turn.parent, turn.phase, turn.salience) == ("t1", "t0", "planning", 1.0)
-    assert turn.digest != Turn.of(replace(chunk, text="hullo")).digest
+    assert turn.digest != Turn.from_chunk(replace(chunk, text="hullo")).digest
     with pytest.raises(InputError, match="must be a number"):
-        Turn.of(replace(chunk, metadata={"salience": "high"}))
+        Turn.from_chunk(replace(chunk, metadata={"salience": "high"}))

@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.errors import InputError
-from headgate.graph.load import chunk_edges, document_edges, link, read
+from headgate.graph.load import chunk_edges, document_edges, link_edges, read_edges
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Chunk, Edge
 
@@ -11,7 +11,7 @@ from headgate.types import Chunk, Edge
 def lines(tmp_path, name, content):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return list(read(path))
+    return list(read_edges(path))
 
 
 def test_a_csv_with_a_header_is_read(tmp_path):
@@ -67,9 +67,9 @@ def test_a_file_that_is_not_utf8_is_refused(tmp_path):
 
 def test_a_file_that_is_none_is_refused(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
-        list(read(tmp_path / "absent.csv"))
-    with pytest.raises(InputError, match="no edge file"):
-        list(read(tmp_path / "edges.xlsx"))
+        list(read_edges(tmp_path / "absent.csv"))
+    with pytest.raises(InputError, match="not an edge file"):
+        list(read_edges(tmp_path / "edges.xlsx"))
     with pytest.raises(InputError, match="field larger"):
         lines(tmp_path, "e.csv", '"' + "x" * 200_000)
 
@@ -81,8 +81,8 @@ def test_nul_bytes_do_not_stop_a_csv(tmp_path):
 def test_linking_counts_what_it_did():
     store = MemoryStore()
     rows = [Edge("a", "uses", str(i)) for i in range(25)] + [f"bad {i}" for i in range(30)]
-    tally = link(store, "t", iter(rows), batch=10)
-    assert (tally.linked, tally.skipped, len(tally.reasons)) == (25, 30, 20)
+    result = link_edges(store, "t", iter(rows), batch=10)
+    assert (result.linked, result.skipped, len(result.reasons)) == (25, 30, 20)
     assert len(store.touching("t", ["a"])) == 25
 
 

@@ -66,7 +66,7 @@ async def test_a_loop_is_cut_and_the_answer_goes_on_in_the_same_stream():
     assert text.endswith(AFTER)
     assert text.count(UNIT) <= 2
     assert model.open == 0
-    assert model.said < len(LOOP) / 2 + len(AFTER)
+    assert model.yielded < len(LOOP) / 2 + len(AFTER)
     report = guard.report
     assert (report.state, report.rollbacks, report.calls) == (State.DONE, 1, 2)
     (cut,) = report.cuts

@@ -80,9 +80,9 @@ def test_a_followed_index_ranks_as_one_built_at_once(kind):
         for step, (action, value) in enumerate(actions):
             play(store, action, value)
             if step % 2:
-                followed.view("t", "main")
-        mine = followed.view("t", "main")
-        fresh = Indexes(store).view("t", "main")
+                followed.snapshot("t", "main")
+        mine = followed.snapshot("t", "main")
+        fresh = Indexes(store).snapshot("t", "main")
         assert mine.count == fresh.count == fresh.size
         assert mine.conversational == fresh.conversational
         assert ranking(mine) == ranking(fresh)
@@ -95,9 +95,9 @@ def test_neighbors_in_a_conversation_follow_reading_order_after_an_edit():
     lines = [f"[1 May] {who}: {text}" for who, text in zip("ABABA" * 2, WORDS * 2, strict=False)]
     store.put("t", [document(f"d{n}", [line], "") for n, line in enumerate(lines)])
     indexes = Indexes(store)
-    indexes.view("t", "main")
+    indexes.snapshot("t", "main")
     store.put("t", [document("d4", ["[1 May] A: an edited line about quartz"], "")])
-    view = indexes.view("t", "main")
+    view = indexes.snapshot("t", "main")
     _, standing = view.order()
     assert view.ids(standing) == [f"d{n}/0" for n in range(len(lines))]
     best = [c.chunk.id for c in retrieve("quartz", view, RetrievePolicy(feedback=0)).kept]
@@ -121,15 +121,15 @@ def test_a_view_stays_as_it_was_while_the_store_goes_on():
     store = MemoryStore()
     store.put("t", [document("a", ["harbor contract"], "")])
     indexes = Indexes(store)
-    before = indexes.view("t", "main")
+    before = indexes.snapshot("t", "main")
     store.put("t", [document("b", ["harbor contract signed"], "")])
-    assert indexes.view("t", "main").count == 2
+    assert indexes.snapshot("t", "main").count == 2
     assert before.count == 1
     assert [c.chunk.id for c in retrieve("harbor", before, RetrievePolicy()).kept] == ["a/0"]
 
 
 def test_an_empty_collection_finds_nothing():
-    view = Indexes(MemoryStore()).view("t", "nothing")
+    view = Indexes(MemoryStore()).snapshot("t", "nothing")
     found = retrieve("anything", view, RetrievePolicy())
     assert found.kept == ()
     assert propagate(found, "anything", view, PropagatePolicy()).kept == ()

@@ -41,7 +41,7 @@ def ranking(view):
 
 
 def truth(store):
-    return ranking(Indexes(store).view("t", "main"))
+    return ranking(Indexes(store).snapshot("t", "main"))
 
 
 def place(tmp_path):
@@ -58,7 +58,7 @@ def store():
 @pytest.fixture
 def saved(store, tmp_path):
     indexes = Indexes(store, tmp_path)
-    indexes.view("t", "main")
+    indexes.snapshot("t", "main")
     indexes.close()
     return place(tmp_path)
 
@@ -75,7 +75,7 @@ def test_an_index_comes_back_without_reading_the_feed_again(store, saved, tmp_pa
             asked.append(after)
             return store.changes(tenant, collection, after, limit)
 
-    view = Indexes(Watched(), tmp_path).view("t", "main")
+    view = Indexes(Watched(), tmp_path).snapshot("t", "main")
     assert min(asked) > 0
     assert view.count == 31
     assert not view.degraded
@@ -84,7 +84,7 @@ def test_an_index_comes_back_without_reading_the_feed_again(store, saved, tmp_pa
 
 def test_deleting_the_folder_loses_nothing(store, saved, tmp_path):
     shutil.rmtree(saved)
-    view = Indexes(store, tmp_path).view("t", "main")
+    view = Indexes(store, tmp_path).snapshot("t", "main")
     assert ranking(view) == truth(store)
     assert not view.degraded
 
@@ -96,11 +96,11 @@ def test_an_altered_segment_is_noticed_and_rebuilt(store, saved, tmp_path, share
     data[int(share * len(data))] ^= 0xFF
     path.write_bytes(data)
     indexes = Indexes(store, tmp_path)
-    view = indexes.view("t", "main")
+    view = indexes.snapshot("t", "main")
     assert "rebuilt" in view.degraded
     assert ranking(view) == truth(store)
     indexes.close()
-    again = Indexes(store, tmp_path).view("t", "main")
+    again = Indexes(store, tmp_path).snapshot("t", "main")
     assert not again.degraded
     assert ranking(again) == truth(store)
 
@@ -118,7 +118,7 @@ def test_an_altered_segment_is_noticed_and_rebuilt(store, saved, tmp_path, share
 )
 def test_a_damaged_folder_is_rebuilt_and_said(store, saved, tmp_path, harm):
     harm(saved)
-    view = Indexes(store, tmp_path).view("t", "main")
+    view = Indexes(store, tmp_path).snapshot("t", "main")
     assert "rebuilt" in view.degraded
     assert ranking(view) == truth(store)
 
@@ -126,7 +126,7 @@ def test_a_damaged_folder_is_rebuilt_and_said(store, saved, tmp_path, harm):
 def test_an_index_of_another_store_is_rebuilt(saved, tmp_path):
     other = MemoryStore()
     put(other, *range(100, 104), text="another turbine {}")
-    view = Indexes(other, tmp_path).view("t", "main")
+    view = Indexes(other, tmp_path).snapshot("t", "main")
     assert "rebuilt" in view.degraded
     assert ranking(view) == truth(other)
 
@@ -134,9 +134,9 @@ def test_an_index_of_another_store_is_rebuilt(saved, tmp_path):
 def test_a_folder_that_cannot_be_written_leaves_the_index_in_memory(store, tmp_path):
     (tmp_path / "file").write_text("in the way")
     indexes = Indexes(store, tmp_path / "file")
-    assert ranking(indexes.view("t", "main")) == truth(store)
+    assert ranking(indexes.snapshot("t", "main")) == truth(store)
     indexes.close()
-    assert "lives in memory" in indexes.view("t", "main").degraded
+    assert "lives in memory" in indexes.snapshot("t", "main").degraded
 
 
 class Crash(Exception):
@@ -160,14 +160,14 @@ def test_a_crash_in_the_middle_of_saving_leaves_a_usable_index(
 
         return step
 
-    for name in ("save", "write", "_sweep"):
+    for name in ("save_segment", "write_whole", "_delete_unnamed"):
         monkeypatch.setattr(folders, name, dying(getattr(folders, name)))
     doomed = Collection(store, "t", "main", folder=saved)
-    doomed.view()
+    doomed.snapshot()
     with pytest.raises(Crash):
         doomed.flush()
     monkeypatch.undo()
-    view = Indexes(store, tmp_path).view("t", "main")
+    view = Indexes(store, tmp_path).snapshot("t", "main")
     assert not view.degraded
     assert ranking(view) == truth(store)
 
@@ -177,11 +177,11 @@ def test_two_indexes_in_one_folder_never_mix(store, tmp_path):
     for step in range(6):
         put(store, 100 + step, step)
         for mine in (one, two)[:: 1 if step % 2 else -1]:
-            mine.view("t", "main")
+            mine.snapshot("t", "main")
             mine.close()
     put(store, 7, text="last {} harbor")
-    assert ranking(one.view("t", "main")) == ranking(two.view("t", "main")) == truth(store)
-    assert ranking(Indexes(store, tmp_path).view("t", "main")) == truth(store)
+    assert ranking(one.snapshot("t", "main")) == ranking(two.snapshot("t", "main")) == truth(store)
+    assert ranking(Indexes(store, tmp_path).snapshot("t", "main")) == truth(store)
 
 
 @settings(max_examples=30, deadline=None)
@@ -201,12 +201,12 @@ def test_reopening_at_any_moment_changes_nothing(tmp_path_factory, actions):
         elif action == "remove":
             store.remove("t", "main", documents=[f"d{n}"])
         elif action == "save":
-            open_.view("t", "main")
+            open_.snapshot("t", "main")
             open_.close()
         else:
-            open_.view("t", "main")
+            open_.snapshot("t", "main")
             open_ = None
-    assert ranking(Indexes(store, root).view("t", "main")) == truth(store)
+    assert ranking(Indexes(store, root).snapshot("t", "main")) == truth(store)
 
 
 WRITER = """
@@ -220,7 +220,7 @@ for n in range(60):
     store.put("t", [Document(f"d{n}", chunks=(Chunk(f"d{n}", f"Vega {n} harbor", document=f"d{n}"),))])
     if n % 3 == int(sys.argv[2]) % 3:
         indexes = Indexes(store, Path(sys.argv[1]))
-        assert indexes.view("t", "main").count == n + 1
+        assert indexes.snapshot("t", "main").count == n + 1
         indexes.close()
 """
 

@@ -6,7 +6,7 @@ import pytest
 from headgate.errors import ConfigError
 from headgate.index import ann
 from headgate.index.indexes import Indexes
-from headgate.index.vectors import passage
+from headgate.index.vectors import embedded_text
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Chunk, Document
@@ -44,7 +44,7 @@ def store():
 
 def test_what_is_near_joins_what_matches(store):
     hues = Hues()
-    view = Indexes(store, embedder=hues).view("t", "main")
+    view = Indexes(store, embedder=hues).snapshot("t", "main")
     found = retrieve("field", view, RetrievePolicy(feedback=0), vector=[0.0, 0.6, 0.8])
     assert [c.chunk.id for c in found.kept][:2] == ["b", "c"]
     ords, cosines = view.nearest([0.0, 0.6, 0.8], 2)
@@ -54,22 +54,22 @@ def test_what_is_near_joins_what_matches(store):
 
 def test_embeddings_are_made_once_and_kept_in_the_store(store, tmp_path):
     first, second = Hues(), Hues()
-    Indexes(store, tmp_path / "one", first).view("t", "main")
-    Indexes(store, tmp_path / "two", second).view("t", "main")
+    Indexes(store, tmp_path / "one", first).snapshot("t", "main")
+    Indexes(store, tmp_path / "two", second).snapshot("t", "main")
     assert len(first.texts) == 4
     assert second.texts == []
     put(store, a="a blue kite")
-    Indexes(store, embedder=second).view("t", "main")
+    Indexes(store, embedder=second).snapshot("t", "main")
     assert second.texts == ["a blue kite"]
 
 
 def test_saved_vectors_come_back_and_follow_changes(store, tmp_path):
     indexes = Indexes(store, tmp_path, Hues())
-    indexes.view("t", "main")
+    indexes.snapshot("t", "main")
     indexes.close()
     put(store, b="a red field")
     store.remove("t", "main", documents=["c"])
-    view = Indexes(store, tmp_path, Hues()).view("t", "main")
+    view = Indexes(store, tmp_path, Hues()).snapshot("t", "main")
     ords, cosines = view.nearest([1.0, 0.0, 0.0], 10)
     assert dict(zip(view.ids(ords), cosines.round(2).tolist(), strict=True)) == {
         "a": 1.0,
@@ -80,23 +80,23 @@ def test_saved_vectors_come_back_and_follow_changes(store, tmp_path):
 
 def test_another_model_is_refused_with_the_command_that_rebuilds(store, tmp_path):
     indexes = Indexes(store, tmp_path, Hues())
-    indexes.view("t", "main")
+    indexes.snapshot("t", "main")
     indexes.close()
     other = Indexes(store, tmp_path, Hues("tones"))
     with pytest.raises(ConfigError, match=r"embedding/hues/3.*embedding/tones/3.*headgate reindex"):
-        other.view("t", "main")
+        other.snapshot("t", "main")
     assert other.rebuild("t", "main").count == 4
-    assert other.view("t", "main").nearest([1, 0, 0], 1)[1] == pytest.approx([1.0])
+    assert other.snapshot("t", "main").nearest([1, 0, 0], 1)[1] == pytest.approx([1.0])
 
 
 def test_without_an_embedder_vectors_rest(store, tmp_path):
     indexes = Indexes(store, tmp_path, Hues())
-    indexes.view("t", "main")
+    indexes.snapshot("t", "main")
     indexes.close()
     plain = Indexes(store, tmp_path)
     assert plain.vector("red") is None
     assert [
-        c.chunk.id for c in retrieve("kite", plain.view("t", "main"), RetrievePolicy()).kept
+        c.chunk.id for c in retrieve("kite", plain.snapshot("t", "main"), RetrievePolicy()).kept
     ] == ["a"]
 
 
@@ -117,7 +117,7 @@ def test_a_query_is_embedded_once():
     ],
 )
 def test_a_chat_line_is_embedded_without_its_date(chunk, said):
-    assert passage(chunk) == said
+    assert embedded_text(chunk) == said
 
 
 class Random:
@@ -132,7 +132,7 @@ class Random:
 
 
 def by_hand(store, query, k):
-    exact = Indexes(store, embedder=Random()).view("t", "main")
+    exact = Indexes(store, embedder=Random()).snapshot("t", "main")
     return set(exact.ids(exact.nearest(query, k)[0]))
 
 
@@ -143,11 +143,11 @@ def test_a_large_segment_is_searched_by_its_neighbor_graph_as_exactly_as_by_hand
     store = MemoryStore()
     put(store, **{f"c{n}": f"c{n} text" for n in range(400)})
     indexes = Indexes(store, tmp_path, Random())
-    indexes.view("t", "main")
+    indexes.snapshot("t", "main")
     indexes.close()
     store.remove("t", "main", documents=["c7", "c8"])
-    mapped = Indexes(store, tmp_path, Random()).view("t", "main")
-    assert any(live.near for live in mapped.lives)
+    mapped = Indexes(store, tmp_path, Random()).snapshot("t", "main")
+    assert any(live.neighbors for live in mapped.lives)
     query = Random().embed(["c9"])[0]
     found = mapped.ids(mapped.nearest(query, 20)[0])
     assert len(set(found) & by_hand(store, query, 20)) >= 19
@@ -158,25 +158,25 @@ def test_a_large_segment_is_searched_by_its_neighbor_graph_as_exactly_as_by_hand
 @pytest.mark.parametrize("harm", ["none", "gone", "damaged"])
 def test_a_neighbor_graph_grows_with_its_collection(tmp_path, monkeypatch, harm):
     monkeypatch.setattr(ann, "LARGE", 300)
-    store, began, build = MemoryStore(), [], ann.build
+    store, began, build = MemoryStore(), [], ann.build_graph
 
-    def watched(vectors, path, *, begun):
-        began.append(begun is not None)
-        if begun and harm == "gone":
-            begun.unlink()
-        if begun and harm == "damaged":
-            begun.write_bytes(b"not a graph")
-        build(vectors, path, begun=begun)
+    def watched(vectors, path, *, first_rows):
+        began.append(first_rows is not None)
+        if first_rows and harm == "gone":
+            first_rows.unlink()
+        if first_rows and harm == "damaged":
+            first_rows.write_bytes(b"not a graph")
+        build(vectors, path, first_rows=first_rows)
 
-    monkeypatch.setattr(ann, "build", watched)
+    monkeypatch.setattr(ann, "build_graph", watched)
     for first in (0, 400):
         put(store, **{f"c{n}": f"c{n} text" for n in range(first, first + 400)})
         indexes = Indexes(store, tmp_path, Random())
-        indexes.view("t", "main")
+        indexes.snapshot("t", "main")
         indexes.close()
     assert began == [False, True]
     query = Random().embed(["c555"])[0]
-    view = Indexes(store, tmp_path, Random()).view("t", "main")
+    view = Indexes(store, tmp_path, Random()).snapshot("t", "main")
     assert view.degraded == ""
     found = view.ids(view.nearest(query, 20)[0])
     assert found[0] == "c555"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headgate.errors import ConfigError
 from headgate.ingest.blocks import blocks
-from headgate.ingest.chunk import ChunkPolicy, cut
+from headgate.ingest.chunk import ChunkPolicy, split_text
 
 SMALL = ChunkPolicy(target=20, maximum=40)  # 80 and 160 bytes
 
@@ -30,7 +30,7 @@ def bare(text):
 @given(TEXTS, st.sampled_from(["markdown", "text", "code"]))
 @settings(max_examples=300, deadline=None)
 def test_pieces_hold_every_character_once_in_order(text, kind):
-    pieces = cut(text, SMALL, kind=kind)
+    pieces = split_text(text, SMALL, kind=kind)
     assert bare("".join(piece.text for piece in pieces)) == bare(text)
     assert all(piece.text.strip() for piece in pieces)
 
@@ -38,7 +38,9 @@ def test_pieces_hold_every_character_once_in_order(text, kind):
 @given(TEXTS, st.sampled_from(["markdown", "text", "code"]))
 @settings(max_examples=300, deadline=None)
 def test_no_piece_is_larger_than_the_maximum(text, kind):
-    assert all(len(p.text.encode(errors="replace")) <= 160 for p in cut(text, SMALL, kind=kind))
+    assert all(
+        len(p.text.encode(errors="replace")) <= 160 for p in split_text(text, SMALL, kind=kind)
+    )
 
 
 @given(TEXTS)
@@ -52,37 +54,37 @@ def test_blocks_do_not_overlap(text):
 
 def test_a_text_that_fits_stays_whole():
     text = "# Title\n\nfirst\n\nsecond"
-    (piece,) = cut(text, ChunkPolicy())
+    (piece,) = split_text(text, ChunkPolicy())
     assert piece.text == text
     assert piece.path == ("Title",)
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t\n"])
 def test_white_space_has_no_pieces(text):
-    assert cut(text, SMALL) == []
+    assert split_text(text, SMALL) == []
 
 
 def test_a_fence_stays_whole_where_it_fits():
     fence = "```python\n" + "\n\n".join(f"value_{n} = {n}" for n in range(7)) + "\n```"
     text = f"{'words ' * 14}\n\n{fence}\n\n{'more ' * 30}"
-    assert sum(fence in piece.text for piece in cut(text, SMALL)) == 1
+    assert sum(fence in piece.text for piece in split_text(text, SMALL)) == 1
 
 
 def test_a_table_stays_whole_where_it_fits():
     table = "\n".join(f"| row {n} | value {n} |" for n in range(6))
     text = f"{'words ' * 14}\n{table}\n{'more ' * 30}"
-    assert sum(table in piece.text for piece in cut(text, SMALL)) == 1
+    assert sum(table in piece.text for piece in split_text(text, SMALL)) == 1
 
 
 def test_a_heading_stays_with_what_it_heads():
     text = "\n\n".join(f"## Part {n}\n\n{'word ' * 15}" for n in range(6))
-    for piece in cut(text, SMALL):
+    for piece in split_text(text, SMALL):
         assert not piece.text.splitlines()[-1].startswith("#")
 
 
 def test_pieces_know_the_headings_above_them():
     text = f"# Guide\n\n{'a ' * 40}\n\n## Install\n\n{'b ' * 40}\n\n### Linux\n\n{'c ' * 40}\n\n## Use\n\n{'d ' * 40}"
-    paths = [piece.path for piece in cut(text, SMALL)]
+    paths = [piece.path for piece in split_text(text, SMALL)]
     assert paths == [
         ("Guide",),
         ("Guide", "Install"),
@@ -93,23 +95,23 @@ def test_pieces_know_the_headings_above_them():
 
 def test_a_hash_inside_a_fence_is_no_heading():
     text = f"# Real\n\n```sh\n# a comment\n```\n\n{'w ' * 100}"
-    assert {piece.path for piece in cut(text, SMALL)} == {("Real",)}
+    assert {piece.path for piece in split_text(text, SMALL)} == {("Real",)}
 
 
 def test_code_is_cut_between_definitions():
     parts = [f"def f{n}():\n    a = {n}\n\n    return a + {n} * 1000" for n in range(8)]
-    for piece in cut("\n\n\n".join(parts), SMALL, kind="code"):
+    for piece in split_text("\n\n\n".join(parts), SMALL, kind="code"):
         assert piece.text.startswith("def f")
         assert piece.text.count("def ") == piece.text.count("return")
 
 
 def test_long_prose_is_cut_at_sentences():
     text = " ".join(f"This is sentence number {n}." for n in range(40))
-    assert all(piece.text.endswith(".") for piece in cut(text, SMALL, kind="text"))
+    assert all(piece.text.endswith(".") for piece in split_text(text, SMALL, kind="text"))
 
 
 def test_a_word_without_end_is_cut_all_the_same():
-    assert "".join(p.text for p in cut("x" * 5000, SMALL)) == "x" * 5000
+    assert "".join(p.text for p in split_text("x" * 5000, SMALL)) == "x" * 5000
 
 
 def test_a_target_above_the_maximum_is_refused():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headgate.memory.conflicts import conflict, same
+from headgate.memory.conflicts import conflict, is_same_fact
 from headgate.text.entities import entities
 from headgate.types import Fact
 
@@ -59,4 +59,4 @@ def test_other_facts_are_left_alone(one, other):
     ],
 )
 def test_wordings_of_one_fact_are_the_same(one, other, equal):
-    assert same(fact(one), fact(other)) is equal
+    assert is_same_fact(fact(one), fact(other)) is equal

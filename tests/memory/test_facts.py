@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import InputError, LimitError, NotFound
-from headgate.memory.facts import FactsPolicy, Notebook
+from headgate.memory.facts import Facts, FactsPolicy
 from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FixedClock
 from headgate.types import Plan, Strategy, Tier
 
 
-def notebook(**knobs) -> Notebook:
-    return Notebook(MemoryStore(), "t", FactsPolicy(**knobs), clock=FixedClock())
+def new_facts(**knobs) -> Facts:
+    return Facts(MemoryStore(), "t", FactsPolicy(**knobs), clock=FixedClock())
 
 
 def plan(**changes) -> Plan:
@@ -22,10 +22,10 @@ def plan(**changes) -> Plan:
 
 
 def test_a_fact_is_remembered_whole():
-    book = notebook()
-    added = book.add("Alice prefers  dark mode.", category="preference", tags=["ui", "UI", ""])
+    facts = new_facts()
+    added = facts.add("Alice prefers  dark mode.", category="preference", tags=["ui", "UI", ""])
     assert added.new
-    fact = book.fact(added.fact.id)
+    fact = facts.get(added.fact.id)
     assert fact == added.fact
     assert fact.content == "Alice prefers dark mode."
     assert (fact.category, fact.tags, fact.entities) == ("preference", ("ui",), ("Alice",))
@@ -34,51 +34,51 @@ def test_a_fact_is_remembered_whole():
 
 @pytest.mark.parametrize("again", ["Bob likes tea", "bob  likes TEA.", " Bob likes tea! "])
 def test_a_repeated_fact_is_the_existing_one(again):
-    book = notebook()
-    first = book.add("Bob likes tea.").fact
-    repeated = book.add(again, trust=0.9)
+    facts = new_facts()
+    first = facts.add("Bob likes tea.").fact
+    repeated = facts.add(again, trust=0.9)
     assert not repeated.new
     assert repeated.fact == first
-    assert len(book.facts()) == 1
+    assert len(facts.all()) == 1
 
 
 def test_facts_that_differ_by_a_sign_are_two():
-    book = notebook()
-    book.add("She writes C++")
-    assert book.add("She writes C#").new
+    facts = new_facts()
+    facts.add("She writes C++")
+    assert facts.add("She writes C#").new
 
 
 @pytest.mark.parametrize("content", ["", "  \n\t", "\x00\x01"])
 def test_an_empty_fact_is_refused(content):
     with pytest.raises(InputError, match="empty"):
-        notebook().add(content)
+        new_facts().add(content)
 
 
 def test_a_fact_of_a_megabyte_is_refused():
     with pytest.raises(LimitError, match=r"1,000,000 characters; at most 10,000"):
-        notebook().add("x" * 1_000_000)
-    assert notebook(fact_chars=2_000_000).add("x" * 1_000_000).new
+        new_facts().add("x" * 1_000_000)
+    assert new_facts(fact_chars=2_000_000).add("x" * 1_000_000).new
 
 
 @pytest.mark.parametrize("trust", [-0.01, 1.01, float("nan"), float("inf")])
 def test_trust_out_of_range_is_refused(trust):
-    book = notebook()
+    facts = new_facts()
     with pytest.raises(InputError, match=r"within 0\.\.1"):
-        book.add("x", trust=trust)
-    fact = book.add("x").fact
+        facts.add("x", trust=trust)
+    fact = facts.add("x").fact
     with pytest.raises(InputError, match=r"within 0\.\.1"):
-        book.update(fact.id, trust=trust)
+        facts.update(fact.id, trust=trust)
     with pytest.raises(InputError, match=r"within 0\.\.1"):
-        book.search("x", min_trust=trust)
+        facts.search("x", min_trust=trust)
 
 
 def test_an_unknown_id_is_said():
-    book = notebook()
+    facts = new_facts()
     for call in (
-        book.fact,
-        book.forget,
-        lambda name: book.feedback(name, helpful=True),
-        lambda name: book.update(name, trust=1.0),
+        facts.get,
+        facts.forget,
+        lambda name: facts.feedback(name, helpful=True),
+        lambda name: facts.update(name, trust=1.0),
     ):
         with pytest.raises(NotFound, match="'nope'"):
             call("nope")
@@ -86,18 +86,18 @@ def test_an_unknown_id_is_said():
 
 @pytest.mark.parametrize("content", ["a\x00b", "a\ud800b", "a\u2028b", "\U000e0041a b"])
 def test_hostile_characters_do_not_stop_a_fact(content):
-    fact = notebook().add(content).fact
+    fact = new_facts().add(content).fact
     assert fact.content.isprintable()
     fact.content.encode()
 
 
 @pytest.mark.parametrize(("helpful", "new"), [(True, 0.55), (False, 0.40)])
 def test_feedback_moves_trust_and_is_recorded(helpful, new):
-    book = notebook()
-    id = book.add("x").fact.id
-    told = book.feedback(id, helpful=helpful, note="because")
+    facts = new_facts()
+    id = facts.add("x").fact.id
+    told = facts.feedback(id, helpful=helpful, note="because")
     assert (told.old, told.new) == (0.5, new)
-    fact = book.fact(id)
+    fact = facts.get(id)
     assert (fact.trust, fact.helpful, fact.unhelpful) == (new, int(helpful), int(not helpful))
     (step,) = fact.history
     assert (step.old, step.new) == (0.5, new)
@@ -106,11 +106,11 @@ def test_feedback_moves_trust_and_is_recorded(helpful, new):
 
 @given(st.lists(st.booleans(), max_size=40))
 def test_trust_stays_within_bounds_and_history_is_a_chain(votes):
-    book = notebook()
-    id = book.add("x").fact.id
+    facts = new_facts()
+    id = facts.add("x").fact.id
     for helpful in votes:
-        book.feedback(id, helpful=helpful)
-    fact = book.fact(id)
+        facts.feedback(id, helpful=helpful)
+    fact = facts.get(id)
     assert 0 <= fact.trust <= 1
     assert fact.helpful + fact.unhelpful == len(votes)
     trusts = [0.5, *(step.new for step in fact.history)]
@@ -119,70 +119,70 @@ def test_trust_stays_within_bounds_and_history_is_a_chain(votes):
 
 
 def test_history_is_bounded():
-    book = notebook()
-    id = book.add("x").fact.id
+    facts = new_facts()
+    id = facts.add("x").fact.id
     for _ in range(150):
-        book.feedback(id, helpful=True)
-    assert len(book.fact(id).history) == 100
+        facts.feedback(id, helpful=True)
+    assert len(facts.get(id).history) == 100
 
 
 def test_no_feedback_is_lost_between_threads():
-    book = notebook()
-    id = book.add("x", trust=0.0).fact.id
+    facts = new_facts()
+    id = facts.add("x", trust=0.0).fact.id
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: book.feedback(id, helpful=True), range(16)))
-    assert book.fact(id).trust == pytest.approx(0.8)
-    assert book.fact(id).helpful == 16
+        list(pool.map(lambda _: facts.feedback(id, helpful=True), range(16)))
+    assert facts.get(id).trust == pytest.approx(0.8)
+    assert facts.get(id).helpful == 16
 
 
 def test_search_ranks_by_relevance_times_trust():
-    book = notebook()
-    low = book.add("The deploy target is Frankfurt", trust=0.4).fact
-    high = book.add("The deploy window is Friday", trust=0.9).fact
-    book.add("Completely different things")
-    hits = book.search("deploy")
+    facts = new_facts()
+    low = facts.add("The deploy target is Frankfurt", trust=0.4).fact
+    high = facts.add("The deploy window is Friday", trust=0.9).fact
+    facts.add("Completely different things")
+    hits = facts.search("deploy")
     assert [hit.fact.id for hit in hits] == [high.id, low.id]
     assert all(hit.score == pytest.approx(hit.relevance * hit.fact.trust) for hit in hits)
     assert all(0 < hit.relevance <= 1 for hit in hits)
 
 
 def test_search_returns_nothing_under_the_minimal_trust():
-    book = notebook()
-    book.add("deploy on Friday", trust=0.2)
-    assert book.search("deploy") == []
-    assert len(book.search("deploy", min_trust=0.1)) == 1
+    facts = new_facts()
+    facts.add("deploy on Friday", trust=0.2)
+    assert facts.search("deploy") == []
+    assert len(facts.search("deploy", min_trust=0.1)) == 1
 
 
 def test_search_keeps_to_its_limit():
-    book = notebook()
+    facts = new_facts()
     for day in range(9):
-        book.add(f"deploy number {day}")
-    assert len(book.search("deploy")) == 5
-    assert len(book.search("deploy", limit=2)) == 2
-    assert book.search("deploy", limit=0) == []
-    assert book.search("") == []
+        facts.add(f"deploy number {day}")
+    assert len(facts.search("deploy")) == 5
+    assert len(facts.search("deploy", limit=2)) == 2
+    assert facts.search("deploy", limit=0) == []
+    assert facts.search("") == []
 
 
 def test_words_match_by_their_stem_and_tags_count():
-    book = notebook()
-    fact = book.add("Backups happen nightly", tags=["restore"]).fact
-    assert [hit.fact.id for hit in book.search("how do I restore a backup?")] == [fact.id]
+    facts = new_facts()
+    fact = facts.add("Backups happen nightly", tags=["restore"]).fact
+    assert [hit.fact.id for hit in facts.search("how do I restore a backup?")] == [fact.id]
 
 
 def test_age_halves_the_score():
     store, clock = MemoryStore(), FixedClock()
-    book = Notebook(store, "t", FactsPolicy(half_life_days=10), clock=clock)
-    book.add("deploy on Friday")
-    fresh = book.search("deploy")[0].score
+    facts = Facts(store, "t", FactsPolicy(half_life_days=10), clock=clock)
+    facts.add("deploy on Friday")
+    fresh = facts.search("deploy")[0].score
     clock.advance(10 * 86_400)
-    assert book.search("deploy")[0].score == pytest.approx(fresh / 2)
+    assert facts.search("deploy")[0].score == pytest.approx(fresh / 2)
 
 
 def test_recall_obeys_the_plan_and_loses_nothing():
-    book = notebook()
-    doubted = book.add("deploy log A", trust=0.3).fact
-    trusted = [book.add(f"deploy step {n}", trust=0.8).fact for n in "BCD"]
-    sifted = book.recall("deploy", plan(limit=2, min_trust=0.5))
+    facts = new_facts()
+    doubted = facts.add("deploy log A", trust=0.3).fact
+    trusted = [facts.add(f"deploy step {n}", trust=0.8).fact for n in "BCD"]
+    sifted = facts.recall("deploy", plan(limit=2, min_trust=0.5))
     assert len(sifted.kept) == 2
     assert {c.chunk.id for c in sifted.kept} <= {f.id for f in trusted}
     reasons = {c.chunk.id: c.notes[-1].reason for c in sifted.dropped}
@@ -191,108 +191,108 @@ def test_recall_obeys_the_plan_and_loses_nothing():
     assert set(sifted.added) == {*sifted.kept, *sifted.dropped}
     best = sifted.kept[0]
     assert (best.chunk.source, best.chunk.admission) == ("memory", None)
-    assert best.score == pytest.approx(best.notes[0].value * 0.8)
+    assert best.score == pytest.approx(best.notes[0].numbers["relevance"] * 0.8)
 
 
 def test_recall_without_limits_uses_the_policy():
-    book = notebook(limit=1, min_trust=0.1)
-    book.add("deploy A", trust=0.2)
-    book.add("deploy B", trust=0.2)
-    assert len(book.recall("deploy", plan()).kept) == 1
-    assert len(book.recall("deploy").kept) == 1
+    facts = new_facts(limit=1, min_trust=0.1)
+    facts.add("deploy A", trust=0.2)
+    facts.add("deploy B", trust=0.2)
+    assert len(facts.recall("deploy", plan()).kept) == 1
+    assert len(facts.recall("deploy").kept) == 1
 
 
 def test_one_chance_word_is_not_recalled():
-    book = notebook()
+    facts = new_facts()
     for n in range(30):
-        book.add(f"the project has item {n}")
+        facts.add(f"the project has item {n}")
     query = "bake sourdough bread with rye flour for the project picnic on sunday"
-    dropped = book.recall(query).dropped
-    assert book.search(query) == []
+    dropped = facts.recall(query).dropped
+    assert facts.search(query) == []
     assert "relevance" in dropped[0].notes[-1].reason
 
 
 def test_update_changes_words_and_keeps_the_rest():
-    book = notebook()
-    fact = book.add("Alice lives in Paris", tags=["home"], names=["Alice Jones"]).fact
-    book.feedback(fact.id, helpful=True)
-    after = book.update(fact.id, content="Alice lives in Berlin", trust=0.9)
+    facts = new_facts()
+    fact = facts.add("Alice lives in Paris", tags=["home"], names=["Alice Jones"]).fact
+    facts.feedback(fact.id, helpful=True)
+    after = facts.update(fact.id, content="Alice lives in Berlin", trust=0.9)
     assert after.id == fact.id
     assert after.entities == ("Alice Jones", "Alice", "Berlin")
     assert (after.trust, after.tags, after.helpful) == (0.9, ("home",), 1)
     assert [step.reason for step in after.history] == ["helpful", "set"]
-    assert book.search("Paris") == []
-    assert book.search("Berlin")[0].fact.id == fact.id
-    assert book.add("Alice lives in Paris").fact.id != fact.id
+    assert facts.search("Paris") == []
+    assert facts.search("Berlin")[0].fact.id == fact.id
+    assert facts.add("Alice lives in Paris").fact.id != fact.id
 
 
 def test_update_to_what_another_says_is_refused():
-    book = notebook()
-    one, two = book.add("one thing").fact, book.add("other thing").fact
+    facts = new_facts()
+    one, two = facts.add("one thing").fact, facts.add("other thing").fact
     with pytest.raises(InputError, match=one.id):
-        book.update(two.id, content="One thing.")
-    assert book.fact(two.id).content == "other thing"
-    assert book.update(two.id, content="Other thing!").content == "Other thing!"
+        facts.update(two.id, content="One thing.")
+    assert facts.get(two.id).content == "other thing"
+    assert facts.update(two.id, content="Other thing!").content == "Other thing!"
 
 
 def test_a_forgotten_fact_is_gone():
-    book = notebook()
-    id = book.add("deploy").fact.id
-    book.forget(id)
-    assert book.facts() == []
-    assert book.search("deploy") == []
-    assert book.add("deploy").new
+    facts = new_facts()
+    id = facts.add("deploy").fact.id
+    facts.forget(id)
+    assert facts.all() == []
+    assert facts.search("deploy") == []
+    assert facts.add("deploy").new
 
 
-def test_a_notebook_sees_what_others_write():
+def test_facts_written_by_others_are_seen():
     store = MemoryStore()
-    one, two = Notebook(store, "t"), Notebook(store, "t")
+    one, two = Facts(store, "t"), Facts(store, "t")
     fact = one.add("deploy on Friday").fact
     assert [h.fact.id for h in two.search("deploy")] == [fact.id]
     one.feedback(fact.id, helpful=True)
     assert two.search("deploy")[0].fact.trust == 0.55
     one.forget(fact.id)
     assert two.search("deploy") == []
-    assert Notebook(store, "other").facts() == []
+    assert Facts(store, "other").all() == []
 
 
 def test_recalled_facts_are_counted():
-    book = notebook()
-    fact = book.add("deploy").fact
-    book.recalled([fact.id, "unknown"])
-    assert book.fact(fact.id).recalled == 1
+    facts = new_facts()
+    fact = facts.add("deploy").fact
+    facts.count_recall([fact.id, "unknown"])
+    assert facts.get(fact.id).recalled == 1
 
 
 def test_facts_are_listed_by_trust():
-    book = notebook()
-    book.add("a thing", trust=0.2)
-    book.add("b thing", trust=0.9, category="x")
-    assert [f.trust for f in book.facts()] == [0.9, 0.2]
-    assert [f.trust for f in book.facts(category="x")] == [0.9]
-    assert [f.trust for f in book.facts(min_trust=0.5)] == [0.9]
+    facts = new_facts()
+    facts.add("a thing", trust=0.2)
+    facts.add("b thing", trust=0.9, category="x")
+    assert [f.trust for f in facts.all()] == [0.9, 0.2]
+    assert [f.trust for f in facts.all(category="x")] == [0.9]
+    assert [f.trust for f in facts.all(min_trust=0.5)] == [0.9]
 
 
 def test_adding_tells_what_a_fact_opposes():
-    book = notebook()
-    old = book.add("Alice lives in Paris").fact
-    book.add("Bob lives in Rome")
-    added = book.add("Alice lives in Berlin")
+    facts = new_facts()
+    old = facts.add("Alice lives in Paris").fact
+    facts.add("Bob lives in Rome")
+    added = facts.add("Alice lives in Berlin")
     assert [(c.id, c.reason) for c in added.conflicts] == [(old.id, "berlin against paris")]
     assert added.new
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=30), st.randoms())
-def test_the_shelf_is_the_same_whatever_path_led_there(names, random):
+def test_the_fact_index_is_the_same_whatever_path_led_there(names, random):
     """An incrementally kept index ranks as one built from scratch."""
     store, clock = MemoryStore(), FixedClock()
-    book = Notebook(store, "t", clock=clock)
+    facts = Facts(store, "t", clock=clock)
     for name in names:
         clock.advance(1)
-        fact = book.add(f"thing {name} {'x' * random.randint(0, 2)}").fact
-        book.search("thing x")
+        fact = facts.add(f"thing {name} {'x' * random.randint(0, 2)}").fact
+        facts.search("thing x")
         if random.random() < 0.3:
-            book.forget(fact.id)
+            facts.forget(fact.id)
         elif random.random() < 0.3:
-            book.feedback(fact.id, helpful=random.random() < 0.5)
-    again = Notebook(store, "t", clock=clock)
-    assert book.search("thing x a b", min_trust=0) == again.search("thing x a b", min_trust=0)
+            facts.feedback(fact.id, helpful=random.random() < 0.5)
+    again = Facts(store, "t", clock=clock)
+    assert facts.search("thing x a b", min_trust=0) == again.search("thing x a b", min_trust=0)

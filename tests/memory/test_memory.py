@@ -5,11 +5,10 @@ import asyncio
 import pytest
 
 from headgate import ContextBudget, Headgate
-from headgate.graph.knowledge import edge
-from headgate.memory.memory import NOTEBOOKS, Memory
-from headgate.memory.provider_pool import ProviderPool, RecallPolicy
+from headgate.memory.memory import TENANTS_HELD, Memory
+from headgate.memory.provider_pool import ProviderPool
 from headgate.stores.memory.store import MemoryStore
-from headgate.types import Plan, Request, Sifted, Strategy, Tier
+from headgate.types import Edge, Plan, Request, Sifted, Strategy, Tier
 
 
 def plan(**changes) -> Plan:
@@ -37,9 +36,12 @@ def hg():
 
 def test_facts_and_answers_are_recalled():
     memory = Memory(MemoryStore(), ProviderPool([Provider("- we deploy on Fridays")]))
-    fact = memory.notebook("t").add("Deploys go to Frankfurt").fact
+    fact = memory.facts("t").add("Deploys go to Frankfurt").fact
     request = Request("where do deploys go?", tenant="t")
-    facts, done = memory.facts(request, plan()), asyncio.run(memory.answers(request, plan()))
+    facts, done = (
+        memory.recall_facts(request, plan()),
+        asyncio.run(memory.ask_providers(request, plan())),
+    )
     said = {fact.content: facts, "we deploy on Fridays": done.sifted}
     for text, sifted in said.items():
         assert [c.chunk.text for c in sifted.kept] == [text]
@@ -48,8 +50,7 @@ def test_facts_and_answers_are_recalled():
 
 
 def test_facts_and_answers_reach_the_context_together():
-    with Headgate.open(":memory:") as gate:
-        gate.parts.memory.panel = ProviderPool([Provider("- we deploy on Fridays")])
+    with Headgate.open(":memory:", providers=[Provider("- we deploy on Fridays")]) as gate:
         gate.remember("Deploys go to Frankfurt")
         made = gate.context("where do deploys go, and when do we deploy?", budget=300)
     assert {c.text for c in made.chunks} == {"Deploys go to Frankfurt", "we deploy on Fridays"}
@@ -61,20 +62,20 @@ def test_facts_and_answers_reach_the_context_together():
 )
 def test_nothing_is_recalled_when_nothing_is_wanted(query, changes):
     memory = Memory(MemoryStore(), ProviderPool([Provider("text")]))
-    memory.notebook("t").add("hello deploys")
+    memory.facts("t").add("hello deploys")
     request = Request(query, tenant="t")
-    assert memory.facts(request, plan(**changes)) == Sifted()
-    assert asyncio.run(memory.answers(request, plan(**changes))).sifted == Sifted()
-    assert memory.panel.health()["diary"].asked == 0
+    assert memory.recall_facts(request, plan(**changes)) == Sifted()
+    assert asyncio.run(memory.ask_providers(request, plan(**changes))).sifted == Sifted()
+    assert memory.providers.health()["diary"].asked == 0
 
 
-def test_notebooks_of_many_tenants_are_bounded():
+def test_facts_are_held_for_a_bounded_number_of_tenants():
     memory = Memory(MemoryStore())
-    first = memory.notebook("t0")
-    assert memory.notebook("t0") is first
-    for n in range(NOTEBOOKS):
-        memory.notebook(f"t{n + 1}")
-    assert memory.notebook("t0") is not first
+    first = memory.facts("t0")
+    assert memory.facts("t0") is first
+    for n in range(TENANTS_HELD):
+        memory.facts(f"t{n + 1}")
+    assert memory.facts("t0") is not first
 
 
 def test_a_remembered_fact_reaches_the_context(hg):
@@ -107,17 +108,14 @@ def test_the_plan_bounds_memory_under_pressure(hg):
 
 
 def test_paths_of_named_things_reach_the_context(hg):
-    hg.parts.store.link("default", [edge("payments", "depends_on", "ledger", provenance="arch.md")])
+    hg.graph.link([Edge("payments", "depends_on", "ledger", provenance="arch.md")])
     made = hg.context("why is payments slow?", budget=200)
     assert made.graph_context == ("payments -[depends_on]-> ledger",)
     assert hg.context("why is payments slow?", budget=200, graph=False).graph_context == ()
 
 
 def test_a_provider_that_fails_is_said():
-    with Headgate.open(":memory:") as gate:
-        gate.parts.memory.panel = ProviderPool(
-            [Provider(OSError("down"))], RecallPolicy(deadline_s=5)
-        )
+    with Headgate.open(":memory:", providers=[Provider(OSError("down"))]) as gate:
         made = gate.context("where do deploys go?")
     assert made.degraded == ("memory: diary: failed: OSError: down",)
 
@@ -144,5 +142,5 @@ def test_recall_counts_and_ranks(hg):
     fact = hg.remember("Deploys go to Frankfurt").fact
     (hit,) = hg.recall("deploys")
     assert hit.fact.id == fact.id
-    assert hg.notebook.fact(fact.id).recalled == 1
+    assert hg.facts.get(fact.id).recalled == 1
     assert hg.recall("unrelated words") == []

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from headgate.cli import app, main
 from headgate.errors import InputError, LimitError, NotFound
-from headgate.memory.facts import Notebook
+from headgate.memory.facts import Facts
 from headgate.memory.review import DAY, ReviewPolicy, ReviewQueue
 from headgate.stores.memory.store import MemoryStore
 from headgate.stores.sqlite.store import SqliteStore
@@ -53,12 +53,12 @@ def test_an_answer_becomes_a_trusted_fact(queue, store):
     decision = queue.answer(review.id, "Under the mat.", who="ada", note="sure")
     assert (decision.review.status, decision.review.who) == ("answered", "ada")
     assert decision.fact.trust == 0.9
-    found = Notebook(store, "default").search("where is the key")
+    found = Facts(store, "default").search("where is the key")
     assert "Under the mat." in found[0].fact.content
 
 
 def test_an_answer_that_is_known_already_gains_trust(queue, store, clock):
-    Notebook(store, "default", clock=clock).add("Where is the key? Under the mat.", trust=0.2)
+    Facts(store, "default", clock=clock).add("Where is the key? Under the mat.", trust=0.2)
     assert queue.answer(asked(queue).id, "Under the mat.").fact.trust == 0.9
 
 
@@ -81,7 +81,7 @@ def test_the_first_decision_stands(queue, store, first, second):
 
 @pytest.mark.parametrize(("how", "trust"), [("approve", 0.55), ("reject", 0.4)])
 def test_a_decision_moves_the_trust_of_the_facts_that_were_found(queue, store, clock, how, trust):
-    fact = Notebook(store, "default", clock=clock).add("The key is red.").fact
+    fact = Facts(store, "default", clock=clock).add("The key is red.").fact
     review = asked(queue, **{fact.id: 0.2, "some-chunk": 0.1})
     decision = getattr(queue, how)(review.id)
     assert [(f.id, f.old, f.new) for f in decision.feedback] == [(fact.id, 0.5, trust)]

@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.errors import InputError
-from headgate.memory.sessions import keep, turns
+from headgate.memory.sessions import add_turns, turn_documents
 from headgate.stores.memory.store import MemoryStore
 from headgate.text.names import part
 
@@ -19,7 +19,7 @@ TALK = [
 
 
 def test_turns_open_with_date_and_speaker():
-    texts = [document.chunks[0].text for document in turns(TALK, "s1")]
+    texts = [document.chunks[0].text for document in turn_documents(TALK, "s1")]
     assert texts == [
         "[13:56 on 8 May, 2023] User: Where do we deploy?",
         "[13:56 on 8 May, 2023] Assistant: To Frankfurt.",
@@ -29,7 +29,9 @@ def test_turns_open_with_date_and_speaker():
 
 
 def test_turns_are_chunks_of_their_own_source_and_chain():
-    first, second, third = (document.chunks[0] for document in turns(TALK, "s1", after="before"))
+    first, second, third = (
+        document.chunks[0] for document in turn_documents(TALK, "s1", after="before")
+    )
     assert {c.source for c in (first, second, third)} == {"turn"}
     assert [c.metadata["parent"] for c in (first, second, third)] == ["before", first.id, second.id]
     assert all(c.id == c.document and c.admission is None for c in (first, second, third))
@@ -37,28 +39,28 @@ def test_turns_are_chunks_of_their_own_source_and_chain():
 
 def test_sending_the_history_again_adds_only_what_is_new():
     store = MemoryStore()
-    assert keep(store, "t", "s1", TALK[:2]).new == 2
-    again = keep(store, "t", "s1", TALK, now=99.0)
+    assert add_turns(store, "t", "s1", TALK[:2]).new == 2
+    again = add_turns(store, "t", "s1", TALK, now=99.0)
     assert (again.new, len(again.ids)) == (1, 3)
-    assert keep(store, "t", "s1", TALK, now=123.0).new == 0
+    assert add_turns(store, "t", "s1", TALK, now=123.0).new == 0
     assert [c.id for c in store.scan("t", "turns")] == list(again.ids)
 
 
 def test_the_same_words_twice_are_two_turns():
-    ids = [document.id for document in turns(["yes", "yes", "yes"], "s")]
+    ids = [document.id for document in turn_documents(["yes", "yes", "yes"], "s")]
     assert len(set(ids)) == 3
-    assert ids == [document.id for document in turns(["yes", "yes", "yes"], "s", now=5.0)]
+    assert ids == [document.id for document in turn_documents(["yes", "yes", "yes"], "s", now=5.0)]
 
 
 def test_sessions_are_apart():
     store = MemoryStore()
-    keep(store, "t", "one", ["hello there world"])
-    assert keep(store, "t", "two", ["hello there world"]).new == 1
+    add_turns(store, "t", "one", ["hello there world"])
+    assert add_turns(store, "t", "two", ["hello there world"]).new == 1
 
 
 def test_a_message_may_name_its_id_phase_and_parent():
     message = {"id": "m7", "content": "x", "parent": "m1", "phase": "planning", "salience": 0.5}
-    (document,) = turns([message], "s")
+    (document,) = turn_documents([message], "s")
     assert document.id == "m7"
     chunk = document.chunks[0]
     assert (chunk.metadata["parent"], chunk.metadata["phase"]) == ("m1", "planning")
@@ -75,7 +77,7 @@ def test_a_message_may_name_its_id_phase_and_parent():
     ],
 )
 def test_a_turn_that_says_nothing_is_left_out(message):
-    assert turns([message], "s") == []
+    assert turn_documents([message], "s") == []
 
 
 @pytest.mark.parametrize(
@@ -88,15 +90,15 @@ def test_a_turn_that_says_nothing_is_left_out(message):
 )
 def test_what_is_no_turn_is_refused(messages, session, reason):
     with pytest.raises(InputError, match=reason):
-        turns(messages, session)
+        turn_documents(messages, session)
 
 
 def test_a_strange_speaker_or_date_cannot_break_the_head():
-    (document,) = turns([{"name": "x]: y\n[z", "content": "hi", "time": "a]b[c"}], "s")
+    (document,) = turn_documents([{"name": "x]: y\n[z", "content": "hi", "time": "a]b[c"}], "s")
     assert document.chunks[0].text == "[a b c] X y z: hi"
 
 
 def test_nothing_is_written_when_nothing_is_said():
     store = MemoryStore()
-    assert keep(store, "t", "s", []).ids == ()
+    assert add_turns(store, "t", "s", []).ids == ()
     assert store.collections("t") == {}

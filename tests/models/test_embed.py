@@ -8,11 +8,11 @@ from math import erf
 
 import numpy as np
 import pytest
+from bench.build_onnx import write_encoder
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from headgate.errors import ConfigError, UpstreamError
-from headgate.models import encoder
 from headgate.models.embed import EmbedPolicy, embedder
 from headgate.models.encoder import OnnxEmbedder
 from headgate.models.remote import RemoteEmbedder
@@ -29,9 +29,8 @@ def tokenizer():
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A tiny BERT with random weights, as a sentence encoder lies in its folder."""
-    monkeypatch.setattr(encoder, "_cache", lambda: tmp_path / "cache")
+def source(tmp_path):
+    """A folder with a tiny BERT of random weights, and the weights."""
     dice = np.random.default_rng(3)
 
     def some(*shape):
@@ -61,7 +60,7 @@ def folder(tmp_path, monkeypatch):
         ]
     for name in norms:
         weights |= {f"{name}.weight": some(SIZE), f"{name}.bias": some(SIZE)}
-    path = tmp_path / "encoder"
+    path = tmp_path / "source"
     path.mkdir()
     save_file(weights, path / "model.safetensors")
     config = {"model_type": "bert", "hidden_size": SIZE, "num_attention_heads": HEADS,
@@ -69,6 +68,14 @@ def folder(tmp_path, monkeypatch):
     (path / "config.json").write_text(json.dumps(config))
     tokenizer().save(str(path / "tokenizer.json"))
     return path, weights
+
+
+@pytest.fixture
+def folder(source, tmp_path):
+    """An encoder folder as Headgate loads it, and the weights it was built from."""
+    path, weights = source
+    write_encoder(path, tmp_path / "encoder")
+    return tmp_path / "encoder", weights
 
 
 def reference(weights, ids):
@@ -114,19 +121,28 @@ def test_a_graph_built_from_weights_equals_the_formula(folder):
         assert vector == pytest.approx(reference(weights, ids), abs=1e-5)
 
 
-def test_the_built_graph_is_kept_and_named_by_its_weights(folder, tmp_path):
+def test_an_encoder_is_named_by_its_model(folder):
     path, _ = folder
-    first, again = OnnxEmbedder.load(path), OnnxEmbedder.load(path)
-    assert first.name == again.name
-    assert len(list((tmp_path / "cache").iterdir())) == 1
+    first = OnnxEmbedder.load(path).name
+    assert OnnxEmbedder.load(path).name == first
+    (path / "onnx").mkdir()
+    (path / "model.onnx").rename(path / "onnx" / "model.onnx")
+    assert OnnxEmbedder.load(path).name == first
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "model.safetensors", "config.json"])
+@pytest.mark.parametrize("name", ["tokenizer.json", "model.onnx"])
 def test_a_folder_that_lacks_a_file_is_refused_by_name(folder, name):
     path, _ = folder
     (path / name).unlink()
-    with pytest.raises(ConfigError, match="holds n"):
+    with pytest.raises(ConfigError, match=f"holds no {name}"):
         OnnxEmbedder.load(path)
+
+
+def test_weights_without_an_onnx_file_name_the_command_that_builds_it(source):
+    path, _ = source
+    with pytest.raises(ConfigError, match=r"no model\.onnx") as raised:
+        OnnxEmbedder.load(path)
+    assert "python bench/build_onnx.py" in raised.value.hint
 
 
 def test_static_vectors_weigh_rare_words_more():
@@ -241,7 +257,7 @@ def test_a_name_on_the_hub_is_fetched_and_loaded(folder, monkeypatch):
     ("hub", "said"),
     [(None, "huggingface_hub is not installed"), (Hub(), "cannot be fetched: no network")],
 )
-def test_a_hub_that_is_not_there_is_said(hub, said, monkeypatch):
+def test_a_hub_that_is_not_there_is_an_error(hub, said, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
     with pytest.raises(ConfigError, match=said):
         embedder(EmbedPolicy(model="someone/tiny-encoder"))

@@ -1,10 +1,12 @@
 import pytest
 
 from headgate.errors import ConfigError, UpstreamError
-from headgate.models.grade import JudgePolicy, LlmGrader, judge
+from headgate.models.grade import GraderPolicy, LlmGrader, llm_grader
 from headgate.models.mcp_search import McpSearch
-from headgate.models.search import SearchPolicy, Searx, searcher, web_chunks
-from headgate.stages.grade import outside
+from headgate.models.search import SearchPolicy, Searx, searcher
+from headgate.models.web_results import web_chunks
+from headgate.notes import Fate
+from headgate.stages.grade import outside_candidates
 
 
 async def test_results_are_untrusted_chunks_with_their_address(web):
@@ -57,10 +59,10 @@ async def test_a_very_long_query_is_cut(web):
 
 def test_what_comes_from_outside_is_added_once_and_scored_by_rank():
     rows = [{"url": f"https://example.org/{n % 2}", "content": "text"} for n in range(4)]
-    sifted = outside(web_chunks(rows, 10))
+    sifted = outside_candidates(web_chunks(rows, 10))
     assert [c.score for c in sifted.kept] == [1.0, 0.5]
     assert sifted.added == sifted.kept
-    assert all(c.notes[0].verdict == "add" for c in sifted.kept)
+    assert all(c.notes[0].fate is Fate.ADD for c in sifted.kept)
 
 
 def test_settings_choose_the_search_and_the_judge():
@@ -69,5 +71,5 @@ def test_settings_choose_the_search_and_the_judge():
     assert isinstance(searcher(SearchPolicy(mcp="some-server --stdio")), McpSearch)
     with pytest.raises(ConfigError, match="keep one"):
         searcher(SearchPolicy(searx="http://127.0.0.1:9", mcp="some-server"))
-    assert judge(JudgePolicy()) is None
-    assert isinstance(judge(JudgePolicy(url="http://127.0.0.1:9/v1", model="m")), LlmGrader)
+    assert llm_grader(GraderPolicy()) is None
+    assert isinstance(llm_grader(GraderPolicy(url="http://127.0.0.1:9/v1", model="m")), LlmGrader)

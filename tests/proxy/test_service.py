@@ -7,7 +7,6 @@ from tests.proxy.upstream import LOOP, PROSE, Pause, answer, json_head, said
 from headgate.gateway import Headgate
 from headgate.policy import ProxyPolicy, ServicePolicy
 from headgate.service.app import create
-from headgate.service.keys import mint
 from headgate.service.proxy.paths import OWN
 from headgate.service.routes import ROUTERS
 from headgate.settings import Settings
@@ -55,8 +54,7 @@ def test_a_loop_is_counted_in_the_metrics(rig, address):
 
 
 def test_our_own_key_opens_the_door_and_goes_no_further(rig, gate, address, upstream):
-    made = mint("default", ["read"], now=1.0)
-    gate.parts.store.save_key(made.key)
+    made = gate.keys.create(["read"])
     model = rig.script(said("ok"))
     refused = post(address, model, headers={"authorization": "Bearer sk-own"})
     assert (refused.status_code, refused.json()["error"]["code"]) == (401, "invalid_api_key")
@@ -72,8 +70,7 @@ def test_our_own_key_opens_the_door_and_goes_no_further(rig, gate, address, upst
 
 
 def test_a_key_without_the_scope_is_refused(rig, gate, address):
-    made = mint("default", ["write"], now=1.0)
-    gate.parts.store.save_key(made.key)
+    made = gate.keys.create(["write"])
     refused = post(address, rig.script(said("ok")), headers={"x-headgate-key": made.token})
     assert (refused.status_code, refused.json()["error"]["type"]) == (403, "permission_error")
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.evaluate.packing import packed
+from headgate.evaluate.packing import fill_budget
 from headgate.index.indexes import Indexes
 from headgate.rank.edge_walk import carry
 from headgate.rank.fields import pack, table
 from headgate.rank.integrate_and_fire import fire
 from headgate.rank.top import best, top
-from headgate.stages.propagate import PropagatePolicy, propagate
+from headgate.stages.propagate import PropagatePolicy, propagate, start_of
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Candidate, Chunk, Document, Edge, Sifted
@@ -26,7 +26,7 @@ def view_of(*texts, titles=()):
         for n, (text, title) in enumerate(zip(texts, [*titles, *[""] * len(texts)], strict=False))
     ]
     store.put("t", [Document(c.id, chunks=(c,)) for c in chunks])
-    return Indexes(store).view("t", "main")
+    return Indexes(store).snapshot("t", "main")
 
 
 def scores(found):
@@ -37,7 +37,7 @@ def test_the_lexical_score_is_bm25f_with_a_heavier_title():
     view = view_of(
         "turbine pump pump", "valve harbor turbine river", "river", titles=["", "Turbine"]
     )
-    policy = RetrievePolicy(phrase=0, head=0, feedback=0)
+    policy = RetrievePolicy(phrase=0, head_weight=0, feedback=0)
     found = scores(retrieve("turbine", view, policy))
     lengths = np.array([3.0, 6.0, 1.0])
     f = np.array([1.0, 3.0]) / (0.25 + 0.75 * lengths[:2] / lengths.mean())
@@ -65,8 +65,12 @@ def test_phrases_lift_terms_that_stand_side_by_side():
 def test_a_query_term_in_a_title_adds_its_rarity_once():
     text, rest = "valve harbor turbine river", "river lake lake"
     view = view_of(text, text, rest, titles=["Turbine turbine", "Harbor", "Lake"])
-    plain = retrieve("turbine", view, RetrievePolicy(phrase=0, head=0, feedback=0)).scores.every
-    lifted = retrieve("turbine", view, RetrievePolicy(phrase=0, head=2, feedback=0)).scores.every
+    plain = retrieve(
+        "turbine", view, RetrievePolicy(phrase=0, head_weight=0, feedback=0)
+    ).scores.every
+    lifted = retrieve(
+        "turbine", view, RetrievePolicy(phrase=0, head_weight=2, feedback=0)
+    ).scores.every
     idf = math.log1p((3 - 2 + 0.5) / (2 + 0.5))
     f = np.array([5.0, 1.0]) / view.norms(b=0.75, title=2.0, head=True)[:2]
     value = 2.2 * idf * f / (f + 1.2)
@@ -77,15 +81,15 @@ def test_a_query_term_in_a_title_adds_its_rarity_once():
 @pytest.mark.parametrize(("lead", "first"), [(2, "c1"), (4, "c0")])
 def test_an_untitled_text_opens_with_what_it_is_about(lead, first):
     view = view_of("pump valve stone zither", "pump zither stone valve lake", "lake stone")
-    policy = RetrievePolicy(phrase=0, feedback=0, lead=lead, head=5)
+    policy = RetrievePolicy(phrase=0, feedback=0, lead=lead, head_weight=5)
     assert retrieve("zither", view, policy).kept[0].chunk.id == first
 
 
 def test_the_head_of_a_chat_line_is_no_title():
     view = view_of(*(f"[1 May] {'AB'[n % 2]}nn: zither number {n}" for n in range(6)))
     assert view.conversational
-    assert scores(retrieve("zither", view, RetrievePolicy(head=9))) == scores(
-        retrieve("zither", view, RetrievePolicy(head=0))
+    assert scores(retrieve("zither", view, RetrievePolicy(head_weight=9))) == scores(
+        retrieve("zither", view, RetrievePolicy(head_weight=0))
     )
 
 
@@ -138,12 +142,10 @@ def test_a_given_edge_leads_to_a_chunk_and_to_a_name():
     query = "harbor clerk"
     found = retrieve(query, view, RetrievePolicy(feedback=0))
     edges = [Edge("harbor", "near", "c24"), Edge("clerk", "knows", "Marta Dias", 0.5)]
-    asked = []
-    wired = propagate(
-        found, query, view, PropagatePolicy(), touching=lambda nodes: asked.extend(nodes) or edges
-    )
+    start = start_of(found, query, view, PropagatePolicy())
+    wired = propagate(found, query, view, PropagatePolicy(), start=start, edges=edges)
     assert {"c24", "c0"} <= {c.chunk.id for c in wired.added}
-    assert {"harbor", "clerk", *(c.chunk.id for c in found.kept[:1])} <= set(asked)
+    assert {"harbor", "clerk", *(c.chunk.id for c in found.kept[:1])} <= set(start.nodes(view))
 
 
 def test_propagation_works_from_plain_candidates():
@@ -207,6 +209,6 @@ def test_counts_by_field_are_packed_and_weighed():
 
 def test_packing_skips_what_does_not_fit_and_goes_on():
     ranking = [Candidate(Chunk(str(n), "x" * n), s) for n, s in ((400, 1.0), (40, 0.5), (80, 0.4))]
-    assert [c.chunk.id for c in packed(ranking, 30, talk=True)] == ["40", "80"]
-    assert packed(ranking, 100, talk=True)[0].chunk.id == "400"
-    assert math.isclose(sum(len(c.chunk.text) for c in packed(ranking, 130, talk=False)), 520)
+    assert [c.chunk.id for c in fill_budget(ranking, 30, talk=True)] == ["40", "80"]
+    assert fill_budget(ranking, 100, talk=True)[0].chunk.id == "400"
+    assert math.isclose(sum(len(c.chunk.text) for c in fill_budget(ranking, 130, talk=False)), 520)

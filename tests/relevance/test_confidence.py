@@ -46,7 +46,7 @@ def collection(texts):
         for n, text in enumerate(texts)
     ]
     store.put("default", rows)
-    return Indexes(store).view("default", "main")
+    return Indexes(store).snapshot("default", "main")
 
 
 @pytest.fixture(scope="module")

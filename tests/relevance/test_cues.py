@@ -64,10 +64,10 @@ def test_the_answer_stands_before_the_question_in_the_ranking():
     store = MemoryStore()
     chunks = [Chunk(f"c{n}", f"[1 May] {'AB'[n % 2]}nn: {x}") for n, x in enumerate(lines)]
     store.put("t", [Document(c.id, chunks=(c,)) for c in chunks])
-    view = Indexes(store).view("t", "main")
+    view = Indexes(store).snapshot("t", "main")
     found = retrieve("who wanted to buy the zither", view, RetrievePolicy())
-    plain = PropagatePolicy(asking=1.0, other=1.0, timeless=1.0)
+    plain = PropagatePolicy(question_factor=1.0, other_speaker_factor=1.0, undated_factor=1.0)
     before = {c.chunk.id: c.score for c in propagate(found, "buy the zither", view, plain).kept}
-    after = propagate(found, "buy the zither", view, PropagatePolicy(asking=0.25)).kept
+    after = propagate(found, "buy the zither", view, PropagatePolicy(question_factor=0.25)).kept
     assert {c.chunk.id: c.score for c in after}["c0"] == pytest.approx(before["c0"] / 4)
     assert [c.score for c in after] == sorted((c.score for c in after), reverse=True)

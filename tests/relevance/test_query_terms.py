@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
+from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.relevance.query_terms import ask, bag, holds, match
 from headgate.text.terms import terms
-from headgate.types import Candidate, Chunk, Note
+from headgate.types import Candidate, Chunk
 
 
 class Words:
@@ -55,6 +56,8 @@ def test_a_phrase_counts_only_side_by_side():
 def test_the_lexical_share_is_what_retrieval_said_or_half_of_what_is_held():
     question = ask("refund policy", Words())
     chunk = Chunk("a", "refund policy")
-    said = Candidate(chunk, 1.0, (Note("retrieve", "add", "found", 1.0, 0.8),))
+    said = Candidate(
+        chunk, 1.0, (Note(Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND, 1.0, {"share": 0.8}),)
+    )
     assert match(question, said, "english").lexical == 0.8
     assert match(question, Candidate(chunk, 1.0), "english").lexical == 0.5

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.relevance.query_terms import ask
 from headgate.relevance.support import clues, support
 from headgate.text.terms import terms
-from headgate.types import Candidate, Chunk, Note
+from headgate.types import Candidate, Chunk
 
 
 @dataclass
@@ -25,10 +26,14 @@ class Words:
         return np.array([500 if key in often else 5 for key in keys.tolist()], np.int64)
 
 
+def note(score, gain):
+    return Note(Stage.PROPAGATE, Fate.KEEP, NoteCode.CONNECTED, score, {"gain": gain})
+
+
 def found(*texts, gains=None):
     gains = gains or [0.0] * len(texts)
     return [
-        Candidate(Chunk(f"c{n}", text), 1 - n / 100, (Note("propagate", "keep", "", 0.5, gain),))
+        Candidate(Chunk(f"c{n}", text), 1 - n / 100, (note(0.5, gain),))
         for n, (text, gain) in enumerate(zip(texts, gains, strict=True))
     ]
 
@@ -97,7 +102,7 @@ def test_a_vote_of_propagation_makes_a_ranking_linked():
 )
 def test_any_ranking_gets_chances_between_0_and_1(query, rows, talk):
     candidates = [
-        Candidate(Chunk(str(n), text), score, (Note("propagate", "keep", "", 0.0, gain),))
+        Candidate(Chunk(str(n), text), score, (note(0.0, gain),))
         for n, (text, score, gain) in enumerate(rows)
     ]
     given = chances(query, candidates, Words(conversational=talk))

@@ -5,8 +5,9 @@ import time
 from contextlib import contextmanager
 
 import httpx2
+import uvicorn
 
-from headgate.service.server import Server, bind, configure
+from headgate.service.server import bind, configure
 
 
 def connected(app, *, key="", address="127.0.0.1", host="localhost", raising=True):
@@ -20,7 +21,7 @@ def connected(app, *, key="", address="127.0.0.1", host="localhost", raising=Tru
 def served(settings):
     """A real server on a port that the system chose: its address and the server itself."""
     with bind(settings.service) as listener:
-        server = Server(configure(settings))
+        server = uvicorn.Server(configure(settings))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

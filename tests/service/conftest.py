@@ -1,5 +1,7 @@
 """A gate with a few documents, an app over it, and clients for both."""
 
+from contextlib import ExitStack
+
 import pytest
 from tests.service.clients import connected
 
@@ -19,6 +21,12 @@ def gate():
     with Headgate.open(settings=Settings(store=":memory:")) as gate:
         gate.add(ROWS)
         yield gate
+
+
+@pytest.fixture
+def stack():
+    with ExitStack() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ from headgate.errors import BusyError
 from headgate.gateway import Headgate
 from headgate.policy import ServicePolicy
 from headgate.service.app import create
-from headgate.service.keys import mint
-from headgate.service.limits import Limits
+from headgate.service.limits import CallerLimits
 from headgate.service.request_state import Caller
 from headgate.settings import Settings
 from headgate.testing import FixedClock
@@ -73,7 +72,7 @@ def test_the_description_tells_the_limits_in_force():
 def test_a_bucket_fills_at_its_rate_up_to_its_burst(tmp_path, shared):
     clock = FixedClock(0.0)
     folder = str(tmp_path) if shared else None
-    limits = Limits(ServicePolicy(rate=60, burst=2), folder, tick=clock)
+    limits = CallerLimits(ServicePolicy(rate=60, burst=2), folder, clock=clock)
 
     def ask(key="a"):
         with limits.hold(caller(key)):
@@ -93,7 +92,7 @@ def test_a_bucket_fills_at_its_rate_up_to_its_burst(tmp_path, shared):
 
 def test_two_processes_draw_from_one_bucket_and_tenants_do_not(tmp_path):
     policy, clock = ServicePolicy(rate=60, burst=2), FixedClock(0.0)
-    one, other = (Limits(policy, str(tmp_path), tick=clock) for _ in range(2))
+    one, other = (CallerLimits(policy, str(tmp_path), clock=clock) for _ in range(2))
     for limits in (one, other):
         with limits.hold(caller("a")):
             pass
@@ -104,14 +103,14 @@ def test_two_processes_draw_from_one_bucket_and_tenants_do_not(tmp_path):
 
 
 def test_callers_without_a_key_are_not_limited_by_rate():
-    limits = Limits(ServicePolicy(rate=1, burst=1), tick=FixedClock(0.0))
+    limits = CallerLimits(ServicePolicy(rate=1, burst=1), clock=FixedClock(0.0))
     for _ in range(5):
         with limits.hold(caller("")):
             pass
 
 
 def test_what_is_under_way_is_counted_and_let_go():
-    limits = Limits(ServicePolicy(concurrency=1))
+    limits = CallerLimits(ServicePolicy(concurrency=1))
     with limits.hold(caller("a")), limits.hold(caller("b")):  # noqa: SIM117
         with pytest.raises(BusyError, match=r"service\.concurrency"), limits.hold(caller("a")):
             pass
@@ -121,9 +120,8 @@ def test_what_is_under_way_is_counted_and_let_go():
 
 async def test_too_much_is_429_with_the_time_to_wait():
     settings = Settings(store=":memory:", service={"rate": 1, "burst": 1})
-    made = mint("default", ["read"], now=0.0)
     with Headgate.open(settings=settings) as gate:
-        gate.parts.store.save_key(made.key)
+        made = gate.keys.create(["read"])
         async with connected(create(gate), key=made.token) as client:
             first, second = await asyncio.gather(
                 client.get("/v1/documents"), client.get("/v1/documents")

@@ -2,8 +2,11 @@
 
 import pytest
 from tests.service.clients import connected
+from tests.service.conftest import ROWS
 
+from headgate.gateway import Headgate
 from headgate.service.app import create
+from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FailingStore
 
 DEEP = b'{"query": "x", "current_window_fingerprint": ' + b'{"a": ' * 5000 + b"1" + b"}" * 5001
@@ -117,9 +120,15 @@ async def test_a_document_that_cannot_be_stored_is_skipped_with_its_reason(clien
     assert "NUL" in told["skipped"][0]["reason"]
 
 
-async def test_a_store_that_is_down_is_503_and_what_can_be_answered_is(gate, app):
-    broken = FailingStore(gate.parts.store)
-    object.__setattr__(gate.parts, "store", broken)
+def over(stack, **failing):
+    """A gate over a store that holds the rows and fails from then on."""
+    store = MemoryStore()
+    stack.enter_context(Headgate.open(store=store)).add(ROWS)
+    return stack.enter_context(Headgate.open(store=FailingStore(store, **failing)))
+
+
+async def test_a_store_that_is_down_is_503_and_what_can_be_answered_is(stack):
+    gate = over(stack)
     async with connected(create(gate)) as client:
         answer = await client.get("/v1/traces")
         ready = await client.get("/readyz")
@@ -129,9 +138,8 @@ async def test_a_store_that_is_down_is_503_and_what_can_be_answered_is(gate, app
     assert ready.json()["parts"]["store"] == "the store is down"
 
 
-async def test_a_lost_trace_does_not_lose_the_answer(gate):
-    broken = FailingStore(gate.parts.store, methods=["save_trace"])
-    object.__setattr__(gate.parts, "store", broken)
+async def test_a_lost_trace_does_not_lose_the_answer(stack):
+    gate = over(stack, methods=["save_trace"])
     async with connected(create(gate)) as client:
         answer = await client.post("/v1/context", json={"query": "refunds"})
     assert answer.status_code == 200
@@ -139,9 +147,8 @@ async def test_a_lost_trace_does_not_lose_the_answer(gate):
     assert any(line.startswith("trace: not stored") for line in answer.json()["degraded"])
 
 
-async def test_what_was_not_foreseen_says_nothing_of_the_inside(gate):
-    broken = FailingStore(gate.parts.store, error=KeyError("secret inside"))
-    object.__setattr__(gate.parts, "store", broken)
+async def test_what_was_not_foreseen_says_nothing_of_the_inside(stack):
+    gate = over(stack, error=KeyError("secret inside"))
     async with connected(create(gate), raising=False) as client:
         answer = await client.get("/v1/documents")
     assert answer.status_code == 500

@@ -1,9 +1,12 @@
 """A real server: it answers, drains before it goes, answers what a deadline cuts, and runs in several processes."""
 
+import os
 import signal
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -11,7 +14,7 @@ from tests.service.clients import served, until
 
 from headgate.errors import ConfigError
 from headgate.gateway import Headgate
-from headgate.service.server import bind, check
+from headgate.service.server import bind, check_exposure
 from headgate.settings import Settings
 from headgate.stores.memory.store import MemoryStore
 
@@ -92,35 +95,81 @@ def test_a_request_cut_by_its_deadline_is_answered(gated):
     assert "service.deadline_s" in answer.json()["hint"]
 
 
-def test_several_workers_share_port_store_and_metrics(tmp_path):
-    store = tmp_path / "kb"
-    with Headgate.open(store) as gate:
-        gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
-    line = [sys.executable, "-m", "headgate.cli", "serve", "--workers", "2", "--port", "0", "--store", str(store)]  # fmt: skip
+@contextmanager
+def working(store, workers):
+    """`headgate serve` with workers: its address, the process, and a list that gets its log."""
+    line = [sys.executable, "-m", "headgate.cli", "serve", "--workers", str(workers), "--port", "0", "--store", str(store)]  # fmt: skip
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    log = []
     try:
         url = process.stdout.readline().split()[-1]
         assert "curl" in process.stdout.readline()
         until(lambda: not _refused(url))
+        yield url, process, log
+    finally:
+        process.send_signal(signal.SIGTERM)
+        log.append(process.communicate(timeout=60)[1])
+
+
+def test_several_workers_share_port_store_and_metrics(tmp_path):
+    store = tmp_path / "kb"
+    with Headgate.open(store) as gate:
+        gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
+    with working(store, 2) as (url, process, log):
         rows = {"documents": [{"id": "b", "text": "Parcels go by rail."}]}
         assert httpx2.post(f"{url}/v1/documents", json=rows, timeout=30).status_code == 200
         for _ in range(10):
             answer = httpx2.post(f"{url}/v1/context", json={"query": "parcels"}, timeout=30)
             assert answer.json()["chunks"][0]["id"] == "b"
         until(lambda: _counted(url) == 10)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert log.count('"route":"/v1/context"') == 10
-    assert "Traceback" not in log
+    assert log[0].count('"route":"/v1/context"') == 10
+    assert "Traceback" not in log[0]
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds the workers in /proc")
+def test_a_worker_that_dies_is_replaced_and_its_counts_stay(tmp_path):
+    with working(tmp_path / "kb", 2) as (url, process, log):
+        httpx2.post(f"{url}/v1/context", json={"query": "parcels"}, timeout=30)
+        until(lambda: _counted(url) == 1)
+        before = _children(process.pid)
+        os.kill(before[0], signal.SIGKILL)
+        until(lambda: len(set(_children(process.pid)) - set(before)) == 1)
+        until(lambda: not _refused(url))
+        until(lambda: _counted(url) == 1)
+    assert process.returncode == 0
+    assert f"worker {before[0]} ended with exit code -9" in log[0]
+
+
+DYING = """
+import os, socket
+from uvicorn import Config
+from headgate.service.workers import run_workers
+
+def die():
+    os._exit(7)
+
+if __name__ == "__main__":
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        run_workers(lambda _: Config(die, factory=True, workers=1, timeout_worker_healthcheck=1), listener)
+"""
+
+
+def test_workers_that_keep_dying_end_the_service(tmp_path):
+    (tmp_path / "dying.py").write_text(DYING)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "dying.py")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "workers keep ending as soon as they start" in done.stderr
+    assert done.stderr.count("ended with exit code") == 4
 
 
 def test_an_open_address_needs_a_key_first(tmp_path):
     settings = quiet(tmp_path / "kb", host="0.0.0.0")
     with pytest.raises(ConfigError, match="no API key"):
-        check(settings)
-    check(quiet(tmp_path / "kb", host="127.0.0.1"))
+        check_exposure(settings)
+    check_exposure(quiet(tmp_path / "kb", host="127.0.0.1"))
 
 
 def test_a_port_that_is_taken_is_said():
@@ -143,3 +192,9 @@ def _counted(url):
     text = httpx2.get(f"{url}/metrics", timeout=30).text
     (line,) = [x for x in text.splitlines() if x.startswith("headgate_contexts_total ")]
     return float(line.split()[1])
+
+
+def _children(pid):
+    """The workers of a supervisor, without the helper process of multiprocessing."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(n) for n in children if "spawn_main" in Path(f"/proc/{n}/cmdline").read_text()]

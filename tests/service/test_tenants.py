@@ -11,9 +11,7 @@ from tests.service.clients import connected
 
 from headgate.gateway import Headgate
 from headgate.service.app import create
-from headgate.service.keys import mint
 from headgate.settings import Settings
-from headgate.types import Review
 
 NAMES = st.sampled_from(["d0", "d1", "d2"])
 WORDS = st.sampled_from(["refund", "parcel", "invoice", "harbor"])
@@ -71,18 +69,18 @@ async def test_the_ids_of_another_tenant_are_as_unknown_as_any(method, path, bod
     with _gate() as (gate, key, _):
         theirs = gate.for_tenant("birch")
         theirs.add([{"id": "doc-1", "text": "a refund"}])
-        gate.parts.store.save_review("birch", Review("rev-1", "why?", expires=1e12))
+        asked = theirs.reviews.ask("why?", collection="main", grades={}, reason="a test")
         ids = {
             "document": "doc-1",
             "fact": theirs.remember("A refund is paid.").fact.id,
-            "review": "rev-1",
+            "review": asked.id,
             "trace": (await theirs.acontext("refund")).trace.id,
         }
         unknown = {name: "0" * len(id) for name, id in ids.items()}
         async with connected(create(gate), key=key) as client:
-            asked = {"headers": {"x-request-id": "same"}, **({"json": body} if body else {})}
-            there = await client.request(method, path.format(**ids), **asked)
-            nowhere = await client.request(method, path.format(**unknown), **asked)
+            options = {"headers": {"x-request-id": "same"}, **({"json": body} if body else {})}
+            there = await client.request(method, path.format(**ids), **options)
+            nowhere = await client.request(method, path.format(**unknown), **options)
         assert there.status_code == nowhere.status_code == 404
         kind = path.split("/")[3].strip("{}")
         assert there.text.replace(ids[kind], "") == nowhere.text.replace(unknown[kind], "")
@@ -92,9 +90,8 @@ async def test_the_ids_of_another_tenant_are_as_unknown_as_any(method, path, bod
 def _gate():
     """A gate, and keys of two tenants to it."""
     with Headgate.open(settings=Settings(store=":memory:", service={"log": False})) as gate:
-        keys = [mint(name, ["read", "write", "review"], now=0.0) for name in ("alder", "birch")]
-        for made in keys:
-            gate.parts.store.save_key(made.key)
+        scopes = ["read", "write", "review"]
+        keys = [gate.for_tenant(name).keys.create(scopes) for name in ("alder", "birch")]
         yield gate, keys[0].token, keys[1].token
 
 

@@ -21,7 +21,7 @@ from headgate.index.indexes import Indexes
 from headgate.stages.compose import ComposePolicy, compose
 from headgate.stages.expand import ExpandPolicy, fuse
 from headgate.stages.gate import GatePolicy, gate
-from headgate.stages.grade import GradePolicy, grade, outside
+from headgate.stages.grade import GradePolicy, grade, outside_candidates
 from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -74,7 +74,7 @@ def stored(candidates):
         Document(id=f"d{c.chunk.id}", chunks=(c.chunk,)) for c in candidates if c.chunk.text
     ]
     store.put("t", documents)
-    return Indexes(store).view("t", "main")
+    return Indexes(store).snapshot("t", "main")
 
 
 # A driver runs one stage and returns what came to it and what it made of that.
@@ -88,7 +88,7 @@ def drive_propagate(candidates, window):
     view = stored(candidates)
     came = retrieve("river gate", view, RetrievePolicy(keep=3))
     edges = [Edge("gate", "uses", c.chunk.id) for c in candidates[:2]]
-    sifted = propagate(came, "river gate", view, PropagatePolicy(keep=4), touching=lambda _: edges)
+    sifted = propagate(came, "river gate", view, PropagatePolicy(keep=4), edges=edges)
     return came.kept, sifted
 
 
@@ -124,7 +124,7 @@ def drive_grade(candidates, window):
 
 
 def drive_outside(candidates, window):
-    sifted = outside([c.chunk for c in candidates])
+    sifted = outside_candidates([c.chunk for c in candidates])
     assert not any(c.chunk.admission for c in sifted.kept)
     return (), sifted
 
@@ -136,7 +136,7 @@ DRIVERS = {
     "expand.fuse": drive_fuse,
     "gate.gate": drive_gate,
     "grade.grade": drive_grade,
-    "grade.outside": drive_outside,
+    "grade.outside_candidates": drive_outside,
     "compose.compose": drive_compose,
 }
 
@@ -173,7 +173,7 @@ def test_nothing_is_lost_invented_altered_or_admitted(stage, candidates, window)
         before = whole[candidate.chunk.id]
         assert candidate.chunk.text == before.text
         assert candidate.chunk.admission in (before.admission, None)
-        assert candidate.chunk.admission == before.admission or stage == "grade.outside"
+        assert candidate.chunk.admission == before.admission or stage == "grade.outside_candidates"
         assert 0 <= candidate.score <= 1
     assert all(c.dropped for c in sifted.dropped)
     assert not any(c.dropped for c in sifted.kept)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wanted
+from headgate.notes import Fate, NoteCode, Stage
+from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wants_more
 from headgate.types import Candidate, Chunk, Edge, Sifted, Window
 
 POLICY = ExpandPolicy()
@@ -15,11 +16,12 @@ def one(id, score=0.5, overlap=None, *, text=None, before=None):
     candidate = Candidate(
         Chunk(id=id, text=text or f"text of {id}"), score if before is None else before
     )
-    candidate = candidate.noted("retrieve", "add", "found")
+    candidate = candidate.with_note(Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND)
     if overlap is None:
         return candidate
-    verdict = "drop" if overlap >= 1 else "keep"
-    return candidate.noted("penalize", verdict, "overlap", score=score, value=overlap)
+    fate = Fate.DROP if overlap >= 1 else Fate.KEEP
+    code = NoteCode.NEW if overlap < 0.3 else NoteCode.PARTLY_IN_WINDOW
+    return candidate.with_note(Stage.PENALIZE, fate, code, score=score, overlap=overlap)
 
 
 def sifted(*overlaps):
@@ -43,12 +45,12 @@ def sifted(*overlaps):
     ],
 )
 def test_more_is_wanted_when_too_little_is_new(overlaps, k, expected):
-    assert wanted(sifted(*overlaps), WINDOW, POLICY, k=k) is expected
+    assert wants_more(sifted(*overlaps), WINDOW, POLICY, k=k) is expected
 
 
 def test_nothing_is_wanted_without_a_window_or_switched_off():
-    assert not wanted(sifted(1, 1), Window(), POLICY)
-    assert not wanted(sifted(1, 1), WINDOW, ExpandPolicy(enabled=False))
+    assert not wants_more(sifted(1, 1), Window(), POLICY)
+    assert not wants_more(sifted(1, 1), WINDOW, ExpandPolicy(enabled=False))
 
 
 @pytest.mark.parametrize(("k", "expected"), [(1, 12), (4, 12), (5, 15), (None, 15)])

@@ -4,14 +4,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from headgate.errors import HeadgateError, UpstreamError
+from headgate.notes import NoteCode
 from headgate.stages.grade import (
     Action,
     Bands,
     GradePolicy,
-    cut,
     grade,
-    outside,
-    wants_review,
+    outside_candidates,
+    review_reason,
+    split_strips,
     wants_search,
 )
 from headgate.types import Candidate, Chunk
@@ -62,8 +63,8 @@ async def test_the_best_confidence_decides_the_action(marks, action, kept):
 async def test_each_note_tells_the_confidence():
     graded = await grade("q", found(2), Fixed([0.9, 0.01]), POLICY)
     kept, dropped = graded.sifted.kept[0].notes[-1], graded.sifted.dropped[0].notes[-1]
-    assert (kept.stage, kept.value) == ("grade", 0.9)
-    assert "under the floor" in dropped.reason
+    assert (kept.stage, kept.numbers["confidence"]) == ("grade", 0.9)
+    assert dropped.code is NoteCode.LOW_CONFIDENCE
     assert graded.sifted.kept[0].score == 1.0
 
 
@@ -104,7 +105,9 @@ async def test_a_grader_that_answers_nonsense_is_an_upstream_error(marks):
 async def test_a_long_chunk_is_refined_to_its_best_strips_in_reading_order():
     text = "Dogs bark. Cats purr. Refunds take days. Whales sing. Refunds are free. Birds fly."
     policy = GradePolicy(strip_over=40, strip_sentences=1)
-    marks = {f"c0#{n}": 0.9 if "Refund" in part else 0.1 for n, part in enumerate(cut(text, 1))}
+    marks = {
+        f"c0#{n}": 0.9 if "Refund" in part else 0.1 for n, part in enumerate(split_strips(text, 1))
+    }
     rows = found(1, text)
     graded = await grade("q", rows, Fixed(marks), policy)
     assert graded.strips == {"c0": "Refunds take days. … Refunds are free."}
@@ -117,7 +120,7 @@ async def test_a_short_chunk_is_not_refined():
 
 @given(st.text(max_size=400), st.integers(1, 5))
 def test_strips_lose_nothing_but_white_space(text, sentences):
-    assert "".join("".join(cut(text, sentences)).split()) == "".join(text.split())
+    assert "".join("".join(split_strips(text, sentences)).split()) == "".join(text.split())
 
 
 @pytest.mark.parametrize(
@@ -132,7 +135,7 @@ def test_strips_lose_nothing_but_white_space(text, sentences):
     ],
 )
 def test_a_person_is_asked_when_nothing_else_helps(action, searched, group, asked):
-    assert bool(wants_review(action, searched=searched, group=group)) is asked
+    assert bool(review_reason(action, searched, group=group)) is asked
 
 
 def test_search_is_asked_unless_all_is_well():
@@ -140,7 +143,7 @@ def test_search_is_asked_unless_all_is_well():
 
 
 def test_what_comes_from_outside_carries_no_admission():
-    sifted = outside([Chunk("w", "text", source="web", admission="forged")])
+    sifted = outside_candidates([Chunk("w", "text", source="web", admission="forged")])
     assert sifted.kept[0].chunk.admission is None
 
 

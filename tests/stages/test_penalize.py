@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from headgate.errors import InputError
-from headgate.stages.penalize import PenalizePolicy, adjusted, penalize
+from headgate.stages.penalize import PenalizePolicy, penalize, penalized_score
 from headgate.text.cache import WindowCache
 from headgate.text.fingerprint import WindowFingerprint, pack
 from headgate.types import Candidate, Chunk, Window
@@ -36,15 +36,15 @@ def test_an_exact_repeat_is_dropped():
     sifted = penalize(found(words(0, 50), words(500, 550)), Window((words(0, 90),)), POLICY)
     (repeat,) = sifted.dropped
     assert ids(sifted.kept) == ["c1"]
-    assert (repeat.score, repeat.notes[-1].value) == (0.0, 1.0)
+    assert (repeat.score, repeat.notes[-1].numbers["overlap"]) == (0.0, 1.0)
     assert repeat.notes[-1].reason == "already in the window"
 
 
 def test_partial_overlap_costs_what_the_formula_says():
     (half,) = penalize(found(words(45, 145)), Window((words(0, 95),)), POLICY).kept
-    assert half.notes[-1].value == 0.5
+    assert half.notes[-1].numbers["overlap"] == 0.5
     assert half.score == pytest.approx(1 - 0.9 * 0.5**1.35)
-    assert half.notes[-1].verdict == "keep"
+    assert half.notes[-1].fate == "keep"
 
 
 @pytest.mark.parametrize(("source", "weight"), [("document", 0.9), ("turn", 0.9), ("graph", 0.6)])
@@ -75,7 +75,7 @@ def test_penalized_candidates_sink_below_new_ones():
 def test_the_reason_names_the_class_of_the_overlap(seen, reason):
     text = f"{words(0, seen)} {words(1000, 1100 - seen)}"
     (kept,) = penalize(found(text), Window((f"{words(0, seen)} end",)), POLICY).kept
-    assert (kept.notes[-1].value, kept.notes[-1].reason) == (seen / 100, reason)
+    assert (kept.notes[-1].numbers["overlap"], kept.notes[-1].reason) == (seen / 100, reason)
 
 
 @given(st.lists(texts, max_size=8), st.floats(0, 1))
@@ -96,10 +96,10 @@ def test_switched_off_nothing_is_touched(pieces, window):
 @given(st.floats(-1, 2), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0.01, 10))
 def test_more_overlap_never_raises_a_score(score, less, more, weight, exponent):
     low, high = sorted([less, more])
-    assert adjusted(score, high, weight=weight, exponent=exponent) <= adjusted(
+    assert penalized_score(score, high, weight=weight, exponent=exponent) <= penalized_score(
         score, low, weight=weight, exponent=exponent
     )
-    assert adjusted(score, low, weight=weight, exponent=exponent) <= score
+    assert penalized_score(score, low, weight=weight, exponent=exponent) <= score
 
 
 @given(st.lists(texts, min_size=1, max_size=5), texts, texts)
@@ -130,7 +130,7 @@ def test_best_effort_keeps_repeats_only_when_nothing_else_is_left():
     window = Window((words(0, 90),))
     only = penalize(found(words(0, 50), words(3, 40)), window, POLICY, best_effort=True)
     assert ids(only.kept) == ["c0", "c1"]
-    assert all(c.score == 0 and c.notes[-1].verdict == "keep" for c in only.kept)
+    assert all(c.score == 0 and c.notes[-1].fate == "keep" for c in only.kept)
     mixed = penalize(found(words(0, 50), words(200, 250)), window, POLICY, best_effort=True)
     assert ids(mixed.kept) == ["c1"]
 

@@ -1,4 +1,4 @@
-"""The in-memory store and the SQLite store, told the same, answer the same.
+"""The in-memory store and the SQLite store answer the same calls alike.
 
 Long runs of random calls over few names, so that they meet: each answer, and after each call all that can be
 read, must agree, and an index that follows the feed from its beginning must end at what is there.
@@ -30,12 +30,12 @@ class Pair:
         clock = FixedClock()
         self.stores = (MemoryStore(clock=clock), SqliteStore(folder, clock=clock))
         self.rng = random.Random(seed)
-        self.said = []
+        self.calls = []
 
     def both(self, what, *args, **options):
-        self.said.append((what, args, options))
+        self.calls.append((what, args, options))
         answers = [self.ask(store, what, args, options) for store in self.stores]
-        assert answers[0] == answers[1], self.said[-12:]
+        assert answers[0] == answers[1], self.calls[-12:]
         return answers[0]
 
     def ask(self, store, what, args, options):
@@ -73,7 +73,7 @@ def pair(request, tmp_path):
     pair.close()
 
 
-def change_content(pair):
+def change_documents(pair):
     tenant, collection, names = pair.pick(TENANTS), pair.pick(COLLECTIONS), pair.some(NAMES)
     match pair.rng.randrange(12):
         case 0:
@@ -94,7 +94,7 @@ def change_content(pair):
 
 def test_documents_attachments_and_feeds_agree(pair):
     for _ in range(250):
-        change_content(pair)
+        change_documents(pair)
         for tenant in ("t", "u"):
             pair.both("collections", tenant)
             for name in ("main", "other"):
@@ -110,7 +110,7 @@ def test_documents_attachments_and_feeds_agree(pair):
             assert follow(store, "t", "main") == held
 
 
-def change_ledger(pair):
+def change_records(pair):
     tenant, id = pair.pick(TENANTS), pair.pick(NAMES)
     ends = (id, pair.pick(NAMES), pair.pick(NAMES))
     match pair.rng.randrange(8):
@@ -129,14 +129,14 @@ def change_ledger(pair):
             pair.both("decide", tenant, Review(id, "q", status=pair.pick(["approved", "expired"])))
             pair.both("save_review", tenant, Review(id, "q"))
         case _:
-            now = len(pair.said)
+            now = len(pair.calls)
             one = trace(str(now), tenant=tenant, created=float(now))
             pair.both("save_trace", one, keep=3, age_s=200.0)
 
 
 def test_edges_facts_reviews_and_traces_agree(pair):
     for _ in range(150):
-        change_ledger(pair)
+        change_records(pair)
         for tenant in ("t", "u"):
             pair.both("touching", tenant, NAMES, limit=2)
             pair.both("facts", tenant)

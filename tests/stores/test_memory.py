@@ -22,7 +22,7 @@ def test_a_failing_store_fails_where_told_and_mends():
     with pytest.raises(StoreError, match="down"):
         store.head("t", "main")
     assert store.failed == 1
-    store.mend()
+    store.repair()
     assert store.head("t", "main") == 0
 
 

@@ -27,8 +27,11 @@ def config() -> None:
 @_JSON
 @click.option("--changed", is_flag=True, help="Only what differs from the default.")
 def show(file: Path | None, as_json: bool, changed: bool) -> None:
-    """Every setting: its value, where it came from, and what it does."""
-    settings = [s for s in inspect(file) if not changed or s.value != s.default]
+    """Every setting: its value, where it came from, and what it does; what cannot be used goes to stderr."""
+    found, errors = inspect(file)
+    settings = [s for s in found if not changed or s.value != s.default]
+    for error in errors:
+        click.echo(f"error: {error}", err=True)
     if as_json:
         rows = [{"name": s.name, "value": s.value, "default": s.default, "origin": s.origin}
                 for s in settings]  # fmt: skip
@@ -47,7 +50,7 @@ def show(file: Path | None, as_json: bool, changed: bool) -> None:
 def check(file: Path | None, as_json: bool) -> None:
     """Say whether the settings can be used; exit 2 with the reason when not."""
     load(file)
-    given = [s for s in inspect(file) if s.origin != "default"]
+    given = [s for s in inspect(file).settings if s.origin != "default"]
     if as_json:
         click.echo(orjson.dumps({"ok": True, "given": [s.name for s in given]}).decode())
     else:

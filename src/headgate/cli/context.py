@@ -8,7 +8,7 @@ import orjson
 
 from headgate.cli.options import json_option, opened, store_options
 from headgate.errors import InputError
-from headgate.explain.answer import answer
+from headgate.explain.as_data import context_data
 
 
 @click.command()
@@ -48,7 +48,7 @@ def context(
             order="edges" if order == "edges" else "rank",
         )
     if as_json:
-        data = answer(made, debug=debug)
+        data = context_data(made, debug=debug)
         click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
         return
     click.echo(made.text or "(nothing relevant was found)")

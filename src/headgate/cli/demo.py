@@ -9,7 +9,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from headgate.explain.answer import answer
+from headgate.explain.as_data import context_data
 from headgate.gateway import Headgate
 from headgate.guard import RepeatDetector
 from headgate.types import Context
@@ -50,7 +50,7 @@ def demo(as_json: bool) -> None:
         context = hg.context(QUERY, window=list(WINDOW), budget=150)
     loop = list(_guarded(STREAM))
     if as_json:
-        data = {"context": answer(context, debug=True), "loop": dict(loop)}
+        data = {"context": context_data(context, debug=True), "loop": dict(loop)}
         click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
         return
     console = Console(highlight=False)

@@ -1,8 +1,6 @@
 """`headgate graph load | show | slice | verify | rotate`: knowledge, and who may use what of a conversation."""
 
 import sys
-import time
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -10,14 +8,8 @@ import orjson
 
 from headgate.cli.options import json_option, opened, place_options, print_json
 from headgate.errors import InputError
-from headgate.gateway import Headgate
-from headgate.graph.admission import admit, dump, load, sign, verify
-from headgate.graph.kernel import Slice, Turn, cut
-from headgate.graph.knowledge import base_score, traverse
-from headgate.graph.load import Tally, chunk_edges, link, read
-from headgate.types import Chunk, Document
-
-DAY = 86_400.0
+from headgate.graph.admission import dump, load
+from headgate.graph.load import LoadResult
 
 
 @click.group()
@@ -41,21 +33,20 @@ def load_edges(
     if not files and collection is None:
         raise InputError("nothing to load", hint="name edge files, or a --collection")
     with opened(store, tenant) as hg:
-        done = [link(hg.parts.store, hg.tenant, read(Path(name))) for name in files]
+        done = [hg.graph.load(name) for name in files]
         if collection is not None:
-            chunks = hg.parts.store.scan(hg.tenant, collection)
-            done.append(link(hg.parts.store, hg.tenant, chunk_edges(chunks)))
-    tally = Tally(
+            done.append(hg.graph.load_collection(collection))
+    result = LoadResult(
         sum(one.linked for one in done),
         sum(one.skipped for one in done),
         tuple(reason for one in done for reason in one.reasons),
     )
     if as_json:
-        print_json(tally)
+        print_json(result)
         return
-    for reason in tally.reasons:
+    for reason in result.reasons:
         click.echo(f"skipped {reason}", err=True)
-    click.echo(f"{tally.linked} edges linked, {tally.skipped} lines skipped")
+    click.echo(f"{result.linked} edges linked, {result.skipped} lines skipped")
 
 
 @graph.command()
@@ -76,17 +67,13 @@ def show(
 ) -> None:
     """The paths that begin at NODE, shortest first, with their base scores."""
     with opened(store, tenant) as hg:
-        given = {"max_hops": hops, "max_results": limit}
-        wanted = {name: value for name, value in given.items() if value is not None}
-        policy = hg.parts.settings.graph.model_copy(update=wanted)
-        paths = traverse(
-            hg.parts.store,
+        paths = hg.graph.paths(
             node,
-            policy,
-            tenant=hg.tenant,
             direction="out" if direction == "out" else "in" if direction == "in" else "both",
+            max_hops=hops,
+            max_results=limit,
         )
-        rows = [{"path": path.line, "score": base_score(path, policy)} for path in paths]
+        rows = [{"path": path.line, "score": score} for path, score in paths]
     if as_json:
         print_json(rows)
         return
@@ -100,25 +87,19 @@ def show(
 @click.argument("anchor")
 @place_options
 @click.option("--collection", default="turns", show_default=True)
-@click.option("--admit", "admitting", is_flag=True, help="Write the token to the slice's turns.")
+@click.option("--admit", is_flag=True, help="Write the token to the slice's turns.")
 @json_option
 def slice_turns(
     anchor: str,
     store: str | None,
     tenant: str | None,
     collection: str,
-    admitting: bool,
+    admit: bool,
     as_json: bool,
 ) -> None:
     """Cut and sign the slice around the turn ANCHOR; --json prints what `verify` reads."""
     with opened(store, tenant) as hg:
-        chunks = [c for c in hg.parts.store.scan(hg.tenant, collection) if c.source == "turn"]
-        signed = sign(
-            cut(map(Turn.of, chunks), anchor, hg.parts.settings.slice),
-            hg.parts.store.secret(hg.tenant),
-        )
-        if admitting:
-            _admit(hg, collection, chunks, signed)
+        signed = hg.graph.cut_slice(anchor, collection=collection, admit=admit)
     if as_json:
         print_json(dump(signed))
         return
@@ -147,7 +128,7 @@ def verify_slice(
             f"{file} is not JSON: {error}", hint="give what slice --json wrote"
         ) from None
     with opened(store, tenant) as hg:
-        valid = verify(slice, hg.parts.store.secrets(hg.tenant), now=time.time())
+        valid = hg.graph.verify(slice)
     if as_json:
         print_json({"admissible": valid, "slice": slice.id})
     else:
@@ -162,31 +143,9 @@ def verify_slice(
 @json_option
 def rotate(store: str | None, tenant: str | None, days: float, as_json: bool) -> None:
     """Sign with a new secret from now on; old tokens verify until they expire."""
-    expires = time.time() + days * DAY
     with opened(store, tenant) as hg:
-        hg.parts.store.rotate(hg.tenant, expires=expires)
+        expires = hg.graph.rotate_secret(days=days)
     if as_json:
         print_json({"rotated": True, "expires": expires})
         return
     click.echo(f"a new secret signs; tokens of the former one verify for {days:g} days")
-
-
-def _admit(hg: Headgate, collection: str, chunks: Iterable[Chunk], signed: Slice) -> None:
-    """Write the token to the turns of the slice; each turn is a document of one chunk."""
-    admitted = admit(chunks, signed)
-    digests = hg.parts.store.digests(hg.tenant, collection, [c.document for c in admitted])
-    hg.parts.store.put(
-        hg.tenant,
-        [
-            Document(
-                id=chunk.document,
-                collection=collection,
-                title=chunk.title,
-                digest=digests.get(chunk.document, ""),
-                source=chunk.source,
-                metadata=chunk.metadata,
-                chunks=(chunk,),
-            )
-            for chunk in admitted
-        ],
-    )

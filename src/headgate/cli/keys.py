@@ -1,7 +1,5 @@
 """`headgate keys create|list|revoke`: who may call the service, for which tenant, to do what."""
 
-import time
-
 import click
 import orjson
 from rich.console import Console
@@ -9,8 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from headgate.cli.options import json_option, opened
-from headgate.errors import NotFound
-from headgate.service.keys import SCOPES, mint
+from headgate.keys import SCOPES
 
 _STORE = click.option("--store", help="Store folder (default: the setting `store`).")
 _TENANT = click.option("--tenant", help="Whose data (default: the setting `tenant`).")
@@ -34,8 +31,7 @@ def create(
 ) -> None:
     """Make a key (default: read and write). It is shown once and kept only as a hash."""
     with opened(store, tenant) as hg:
-        made = mint(hg.tenant, scopes or ("read", "write"), name=name, now=time.time())
-        hg.parts.store.save_key(made.key)
+        made = hg.keys.create(scopes or ("read", "write"), name=name)
     if as_json:
         told = {"key": made.token, "id": made.key.id, "tenant": made.key.tenant}
         click.echo(orjson.dumps(told | {"scopes": made.key.scopes}).decode())
@@ -54,8 +50,8 @@ def create(
 @json_option
 def show(store: str | None, tenant: str | None, as_json: bool) -> None:
     """All keys: id, tenant, scopes, name, and whether they still work."""
-    with opened(store, None) as hg:
-        known = hg.parts.store.keys(tenant)
+    with opened(store, tenant) as hg:
+        known = hg.keys.list_keys(all_tenants=tenant is None)
     rows = [
         {
             "id": key.id, "tenant": key.tenant, "scopes": list(key.scopes), "name": key.name,
@@ -81,8 +77,5 @@ def show(store: str | None, tenant: str | None, as_json: bool) -> None:
 def revoke(id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
     """Let a key work no more; running services notice within seconds."""
     with opened(store, tenant) as hg:
-        if not hg.parts.store.revoke(hg.tenant, id):
-            raise NotFound(
-                f"tenant {hg.tenant} has no working key {id!r}", hint="see: headgate keys list"
-            )
+        hg.keys.revoke(id)
     click.echo(orjson.dumps({"revoked": id}).decode() if as_json else f"revoked {id}")

@@ -121,7 +121,7 @@ def facts(
     if ctx.invoked_subcommand is not None:
         return
     with opened(store, tenant) as hg:
-        found = hg.notebook.facts(category=category, min_trust=min_trust)
+        found = hg.facts.all(category=category, min_trust=min_trust)
     if as_json:
         print_json(found)
         return
@@ -138,7 +138,7 @@ def facts(
 def show(place: tuple[str | None, str | None], id: str, as_json: bool) -> None:
     """One fact, and how it came to its trust."""
     with opened(*place) as hg:
-        fact = hg.notebook.fact(id)
+        fact = hg.facts.get(id)
     if as_json:
         print_json(fact)
         return
@@ -164,7 +164,7 @@ def update(
 ) -> None:
     """Change a fact; what is not given stays."""
     with opened(*place) as hg:
-        fact = hg.notebook.update(
+        fact = hg.facts.update(
             id, content=content, category=category, tags=tags or None, trust=trust
         )
     if as_json:
@@ -181,9 +181,9 @@ def forget(place: tuple[str | None, str | None], ids: tuple[str, ...], as_json: 
     """Forget facts with their history."""
     with opened(*place) as hg:
         for id in ids:
-            hg.notebook.fact(id)  # all must be known before any goes
+            hg.facts.get(id)  # all must be known before any goes
         for id in dict.fromkeys(ids):
-            hg.notebook.forget(id)
+            hg.facts.forget(id)
     if as_json:
         print_json({"forgotten": ids})
         return
@@ -197,7 +197,7 @@ def forget(place: tuple[str | None, str | None], ids: tuple[str, ...], as_json: 
 def fade(place: tuple[str | None, str | None], half_life: float, as_json: bool) -> None:
     """Lower the trust of facts by their age since they were last touched."""
     with opened(*place) as hg:
-        moved = decay(hg.notebook, half_life)
+        moved = decay(hg.facts, half_life)
     if as_json:
         print_json(moved)
         return
@@ -212,7 +212,7 @@ def fade(place: tuple[str | None, str | None], half_life: float, as_json: bool) 
 def join(place: tuple[str | None, str | None], as_json: bool) -> None:
     """Join different wordings of one fact."""
     with opened(*place) as hg:
-        merges = merge(hg.notebook)
+        merges = merge(hg.facts)
     if as_json:
         print_json(merges)
         return

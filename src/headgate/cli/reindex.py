@@ -16,7 +16,7 @@ from headgate.cli.options import json_option, opened, store_options
 def reindex(store: str | None, tenant: str | None, collection: str, as_json: bool) -> None:
     """Rebuild the index of a collection from the store."""
     with opened(store, tenant) as gate:
-        view = gate.parts.indexes.rebuild(gate.tenant, collection)
+        view = gate.reindex(collection)
         figures = {
             "collection": collection,
             "chunks": view.count,

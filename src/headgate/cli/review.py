@@ -38,7 +38,7 @@ def _who(command: F) -> F:
 @contextmanager
 def _queue(store: str | None, tenant: str | None) -> Iterator[ReviewQueue]:
     with opened(store, tenant) as hg:
-        yield ReviewQueue(hg.parts.store, hg.tenant, hg.parts.settings.review)
+        yield hg.reviews
 
 
 @review.command("list")

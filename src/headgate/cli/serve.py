@@ -25,7 +25,7 @@ def serve(
     asked = {"host": host, "port": port, "workers": workers}
     given = {name: value for name, value in asked.items() if value is not None}
     settings = load(arguments={"service": given} | ({"store": store} if store else {}))
-    server.check(settings)
+    server.check_exposure(settings)
     with server.bind(settings.service) as listener:
         address, number = listener.getsockname()[:2]
         url = f"http://[{address}]:{number}" if ":" in address else f"http://{address}:{number}"

@@ -8,7 +8,8 @@ from rich.panel import Panel
 
 from headgate.errors import InputError, LimitError
 from headgate.settings import load
-from headgate.stages.decide import SIZE_HINTS, ContextBudget, context_strategy, strategy_report
+from headgate.stages.decide import ContextBudget, strategy_report
+from headgate.stages.strategy import SIZE_HINTS, context_strategy
 
 
 @click.command()

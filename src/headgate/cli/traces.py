@@ -9,8 +9,9 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from headgate.cli.options import json_option, opened
-from headgate.explain.render import plain, summary
-from headgate.types import Trace
+from headgate.explain.as_data import summary, trace_data
+from headgate.notes import Stage
+from headgate.types import Step, Trace
 
 
 @click.command()
@@ -24,9 +25,9 @@ def traces(
 ) -> None:
     """List the last requests, or show what happened to every candidate of the request ID."""
     with opened(store, tenant) as hg:
-        found = [hg.trace(id)] if id else hg.parts.store.traces(hg.tenant, limit=limit)
+        found = [hg.trace(id)] if id else hg.traces(limit=limit)
     if as_json:
-        data = plain(found[0]) if id else [summary(trace) for trace in found]
+        data = trace_data(found[0]) if id else [summary(trace) for trace in found]
         click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
     elif id:
         _show(found[0])
@@ -50,10 +51,17 @@ def _show(trace: Trace) -> None:
     table = Table("stage", "ms", "came", "kept", "dropped", "", box=None, header_style="bold")
     for step in trace.steps:
         counts = map(str, (step.came, step.kept, step.dropped))
-        table.add_row(step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(step.degraded))
+        table.add_row(step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(_remark(step)))
     console.print(table)
     for candidate in trace.candidates:
         console.print(escape(candidate.chunk.id), style="bold", highlight=False)
         for note in candidate.notes:
-            line = f"  {note.stage:<10} {note.verdict:<5} {note.score:6.3f}  {note.reason}"
+            line = f"  {note.stage:<10} {note.fate:<5} {note.score:6.3f}  {note.reason}"
             console.print(escape(line), highlight=False)
+
+
+def _remark(step: Step) -> str:
+    """What went wrong, and what is known of a call of the model and of what was cut from its answer."""
+    known = step.facts if step.stage in (Stage.MODEL, Stage.CUT) else {}
+    facts = ", ".join(f"{name} {str(value)[:60]}" for name, value in known.items())
+    return "; ".join(part for part in (step.degraded, facts) if part)

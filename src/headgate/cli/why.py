@@ -25,8 +25,7 @@ def why(trace: str, chunk: str, store: str | None, tenant: str | None, as_json: 
 
 def _read(told: Why) -> str:
     lines = [
-        f"{note.stage:<10} {note.verdict:<5} {note.score:6.3f}  {note.reason}"
-        for note in told.notes
+        f"{note.stage:<10} {note.fate:<5} {note.score:6.3f}  {note.reason}" for note in told.notes
     ]
     if told.entered:
         return "\n".join([*lines, f"{told.chunk} was shown"])

@@ -22,16 +22,15 @@ from headgate.errors import InputError
 from headgate.guard.counting import CountingDetector
 from headgate.guard.detectors import Detector, RepeatDetector, Stall
 
-LONG = (
-    300  # characters from which a loop counts as long, and below which a repetition counts as short
-)
+# characters from which a loop counts as long, and below which a repetition counts as short
+LONG = 300
 UNIT = 40  # shortest period whose hold-back is measured
 REACH = 1.3  # periods by which such a loop should be held
 DELAY = (3.2, 64)  # periods and characters the median delay is compared with
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class LabeledStream:
     """One labeled stream."""
 
     id: str
@@ -54,10 +53,10 @@ class Stream:
 
 
 @dataclass(slots=True)
-class Seen:
-    """What the detectors made of one stream."""
+class Watched:
+    """How the detectors treated one stream."""
 
-    stream: Stream
+    stream: LabeledStream
     stall: Stall | None = None
     warned: bool = False
     holds: int = 0  # how often text was held back
@@ -68,31 +67,31 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Tally:
+class Figures:
     """Numbers over all streams."""
 
-    seen: list[Seen] = field(default_factory=list)
+    watched: list[Watched] = field(default_factory=list)
     nanoseconds: float = 0.0
 
     def summary(self) -> dict[str, float]:
-        """The figures by name; shares are left to the reader, except percentiles."""
-        loops = [s for s in self.seen if s.stream.loop]
+        """The figures by name: counts and percentiles, no shares."""
+        loops = [s for s in self.watched if s.stream.loop]
         found = [s for s in loops if s.stall]
-        long = [s for s in loops if _size(s) >= LONG]
-        clean = [s for s in self.seen if s.stream.clean]
-        brief = [s for s in self.seen if s.stream.brief]
-        near = [s for s in self.seen if s.stream.near and not s.stream.loop]
+        long = [s for s in loops if _loop_length(s) >= LONG]
+        clean = [s for s in self.watched if s.stream.clean]
+        brief = [s for s in self.watched if s.stream.brief]
+        near = [s for s in self.watched if s.stream.near and not s.stream.loop]
         delays = [s.stall.position - s.stall.onset for s in found if s.stall]
         excess = [_excess(s.stall) for s in found if s.stall]
         errors = [_onset_error(s) for s in found]
-        reaches = [s.reach for s in self.seen if s.reach is not None]
+        reaches = [s.reach for s in self.watched if s.reach is not None]
         return {
-            "streams": len(self.seen),
+            "streams": len(self.watched),
             "loops": len(loops),
             "found": len(found),
             "long": len(long),
             "found_long": sum(s.stall is not None for s in long),
-            "stopped_early": sum(_early(s) for s in found),
+            "stopped_early": sum(_stopped_early(s) for s in found),
             "clean": len(clean),
             "clean_cut": sum(s.stall is not None for s in clean),
             "delay_chars_p50": percentile(delays, 50),
@@ -116,16 +115,16 @@ class Tally:
 
 
 def evaluate(
-    streams: Iterable[Stream], detector: Callable[[], Detector] = RepeatDetector
+    streams: Iterable[LabeledStream], detector: Callable[[], Detector] = RepeatDetector
 ) -> dict[str, float]:
     """Feed every stream through a fresh detector and count."""
     everyone = list(streams)
-    tally = Tally([_watch(stream, detector()) for stream in everyone])
-    tally.nanoseconds = cost([s for s in everyone if s.clean] or everyone, detector)
-    return tally.summary()
+    figures = Figures([_watch(stream, detector()) for stream in everyone])
+    figures.nanoseconds = ns_per_char([s for s in everyone if s.clean] or everyone, detector)
+    return figures.summary()
 
 
-def cost(streams: Sequence[Stream], detector: Callable[[], Detector]) -> float:
+def ns_per_char(streams: Sequence[LabeledStream], detector: Callable[[], Detector]) -> float:
     """CPU nanoseconds a character, chunk by chunk."""
     chars = sum(len(chunk) for stream in streams for chunk in stream.chunks)
     began = time.process_time_ns()
@@ -136,7 +135,7 @@ def cost(streams: Sequence[Stream], detector: Callable[[], Detector]) -> float:
     return (time.process_time_ns() - began) / max(1, chars)
 
 
-def read(path: Path) -> Iterator[Stream]:
+def read(path: Path) -> Iterator[LabeledStream]:
     """The streams of a file, gzip or plain; InputError names the line that cannot be read."""
     if not path.is_file():
         raise InputError(f"{path} is not a file", hint="give a .jsonl or .jsonl.gz file of streams")
@@ -150,11 +149,11 @@ def read(path: Path) -> Iterator[Stream]:
         raise InputError(f"{path} cannot be read: {error}") from error
 
 
-def _stream(line: bytes, where: str) -> Stream:
+def _stream(line: bytes, where: str) -> LabeledStream:
     try:
         row = orjson.loads(line)
         label = row["label"]
-        return Stream(
+        return LabeledStream(
             id=str(row.get("id", where)),
             chunks=tuple(map(str, row["chunks"])),
             loop=label.get("loop"),
@@ -168,45 +167,45 @@ def _stream(line: bytes, where: str) -> Stream:
         ) from error
 
 
-def _watch(stream: Stream, detector: Detector) -> Seen:
+def _watch(stream: LabeledStream, detector: Detector) -> Watched:
     """Feed one stream to its first stall, and the counting watch to its end."""
-    seen = Seen(stream)
+    watched = Watched(stream)
     counting = CountingDetector()
     held_from: int | None = None
     for chunk in stream.chunks:
-        seen.chars += len(chunk)
-        seen.warned = counting.feed(chunk) is not None or seen.warned
-        if seen.stall:
+        watched.chars += len(chunk)
+        watched.warned = counting.feed(chunk) is not None or watched.warned
+        if watched.stall:
             continue
-        seen.stall = detector.feed(chunk)
+        watched.stall = detector.feed(chunk)
         hold: int | None = getattr(detector, "hold", None)
         if hold is not None and hold != held_from:
-            seen.holds += 1
-            _held(seen, hold)
+            watched.holds += 1
+            _note_hold(watched, hold)
         elif hold is None and held_from is not None:
-            seen.held += seen.chars - held_from
+            watched.held += watched.chars - held_from
         held_from = hold
-    if held_from is not None and seen.stall is None:
-        seen.held_last = seen.chars - held_from
-    return seen
+    if held_from is not None and watched.stall is None:
+        watched.held_last = watched.chars - held_from
+    return watched
 
 
-def _held(seen: Seen, hold: int) -> None:
+def _note_hold(watched: Watched, hold: int) -> None:
     """Note after how many periods of repetition the labeled loop was first held."""
-    loop = seen.stream.loop
+    loop = watched.stream.loop
     if loop and loop["period"] >= UNIT and hold > loop["onset"] + loop["period"]:
         reach = (hold - loop["onset"]) / loop["period"] - 1
-        seen.reach = reach if seen.reach is None else min(seen.reach, reach)
+        watched.reach = reach if watched.reach is None else min(watched.reach, reach)
 
 
-def _early(seen: Seen) -> bool:
+def _stopped_early(watched: Watched) -> bool:
     """Whether an earlier repetition, not the labeled loop, stopped the stream."""
-    loop, stall = seen.stream.loop, seen.stall
+    loop, stall = watched.stream.loop, watched.stall
     return bool(loop and stall and stall.position <= loop["onset"])
 
 
-def _size(seen: Seen) -> int:
-    return int(seen.stream.loop["len"]) if seen.stream.loop else 0
+def _loop_length(watched: Watched) -> int:
+    return int(watched.stream.loop["len"]) if watched.stream.loop else 0
 
 
 def _excess(stall: Stall) -> float:
@@ -214,14 +213,14 @@ def _excess(stall: Stall) -> float:
     return stall.position - stall.onset - periods * stall.period - chars
 
 
-def _onset_error(seen: Seen) -> int:
+def _onset_error(watched: Watched) -> int:
     """Against the label where it names this run, else against the run's own start in the text."""
-    stall, loop = seen.stall, seen.stream.loop
+    stall, loop = watched.stall, watched.stream.loop
     if stall is None:
         return 0
     if loop and loop["period"] == stall.period and stall.position > loop["onset"]:
         return abs(stall.onset - int(loop["onset"]))
-    return abs(stall.onset - true_onset("".join(seen.stream.chunks), stall))
+    return abs(stall.onset - true_onset("".join(watched.stream.chunks), stall))
 
 
 def true_onset(text: str, stall: Stall) -> int:

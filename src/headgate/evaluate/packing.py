@@ -1,4 +1,4 @@
-"""Order: which of a ranking enters a budget when nothing else is known.
+"""Packing: which candidates of a ranking enter a budget.
 
 By score / tokens^.2, since two short chunks are worth more than a long one (in conversations by score alone,
 where all are short); what does not fit is skipped, and smaller ones after it are still taken.
@@ -17,14 +17,14 @@ def size(candidate: Candidate) -> float:
     return (len(chunk.text) + (len(chunk.title) + 2 if chunk.title else 0)) / 4
 
 
-def packed(
+def fill_budget(
     ranking: Sequence[Candidate],
     budget: int,
     *,
     talk: bool,
     cost: Callable[[Candidate], float] = size,
 ) -> list[Candidate]:
-    """What of the ranking enters the budget, when each costs what `cost` says."""
+    """The candidates that fit the budget, where `cost` counts the tokens of each."""
     power = 0.0 if talk else LENGTH
     chosen, used = [], 0.0
     for candidate in sorted(ranking, key=lambda c: -c.score / max(size(c), 0.25) ** power):

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from headgate.errors import InputError
-from headgate.evaluate.packing import packed
+from headgate.evaluate.packing import fill_budget
 from headgate.gateway import Headgate
 from headgate.stages.propagate import propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -144,7 +144,7 @@ def evaluate(
     with Headgate.open(":memory:", embed={"model": embedder}, review={"enabled": False}) as gate:
         gate.add(labeled.rows)
         for collection in {str(row["collection"]) for row in labeled.rows}:
-            gate.parts.indexes.view(gate.tenant, collection)
+            gate.index(collection)
         ours, seconds, misses = Tally(), [], []
         baselines = {"bm25": Tally(), **({"rrf": Tally()} if embedder != "none" else {})}
         for query in labeled.queries:
@@ -175,9 +175,9 @@ def evaluate(
 
 def _ranked(gate: Headgate, query: Mapping[str, str]) -> tuple[tuple[Candidate, ...], float, bool]:
     """The ranking, the CPU seconds it took (the query's embedding aside), and whether it is a conversation."""
-    settings, collection = gate.parts.settings, query.get("collection", "main")
-    view = gate.parts.indexes.view(gate.tenant, collection)
-    vector = gate.parts.indexes.vector(query["text"])
+    settings, collection = gate.settings, query.get("collection", "main")
+    view = gate.index(collection)
+    vector = gate.embed(query["text"])
     began = time.process_time()
     found = retrieve(query["text"], view, settings.retrieve, vector=vector)
     wired = propagate(found, query["text"], view, settings.propagate)
@@ -186,8 +186,8 @@ def _ranked(gate: Headgate, query: Mapping[str, str]) -> tuple[tuple[Candidate, 
 
 def _plain(gate: Headgate, query: Mapping[str, str], *, fused: bool) -> tuple[Candidate, ...]:
     """The ranking of a baseline."""
-    view = gate.parts.indexes.view(gate.tenant, query.get("collection", "main"))
-    vector = gate.parts.indexes.vector(query["text"]) if fused else None
+    view = gate.index(query.get("collection", "main"))
+    vector = gate.embed(query["text"]) if fused else None
     return retrieve(query["text"], view, RetrievePolicy(mode="rrf"), vector=vector).kept
 
 
@@ -200,7 +200,7 @@ def _figures(
     most = sum((2**grade - 1) / math.log2(n + 2) for n, grade in enumerate(ideal))
     figures = {"ndcg@10": gain / most, "recall@10": len(labels.keys() & set(first)) / len(labels)}
     for budget in budgets:
-        chosen = {c.chunk.document for c in packed(ranking, budget, talk=talk)}
+        chosen = {c.chunk.document for c in fill_budget(ranking, budget, talk=talk)}
         figures[f"evidence@{budget}"] = len(labels.keys() & chosen) / len(labels)
     return figures
 
@@ -226,12 +226,12 @@ def _framed(
     *,
     talk: bool,
 ) -> dict[str, float]:
-    count = gate.parts.engine.count
+    count = gate.count_tokens
     empty = count(fence("", SAMPLE_NONCE.encode(), notice=NOTICE))
     costs = {c.chunk.id: count(frame(1, c.chunk.title, c.chunk.text) + "\n") for c in ranking}
     figures = {}
     for budget in budgets:
-        chosen = packed(ranking, budget - empty, talk=talk, cost=lambda c: costs[c.chunk.id])
+        chosen = fill_budget(ranking, budget - empty, talk=talk, cost=lambda c: costs[c.chunk.id])
         given = {c.chunk.document for c in chosen}
         figures[f"framed_evidence@{budget}"] = len(labels.keys() & given) / len(labels)
     return figures

@@ -1,1 +1,1 @@
-"""Seeing inside: answers as data, why a chunk fell, and replaying a request."""
+"""Seeing inside: contexts and traces as data, why a chunk fell, and replaying a request."""

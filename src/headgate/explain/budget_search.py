@@ -1,4 +1,4 @@
-"""Room: with which budgets a chunk should fit, foreseen for all of them at once.
+"""Budget search: with which budgets a chunk should fit, foreseen for all of them at once.
 
 Packing skips what does not fit and goes on, so a larger budget may let a large piece in that pushes a small one out:
 the budgets that admit a chunk are not one run but several. Here the packing is played through for every budget in
@@ -8,16 +8,18 @@ believed only after a run.
 
 import numpy as np
 
+from headgate.notes import NoteCode, Stage
 from headgate.protocols import TokenCounter
 from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, piece
 from headgate.types import Candidate, Trace
 
-RANKED = ("fits", "no room", "beyond k")  # how the gate's notes begin on what it ranked
+# what the gate notes on candidates that it ranked
+RANKED = frozenset({NoteCode.FITS, NoteCode.NO_ROOM, NoteCode.BEYOND_K})
 
 
-def likely(trace: Trace, chunk: str, count: TokenCounter, *, most: int) -> list[int]:
+def likely_budgets(trace: Trace, chunk: str, count: TokenCounter, *, most: int) -> list[int]:
     """Budgets above the request's and up to `most` that begin a run of admitting ones, smallest first."""
-    ranked = sorted(filter(_ranked, trace.candidates), key=lambda c: -_value(c))
+    ranked = sorted(filter(_is_ranked, trace.candidates), key=lambda c: -_value(c))
     names = [candidate.chunk.id for candidate in ranked]
     if chunk not in names:
         return []
@@ -34,9 +36,9 @@ def likely(trace: Trace, chunk: str, count: TokenCounter, *, most: int) -> list[
     return [int(budget) for budget in budgets[begins]]
 
 
-def _ranked(candidate: Candidate) -> bool:
-    return any(n.stage == "gate" and n.reason.startswith(RANKED) for n in candidate.notes)
+def _is_ranked(candidate: Candidate) -> bool:
+    return any(n.stage is Stage.GATE and n.code in RANKED for n in candidate.notes)
 
 
 def _value(candidate: Candidate) -> float:
-    return next(note.value or 0.0 for note in candidate.notes if note.stage == "gate")
+    return candidate.number(Stage.GATE, "value") or 0.0

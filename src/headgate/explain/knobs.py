@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from headgate.notes import NoteCode, Stage
 from headgate.types import Request, Trace
 
 FINE = 1000  # thresholds between 0 and 1 are turned in thousandths
@@ -25,16 +26,16 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """A knob by its name, the stage it belongs to, and how reasons begin that it answers to."""
+    """A knob by its name, the stage it belongs to, and the code that it answers to (None: any of the stage)."""
 
     name: str
-    stage: str
-    says: tuple[str, ...]
+    stage: Stage
     scale: Callable[[Trace, Any], Scale]
+    code: NoteCode | None = None
 
-    def answers(self, stage: str, reason: str) -> bool:
-        """Whether turning it may undo what the stage said."""
-        return stage == self.stage and (not self.says or reason.startswith(self.says))
+    def may_undo(self, stage: Stage, code: NoteCode | None) -> bool:
+        """Whether turning it may undo what the stage did."""
+        return stage is self.stage and self.code in (None, code)
 
 
 def _budget(trace: Trace, _: Any) -> Scale:  # noqa: ANN401
@@ -81,38 +82,38 @@ def _used(trace: Trace, _: Any) -> Scale:  # noqa: ANN401
 
 
 KNOBS = (
-    Knob("used_tokens", "decide", (), _used),
-    Knob("retrieve.keep", "retrieve", (), _more(100)),
-    Knob("propagate.keep", "retrieve", (), _more(100)),
-    Knob("propagate.keep", "propagate", (), _more(100)),
-    Knob("retrieve.keep", "propagate", (), _more(100)),
-    Knob("facts.min_trust", "memory", (), _lower(1.0)),
-    Knob("facts.min_relevance", "memory", (), _lower(1.0)),
-    Knob("facts.limit", "memory", (), _more(5)),
-    Knob("graph.keep", "graph", (), _more(10)),
-    Knob("penalize", "penalize", (), _switch(to=False)),
-    Knob("penalize", "expand", (), _switch(to=False)),
-    Knob("penalize.enabled", "penalize", (), _switch(to=False)),
-    Knob("k", "gate", ("beyond k",), _k),
-    Knob("gate.min_ratio", "gate", ("boilerplate",), _lower()),
-    Knob("gate.min_entropy", "gate", ("entropy",), _lower()),
-    Knob("budget", "gate", ("no room",), _budget),
-    Knob("grade.lower", "grade", ("nothing reaches",), _lower(1.0)),
-    Knob("grade.floor", "grade", ("confidence",), _lower(1.0)),
-    Knob("grade.enabled", "grade", (), _switch(to=False)),
-    Knob("budget", "compose", (), _budget),
+    Knob("used_tokens", Stage.DECIDE, _used),
+    Knob("retrieve.keep", Stage.RETRIEVE, _more(100)),
+    Knob("propagate.keep", Stage.RETRIEVE, _more(100)),
+    Knob("propagate.keep", Stage.PROPAGATE, _more(100)),
+    Knob("retrieve.keep", Stage.PROPAGATE, _more(100)),
+    Knob("facts.min_trust", Stage.MEMORY, _lower(1.0)),
+    Knob("facts.min_relevance", Stage.MEMORY, _lower(1.0)),
+    Knob("facts.limit", Stage.MEMORY, _more(5)),
+    Knob("graph.keep", Stage.GRAPH, _more(10)),
+    Knob("penalize", Stage.PENALIZE, _switch(to=False)),
+    Knob("penalize", Stage.EXPAND, _switch(to=False)),
+    Knob("penalize.enabled", Stage.PENALIZE, _switch(to=False)),
+    Knob("k", Stage.GATE, _k, NoteCode.BEYOND_K),
+    Knob("gate.min_ratio", Stage.GATE, _lower(), NoteCode.BOILERPLATE),
+    Knob("gate.min_entropy", Stage.GATE, _lower(), NoteCode.LOW_ENTROPY),
+    Knob("budget", Stage.GATE, _budget, NoteCode.NO_ROOM),
+    Knob("grade.lower", Stage.GRADE, _lower(1.0), NoteCode.ALL_INCORRECT),
+    Knob("grade.floor", Stage.GRADE, _lower(1.0), NoteCode.LOW_CONFIDENCE),
+    Knob("grade.enabled", Stage.GRADE, _switch(to=False)),
+    Knob("budget", Stage.COMPOSE, _budget),
 )
 
 
-def standing(knob: Knob, request: Request, settings: Any) -> Any:  # noqa: ANN401  (any setting's value)
-    """How a knob stands: in the request, or in the settings."""
+def current_value(knob: Knob, request: Request, settings: Any) -> Any:  # noqa: ANN401  (any setting's value)
+    """The value a knob has now: in the request, or in the settings."""
     group, _, name = knob.name.partition(".")
     if not name:
         return getattr(request, group, None)
     return getattr(getattr(settings, group, None), name, None)
 
 
-def known(knob: Knob, settings: Any) -> bool:  # noqa: ANN401
+def is_known(knob: Knob, settings: Any) -> bool:  # noqa: ANN401
     """Whether the pipeline in use has this knob."""
     group, _, name = knob.name.partition(".")
     return not name or hasattr(getattr(settings, group, None), name)

@@ -1,10 +1,16 @@
-"""The performance log: one JSON line per request, rotated by size.
+"""The performance log: one JSON line for each request, rotated by size.
 
 A line holds the eviction report (counts, average entropies, evicted ids and the reason for each), tokens, the time
-of every stage and what was degraded. The query's text is left out unless it is allowed.
+of every stage and what was degraded. The query's text is left out unless the policy allows it.
+The standard library rotates the files. Several processes may write to one file: a lock beside it lets one at a time
+rotate and write, and none keeps the file open between two lines.
 """
 
-import threading
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
@@ -13,37 +19,57 @@ import orjson
 from headgate.policy import LogPolicy
 from headgate.types import Context
 
+if sys.platform != "win32":
+    import fcntl
+
 NAME = "retrieval-performance.log"
 
 
 class PerformanceLog:
-    """Appends to one file; at its size limit the file becomes `.1`, the former `.1` becomes `.2`, and so on."""
+    """Appends to one file. At its size limit the file becomes `.1`, the former `.1` becomes `.2`, and so on."""
 
     def __init__(self, path: Path, policy: LogPolicy) -> None:
-        self._path = path
-        self._policy = policy
-        self._lock = threading.Lock()
+        self._handler = _SharedFileHandler(path, policy.max_bytes, policy.backups)
+        self._with_text = policy.text
 
     def write(self, context: Context) -> None:
         """Append the line of one request. Raises OSError when the file cannot be written."""
-        line = orjson.dumps(entry(context, text=self._policy.text)) + b"\n"
-        with self._lock:
-            self._rotate(len(line))
-            with self._path.open("ab") as file:
-                file.write(line)
+        line = orjson.dumps(entry(context, text=self._with_text)).decode()
+        self._handler.handle(logging.makeLogRecord({"msg": line}))
 
-    def _rotate(self, coming: int) -> None:
-        """Put the file aside when the line would make it too long."""
-        if not self._path.exists() or self._path.stat().st_size + coming <= self._policy.max_bytes:
-            return
-        names = [self._path, *(self._aside(n) for n in range(1, self._policy.backups + 1))]
-        for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
-            if newer.exists():
-                newer.replace(older)
-        self._path.unlink(missing_ok=True)
 
-    def _aside(self, number: int) -> Path:
-        return self._path.with_name(f"{self._path.name}.{number}")
+class _SharedFileHandler(RotatingFileHandler):
+    """A rotating file that several threads and processes write to. Errors are raised, not printed."""
+
+    def __init__(self, path: Path, max_bytes: int, backups: int) -> None:
+        super().__init__(
+            path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8", delay=True
+        )
+        self._lock_file = path.with_name(f"{path.name}.lock")
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line to the file that has the name now, whoever rotated it last."""
+        with self._locked():
+            try:
+                super().emit(record)
+            finally:
+                if self.stream:
+                    self.stream.close()
+                    self.stream = None
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (the library's name)
+        """Raise what emit caught."""
+        raise  # noqa: PLE0704  (called while the error is handled)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other processes from writing and rotating. Windows has no such lock: there, one process a file."""
+        if sys.platform == "win32":
+            yield
+        else:
+            with self._lock_file.open("ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
 
 
 def entry(context: Context, *, text: bool = False) -> dict[str, Any]:
@@ -53,7 +79,7 @@ def entry(context: Context, *, text: bool = False) -> dict[str, Any]:
         "time": trace.created,
         "trace": trace.id,
         "tenant": trace.request.tenant,
-        "collection": trace.request.collection,
+        "collection": ", ".join(trace.request.collections),
         "session": trace.request.session,
         **({"query": trace.request.query} if text else {}),
         "strategy": context.strategy.value,

@@ -7,9 +7,10 @@ Changes are named as settings are ("gate.min_ratio"), those of the request itsel
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal
+from functools import cache
+from typing import Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from headgate.errors import InputError
 from headgate.types import Context, ContextBudget, Request, Trace
@@ -18,27 +19,16 @@ Changes = Mapping[str, Any]
 Run = Callable[[Request, Changes], Awaitable[Context]]
 """Builds a context under changed settings (dotted names), leaving no trace behind."""
 
+# whose request it is, what it asks, and when: that makes it the request it is
+FIXED = frozenset({"query", "tenant", "window", "session", "cwd", "context_budget"})
 WINDOW = frozenset(field.name for field in fields(ContextBudget))
 
 
-class RequestChanges(BaseModel):
-    """What of a request a replay may change: not whose it is, nor what it asks."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    budget: int = 0
-    k: int | None = None
-    collection: str = ""
-    task: str | None = None
-    penalize: bool = True
-    graph: bool = True
-    best_effort: bool = False
-    detail: Literal["whole", "preview"] = "whole"
-    order: Literal["rank", "edges"] = "rank"
-    context_length: int = 0
-    used_tokens: int = 0
-    threshold_tokens: int = 0
-    compression_enabled: bool = True
+@cache
+def changeable() -> Mapping[str, TypeAdapter[Any]]:
+    """What of a request a replay may change, and how each value is checked."""
+    kinds = get_type_hints(Request) | get_type_hints(ContextBudget)
+    return {name: TypeAdapter(kind) for name, kind in kinds.items() if name not in FIXED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +68,11 @@ class Replay:
 
 async def replay(trace: Trace, changes: Changes, run: Run) -> Replay:
     """Run a stored request as it was and with changes."""
-    request = stored(trace)
+    request = request_of(trace)
     was = await run(request, {})
-    now = await run(*applied(request, changes))
+    now = await run(*apply_changes(request, changes))
     before, after = outcome(was), outcome(now)
-    seen = set(shown(trace))
+    seen = set(shown_ids(trace))
     return Replay(
         trace=trace.id,
         changes=changes,
@@ -95,7 +85,7 @@ async def replay(trace: Trace, changes: Changes, run: Run) -> Replay:
     )
 
 
-def stored(trace: Trace) -> Request:
+def request_of(trace: Trace) -> Request:
     """The request of a trace, where its text was kept."""
     if not trace.request.query:
         raise InputError(
@@ -105,22 +95,28 @@ def stored(trace: Trace) -> Request:
     return trace.request
 
 
-def applied(request: Request, changes: Changes) -> tuple[Request, Changes]:
+def apply_changes(request: Request, changes: Changes) -> tuple[Request, Changes]:
     """The request with what concerns it changed, and the rest of the changes: settings."""
     settings = {name: value for name, value in changes.items() if "." in name}
     given = {name: value for name, value in changes.items() if "." not in name}
-    try:
-        asked = RequestChanges.model_validate(given).model_dump(exclude_unset=True)
-    except ValidationError as invalid:
-        first = invalid.errors()[0]
-        raise InputError(
-            f"{'.'.join(map(str, first['loc']))} cannot be changed so: {first['msg'].lower()}",
-            hint=f"change a setting by its dotted name, or one of {', '.join(RequestChanges.model_fields)}",
-        ) from invalid
+    asked = {name: _checked(name, value) for name, value in given.items()}
     window = {name: asked.pop(name) for name in WINDOW & asked.keys()}
     if window:
         asked["context_budget"] = replace(request.context_budget or ContextBudget(), **window)
     return replace(request, **asked), settings
+
+
+def _checked(name: str, value: object) -> Any:  # noqa: ANN401  (any field's value)
+    """The value, where the request has such a field and takes it."""
+    kinds = changeable()
+    hint = f"change a setting by its dotted name, or one of {', '.join(kinds)}"
+    if name not in kinds:
+        raise InputError(f"{name} cannot be changed in a replay", hint=hint)
+    try:
+        return kinds[name].validate_python(value, strict=True)
+    except ValidationError as invalid:
+        wrong = invalid.errors()[0]["msg"].lower()
+        raise InputError(f"{name} cannot be changed so: {wrong}", hint=hint) from invalid
 
 
 def outcome(context: Context) -> Outcome:
@@ -130,6 +126,6 @@ def outcome(context: Context) -> Outcome:
     return Outcome(kept, dropped, context.token_estimate)
 
 
-def shown(trace: Trace) -> tuple[str, ...]:
+def shown_ids(trace: Trace) -> tuple[str, ...]:
     """The chunks that a stored trace ended with."""
     return tuple(c.chunk.id for c in trace.candidates if not c.dropped)

@@ -6,14 +6,16 @@ named were seen to work; for each of them one step less was seen not to.
 """
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from headgate.errors import ConfigError
-from headgate.explain.budget_search import likely
-from headgate.explain.knobs import KNOBS, Knob, Scale, known, standing
-from headgate.explain.replay import Run, applied, stored
+from headgate.explain.as_data import note_data
+from headgate.explain.budget_search import likely_budgets
+from headgate.explain.knobs import KNOBS, Knob, Scale, current_value, is_known
+from headgate.explain.replay import Run, apply_changes, request_of
+from headgate.notes import Note, NoteCode, Stage
 from headgate.text.tokens import counter
-from headgate.types import Context, Note, Trace
+from headgate.types import Context, Trace
 
 GUESSES = 8  # foreseen budgets that are tried ...
 OFF = (-1, 0, 1, 2)  # ... and how far off each may be: counters are only nearly additive
@@ -21,7 +23,7 @@ ROUNDS = 8  # stages that may stop a chunk one after the other
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SettingChange:
     """One thing to set otherwise: its name, how it was, and how it would have to be."""
 
     name: str
@@ -31,7 +33,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The story of one chunk in one request.
+    """What became of one chunk in one request.
 
     `entered`: it was shown. Else `stage` and `reason` say where it fell, and `changes`, applied together, admit it;
     none where no setting does, and then `note` says so.
@@ -40,44 +42,51 @@ class Why:
     trace: str
     chunk: str
     entered: bool
-    stage: str = ""
+    stage: Stage | Literal[""] = ""
     reason: str = ""
     notes: tuple[Note, ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[SettingChange, ...] = ()
     note: str = ""
     runs: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """The story as plain values."""
-        return asdict(self)
+        """The answer as plain values."""
+        return asdict(self) | {"notes": [note_data(note) for note in self.notes]}
 
 
 async def why(trace: Trace, chunk: str, run: Run, settings: Any) -> Why:  # noqa: ANN401  (any object with the policies)
     """Where a chunk fell in a stored request, and what would have admitted it."""
     candidate = trace.find(chunk)
-    stage, reason = fell(trace, chunk)
     notes = candidate.notes if candidate else ()
     if candidate and not candidate.dropped:
         return Why(trace.id, chunk, entered=True, notes=notes, note="it was shown")
-    told = Why(trace.id, chunk, entered=False, stage=stage, reason=reason, notes=notes)
+    stop = where_stopped(trace, chunk)
+    answer = Why(trace.id, chunk, entered=False, stage=stop.stage, reason=stop.reason, notes=notes)
     if not trace.request.query:
-        return replace(told, note="the trace was stored without text, so nothing can be tried")
+        return replace(answer, note="the trace was stored without text, so nothing can be tried")
     search = _Search(trace, chunk, run, settings)
     changes = await search.changes()
-    return replace(told, changes=changes, note=search.note, runs=search.runs)
+    return replace(answer, changes=changes, note=search.note, runs=search.runs)
 
 
-def fell(trace: Trace, chunk: str) -> tuple[str, str]:
-    """The stage that left a chunk out, and its reason."""
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """What left a chunk out: the stage, why, and the code of its note where there is one."""
+
+    stage: Stage
+    reason: str
+    code: NoteCode | None = None
+
+
+def where_stopped(trace: Trace, chunk: str) -> Stop:
+    """What left a chunk out that was not shown."""
     if trace.plan.skip:
-        return "decide", trace.plan.reasoning or "the window is full"
+        return Stop(Stage.DECIDE, trace.plan.reasoning or "the window is full")
     candidate = trace.find(chunk)
-    if candidate is None:
-        return "retrieve", "never found"
-    if not candidate.dropped:
-        return "", ""
+    if candidate is None or not candidate.notes:
+        return Stop(Stage.RETRIEVE, "never found")
     last = candidate.notes[-1]
-    return last.stage, last.reason
+    return Stop(last.stage, last.reason, last.code)
 
 
 @dataclass(slots=True)
@@ -92,9 +101,9 @@ class _Search:
     note: str = ""
     _tried: dict[str, tuple[Knob, Scale, int]] = field(default_factory=dict)
 
-    async def changes(self) -> tuple[Change, ...]:
+    async def changes(self) -> tuple[SettingChange, ...]:
         """The smallest changes that admit the chunk, or none."""
-        if not await self._open():
+        if not await self._open_knobs():
             return ()
         if not self._tried:
             self.note = "it would enter now: the collection has changed since"
@@ -102,10 +111,10 @@ class _Search:
         for name in list(self._tried):
             await self._tighten(name)
         return tuple(
-            Change(name, scale.was, scale.value(at)) for name, (_, scale, at) in self._tried.items() if at
+            SettingChange(name, scale.was, scale.value(at)) for name, (_, scale, at) in self._tried.items() if at
         )  # fmt: skip
 
-    async def _open(self) -> bool:
+    async def _open_knobs(self) -> bool:
         """Open what stops the chunk, one knob after the other; whether it enters in the end."""
         for _ in range(ROUNDS):
             made = await self._attempt()
@@ -114,20 +123,20 @@ class _Search:
                 return False
             if self._inside(made):
                 return True
-            stage, reason = fell(made.trace, self.chunk)
-            knob = self._next(stage, reason)
+            stop = where_stopped(made.trace, self.chunk)
+            knob = self._next(stop)
             if knob is None:
-                self.note = f"no setting admits it; it falls at {stage}: {reason}"
+                self.note = f"no setting admits it; it falls at {stop.stage}: {stop.reason}"
                 return False
-            now = standing(knob, self.trace.request, self.settings)
+            now = current_value(knob, self.trace.request, self.settings)
             scale = knob.scale(made.trace, now)
             self._tried[knob.name] = (knob, scale, scale.size)
         self.note = f"no setting admits it after {ROUNDS} changes"
         return False
 
-    def _next(self, stage: str, reason: str) -> Knob | None:
-        """A knob that answers to what was said and is not open yet."""
-        fit = (k for k in KNOBS if k.answers(stage, reason) and known(k, self.settings))
+    def _next(self, stop: Stop) -> Knob | None:
+        """A knob that may undo it and is not open yet."""
+        fit = (k for k in KNOBS if k.may_undo(stop.stage, stop.code) and is_known(k, self.settings))
         return next((knob for knob in fit if knob.name not in self._tried), None)
 
     async def _tighten(self, name: str) -> None:
@@ -139,7 +148,7 @@ class _Search:
         else:
             lowest = await self._lowest(name, size)
             if name == "budget" and bare is not None:
-                lowest = await self._sooner(bare.trace, lowest)
+                lowest = await self._lower_budget(bare.trace, lowest)
         self._tried[name] = (knob, scale, lowest)
 
     async def _lowest(self, name: str, size: int) -> int:
@@ -156,11 +165,11 @@ class _Search:
                 below = middle
         return above
 
-    async def _sooner(self, bare: Trace, lowest: int) -> int:
+    async def _lower_budget(self, bare: Trace, lowest: int) -> int:
         """A lower position of the budget, where one was foreseen and holds."""
         now = self.trace.request.budget
         counted = counter(self.settings.tokens)
-        foreseen = likely(bare, self.chunk, counted, most=now + lowest - 1)[:GUESSES]
+        foreseen = likely_budgets(bare, self.chunk, counted, most=now + lowest - 1)[:GUESSES]
         for at in (budget - now + off for budget in foreseen for off in OFF):
             if 0 < at < lowest and await self._enters("budget", at):
                 return at
@@ -184,7 +193,7 @@ class _Search:
         changes = {name: scale.value(at) for name, (_, scale, at) in self._tried.items() if at}
         self.runs += 1
         try:
-            return await self.run(*applied(stored(self.trace), changes))
+            return await self.run(*apply_changes(request_of(self.trace), changes))
         except ConfigError:
             return None
 

@@ -1,10 +1,10 @@
-"""Admission: the token that makes a slice usable, and the only place where one is made or believed.
+"""Admission: the token that makes a slice usable. Only this file makes or verifies one.
 
 token = hex of the first 16 bytes of HMAC-SHA256(secret, "slice_id|anchor|policy_id|params_hash|snapshot_hash|schema|version").
-No token, not admissible. A token is believed only together with its slice: the hashes are computed anew from
-the turns, so a slice that was widened, re-ordered or edited is refused whatever token it shows.
+A slice without a token is not admissible. A token is verified together with its slice: the hashes are computed anew
+from the turns, so a slice that was widened, re-ordered or edited is refused whatever token it shows.
 Comparison takes the same time wherever two tokens differ, and every secret is tried. After a rotation the
-former secret verifies until it expires, and signs nothing.
+former secret verifies until it expires, and no longer signs.
 """
 
 import hmac
@@ -18,7 +18,7 @@ from headgate.graph.kernel import SCHEMA, VERSION, Slice, Turn
 from headgate.types import Chunk, Secret
 
 TOKEN_CHARS = 32
-_NOTHING = "0" * TOKEN_CHARS  # compared in place of a missing token, so that absence takes as long
+_NO_TOKEN = "0" * TOKEN_CHARS  # compared in place of a missing token, so that absence takes as long
 
 
 def sign(slice: Slice, key: bytes) -> Slice:
@@ -32,13 +32,13 @@ def sign(slice: Slice, key: bytes) -> Slice:
 
 def verify(slice: Slice, secrets: Sequence[Secret], *, now: float) -> bool:
     """Whether the slice is what one of the secrets, still valid now, has signed."""
-    shown = (slice.token or _NOTHING).encode("utf-8", "replace")
-    believed = False
+    shown = (slice.token or _NO_TOKEN).encode("utf-8", "replace")
+    verified = False
     for secret in secrets:
         alive = bool(secret.key) and (secret.expires is None or now < secret.expires)
         same = hmac.compare_digest(_token(slice, secret.key).encode(), shown)
-        believed |= alive and same
-    return believed and slice.token is not None and slice.consistent
+        verified |= alive and same
+    return verified and slice.token is not None and slice.consistent
 
 
 def admit(chunks: Iterable[Chunk], slice: Slice) -> tuple[Chunk, ...]:
@@ -49,18 +49,20 @@ def admit(chunks: Iterable[Chunk], slice: Slice) -> tuple[Chunk, ...]:
     return tuple(
         replace(chunk, admission=slice.token)
         for chunk in chunks
-        if inside.get(chunk.id) == Turn.of(chunk).digest
+        if inside.get(chunk.id) == Turn.from_chunk(chunk).digest
     )
 
 
-def admissible(chunk: Chunk, slice: Slice, secrets: Sequence[Secret], *, now: float) -> bool:
+def is_admissible(chunk: Chunk, slice: Slice, secrets: Sequence[Secret], *, now: float) -> bool:
     """Whether the chunk carries the token of a slice that verifies and that holds this very text."""
     if chunk.admission is None or slice.token is None:
         return False
     same = hmac.compare_digest(
         chunk.admission.encode("utf-8", "replace"), slice.token.encode("utf-8", "replace")
     )
-    held = any(turn.id == chunk.id and turn.digest == Turn.of(chunk).digest for turn in slice.turns)
+    held = any(
+        turn.id == chunk.id and turn.digest == Turn.from_chunk(chunk).digest for turn in slice.turns
+    )
     return verify(slice, secrets, now=now) and same and held
 
 
@@ -70,7 +72,7 @@ def dump(slice: Slice) -> dict[str, Any]:
 
 
 def load(data: object) -> Slice:
-    """The slice that `dump` wrote; a clear error for anything else. Loading believes nothing: verify it."""
+    """The slice that `dump` wrote; a clear error for anything else. Loading does not verify it."""
     if not isinstance(data, Mapping):
         raise InputError("a slice is a JSON object", hint="give what `headgate graph slice` wrote")
     try:
@@ -84,7 +86,7 @@ def load(data: object) -> Slice:
             token=None if data.get("token") is None else _text(data, "token"),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"this is no slice: {error}", hint="give it unchanged") from None
+        raise InputError(f"this is not a slice: {error}", hint="give it unchanged") from None
 
 
 def _text(data: Mapping[str, Any], name: str) -> str:

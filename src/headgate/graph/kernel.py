@@ -3,7 +3,7 @@
 Best first:  priority = (phase weight + 0.3 · salience) · 0.9^distance,  ties broken by id; at most 256 turns,
 radius 10, 5 siblings a turn (published). The same graph, anchor and policy give the same slice and the same
 hashes on every machine, in any order of input: all hashes are SHA-256 over canonical JSON.
-A slice says what is in it; whether it may be used says its token (see `admission`).
+A slice lists its turns; its token (see admission.py) proves that they may be used.
 """
 
 from collections import defaultdict
@@ -33,7 +33,7 @@ PHASES: Mapping[str, float] = {
 
 
 class SlicePolicy(Policy):
-    """How far authority reaches from an anchor. Its `params` are hashed into every token."""
+    """How far a slice reaches from its anchor. All its numbers are hashed into every token."""
 
     id: str = Field(default="default", pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$")
     """The name of the policy, as the token holds it."""
@@ -52,7 +52,7 @@ class SlicePolicy(Policy):
 
     @field_validator("phases")
     @classmethod
-    def _some(cls, phases: Mapping[str, float]) -> Mapping[str, float]:
+    def _refuse_empty(cls, phases: Mapping[str, float]) -> Mapping[str, float]:
         if not phases:
             raise ValueError("a slice policy needs at least one phase")
         return phases
@@ -65,7 +65,7 @@ class SlicePolicy(Policy):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn of a conversation: whom it answers, in which phase, how salient, and the digest of its text."""
+    """A turn of a conversation: its parent, its phase, its salience, and the digest of its text."""
 
     id: str
     parent: str = ""
@@ -85,8 +85,8 @@ class Turn:
         )  # 1 and 1.0 hash alike, -0.0 as 0.0
 
     @classmethod
-    def of(cls, chunk: Chunk) -> "Turn":
-        """The turn that a chunk of source "turn" holds: parent, phase and salience stand in its metadata."""
+    def from_chunk(cls, chunk: Chunk) -> "Turn":
+        """The turn that a chunk of source "turn" holds: parent, phase and salience come from its metadata."""
         given = chunk.metadata
         return cls(
             id=chunk.id,
@@ -99,7 +99,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The turns around an anchor, best first, and the hashes that pin them down. Unsigned: no token."""
+    """The turns around an anchor, best first, and the hashes of them. A slice without a token is unsigned."""
 
     id: str
     anchor: str
@@ -129,19 +129,19 @@ class Slice:
 
     @property
     def consistent(self) -> bool:
-        """Whether turns and edges are those that the hashes were made of."""
+        """Whether turns and edges match the hashes."""
         return (
-            self.snapshot_hash == snapshot(self.turns, self.edges)
+            self.snapshot_hash == hash_snapshot(self.turns, self.edges)
             and self.id == _slice_id(self.anchor, self.policy_id, self.params_hash, self.turns)
             and self.schema == SCHEMA
             and self.version == VERSION
         )
 
 
-def cut(turns: Iterable[Turn], anchor: str, policy: SlicePolicy | None = None) -> Slice:
+def slice_around(turns: Iterable[Turn], anchor: str, policy: SlicePolicy | None = None) -> Slice:
     """The slice around `anchor`. Cycles, dangling parents and the order of `turns` do not matter."""
     policy = policy or SlicePolicy()
-    graph = _Graph(turns, policy)
+    graph = _TurnGraph(turns, policy)
     if anchor not in graph.turns:
         raise NotFound(f"no turn has the id {anchor!r}", hint="name a turn of this conversation")
     chosen = tuple(graph.turns[id] for id in graph.nearest(anchor))
@@ -155,19 +155,19 @@ def cut(turns: Iterable[Turn], anchor: str, policy: SlicePolicy | None = None) -
         anchor=anchor,
         policy_id=policy.id,
         params_hash=params,
-        snapshot_hash=snapshot(chosen, edges),
+        snapshot_hash=hash_snapshot(chosen, edges),
         turns=chosen,
         edges=edges,
     )
 
 
-def snapshot(turns: Iterable[Turn], edges: Iterable[tuple[str, str]]) -> str:
-    """SHA-256 of what the slice holds: its turns in order with all they say, and its edges."""
+def hash_snapshot(turns: Iterable[Turn], edges: Iterable[tuple[str, str]]) -> str:
+    """SHA-256 over the turns of a slice, in order and with all their fields, and its edges."""
     rows = [[t.id, t.parent, t.phase, t.salience, t.digest] for t in turns]
     return _digest([rows, [list(edge) for edge in edges]])
 
 
-class _Graph:
+class _TurnGraph:
     """Turns by id, with their children; every order in it is by strength, then id."""
 
     def __init__(self, turns: Iterable[Turn], policy: SlicePolicy) -> None:
@@ -197,21 +197,21 @@ class _Graph:
                 continue
             chosen[id] = None
             if distance < policy.radius:
-                for near in self._beside(id):
-                    if near not in chosen:
+                for neighbor in self._neighbors(id):
+                    if neighbor not in chosen:
                         step = distance + 1
-                        heappush(heap, (-self.strength[near] * fade[step], near, step))
+                        heappush(heap, (-self.strength[neighbor] * fade[step], neighbor, step))
         return list(chosen)
 
-    def _beside(self, id: str) -> list[str]:
+    def _neighbors(self, id: str) -> list[str]:
         parent = self.turns[id].parent
-        near = list(self.children.get(id, ()))
+        neighbors = list(self.children.get(id, ()))
         if parent != id:
             if parent in self.turns:
-                near.append(parent)
-            brood = self.children.get(parent, ())[: self.policy.siblings + 1]
-            near += [other for other in brood if other != id][: self.policy.siblings]
-        return near
+                neighbors.append(parent)
+            siblings = self.children.get(parent, ())[: self.policy.siblings + 1]
+            neighbors += [other for other in siblings if other != id][: self.policy.siblings]
+        return neighbors
 
     def _strength(self, turn: Turn) -> float:
         if turn.phase not in self.policy.phases:

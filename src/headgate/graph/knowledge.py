@@ -8,7 +8,7 @@ Base score = 0.50 + 0.10 · high-signal predicates − 0.05 if long or noisy, cl
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from heapq import nlargest
@@ -18,72 +18,59 @@ from typing import Literal
 from pydantic import field_validator
 
 from headgate.errors import InputError
-from headgate.policy import Policy, PositiveCount, Unit
-from headgate.protocols import Edges
+from headgate.notes import Fate, NoteCode, Stage
+from headgate.policy import Policy, PositiveCount, Tuning, Unit
+from headgate.protocols import EdgeStore
 from headgate.text.entities import entities, words
-from headgate.types import ADD, DROP, Candidate, Chunk, Edge, Sifted
+from headgate.types import Candidate, Chunk, Edge, Sifted
 
 Direction = Literal["out", "in", "both"]
-Ways = dict[str, list[tuple[str, Edge]]]
+Neighbors = dict[str, list[tuple[str, Edge]]]
 
-ADJACENT = (
-    "depends_on",
-    "conflicts_with",
-    "extends",
-    "resolves",
-    "relates_to_project",
-)  # published, the strongest first
-HIGH_SIGNAL = frozenset(
-    {
-        "works_on",
-        "built_with",
-        "has_feature",
-        "has_component",
-        "uses",
-        "evolved_from",
-        "has_service",
-    }
-    | {"deployed_on", "is_a", "belongs_to", "tagged", "part_of", "author", "created"}
-    | {"description", "category", *ADJACENT}
-)  # published
+HIGH_SIGNAL = frozenset({
+    "works_on", "built_with", "has_feature", "has_component", "uses", "evolved_from", "has_service",
+    "deployed_on", "is_a", "belongs_to", "tagged", "part_of", "author", "created", "description", "category",
+    "depends_on", "conflicts_with", "extends", "resolves", "relates_to_project",
+})  # fmt: skip  # published
 
-FEW = 4  # nodes whose edges are all read: beyond, fan_out alone fills the 50 paths of a traversal
-NAME_CHARS = 512  # a longer node name is a text, not a name
+# up to so many nodes have all their edges read; beyond, fan_out alone fills the 50 paths
+READ_WHOLE = 4
+NAME_CHARS = 512  # a longer node name is a text by mistake
 _PREDICATE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _SPACES = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _STRUCTURE = re.compile(r'[\[\]<>"]')
 
 
 class GraphPolicy(Policy):
-    """How far knowledge is followed, and what a path is worth."""
+    """How far edges are followed, and what a path is worth."""
 
     max_hops: PositiveCount = 2
     """Longest path, in edges."""
-    max_results: PositiveCount = 50
+    max_results: Tuning[PositiveCount] = 50
     """Most paths of one traversal."""
-    fan_out: PositiveCount = 8  # 16 took 1.6 times as long and left no room for a third hop
+    fan_out: Tuning[PositiveCount] = 8  # 16 took 1.6 times as long and left no room for a third hop
     """Strongest edges followed in each direction from one of many nodes; from a few, all there is room for."""
-    anchors: PositiveCount = 5
+    anchors: Tuning[PositiveCount] = 5
     """Most nodes of a query from which paths start."""
-    keep: PositiveCount = 10
+    keep: Tuning[PositiveCount] = 10
     """Paths that become candidates; each holds at least one high-signal predicate."""
-    base: Unit = 0.50
-    """Score of a path before its predicates speak."""
-    bonus: Unit = 0.10
+    base: Tuning[Unit] = 0.50
+    """Score of a path before its predicates count."""
+    bonus: Tuning[Unit] = 0.10
     """Added per high-signal predicate."""
-    malus: Unit = 0.05
+    penalty: Tuning[Unit] = 0.05
     """Taken from a path that is long (more edges than `long`) or noisy (mostly other predicates)."""
-    long: PositiveCount = 2
+    long: Tuning[PositiveCount] = 2
     """Edges beyond which a path is long."""
     high_signal: frozenset[str] = HIGH_SIGNAL
-    """Predicates that say something a reader can use."""
+    """Predicates that tell a reader something."""
 
     @field_validator("high_signal")
     @classmethod
-    def _known_form(cls, names: frozenset[str]) -> frozenset[str]:
+    def _check_predicates(cls, names: frozenset[str]) -> frozenset[str]:
         bad = sorted(name for name in names if not _PREDICATE.fullmatch(name))
         if bad:
-            raise ValueError(f"{bad[0]!r} is no predicate; use lower case, digits and _")
+            raise ValueError(f"{bad[0]!r} is not a predicate; use lower case, digits and _")
         return names
 
 
@@ -103,9 +90,12 @@ class Path:
 
     @property
     def line(self) -> str:
-        """One canonical line of text: of both ways to read it, the one with more arrows forward."""
-        ways = (_read(self.nodes, self.edges), _read(self.nodes[::-1], self.edges[::-1]))
-        return min(ways, key=lambda way: (way.count("<-["), way))
+        """One canonical line of text: of both directions, the one with more forward arrows."""
+        options = (
+            _format_path(self.nodes, self.edges),
+            _format_path(self.nodes[::-1], self.edges[::-1]),
+        )
+        return min(options, key=lambda option: (option.count("<-["), option))
 
 
 def edge(
@@ -116,7 +106,7 @@ def edge(
     weight: float = 1.0,
     provenance: str = "",
 ) -> Edge:
-    """A checked edge: names tidied, the predicate in its one form, the weight within (0, 1]."""
+    """A checked edge: clean names, the predicate in lower case with _, the weight within (0, 1]."""
     form = re.sub(r"[\s-]+", "_", predicate.strip()).lower()
     if not _PREDICATE.fullmatch(form):
         raise InputError(
@@ -125,11 +115,11 @@ def edge(
         )
     if not (isfinite(weight) and 0 < weight <= 1):
         raise InputError(f"weight is {weight}; it must be above 0 and at most 1")
-    return Edge(_name(source), form, _name(target), float(weight), _tidy(provenance))
+    return Edge(_node_name(source), form, _node_name(target), float(weight), _clean(provenance))
 
 
 def traverse(
-    edges: Edges,
+    edges: EdgeStore,
     start: str,
     policy: GraphPolicy | None = None,
     *,
@@ -146,13 +136,13 @@ def traverse(
         room = policy.max_results - len(found)
         if room <= 0 or not frontier:
             break
-        # more ends than there is room for cannot all be answered, so they are not asked either
+        # there is no room for the paths of more ends than that
         frontier = frontier[:room]
         ends = list(dict.fromkeys(path.nodes[-1] for path in frontier))
         # some of the edges of a path's end lead back along the path
-        limit = room + policy.max_hops if len(ends) <= FEW else policy.fan_out
+        limit = room + policy.max_hops if len(ends) <= READ_WHOLE else policy.fan_out
         touching = edges.touching(tenant, ends, direction=direction, limit=limit)
-        frontier = _extended(frontier, _leaving(ends, touching, direction), room)
+        frontier = _extend(frontier, _neighbors(ends, touching, direction), room)
         found += frontier
     return found
 
@@ -161,12 +151,12 @@ def base_score(path: Path, policy: GraphPolicy) -> float:
     """The published base score of a path."""
     signals = sum(p in policy.high_signal for p in path.predicates)
     noisy = 2 * signals < len(path.edges)
-    off = policy.malus if noisy or len(path.edges) > policy.long else 0.0
-    return min(1.0, max(0.0, round(policy.base + policy.bonus * signals - off, 6)))
+    penalty = policy.penalty if noisy or len(path.edges) > policy.long else 0.0
+    return min(1.0, max(0.0, round(policy.base + policy.bonus * signals - penalty, 6)))
 
 
-def anchors(query: str, edges: Edges, policy: GraphPolicy, *, tenant: str) -> tuple[str, ...]:
-    """The nodes a query speaks of: its names first, then its longest word runs, as the graph spells them."""
+def anchors(query: str, edges: EdgeStore, policy: GraphPolicy, *, tenant: str) -> tuple[str, ...]:
+    """The nodes that a query names: its proper names first, then its longest runs of words, as the graph spells them."""
     spelled = list(dict.fromkeys(form for name in _mentions(query) for form in _spellings(name)))
     if not spelled:
         return ()
@@ -176,7 +166,7 @@ def anchors(query: str, edges: Edges, policy: GraphPolicy, *, tenant: str) -> tu
     return tuple(name for name in spelled if name in known)[: policy.anchors]
 
 
-def paths(anchors: Sequence[str], edges: Edges, policy: GraphPolicy, *, tenant: str) -> Sifted:
+def paths(anchors: Sequence[str], edges: EdgeStore, policy: GraphPolicy, *, tenant: str) -> Sifted:
     """Paths from the anchors as candidates of source "graph", all of them added here.
 
     The first `keep` with a high-signal predicate are kept, best score first; the rest is dropped with a reason.
@@ -188,91 +178,75 @@ def paths(anchors: Sequence[str], edges: Edges, policy: GraphPolicy, *, tenant: 
     judged: list[Candidate] = []
     kept = 0
     for line, path in walks.items():
-        candidate = _candidate(line, path, policy)
-        signal = any(p in policy.high_signal for p in path.predicates)
-        if signal and kept < policy.keep:
+        candidate = _as_candidate(line, path, policy)
+        telling = any(p in policy.high_signal for p in path.predicates)
+        if telling and kept < policy.keep:
             kept += 1
         else:
-            reason = f"beyond the first {policy.keep} paths" if signal else "no telling predicate"
-            candidate = candidate.noted("graph", DROP, reason)
+            code = NoteCode.TOO_MANY_PATHS if telling else NoteCode.NO_SIGNAL
+            candidate = candidate.with_note(Stage.GRAPH, Fate.DROP, code, keep=policy.keep)
         judged.append(candidate)
     judged.sort(key=lambda c: (-c.score, c.chunk.text))
     return Sifted.split(judged, added=judged)
 
 
-def terms(found: Iterable[Candidate], query: str = "", *, limit: int = 8) -> tuple[str, ...]:
-    """Names to widen a question with: ends of adjacency predicates first, then of the other paths.
-
-    Names that the query holds already are left out.
-    """
-    asked = set(words(query))
-    ranked: dict[str, tuple[int, float, str]] = {}
-    for candidate in found:
-        nodes: Sequence[str] = candidate.chunk.metadata.get("nodes", ())
-        predicates: Sequence[str] = candidate.chunk.metadata.get("predicates", ())
-        for left, predicate, right in zip(nodes, predicates, nodes[1:], strict=False):
-            place = ADJACENT.index(predicate) if predicate in ADJACENT else len(ADJACENT)
-            for name in (left, right):
-                rank = (place, -candidate.score, name)
-                ranked[name] = min(ranked.get(name, rank), rank)
-    fresh = (name for name in sorted(ranked, key=ranked.__getitem__) if set(words(name)) - asked)
-    return tuple(fresh)[:limit]
-
-
-def _read(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> str:
-    parts = [_quoted(nodes[0])]
+def _format_path(nodes: tuple[str, ...], edges: tuple[Edge, ...]) -> str:
+    parts = [_quote(nodes[0])]
     for here, e, there in zip(nodes, edges, nodes[1:], strict=False):
         arrow = f"-[{e.predicate}]->" if e.source == here else f"<-[{e.predicate}]-"
-        parts += [arrow, _quoted(there)]
+        parts += [arrow, _quote(there)]
     return " ".join(parts)
 
 
-def _leaving(ends: list[str], touching: list[Edge], direction: Direction) -> Ways:
-    """Where edges lead from each of the ends, strongest first; self-loops lead nowhere."""
-    leaving: Ways = {end: [] for end in ends}
+def _neighbors(ends: list[str], touching: list[Edge], direction: Direction) -> Neighbors:
+    """The neighbors of each end, with the edge to each, strongest first; self-loops are left out."""
+    neighbors: Neighbors = {end: [] for end in ends}
     for e in touching:
         if e.source == e.target:
             continue
-        if direction != "in" and e.source in leaving:
-            leaving[e.source].append((e.target, e))
-        if direction != "out" and e.target in leaving:
-            leaving[e.target].append((e.source, e))
-    return leaving
+        if direction != "in" and e.source in neighbors:
+            neighbors[e.source].append((e.target, e))
+        if direction != "out" and e.target in neighbors:
+            neighbors[e.target].append((e.source, e))
+    return neighbors
 
 
-def _extended(frontier: list[Path], leaving: Ways, room: int) -> list[Path]:
-    """The best `room` ways to make a path of the frontier one edge longer with a new node."""
-    ways = [
+def _extend(frontier: list[Path], neighbors: Neighbors, room: int) -> list[Path]:
+    """The paths of the frontier made one edge longer by a new node, the best `room` of them."""
+    options = [
         (path.strength * e.weight, path, there, e)
         for path in frontier
-        for there, e in leaving[path.nodes[-1]]
+        for there, e in neighbors[path.nodes[-1]]
         if there not in path.nodes
     ]
-    if len(ways) > room:  # only what may still win is built and compared by name
-        floor = nlargest(room, (way[0] for way in ways))[-1]
-        ways = [way for way in ways if way[0] >= floor]
+    if len(options) > room:  # only paths that can be among the best are built and sorted
+        floor = nlargest(room, (option[0] for option in options))[-1]
+        options = [option for option in options if option[0] >= floor]
     longer = [
-        Path((*path.nodes, there), (*path.edges, e), strength) for strength, path, there, e in ways
+        Path((*path.nodes, there), (*path.edges, e), strength)
+        for strength, path, there, e in options
     ]
     return sorted(longer, key=lambda p: (-p.strength, p.nodes, p.predicates))[:room]
 
 
-def _candidate(line: str, path: Path, policy: GraphPolicy) -> Candidate:
-    said = list(dict.fromkeys(e.provenance for e in path.edges if e.provenance))
+def _as_candidate(line: str, path: Path, policy: GraphPolicy) -> Candidate:
+    sources = list(dict.fromkeys(e.provenance for e in path.edges if e.provenance))
     chunk = Chunk(
         id="graph:" + sha256(line.encode()).hexdigest()[:16],
         text=line,
-        document=said[0] if said else "",
+        document=sources[0] if sources else "",
         source="graph",
-        metadata={"nodes": path.nodes, "predicates": path.predicates, "provenance": tuple(said)},
+        metadata={"nodes": path.nodes, "predicates": path.predicates, "provenance": tuple(sources)},
     )
     score = base_score(path, policy)
-    return Candidate(chunk, score).noted("graph", ADD, f"path of {len(path.edges)}", value=score)
+    found = Candidate(chunk, score)
+    return found.with_note(Stage.GRAPH, Fate.ADD, NoteCode.PATH, edges=len(path.edges))
 
 
 def _mentions(query: str) -> list[str]:
     """Names in the query, then its runs of up to three words, longest first."""
-    found = list(words(query))[:32]  # a question names things early; a pasted text is no question
+    # a question names things early; a pasted text is not a question
+    found = list(words(query))[:32]
     runs = [
         " ".join(found[i : i + size]) for size in (3, 2, 1) for i in range(len(found) - size + 1)
     ]
@@ -284,8 +258,8 @@ def _spellings(name: str) -> tuple[str, ...]:
     return (name, low, low.replace(" ", "_"), low.replace(" ", "-"), name.title(), name.upper())
 
 
-def _name(text: str) -> str:
-    name = _tidy(text)
+def _node_name(text: str) -> str:
+    name = _clean(text)
     if not name:
         raise InputError("an edge has an empty node name", hint="name both source and target")
     if len(name) > NAME_CHARS:
@@ -295,11 +269,11 @@ def _name(text: str) -> str:
     return name
 
 
-def _tidy(text: str) -> str:
-    """White space and control characters collapsed; what UTF-8 cannot hold, replaced."""
+def _clean(text: str) -> str:
+    """The text with white space and control characters collapsed, and what UTF-8 cannot hold replaced."""
     return _SPACES.sub(" ", text.encode("utf-8", "replace").decode()).strip()
 
 
-def _quoted(name: str) -> str:
-    """A name that could be mistaken for an arrow is quoted, so that no name can forge a path."""
+def _quote(name: str) -> str:
+    """The name, quoted where it could be mistaken for an arrow, so that no name can forge a path."""
     return json.dumps(name, ensure_ascii=False) if _STRUCTURE.search(name) else name

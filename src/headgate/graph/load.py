@@ -1,8 +1,8 @@
-"""Load: edges from CSV and JSON lines, and from what documents say by themselves.
+"""Load: edges from CSV and JSON lines, and from the links, headings and imports of documents.
 
-A document says: it links to another (links_to), a heading is part of it or of the heading above (part_of),
-and code depends on what it imports (depends_on). Bad lines are counted and the first of them told, so
-that one of a million does not stop the rest; a file that is not text is refused whole.
+A document links to another (links_to), a heading is part of it or of the heading above (part_of), and code
+depends on what it imports (depends_on). Bad lines are counted, and the first of them listed, so that one bad
+line of a million does not stop the rest. A file that is not text is refused whole.
 """
 
 import csv
@@ -16,13 +16,13 @@ import orjson
 
 from headgate.errors import InputError
 from headgate.graph.knowledge import NAME_CHARS, edge
-from headgate.protocols import Edges
+from headgate.protocols import EdgeStore
 from headgate.types import Chunk, Edge
 
 BATCH = 10_000  # edges a transaction: large enough to be fast, small enough for memory
-TOLD = 20  # bad lines told by name; the rest is counted
+MAX_REASONS = 20  # bad lines listed with their reason; the rest is counted
 
-_NAMES = {
+_FIELD_NAMES = {
     "source": ("source", "subject", "from"),
     "predicate": ("predicate", "relation", "type"),
     "target": ("target", "object", "to"),
@@ -49,16 +49,18 @@ _LANGUAGES |= dict.fromkeys(("jsx", "mjs", "cjs", "ts", "tsx"), "js")
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """What a load did: edges linked, lines left out, and the first reasons why."""
+class LoadResult:
+    """What a load did: edges linked, lines skipped, and the first reasons why."""
 
     linked: int = 0
     skipped: int = 0
     reasons: tuple[str, ...] = ()
 
 
-def link(edges: Edges, tenant: str, rows: Iterable[Edge | str], *, batch: int = BATCH) -> Tally:
-    """Link edges in batches; a text in their place is the reason why a line gave none."""
+def link_edges(
+    edges: EdgeStore, tenant: str, rows: Iterable[Edge | str], *, batch: int = BATCH
+) -> LoadResult:
+    """Link edges in batches; a text in place of an edge is the reason why a line was skipped."""
     linked = skipped = 0
     reasons: list[str] = []
     stream = iter(rows)
@@ -68,11 +70,11 @@ def link(edges: Edges, tenant: str, rows: Iterable[Edge | str], *, batch: int = 
         edges.link(tenant, good)
         linked += len(good)
         skipped += len(bad)
-        reasons += bad[: TOLD - len(reasons)]
-    return Tally(linked, skipped, tuple(reasons))
+        reasons += bad[: MAX_REASONS - len(reasons)]
+    return LoadResult(linked, skipped, tuple(reasons))
 
 
-def read(path: Path) -> Iterator[Edge | str]:
+def read_edges(path: Path) -> Iterator[Edge | str]:
     """Edges of a .csv, .tsv, .jsonl or .ndjson file, line by line; a bad line gives its reason."""
     readers: Mapping[str, Callable[[Path], Iterator[tuple[int, object]]]] = {
         ".csv": lambda p: _csv(p, ","),
@@ -82,10 +84,12 @@ def read(path: Path) -> Iterator[Edge | str]:
     }
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise InputError(f"{path.name} is no edge file", hint=f"use one of {', '.join(readers)}")
+        raise InputError(
+            f"{path.name} is not an edge file", hint=f"use one of {', '.join(readers)}"
+        )
     try:
         for number, row in reader(path):
-            yield _row(row, f"{path.name}:{number}")
+            yield _parse_row(row, f"{path.name}:{number}")
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path.name} is not UTF-8: byte {error.object[error.start]:#04x}",
@@ -96,17 +100,17 @@ def read(path: Path) -> Iterator[Edge | str]:
 
 
 def document_edges(name: str, text: str) -> list[Edge]:
-    """What a document says about itself: its links, headings and, where it is code, imports."""
-    name = _short(name)
+    """The edges of one document: its links and headings, or the imports of code."""
+    name = _shorten(name)
     if not name:
-        raise InputError("a document without a name has no place in the graph", hint="name it")
+        raise InputError("a document without a name cannot be in the graph", hint="name it")
     language = _language(name)
     if language:
         found = [(name, "depends_on", module) for module in _imports(text, language)]
     else:
         prose = _FENCE.sub("", text)
         found = [*_headings(name, prose), *_links(name, prose)]
-    rows = dict.fromkeys((s, p, _short(t)) for s, p, t in found)
+    rows = dict.fromkeys((s, p, _shorten(t)) for s, p, t in found)
     return [edge(s, p, t, provenance=name) for s, p, t in rows if t and s != t]
 
 
@@ -130,7 +134,7 @@ def _csv(path: Path, delimiter: str) -> Iterator[tuple[int, object]]:
         columns: Sequence[str] = ("source", "predicate", "target", "weight", "provenance")
         for index, row in enumerate(rows):
             lowered = [cell.strip().lower() for cell in row]
-            if index == 0 and any(name in lowered for name in _NAMES["predicate"]):
+            if index == 0 and any(name in lowered for name in _FIELD_NAMES["predicate"]):
                 columns = lowered
             elif row:
                 yield rows.line_num, dict(zip(columns, row, strict=False))
@@ -146,11 +150,12 @@ def _jsonl(path: Path) -> Iterator[tuple[int, object]]:
                     yield number, f"not JSON ({error})"
 
 
-def _row(row: object, where: str) -> Edge | str:
+def _parse_row(row: object, where: str) -> Edge | str:
     if not isinstance(row, Mapping):
         return f"{where}: {row if isinstance(row, str) else 'not an object'}"
     cells = {
-        name: next((row[key] for key in keys if row.get(key)), "") for name, keys in _NAMES.items()
+        name: next((row[key] for key in keys if row.get(key)), "")
+        for name, keys in _FIELD_NAMES.items()
     }
     missing = [name for name, value in cells.items() if not isinstance(value, str) or not value]
     if missing:
@@ -170,7 +175,7 @@ def _row(row: object, where: str) -> Edge | str:
 def _headings(name: str, text: str) -> Iterator[tuple[str, str, str]]:
     above: list[tuple[int, str]] = [(0, name)]
     for match in _HEADING.finditer(text):
-        level, title = len(match[1]), _short(f"{name}#{match[2]}")
+        level, title = len(match[1]), _shorten(f"{name}#{match[2]}")
         while above[-1][0] >= level:
             above.pop()
         yield title, "part_of", above[-1][1]
@@ -181,16 +186,16 @@ def _links(name: str, text: str) -> Iterator[tuple[str, str, str]]:
     for match in _LINKS.finditer(text):
         target = next(group for group in match.groups() if group).strip()
         if not target.startswith(("#", "mailto:", "javascript:", "data:")):
-            yield name, "links_to", _resolved(name, target)
+            yield name, "links_to", _resolve(name, target)
 
 
-def _resolved(name: str, target: str) -> str:
-    """A relative target seen from the document's folder; addresses and names stay as they are."""
-    bare = target.split("#", 1)[0].split("?", 1)[0] if "://" not in target else target
-    if "://" in bare or not bare.startswith(("./", "../")):
-        return bare
+def _resolve(name: str, target: str) -> str:
+    """A relative target as a path from the root; addresses and names stay as they are."""
+    path = target.split("#", 1)[0].split("?", 1)[0] if "://" not in target else target
+    if "://" in path or not path.startswith(("./", "../")):
+        return path
     parts = list(PurePosixPath(name).parent.parts)
-    for part in PurePosixPath(bare).parts:
+    for part in PurePosixPath(path).parts:
         if part == ".." and parts:
             parts.pop()
         elif part != "..":
@@ -211,5 +216,5 @@ def _language(name: str) -> str:
     return language if language in _IMPORTS else ""
 
 
-def _short(name: str) -> str:
+def _shorten(name: str) -> str:
     return " ".join(name.split())[:NAME_CHARS]

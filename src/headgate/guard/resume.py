@@ -135,8 +135,8 @@ def before_loop(stop: Stop) -> str:
     """The text up to the last line or sentence that ends before the loop; up to the loop where none does."""
     if stop.onset is None:
         return stop.text
-    text = stop.text[: stop.onset]
-    return text[: last_boundary(text) or len(text)]
+    # The blank behind a sentence may already count as part of the loop.
+    return stop.text[: last_boundary(stop.text[: stop.onset + 1]) or stop.onset]
 
 
 def _append_answer(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:

@@ -1,4 +1,4 @@
-"""Small array kernels that the index is made of: ranges, blobs of strings, and merging vocabularies."""
+"""Small array kernels that the index is made of: ranges, joined strings, and merging vocabularies."""
 
 from collections.abc import Sequence
 
@@ -23,13 +23,13 @@ def ranges(starts: Ints, counts: Ints) -> Ints:
     return np.repeat(starts - begin[:-1], counts) + np.arange(begin[-1])
 
 
-def blob(texts: Sequence[str]) -> tuple[Bytes, Ints]:
+def join_texts(texts: Sequence[str]) -> tuple[Bytes, Ints]:
     """Strings as one run of UTF-8 bytes and the offsets into it."""
     raw = [text.encode("utf-8", "surrogatepass") for text in texts]
     return np.frombuffer(b"".join(raw), np.uint8), offsets(np.array([len(r) for r in raw], int))
 
 
-def unblob(data: Bytes, starts: Ints, which: npt.NDArray[np.integer]) -> list[str]:
+def split_texts(data: Bytes, starts: Ints, which: npt.NDArray[np.integer]) -> list[str]:
     """Some of the strings of a blob."""
     raw = np.ascontiguousarray(data).data
     spans = zip(starts[which].tolist(), starts[which + 1].tolist(), strict=True)

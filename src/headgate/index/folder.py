@@ -18,16 +18,16 @@ from uuid import uuid4
 import numpy as np
 
 from headgate.index import ann
-from headgate.index.files import Damaged, load, load_vectors, save, write
+from headgate.index.files import DamagedIndex, load_segment, load_vectors, save_segment, write_whole
 from headgate.index.live_segment import LiveSegment
 
 FORMAT = 1
-_TRIES = 5  # times a reader looks again when a writer swept a file it was about to open
+_TRIES = 5  # times a reader tries again when a writer deleted a file it was about to open
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """What a manifest says: which write it was, the last change seen, the segments, the kind of embeddings."""
+class IndexState:
+    """The content of a manifest: which write it was, the last change seen, the segments, the kind of embeddings."""
 
     mark: str
     seen: int
@@ -40,7 +40,7 @@ def folder_of(root: Path, tenant: str, collection: str) -> Path:
     return root / blake2b(f"{tenant}\0{collection}".encode(), digest_size=16).hexdigest()
 
 
-def mark_of(folder: Path) -> str:
+def manifest_mark(folder: Path) -> str:
     """Which write the manifest comes from; empty when there is none."""
     try:
         return str(json.loads((folder / "manifest.json").read_bytes())["mark"])
@@ -48,102 +48,103 @@ def mark_of(folder: Path) -> str:
         return ""
 
 
-def read(folder: Path) -> State | None:
+def read_state(folder: Path) -> IndexState | None:
     """The index in a folder, None where there is none; Damaged when it cannot be used."""
     for left in reversed(range(_TRIES)):
-        before = mark_of(folder)
+        before = manifest_mark(folder)
         try:
-            return _read(folder)
-        except Damaged:
-            # a writer may have replaced manifest and files between our reading one and the other
-            if not left or mark_of(folder) == before:
+            return _read_manifest(folder)
+        except DamagedIndex:
+            # a writer may have replaced both after we read the manifest and before we read the files
+            if not left or manifest_mark(folder) == before:
                 raise
     return None
 
 
-def _read(folder: Path) -> State | None:
+def _read_manifest(folder: Path) -> IndexState | None:
     try:
         manifest = json.loads((folder / "manifest.json").read_bytes())
         if manifest["format"] != FORMAT:
-            raise Damaged(f"the index has format {manifest['format']}, not {FORMAT}")
-        lives = tuple(_live(folder, entry) for entry in manifest["segments"])
-        return State(manifest["mark"], manifest["seen"], lives, manifest["kind"])
+            raise DamagedIndex(f"the index has format {manifest['format']}, not {FORMAT}")
+        lives = tuple(_load_live(folder, entry) for entry in manifest["segments"])
+        return IndexState(manifest["mark"], manifest["seen"], lives, manifest["kind"])
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Damaged(f"the index manifest cannot be read: {error}") from error
+        raise DamagedIndex(f"the index manifest cannot be read: {error}") from error
 
 
-def _live(folder: Path, entry: dict[str, str]) -> LiveSegment:
-    segment = load(folder / entry["file"])
+def _load_live(folder: Path, entry: dict[str, str]) -> LiveSegment:
+    segment = load_segment(folder / entry["file"])
     dead = np.zeros(0, np.int64)
     if entry["dead"]:
         try:
             dead = np.frombuffer((folder / entry["dead"]).read_bytes(), np.int64)
         except (OSError, ValueError) as error:
-            raise Damaged(f"{entry['dead']} cannot be read: {error}") from error
+            raise DamagedIndex(f"{entry['dead']} cannot be read: {error}") from error
         if _digest(dead) not in entry["dead"] or (len(dead) and dead.max() >= len(segment)):
-            raise Damaged(f"{entry['dead']} does not match its checksum")
+            raise DamagedIndex(f"{entry['dead']} does not match its checksum")
     vectors = load_vectors(folder / entry["vectors"], len(segment)) if entry["vectors"] else None
-    graph = entry["near"] and ann.available()
-    begun = folder / entry["near"] if graph else None
-    close = ann.NearestNeighbors(begun) if begun else None
-    return LiveSegment(segment, dead, entry["file"], vectors, close, begun)
+    graph = entry["near"] and ann.is_available()
+    graph_file = folder / entry["near"] if graph else None
+    neighbors = ann.NearestNeighbors(graph_file) if graph_file else None
+    return LiveSegment(segment, dead, entry["file"], vectors, neighbors, graph_file)
 
 
 def _digest(dead: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> str:
     return blake2b(dead.tobytes(), digest_size=8).hexdigest()
 
 
-def store(folder: Path, state: State) -> State:
-    """Write what is not on disk yet, then the manifest, then sweep what it no longer names."""
+def write_state(folder: Path, state: IndexState) -> IndexState:
+    """Write what is not on disk yet, then the manifest, then delete files that it no longer names."""
     kept, entries = [], []
     for live in state.lives:
         name = live.file or f"{uuid4().hex}.seg"
         if not live.file:
-            save(live.segment, folder / name)
+            save_segment(live.segment, folder / name)
             if live.vectors is not None:
-                write(folder / f"{name}.vectors", live.vectors.tobytes())
-                if len(live) >= ann.LARGE and ann.available():
-                    ann.build(live.vectors, folder / f"{name}.near", begun=live.begun)
+                write_whole(folder / f"{name}.vectors", live.vectors.tobytes())
+                if len(live) >= ann.LARGE and ann.is_available():
+                    ann.build_graph(
+                        live.vectors, folder / f"{name}.near", first_rows=live.graph_file
+                    )
         dead = f"{name}.{_digest(live.dead)}.dead" if len(live.dead) else ""
         if dead and not (folder / dead).exists():
-            write(folder / dead, live.dead.astype(np.int64).tobytes())
+            write_whole(folder / dead, live.dead.astype(np.int64).tobytes())
         vectors = f"{name}.vectors" if live.vectors is not None else ""
         graph = f"{name}.near" if (folder / f"{name}.near").exists() else ""
         entries.append({"file": name, "dead": dead, "vectors": vectors, "near": graph})
-        close = live.near or (ann.NearestNeighbors(folder / graph) if graph else None)
-        begun = folder / graph if graph else None
-        kept.append(replace(live, file=name, near=close, begun=begun))
+        neighbors = live.neighbors or (ann.NearestNeighbors(folder / graph) if graph else None)
+        graph_file = folder / graph if graph else None
+        kept.append(replace(live, file=name, neighbors=neighbors, graph_file=graph_file))
     mark = uuid4().hex
     manifest = {"format": FORMAT, "mark": mark, "seen": state.seen, "kind": state.kind}
     manifest["segments"] = entries
-    write(folder / "manifest.json", json.dumps(manifest).encode())
-    _sweep(folder, {"manifest.json", "lock", *(n for e in entries for n in e.values())})
-    return State(mark, state.seen, tuple(kept), state.kind)
+    write_whole(folder / "manifest.json", json.dumps(manifest).encode())
+    _delete_unnamed(folder, {"manifest.json", "lock", *(n for e in entries for n in e.values())})
+    return IndexState(mark, state.seen, tuple(kept), state.kind)
 
 
-def _sweep(folder: Path, named: set[str]) -> None:
+def _delete_unnamed(folder: Path, named: set[str]) -> None:
     for path in folder.iterdir():
         if path.name not in named:
-            with suppress(
-                OSError
-            ):  # Windows keeps files that a reader has mapped; the next sweep takes them
+            # Windows keeps files that a reader has mapped; the next write deletes them
+            with suppress(OSError):
                 path.unlink()
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[bool]:
-    """Whether this process may write now; another that writes keeps us out, and is not waited for."""
+def write_lock(folder: Path) -> Iterator[bool]:
+    """Hold the write lock; False, without waiting, when another process holds it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("a+b") as held:
-        if not _lock(held.fileno()):
+        if not _try_lock(held.fileno()):
             yield False
             return
         yield True
 
 
-def _lock(handle: int) -> bool:
+def _try_lock(handle: int) -> bool:
     """Lock an open file until it is closed; False when another process holds it."""
     try:
         if os.name == "nt":

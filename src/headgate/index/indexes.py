@@ -15,7 +15,7 @@ from headgate.protocols import Embedder, Store
 
 
 class Indexes:
-    """The door of the derived index: `view` gives a collection as the store has it now.
+    """All derived indexes: `snapshot` is a collection as the store has it now.
 
     With a folder the indexes are kept there, each in its own; without one they live in memory.
     """
@@ -30,9 +30,9 @@ class Indexes:
         self._open: dict[tuple[str, str], Collection] = {}
         self._lock = Lock()
 
-    def view(self, tenant: str, collection: str) -> Snapshot:
+    def snapshot(self, tenant: str, collection: str) -> Snapshot:
         """The postings of one collection, caught up with the store."""
-        return self._collection(tenant, collection).view()
+        return self._collection(tenant, collection).snapshot()
 
     def vector(self, query: str) -> "npt.NDArray[np.float32] | None":
         """The embedding of a query, remembered; None without an embedder."""
@@ -44,21 +44,21 @@ class Indexes:
         return vector
 
     def rebuild(self, tenant: str, collection: str) -> Snapshot:
-        """Throw away what is derived of a collection and make it anew from the store."""
+        """Delete the index of a collection and build it again from the store."""
         with self._lock:
             self._open.pop((tenant, collection), None)
         if self._folder:
             shutil.rmtree(folder_of(self._folder, tenant, collection), ignore_errors=True)
-        mine = self._collection(tenant, collection)
-        view = mine.view()
-        mine.flush()
-        return view
+        opened = self._collection(tenant, collection)
+        snapshot = opened.snapshot()
+        opened.flush()
+        return snapshot
 
     def close(self) -> None:
         """Save what is not on disk yet."""
         with self._lock:
-            mine = list(self._open.values())
-        for collection in mine:
+            opened = list(self._open.values())
+        for collection in opened:
             collection.flush()
 
     def _collection(self, tenant: str, collection: str) -> Collection:

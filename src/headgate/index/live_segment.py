@@ -1,6 +1,6 @@
-"""LiveSegment: a segment on the way through time: the segment itself never changes, but its chunks die one by one.
+"""LiveSegment: a segment and which of its chunks are dead, since the segment itself never changes.
 
-What a collection counts, it counts without the dead; every count is derived once and only when asked.
+Every count leaves dead chunks out, and is computed once, on first use.
 """
 
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from headgate.index.ann import NearestNeighbors
 from headgate.index.arrays import Ints
-from headgate.index.posting_list import forget, frequencies
+from headgate.index.posting_list import frequencies, living_counts
 from headgate.index.segment import Segment
 from headgate.index.vectors import Halves, nearest
 
@@ -21,15 +21,15 @@ from headgate.index.vectors import Halves, nearest
 class LiveSegment:
     """A segment, which of its chunks are dead, its file ("" when only in memory), and embeddings.
 
-    `near` is the graph of its embeddings where it has been saved with one, `begun` the file with that of its first rows.
+    `neighbors` is the graph of its embeddings, where it was saved with one; `graph_file` holds a graph of its first rows.
     """
 
     segment: Segment
     dead: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     file: str = ""
     vectors: Halves | None = None
-    near: NearestNeighbors | None = None
-    begun: Path | None = None
+    neighbors: NearestNeighbors | None = None
+    graph_file: Path | None = None
 
     def __len__(self) -> int:
         return len(self.segment)
@@ -43,20 +43,20 @@ class LiveSegment:
 
     @cached_property
     def term_counts(self) -> Ints:
-        """In how many living chunks each term stands."""
+        """In how many living chunks each term occurs."""
         return frequencies(self.segment.terms, self.dead)
 
     @cached_property
     def name_counts(self) -> Ints:
-        """In how many living chunks each name stands."""
+        """In how many living chunks each name occurs."""
         return frequencies(self.segment.names, self.dead)
 
     @cached_property
     def case_counts(self) -> Ints:
         """How often each word stands inside a sentence, capitalized inside one, or small at a start."""
-        return forget(self.segment.case, self.dead)
+        return living_counts(self.segment.case, self.dead)
 
-    def killed(self, more: Ints) -> "LiveSegment":
+    def with_dead(self, more: Ints) -> "LiveSegment":
         """The same segment with more dead chunks."""
         return replace(self, dead=np.union1d(self.dead, more))
 
@@ -64,10 +64,10 @@ class LiveSegment:
         self, query: npt.NDArray[np.float32], k: int
     ) -> tuple[Ints, npt.NDArray[np.float64]]:
         """The k living chunks nearest to a vector, in no order, and their cosines."""
-        if self.near is None or self.vectors is None:
+        if self.neighbors is None or self.vectors is None:
             assert self.matrix is not None
             return nearest(self.matrix, self.dead, query, k)
-        rows = self.near.search(query, k + len(self.dead))
+        rows = self.neighbors.search(query, k + len(self.dead))
         rows = rows[self.alive[rows]][:k]
         cosines = np.vecdot(self.vectors[rows].astype(np.float32), query)
         return rows, cosines.astype(np.float64)

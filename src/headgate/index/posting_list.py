@@ -1,4 +1,4 @@
-"""PostingList: which keys stand in which chunks, both ways.
+"""PostingList: which keys occur in which chunks, both ways.
 
 Forward: each chunk's keys as slots into the sorted vocabulary, in reading order.
 Inverted: each key's chunks, ascending, with a packed value (counts by field, or flags).
@@ -29,8 +29,8 @@ class PostingList:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """Keys by chunk, and how often each key stands anywhere."""
+class Counts:
+    """Keys by chunk, and how often each key occurs in all chunks."""
 
     keys: Keys
     counts: Ints
@@ -38,49 +38,49 @@ class Tally:
     own: npt.NDArray[np.uint32]
 
 
-def slotted(flat: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
+def to_slots(flat: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
     """The sorted vocabulary of a flat list of keys, and the list as slots into it."""
     keys, slots = np.unique(flat, return_inverse=True)
     return keys, slots.astype(np.uint32)
 
 
-def tally(flat: Keys, lengths: Ints) -> Tally:
+def count_keys(flat: Keys, lengths: Ints) -> Counts:
     """Count keys; `lengths` says how many of the flat list each chunk owns."""
-    keys, own = slotted(flat)
-    return Tally(keys, np.bincount(own, minlength=len(keys)), offsets(lengths), own)
+    keys, own = to_slots(flat)
+    return Counts(keys, np.bincount(own, minlength=len(keys)), offsets(lengths), own)
 
 
-def forget(mine: Tally, dead: Ints) -> Ints:
+def living_counts(part: Counts, dead: Ints) -> Ints:
     """The counts without what dead chunks contributed."""
-    return mine.counts - _lost(mine.own_starts, mine.own, dead, len(mine.keys))
+    return part.counts - _dead_counts(part.own_starts, part.own, dead, len(part.keys))
 
 
-def _lost(own_starts: Ints, own: npt.NDArray[np.uint32], dead: Ints, size: int) -> Ints:
+def _dead_counts(own_starts: Ints, own: npt.NDArray[np.uint32], dead: Ints, size: int) -> Ints:
     starts = own_starts[dead]
     return np.bincount(own[ranges(starts, own_starts[dead + 1] - starts)], minlength=size)
 
 
-def frequencies(mine: PostingList, dead: Ints) -> Ints:
-    """In how many living chunks each key stands."""
-    counts = np.diff(mine.starts)
+def frequencies(part: PostingList, dead: Ints) -> Ints:
+    """In how many living chunks each key occurs."""
+    counts = np.diff(part.starts)
     if not len(dead):
         return counts
-    starts = mine.own_starts[dead]
-    lengths = mine.own_starts[dead + 1] - starts
-    pairs = np.repeat(dead, lengths) * len(mine.keys) + mine.own[ranges(starts, lengths)]
-    once = np.unique(pairs) % len(mine.keys)
-    return counts - np.bincount(once, minlength=len(mine.keys))
+    starts = part.own_starts[dead]
+    lengths = part.own_starts[dead + 1] - starts
+    pairs = np.repeat(dead, lengths) * len(part.keys) + part.own[ranges(starts, lengths)]
+    once = np.unique(pairs) % len(part.keys)
+    return counts - np.bincount(once, minlength=len(part.keys))
 
 
-def _shrink(alive: Alive, starts: Ints) -> tuple[Ints, Ints]:
+def _living_positions(alive: Alive, starts: Ints) -> tuple[Ints, Ints]:
     """Lengths and flat positions of the living chunks' own lists."""
     lengths = np.diff(starts)[alive]
     return lengths, ranges(starts[:-1][alive], lengths)
 
 
-def merge_tallies(parts: Sequence[tuple[Tally, Alive]]) -> Tally:
-    """One tally of all living chunks."""
-    kept = [(part, *_shrink(alive, part.own_starts)) for part, alive in parts]
+def merge_counts(parts: Sequence[tuple[Counts, Alive]]) -> Counts:
+    """The counts of all living chunks together."""
+    kept = [(part, *_living_positions(alive, part.own_starts)) for part, alive in parts]
     keys = union([part.keys for part, _, _ in kept])
     own = np.concatenate(
         [
@@ -90,7 +90,7 @@ def merge_tallies(parts: Sequence[tuple[Tally, Alive]]) -> Tally:
     )
     counts = np.bincount(own, minlength=len(keys))
     keys, own, counts = _drop_unused(keys, own, counts)
-    return Tally(keys, counts, offsets(np.concatenate([n for _, n, _ in kept])), own)
+    return Counts(keys, counts, offsets(np.concatenate([n for _, n, _ in kept])), own)
 
 
 def _drop_unused(
@@ -104,8 +104,8 @@ def _drop_unused(
 
 
 def merge(parts: Sequence[tuple[PostingList, Alive]]) -> PostingList:
-    """One incidence of all living chunks; ordinals run through the parts in their order."""
-    living = [_living(part, alive) for part, alive in parts]
+    """One posting list of all living chunks; ordinals run through the parts in their order."""
+    living = [_living_lists(part, alive) for part, alive in parts]
     keys = union([keys[np.diff(starts) > 0] for keys, starts, _, _ in living])
     slots = [np.searchsorted(keys, part_keys) for part_keys, _, _, _ in living]
     counts = np.zeros(len(keys), np.int64)
@@ -128,7 +128,7 @@ def merge(parts: Sequence[tuple[PostingList, Alive]]) -> PostingList:
         base += int(alive.sum())
     own, lengths = [], []
     for slot, (part, alive) in zip(slots, parts, strict=True):
-        length, where = _shrink(alive, part.own_starts)
+        length, where = _living_positions(alive, part.own_starts)
         own.append(slot.astype(np.uint32)[part.own[where]])
         lengths.append(length)
     return PostingList(
@@ -136,7 +136,7 @@ def merge(parts: Sequence[tuple[PostingList, Alive]]) -> PostingList:
     )
 
 
-def _living(
+def _living_lists(
     part: PostingList, alive: Alive
 ) -> tuple[Keys, Ints, npt.NDArray[np.uint32], npt.NDArray[np.uint16]]:
     """The inverted lists of one part without its dead chunks, ordinals closed up."""

@@ -2,7 +2,7 @@
 
 Chunks are numbered by ordinals in the order they came. Everything a ranking asks for is an array: terms
 by field, names, capitals, lengths, reading order, and the raw chunk ids. A segment in memory and one
-mapped from a file are the same thing. Removing a chunk never changes a segment: `Live` (see view.py)
+mapped from a file are the same thing. Removing a chunk never changes a segment: LiveSegment
 carries the ordinals that are dead, and merging leaves them out.
 """
 
@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from headgate.index.arrays import Bytes, Ints, Keys, blob, offsets, ranges
+from headgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets, ranges
 from headgate.index.posting_list import (
     Alive,
+    Counts,
     PostingList,
-    Tally,
+    count_keys,
     merge,
-    merge_tallies,
-    slotted,
-    tally,
+    merge_counts,
+    to_slots,
 )
 from headgate.rank.fields import BODY, DATE, IN_BODY, IN_HEAD, IN_TITLE, SPEAKER, TITLE, pack
 from headgate.text.languages import ENGLISH
@@ -51,7 +51,7 @@ class Segment:
     names: PostingList
     labels: Bytes
     label_starts: Ints
-    case: Tally
+    case: Counts
 
     def __len__(self) -> int:
         return len(self.place)
@@ -129,7 +129,7 @@ def _draft_names(title: str, line: Line, out: _Drafts) -> None:
     out.name_counts.append(len(flags))
 
 
-def _case(found: list[int], counts: list[int]) -> Tally:
+def _case(found: list[int], counts: list[int]) -> Counts:
     """Words inside sentences by how they are written, and small ones at starts; capitals there prove nothing."""
     keys, lengths = np.array(found, np.uint64), np.array(counts, np.int64)
     ended = np.append(True, (keys & np.uint64(_ENDS)) > 0)[:-1] if len(keys) else keys > 0
@@ -139,7 +139,7 @@ def _case(found: list[int], counts: list[int]) -> Tally:
     keys = np.where(ended, keys | np.uint64(STARTING_LOWER), keys)
     stays = (keys > _KIND) & ~(ended & upper)
     owner = np.repeat(np.arange(len(lengths)), lengths)[stays]
-    return tally(keys[stays], np.bincount(owner, minlength=len(lengths)))
+    return count_keys(keys[stays], np.bincount(owner, minlength=len(lengths)))
 
 
 def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
@@ -148,7 +148,7 @@ def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
     out = _Drafts([], [], [], [], [], [], [], [], [], [])
     for chunk in chunks:
         _draft(chunk, out)
-    ids, id_starts = blob([chunk.id for chunk in chunks])
+    ids, id_starts = join_texts([chunk.id for chunk in chunks])
     id_keys = np.array([number(chunk.id) for chunk in chunks], np.uint64)
     order = np.argsort(id_keys, kind="stable")
     fields = np.array(out.fields, np.int64).reshape(len(chunks), 4)
@@ -173,7 +173,7 @@ def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
 
 
 def _terms(flat: Keys, fields: Ints) -> PostingList:
-    keys, own = slotted(flat)
+    keys, own = to_slots(flat)
     lengths = fields.sum(1)
     count = len(fields)
     chunk = np.repeat(np.arange(count), lengths)
@@ -199,12 +199,12 @@ def _terms(flat: Keys, fields: Ints) -> PostingList:
 
 def _names(out: _Drafts) -> tuple[PostingList, Bytes, Ints]:
     flat = np.array(list(map(NUMBERS.__getitem__, out.names)), np.uint64)
-    keys, own = slotted(flat)
+    keys, own = to_slots(flat)
     lengths = np.array(out.name_counts, np.int64)
     chunk = np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths)
     order = np.argsort(own, kind="stable")
     first = order[np.searchsorted(own[order], np.arange(len(keys)))]
-    data, starts = blob([out.names[i] for i in first])
+    data, starts = join_texts([out.names[i] for i in first])
     found = PostingList(
         keys,
         offsets(np.bincount(own, minlength=len(keys))),
@@ -218,7 +218,7 @@ def _names(out: _Drafts) -> tuple[PostingList, Bytes, Ints]:
 
 def join(parts: Sequence[tuple[Segment, Alive]]) -> Segment:
     """One segment of the living chunks of all, in order."""
-    ids, id_starts = _join_blobs(
+    ids, id_starts = _join_text_arrays(
         [(s.ids, s.id_starts, np.flatnonzero(alive)) for s, alive in parts]
     )
     by_ord = [_unsorted(s)[alive] for s, alive in parts]
@@ -245,7 +245,7 @@ def join(parts: Sequence[tuple[Segment, Alive]]) -> Segment:
         names=found,
         labels=labels,
         label_starts=label_starts,
-        case=merge_tallies([(s.case, alive) for s, alive in parts]),
+        case=merge_counts([(s.case, alive) for s, alive in parts]),
     )
 
 
@@ -255,7 +255,7 @@ def _unsorted(segment: Segment) -> Keys:
     return keys
 
 
-def _join_blobs(parts: Sequence[tuple[Bytes, Ints, Ints]]) -> tuple[Bytes, Ints]:
+def _join_text_arrays(parts: Sequence[tuple[Bytes, Ints, Ints]]) -> tuple[Bytes, Ints]:
     lengths = [starts[which + 1] - starts[which] for _, starts, which in parts]
     data = [
         raw[ranges(starts[which], n)]

@@ -1,9 +1,9 @@
 """Snapshot: one moment of a collection's index, as ranking reads it.
 
-A view is a list of immutable segments with their dead ordinals, seen as one array of chunks. It never
-changes, so a query may read it while another thread follows the feed. Whatever it derives, it derives
-once and only when asked. Every number is exact for the living chunks, so a view ranks the same however
-its chunks came to lie in segments.
+A snapshot is a list of immutable segments with their dead ordinals, read as one array of chunks. It never
+changes, so a query may read it while another thread follows the feed. Whatever it derives, it computes
+once, on first use. Every number is exact for the living chunks, so a snapshot ranks the same however
+its chunks are spread over segments.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from headgate.index.arrays import Ints, Keys, find, offsets, ranges, unblob
+from headgate.index.arrays import Ints, Keys, find, offsets, ranges, split_texts
 from headgate.index.live_segment import LiveSegment
 from headgate.index.posting_list import PostingList
 from headgate.index.segment import (
@@ -58,7 +58,7 @@ class Snapshot:
 
     @property
     def degraded(self) -> str:
-        """What went wrong with the index on the way to this view, empty when nothing did."""
+        """What went wrong with the index on the way to this snapshot, empty when nothing did."""
         return self._degraded
 
     @property
@@ -258,7 +258,7 @@ class Snapshot:
             slots, there = find(live.segment.names.keys, keys)
             index = [int(i) for i in np.flatnonzero(there) if not found[i]]
             segment = live.segment
-            read = unblob(segment.labels, segment.label_starts, slots[index])
+            read = split_texts(segment.labels, segment.label_starts, slots[index])
             for i, label in zip(index, read, strict=True):
                 found[i] = label
         return found
@@ -320,7 +320,7 @@ class Snapshot:
         found = [""] * len(ords)
         for live, base, index in self._by_segment(ords):
             segment = live.segment
-            read = unblob(segment.ids, segment.id_starts, ords[index] - base)
+            read = split_texts(segment.ids, segment.id_starts, ords[index] - base)
             for i, id in zip(index.tolist(), read, strict=True):
                 found[i] = id
         return found

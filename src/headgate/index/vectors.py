@@ -1,8 +1,8 @@
-"""Vectors: embeddings of chunks, and which lie nearest to a query, by cosine.
+"""Vectors: embeddings of chunks, and those nearest to a query by cosine.
 
 The store keeps each embedding beside its chunk (attachment "embedding/NAME/DIMENSION", half floats), so a
-rebuilt index embeds nothing twice. What is embedded is `passage`: the title before the text, and of a chat
-line speaker and words without the date, which says when and not what.
+rebuilt index embeds nothing twice. `embedded_text` is the title before the text, and of a chat
+line the speaker and the words without the date.
 """
 
 from collections.abc import Sequence
@@ -19,36 +19,36 @@ Halves = npt.NDArray[np.float16]
 _BATCH = 256  # chunks embedded and kept at a time, so that stopping loses little
 
 
-def passage(chunk: Chunk) -> str:
-    """What of a chunk is embedded."""
+def embedded_text(chunk: Chunk) -> str:
+    """The text of a chunk that is embedded."""
     if chunk.title:
         return f"{chunk.title}. {chunk.text}"
     line = part(chunk.text)
     return f"{line.speaker}: {line.body}" if line.date and line.speaker else chunk.text
 
 
-class Embeddings:
-    """The embeddings of one collection's chunks: read from the store, or made and kept there."""
+class EmbeddingCache:
+    """The embeddings of one collection's chunks: read from the store, or computed and kept there."""
 
     def __init__(self, store: Store, tenant: str, collection: str, embedder: Embedder) -> None:
         self._store, self._tenant, self._collection = store, tenant, collection
         self._embedder = embedder
         self.kind = f"embedding/{embedder.name}/{embedder.dimension}"
 
-    def of(self, chunks: Sequence[Chunk], seen: int) -> Halves:
+    def rows_of(self, chunks: Sequence[Chunk], seen: int) -> Halves:
         """One row a chunk; `seen` is the point of the feed that the chunks were read at."""
         rows = np.zeros((len(chunks), self._embedder.dimension), np.float16)
         for begin in range(0, len(chunks), _BATCH):
             some = chunks[begin : begin + _BATCH]
-            rows[begin : begin + len(some)] = self._some(some, seen)
+            rows[begin : begin + len(some)] = self._batch_rows(some, seen)
         return rows
 
-    def _some(self, chunks: Sequence[Chunk], seen: int) -> Halves:
+    def _batch_rows(self, chunks: Sequence[Chunk], seen: int) -> Halves:
         where = (self._tenant, self._collection, self.kind)
         known = self._store.attached(*where, [chunk.id for chunk in chunks])
         new = [chunk for chunk in chunks if chunk.id not in known]
         if new:
-            made = self._embedder.embed([passage(chunk) for chunk in new]).astype(np.float16)
+            made = self._embedder.embed([embedded_text(chunk) for chunk in new]).astype(np.float16)
             fresh = {c.id: row.tobytes() for c, row in zip(new, made, strict=True)}
             self._store.attach(*where, fresh, seen=seen)
             known = {**known, **fresh}

@@ -2,7 +2,7 @@
 
 Markdown: a fence, a table, a paragraph; a heading belongs to the block that follows it.
 Plain text: paragraphs. Code: top-level definitions, that is, what begins at the left margin after a blank line.
-Each block knows the path of headings above it. Blocks cover every character that is not white space, in order.
+Each block has the path of headings above it. Blocks cover every character that is not white space, in order.
 """
 
 import re
@@ -48,49 +48,49 @@ def _split(text: str, gap: re.Pattern[str]) -> Iterator[Block]:
 
 
 def _markdown(text: str) -> Iterator[Block]:
-    """Join lines to blocks; headings wait for the block they stand above."""
+    """Join lines to blocks; a heading waits for the block below it."""
     path: list[tuple[int, str]] = []
-    opened, end, former = -1, 0, "blank"
+    open_at, end, former = -1, 0, "blank"
     for kind, start, stop, words in _runs(text):
         over = former == "fence" or (former in ("text", "table") and kind != former)
-        if opened >= 0 and over and text[opened:end].strip():
-            yield Block(opened, end, tuple(title for _, title in path))
+        if open_at >= 0 and over and text[open_at:end].strip():
+            yield Block(open_at, end, tuple(title for _, title in path))
         if over:
-            opened = -1
+            open_at = -1
         if kind == "heading":
             level = len(words) - len(words.lstrip("#"))
             path = [above for above in path if above[0] < level]
             path.append((level, words.strip("# \t\r")))
         if kind != "blank":
-            opened = start if opened < 0 else opened
+            open_at = start if open_at < 0 else open_at
             end = stop
         if kind != "blank" or former != "heading":  # headings wait over blank lines
             former = kind
-    if opened >= 0 and text[opened:end].strip():
-        yield Block(opened, end, tuple(title for _, title in path))
+    if open_at >= 0 and text[open_at:end].strip():
+        yield Block(open_at, end, tuple(title for _, title in path))
 
 
 def _runs(text: str) -> Iterator[tuple[str, int, int, str]]:
     """Kind, start, end and, for headings, the words of each run of like lines."""
-    spot = 0
-    while match := _SPECIAL.search(text, spot):
+    position = 0
+    while match := _SPECIAL.search(text, position):
         start, end = match.span()
-        if start > spot:
-            yield "text", spot, start, ""
+        if start > position:
+            yield "text", position, start, ""
         if match["fence"]:
-            end = _closed(text, end, match["fence"])
+            end = _fence_end(text, end, match["fence"])
             yield "fence", start, end, ""
         elif match["heading"]:
             yield "heading", start, end, f"{match['heading']} {match['words']}"
         else:
             yield "table" if match["table"] else "blank", start, end, ""
-        spot = end
-    if spot < len(text):
-        yield "text", spot, len(text), ""
+        position = end
+    if position < len(text):
+        yield "text", position, len(text), ""
 
 
-def _closed(text: str, start: int, fence: str) -> int:
-    """Where the fence that was opened before `start` ends: behind its closing line, or with the text."""
+def _fence_end(text: str, start: int, fence: str) -> int:
+    """The end of the fence that was opened before `start`: after its closing line, or the end of the text."""
     closing = rf"^[ \t]*{fence[0]}{{{len(fence)},}}[ \t\r]*(?:\n|\Z)"
     found = re.compile(closing, re.MULTILINE).search(text, start)
     return found.end() if found else len(text)

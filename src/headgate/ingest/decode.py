@@ -1,7 +1,7 @@
-"""Decode: bytes to text, or the reason why they are none.
+"""Decode: bytes to text, or the reason why they are not text.
 
 Tried in order: a byte order mark (UTF-8, UTF-16, UTF-32), UTF-8, and Windows-1252 where the bytes look like Western text.
-A NUL, or many control characters, mean binary: guessing there would fill the store with noise.
+A NUL, or many control characters, mean a binary file, which would fill the store with noise.
 """
 
 import codecs
@@ -16,49 +16,49 @@ _MARKS = (
 )
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _PLAUSIBLE = 0.7  # share of ASCII bytes; French and German prose stand above .9, random bytes at .5
-HEAD = 8192  # bytes that tell a binary file
+HEAD = 8192  # bytes that are checked for a binary file
 
 
 class Undecodable(ValueError):
-    """Bytes that are no text; the message is the reason."""
+    """Bytes that are not text; the message is the reason."""
 
 
 def decode(data: bytes) -> str:
     """The text of a file; Undecodable with the reason where there is none."""
-    encoding = marked(data)
+    encoding = bom_encoding(data)
     if encoding:
-        return _strict(data, encoding)
-    if binary(data[:HEAD]):
+        return _decode_as(data, encoding)
+    if is_binary(data[:HEAD]):
         raise Undecodable("binary file")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        if _western(data):
-            return _strict(data, "cp1252")
+        if _looks_western(data):
+            return _decode_as(data, "cp1252")
         raise Undecodable(
-            f"neither UTF-8 (byte {error.start}) nor another encoding that can be told"
+            f"neither UTF-8 (byte {error.start}) nor another encoding that can be recognized"
         ) from error
 
 
-def marked(head: bytes) -> str:
-    """The encoding that a byte order mark tells, or nothing."""
+def bom_encoding(head: bytes) -> str:
+    """The encoding of a byte order mark; empty without one."""
     return next((encoding for mark, encoding in _MARKS if head.startswith(mark)), "")
 
 
-def binary(head: bytes) -> bool:
+def is_binary(head: bytes) -> bool:
     """Whether the first bytes of a file are not text."""
-    if marked(head):
+    if bom_encoding(head):
         return False
     return b"\0" in head or len(_CONTROL.findall(head)) * 50 > len(head)
 
 
-def _strict(data: bytes, encoding: str) -> str:
+def _decode_as(data: bytes, encoding: str) -> str:
     try:
         return data.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise Undecodable(f"broken {encoding} at byte {error.start}") from error
 
 
-def _western(data: bytes) -> bool:
+def _looks_western(data: bytes) -> bool:
     ascii = len(data) - len(data.translate(None, bytes(range(128))))
     return ascii / max(1, len(data)) >= _PLAUSIBLE

@@ -1,8 +1,8 @@
 """Load: files, streams and rows into a store, batch by batch.
 
-What has not changed is told by its digest and left alone; a changed document replaces its former self in one
-transaction. Whatever cannot be taken is skipped with its reason and everything else goes on. Each batch is
-acknowledged before the next begins, so that stopping at any moment leaves a consistent store.
+A document whose digest is equal is left alone; a changed one replaces the stored one in one transaction.
+Whatever cannot be read is skipped with its reason, and everything else goes on. Each batch is acknowledged
+before the next begins, so that stopping at any moment leaves a consistent store.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,20 +15,20 @@ from headgate.errors import InputError
 from headgate.ingest import stale, tables
 from headgate.ingest.chunk import ChunkPolicy
 from headgate.ingest.decode import Undecodable, decode
-from headgate.ingest.readers import Found, read
-from headgate.ingest.rows import LINE, Skip, Text, assemble, digest, parse
-from headgate.ingest.walk import name, walk
-from headgate.policy import Policy, PositiveCount
-from headgate.protocols import Attachments, Documents
+from headgate.ingest.readers import SourceFile, read
+from headgate.ingest.rows import LINE, Skip, Text, assemble, digest, parse_row
+from headgate.ingest.walk import document_id, walk
+from headgate.policy import Policy, PositiveCount, Tuning
+from headgate.protocols import AttachmentStore, DocumentStore
 from headgate.text.fingerprint import KIND, pack
 from headgate.types import Document
 
 
-class Library(Documents, Attachments, Protocol):
+class IngestStore(DocumentStore, AttachmentStore, Protocol):
     """What an ingest writes to."""
 
 
-_LISTED = 1000  # reasons that a summary lists; beyond these it only counts
+_MAX_LISTED = 1000  # reasons that a summary lists; beyond these it only counts
 
 
 class IngestPolicy(Policy):
@@ -36,9 +36,9 @@ class IngestPolicy(Policy):
 
     max_bytes: PositiveCount = 200_000_000
     """Largest file that is read whole; files of rows are streamed and may be larger."""
-    batch_bytes: PositiveCount = 2_000_000
+    batch_bytes: Tuning[PositiveCount] = 2_000_000
     """Text that is written in one transaction."""
-    batch_documents: PositiveCount = 2000
+    batch_documents: Tuning[PositiveCount] = 2000
     """Documents that are written in one transaction."""
     chunk: ChunkPolicy = ChunkPolicy()
     """How texts are cut."""
@@ -74,7 +74,7 @@ OnProgress = Callable[[Progress], None]
 
 
 def add_rows(
-    store: Library,
+    store: IngestStore,
     tenant: str,
     rows: Iterable[Mapping[str, Any]],
     *,
@@ -82,19 +82,19 @@ def add_rows(
     policy: IngestPolicy | None = None,
     on_progress: OnProgress | None = None,
 ) -> Summary:
-    """Add rows; one that is none stops with an error that tells its number, before it is written."""
-    load = _Load(store, tenant, policy or IngestPolicy(), on_progress)
+    """Add rows; a bad row raises an error with its number, and the rows before it are written."""
+    loader = _Loader(store, tenant, policy or IngestPolicy(), on_progress)
     for number, row in enumerate(rows):
         try:
-            load.take(parse(row, collection=collection))
+            loader.add(parse_row(row, collection=collection))
         except InputError as error:
-            load.flush()
+            loader.flush()
             raise InputError(f"row {number}: {error.message}", hint=error.hint) from error
-    return load.finish()
+    return loader.finish()
 
 
 def add_files(
-    store: Library,
+    store: IngestStore,
     tenant: str,
     paths: Iterable[str | Path],
     *,
@@ -107,30 +107,30 @@ def add_files(
     """Add files and folders. With `prune`, documents of files that are gone from a folder go too."""
     policy = policy or IngestPolicy()
     places = [Path(path) for path in paths]
-    load = _Load(store, tenant, policy, on_progress)
+    loader = _Loader(store, tenant, policy, on_progress)
     found = list(walk(places, root=root))
-    load.progress.total = sum(one.size for one in found)
+    loader.progress.total = sum(one.size for one in found)
     whole: set[str] = set()
     for one in found:
         if isinstance(one, Skip):
-            load.take(one)
-        elif load.read(one, collection):
+            loader.add(one)
+        elif loader.read(one, collection):
             whole.add(one.id)
-    load.flush()
+    loader.flush()
     gone: list[str] = []
-    if load.lines:
-        gone += stale.lines(store.digests(tenant, collection), read=whole, met=load.lines)
+    if loader.lines:
+        gone += stale.stale_lines(store.digests(tenant, collection), read=whole, met=loader.lines)
     if prune:
         base = (root or Path.cwd()).resolve()
-        folders = [name(place, base) for place in places if place.is_dir()]
-        there = {one.id if isinstance(one, Found) else one.what for one in found}
-        gone += stale.files(store.digests(tenant, collection), folders=folders, found=there)
-    load.remove(collection, gone)
-    return load.finish()
+        folders = [document_id(place, base) for place in places if place.is_dir()]
+        there = {one.id if isinstance(one, SourceFile) else one.what for one in found}
+        gone += stale.stale_files(store.digests(tenant, collection), folders=folders, found=there)
+    loader.remove(collection, gone)
+    return loader.finish()
 
 
 def add_stream(
-    store: Library,
+    store: IngestStore,
     tenant: str,
     data: bytes,
     *,
@@ -139,24 +139,24 @@ def add_stream(
     policy: IngestPolicy | None = None,
     on_progress: OnProgress | None = None,
 ) -> Summary:
-    """Add what came over a pipe: JSON lines as rows, anything else as one text."""
+    """Add what a pipe delivered: JSON lines as rows, anything else as one text."""
     policy = policy or IngestPolicy()
-    load = _Load(store, tenant, policy, on_progress)
-    load.progress.total = len(data)
+    loader = _Loader(store, tenant, policy, on_progress)
+    loader.progress.total = len(data)
     if len(data) > policy.max_bytes:
-        load.take(Skip(id, f"more than {policy.max_bytes / 1e6:.0f} MB", len(data)))
+        loader.add(Skip(id, f"more than {policy.max_bytes / 1e6:.0f} MB", len(data)))
     else:
-        for item in _stream(data, id, collection):
-            load.take(item)
-    return load.finish()
+        for item in _stream_items(data, id, collection):
+            loader.add(item)
+    return loader.finish()
 
 
-def _stream(data: bytes, id: str, collection: str) -> Iterable[Text | Skip]:
+def _stream_items(data: bytes, id: str, collection: str) -> Iterable[Text | Skip]:
     if not data.strip():
         return [Skip(id, "nothing came in")]
-    first = next(tables.stream(BytesIO(data.lstrip().split(b"\n", 1)[0]), id, collection))
+    first = next(tables.json_line_stream(BytesIO(data.lstrip().split(b"\n", 1)[0]), id, collection))
     if isinstance(first, Text):
-        return tables.stream(BytesIO(data), id, collection)
+        return tables.json_line_stream(BytesIO(data), id, collection)
     try:
         return [Text(id, decode(data), collection=collection, size=len(data))]
     except Undecodable as error:
@@ -164,63 +164,63 @@ def _stream(data: bytes, id: str, collection: str) -> Iterable[Text | Skip]:
 
 
 @dataclass
-class _Load:
+class _Loader:
     """Gathers texts to batches, writes them, and counts."""
 
-    store: Library
+    store: IngestStore
     tenant: str
     policy: IngestPolicy
     on_progress: OnProgress | None
     progress: Progress = field(default_factory=Progress)
     skipped: list[Skip] = field(default_factory=list)
     batch: dict[tuple[str, str], Text] = field(default_factory=dict)
-    weight: int = 0
+    batch_chars: int = 0
     seen: set[int] = field(default_factory=set)
     lines: set[str] = field(default_factory=set)
 
-    def take(self, item: Text | Skip) -> None:
-        """Take one text in; write when a batch is full."""
+    def add(self, item: Text | Skip) -> None:
+        """Add one text to the batch; write it when it is full."""
         self.progress.bytes += item.size
         if isinstance(item, Skip):
-            self.skip(item)
+            self.note_skip(item)
             return
         key = (item.collection, item.id)
         mark = hash(key)  # of a million ids the hashes take a tenth of the room
         if mark in self.seen:
-            self.skip(Skip(item.id, "an id that came before: the later one stands"))
+            self.note_skip(Skip(item.id, "an id that came before: the later one stands"))
         self.seen.add(mark)
         self.batch[key] = item
-        self.weight += len(item.text)
+        self.batch_chars += len(item.text)
         full = len(self.batch) >= self.policy.batch_documents
-        if full or self.weight >= self.policy.batch_bytes:
+        if full or self.batch_chars >= self.policy.batch_bytes:
             self.flush()
 
-    def skip(self, skip: Skip) -> None:
-        """Note what was left out."""
+    def note_skip(self, skip: Skip) -> None:
+        """Count a skipped item; list it while there is room."""
         if skip.reason:
             self.progress.skips += 1
-            if len(self.skipped) < _LISTED:
+            if len(self.skipped) < _MAX_LISTED:
                 self.skipped.append(skip)
 
     def flush(self) -> None:
         """Write the batch: only what changed, and all of it or, where one is bad, all but that."""
-        batch, self.batch, self.weight = self.batch, {}, 0
-        fresh = self._fresh(list(batch.values()))
+        batch, self.batch, self.batch_chars = self.batch, {}, 0
+        fresh = self._changed_documents(list(batch.values()))
         try:
             self._write(fresh)
         except InputError:
             for document in fresh:
-                self._single(document)
+                self._write_one(document)
         if self.on_progress:
             self.on_progress(self.progress)
 
-    def read(self, file: Found, collection: str) -> bool:
-        """Take in all that a file holds; whether nothing of it was skipped."""
+    def read(self, file: SourceFile, collection: str) -> bool:
+        """Add everything that a file holds; whether nothing of it was skipped."""
         before = self.progress.skips
         for item in read(file, collection=collection, max_bytes=self.policy.max_bytes):
             if isinstance(item, Text) and item.origin == LINE:
                 self.lines.add(item.id)
-            self.take(item)
+            self.add(item)
         return self.progress.skips == before
 
     def remove(self, collection: str, ids: list[str]) -> None:
@@ -242,12 +242,15 @@ class _Load:
             skipped=tuple(self.skipped),
         )
 
-    def _fresh(self, items: list[Text]) -> list[Document]:
+    def _changed_documents(self, items: list[Text]) -> list[Document]:
         """The documents of those texts whose digest is not in the store."""
         asked: dict[str, list[str]] = {}
         for item in items:
             asked.setdefault(item.collection, []).append(item.id)
-        known = {name: self.store.digests(self.tenant, name, ids) for name, ids in asked.items()}
+        known = {
+            collection: self.store.digests(self.tenant, collection, ids)
+            for collection, ids in asked.items()
+        }
         fresh = []
         for item in items:
             mark = digest(item, self.policy.chunk)
@@ -258,7 +261,7 @@ class _Load:
         return fresh
 
     def _write(self, documents: list[Document]) -> None:
-        """Put documents, and beside their chunks what tells repeats of them quickly."""
+        """Put documents, and attach the fingerprints of their chunks."""
         self.progress.chunks += self.store.put(self.tenant, documents)
         self.progress.documents += len(documents)
         texts: dict[str, dict[str, str]] = {}
@@ -270,8 +273,8 @@ class _Load:
             packed = dict(zip(known, pack(list(known.values())), strict=True))
             self.store.attach(self.tenant, collection, KIND, packed)
 
-    def _single(self, document: Document) -> None:
+    def _write_one(self, document: Document) -> None:
         try:
             self._write([document])
         except InputError as error:
-            self.skip(Skip(document.id, str(error)))
+            self.note_skip(Skip(document.id, str(error)))

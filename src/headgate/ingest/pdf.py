@@ -1,4 +1,4 @@
-"""PDF to text, by pypdf (an extra). A broken, locked or scanned file is told apart from one with text."""
+"""PDF to text, by pypdf (an extra). A broken, locked or scanned file is refused with its reason."""
 
 import logging
 from io import BytesIO
@@ -6,7 +6,7 @@ from io import BytesIO
 from headgate.errors import MissingExtra
 
 
-class Broken(ValueError):
+class UnreadablePdf(ValueError):
     """A PDF that gives no text; the message is the reason."""
 
 
@@ -23,11 +23,11 @@ def extract(data: bytes) -> tuple[str, str]:
         pages = [] if locked else [page.extract_text() for page in reader.pages]
         title = reader.metadata.title if reader.metadata and not locked else ""
     except Exception as error:  # a parser of hostile files raises anything at all
-        raise Broken(f"broken PDF: {error}"[:200]) from error
+        raise UnreadablePdf(f"broken PDF: {error}"[:200]) from error
     if locked:
-        raise Broken("PDF is locked by a password")
+        raise UnreadablePdf("PDF is locked by a password")
     text = "\n\n".join(page.strip() for page in pages).replace("\0", "").strip()
     if not text:
-        raise Broken("PDF without text (scanned?)")
+        raise UnreadablePdf("PDF without text (scanned?)")
     clean = text.encode(errors="replace").decode()
     return str(title or "").strip(), clean

@@ -1,6 +1,6 @@
 """Readers: one file in, texts out, or the reason why not.
 
-The suffix decides how a file is read; what has no known suffix is read as text if it is text.
+The suffix decides how a file is read; a file without a known suffix is read as text if it is text.
 Files of rows (JSON lines, CSV) are streamed row by row, so that their size does not matter and one bad row
 costs only itself.
 """
@@ -25,18 +25,18 @@ _MARKDOWN = frozenset({".md", ".markdown", ".mdx", ".mkd", ".rst", ".adoc"})
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A file to read: where it lies, the id its document gets, and how large it is."""
+class SourceFile:
+    """A file to read: its path, the id its document gets, and its size."""
 
     path: Path
     id: str
     size: int = 0
 
 
-Read = Iterator[Text | Skip]
+Items = Iterator[Text | Skip]
 
 
-def read(file: Found, *, collection: str, max_bytes: int) -> Read:
+def read(file: SourceFile, *, collection: str, max_bytes: int) -> Items:
     """The texts of a file, each ready to be cut; what cannot be read is skipped with its reason."""
     suffix = file.path.suffix.lower()
     try:
@@ -47,7 +47,7 @@ def read(file: Found, *, collection: str, max_bytes: int) -> Read:
             limit = f"{max_bytes / 1e6:.0f} MB"
             yield Skip(file.id, f"{file.size / 1e6:.0f} MB, above the limit of {limit}", file.size)
             return
-        yield from _whole(file, suffix, collection)
+        yield from _read_whole(file, suffix, collection)
     except Undecodable as error:
         yield Skip(file.id, str(error), file.size)
     except MissingExtra as error:
@@ -56,7 +56,7 @@ def read(file: Found, *, collection: str, max_bytes: int) -> Read:
         yield Skip(file.id, f"cannot be read: {error.strerror or error}", file.size)
 
 
-def _text(file: Found, data: bytes, collection: str, kind: str) -> Text:
+def _read_text(file: SourceFile, data: bytes, collection: str, kind: str) -> Text:
     return Text(
         file.id,
         decode(data),
@@ -68,22 +68,22 @@ def _text(file: Found, data: bytes, collection: str, kind: str) -> Text:
     )
 
 
-def _whole(file: Found, suffix: str, collection: str) -> Read:
+def _read_whole(file: SourceFile, suffix: str, collection: str) -> Items:
     data = file.path.read_bytes()
     if not data.strip():
         yield Skip(file.id, "empty file", file.size)
     elif suffix == ".pdf":
-        yield _pdf(file, data, collection)
+        yield _read_pdf(file, data, collection)
     elif suffix == ".json":
         yield from tables.json_rows(data, file.id, collection)
     elif suffix in (".html", ".htm", ".xhtml"):
-        yield _html(file, data, collection)
+        yield _read_html(file, data, collection)
     else:
         kind = "markdown" if suffix in _MARKDOWN else "code" if suffix in _CODE else "text"
-        yield _text(file, data, collection, kind)
+        yield _read_text(file, data, collection, kind)
 
 
-def _html(file: Found, data: bytes, collection: str) -> Text | Skip:
+def _read_html(file: SourceFile, data: bytes, collection: str) -> Text | Skip:
     title, text = html.extract(decode(data))
     if not text:
         return Skip(file.id, "no text in this page", file.size)
@@ -98,12 +98,12 @@ def _html(file: Found, data: bytes, collection: str) -> Text | Skip:
     )
 
 
-def _pdf(file: Found, data: bytes, collection: str) -> Text | Skip:
+def _read_pdf(file: SourceFile, data: bytes, collection: str) -> Text | Skip:
     from headgate.ingest import pdf  # noqa: PLC0415  # an extra
 
     try:
         title, text = pdf.extract(data)
-    except pdf.Broken as error:
+    except pdf.UnreadablePdf as error:
         return Skip(file.id, str(error), file.size)
     return Text(
         file.id,
@@ -117,9 +117,9 @@ def _pdf(file: Found, data: bytes, collection: str) -> Text | Skip:
     )
 
 
-_STREAMED: dict[str, Callable[[Path, str, str], Read]] = {
-    ".jsonl": tables.lines,
-    ".ndjson": tables.lines,
+_STREAMED: dict[str, Callable[[Path, str, str], Items]] = {
+    ".jsonl": tables.json_lines,
+    ".ndjson": tables.json_lines,
     ".csv": tables.csv_rows,
     ".tsv": tables.csv_rows,
 }

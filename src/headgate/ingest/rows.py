@@ -1,8 +1,8 @@
 """Rows and texts: what becomes a document, and how.
 
 A row is a mapping {id or _id, text or content, title, collection, source, metadata}; keys beyond these join its metadata.
-A Text is a row, or a file that was read, checked and ready to be cut. Its digest covers all that the
-chunks are made of, the chunk policy too, so that an equal digest means there is nothing to do.
+A Text is a row, or a file that was read, checked and ready to be split. Its digest covers everything that the
+chunks are made of, and the chunk policy too, so that an equal digest means that nothing changed.
 """
 
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from typing import Any
 import orjson
 
 from headgate.errors import InputError
-from headgate.ingest.chunk import ChunkPolicy, cut
+from headgate.ingest.chunk import ChunkPolicy, split_text
 from headgate.types import Chunk, Document
 
 _KNOWN = frozenset({"id", "_id", "text", "content", "title", "collection", "source", "metadata"})
 FILE = "file"
 LINE = "line"
-_FORMAT = b"1"  # raised when the chunker cuts differently, so that files are cut anew
+_FORMAT = b"1"  # raised when texts are split differently, so that files are split again
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Text:
     """A text on its way to become a document. `name` titles chunks that have no better title.
 
     `origin` is FILE for a whole file and LINE for a row that is named by its file and line, so that they
-    can be told from rows that carry their own id when the file has gone or shrunk.
+    can be told from rows with their own id when the file is gone or shrunk.
     """
 
     id: str
@@ -51,7 +51,7 @@ class Skip:
     size: int = 0
 
 
-def parse(row: object, *, collection: str, id: str = "", size: int = 0) -> Text:
+def parse_row(row: object, *, collection: str, id: str = "", size: int = 0) -> Text:
     """A row as a Text; InputError says what is wrong with it. `id` stands in for a missing one."""
     if not isinstance(row, Mapping):
         raise InputError(f"a row is {type(row).__name__}, not a mapping", hint=_HINT)
@@ -62,13 +62,13 @@ def parse(row: object, *, collection: str, id: str = "", size: int = 0) -> Text:
     if not isinstance(given, Mapping):
         raise InputError(f"the metadata of a row is {type(given).__name__}, not a mapping")
     rest = {key: row[key] for key in row.keys() - _KNOWN} if len(row) > 3 else {}
-    own = _name(row)
+    own = _row_id(row)
     return Text(
         own or id or blake2b(text.encode(errors="replace"), digest_size=8).hexdigest(),
         text,
-        title=_word(row, "title", ""),
-        collection=_word(row, "collection", "") or collection,
-        source=_word(row, "source", "") or "document",
+        title=_text_field(row, "title", ""),
+        collection=_text_field(row, "collection", "") or collection,
+        source=_text_field(row, "source", "") or "document",
         metadata={**rest, **given},
         size=size or len(text),
         origin=LINE if id and not own else "",
@@ -84,28 +84,28 @@ def digest(item: Text, policy: ChunkPolicy) -> str:
     hash = blake2b(_FORMAT, digest_size=16)
     try:
         hash.update(orjson.dumps([head, item.metadata], option=orjson.OPT_SORT_KEYS))
-    except TypeError:  # keys that are no text, or values that JSON lacks: the store judges them
+    except TypeError:  # keys that are not text, or values that JSON lacks: the store refuses them
         hash.update(repr((head, item.metadata)).encode(errors="replace"))
     hash.update(item.text.encode(errors="surrogatepass"))
     return f"{item.origin}{hash.hexdigest()}"
 
 
 def assemble(item: Text, policy: ChunkPolicy, *, digest: str = "") -> Document:
-    """Cut a text into the chunks of a document. A single chunk keeps the document's id."""
-    pieces = cut(item.text, policy, kind=item.kind)
-    single = len(pieces) == 1
+    """Split a text into the chunks of a document. A single chunk keeps the document's id."""
+    passages = split_text(item.text, policy, kind=item.kind)
+    single = len(passages) == 1
     chunks = tuple(
         Chunk(
             item.id if single else f"{item.id}#{n}",
-            piece.text,
+            passage.text,
             document=item.id,
             collection=item.collection,
             source=item.source,
-            title=item.title or " > ".join(piece.path) or item.name,
+            title=item.title or " > ".join(passage.path) or item.name,
             position=n,
             metadata=item.metadata,
         )
-        for n, piece in enumerate(pieces)
+        for n, passage in enumerate(passages)
     )
     return Document(
         item.id,
@@ -118,7 +118,7 @@ def assemble(item: Text, policy: ChunkPolicy, *, digest: str = "") -> Document:
     )
 
 
-def _name(row: Mapping[str, Any]) -> str:
+def _row_id(row: Mapping[str, Any]) -> str:
     """The row's own id as text; numbers are fine."""
     found = row.get("id", row.get("_id"))
     if found is None:
@@ -128,7 +128,7 @@ def _name(row: Mapping[str, Any]) -> str:
     return str(found)
 
 
-def _word(row: Mapping[str, Any], key: str, default: str) -> str:
+def _text_field(row: Mapping[str, Any], key: str, default: str) -> str:
     found = row.get(key)
     if found is None:
         return default

@@ -1,8 +1,8 @@
-"""Sweep: which documents of a collection lost their file, or their line in it.
+"""Stale: which documents of a collection lost their file, or their line in it.
 
-Digests tell where a document came from. A row named by its line is stale when its file was read to the end
+A digest begins with where a document came from. A row named by its line is stale when its file was read to the end
 without meeting it. A whole file is stale when it lies under a folder that was walked and was not found there.
-Rows that carry their own id are never stale: they belong to whoever named them.
+Rows with their own id are never stale: they stay until they are removed.
 """
 
 from collections.abc import Iterable, Mapping, Set
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Set
 from headgate.ingest.rows import FILE, LINE
 
 
-def lines(digests: Mapping[str, str], *, read: Set[str], met: Set[str]) -> list[str]:
+def stale_lines(digests: Mapping[str, str], *, read: Set[str], met: Set[str]) -> list[str]:
     """Rows named by a line that their file, one of those `read` to the end, no longer has."""
     return [
         id
@@ -19,17 +19,19 @@ def lines(digests: Mapping[str, str], *, read: Set[str], met: Set[str]) -> list[
     ]
 
 
-def files(digests: Mapping[str, str], *, folders: Iterable[str], found: Set[str]) -> list[str]:
+def stale_files(
+    digests: Mapping[str, str], *, folders: Iterable[str], found: Set[str]
+) -> list[str]:
     """Whole files, and rows named by their lines, under the folders, whose file was not found."""
     heads = tuple("" if folder == "." else folder.rstrip("/") + "/" for folder in folders)
     return [
         id
         for id, digest in digests.items()
-        if id.startswith(heads) and _file(id, digest) not in found and _file(id, digest)
+        if id.startswith(heads) and _file_of(id, digest) not in found and _file_of(id, digest)
     ]
 
 
-def _file(id: str, digest: str) -> str:
+def _file_of(id: str, digest: str) -> str:
     """The file a document came from; nothing for a row of its own."""
     if digest.startswith(FILE):
         return id

@@ -1,6 +1,6 @@
 """Tables: files whose lines are rows: JSON lines, CSV, and JSON that is a row or a list of rows.
 
-A row without an id is named by its file and line. A line that is no row is skipped with its number and reason.
+A row without an id is named by its file and line. A line that is not a row is skipped with its number and reason.
 """
 
 import csv
@@ -11,44 +11,44 @@ from typing import BinaryIO, TextIO
 import orjson
 
 from headgate.errors import InputError
-from headgate.ingest.decode import HEAD, Undecodable, binary, decode, marked
-from headgate.ingest.rows import FILE, Skip, Text, parse
+from headgate.ingest.decode import HEAD, Undecodable, bom_encoding, decode, is_binary
+from headgate.ingest.rows import FILE, Skip, Text, parse_row
 
-LINE = 64 << 20  # bytes of the longest row; a file without line ends is no table
+MAX_LINE = 64 << 20  # bytes of the longest row; a file without line ends is not a table
 
-Read = Iterator[Text | Skip]
+Items = Iterator[Text | Skip]
 
 
-def lines(path: Path, id: str, collection: str) -> Read:
+def json_lines(path: Path, id: str, collection: str) -> Items:
     """The rows of a file of JSON lines."""
     with path.open("rb") as file:
         head = file.read(HEAD)
         file.seek(0)
-        if binary(head):
+        if is_binary(head):
             raise Undecodable("binary file")
         if not head.strip():
             yield Skip(id, "empty file")
-        elif marked(head) not in ("", "utf-8-sig"):
+        elif bom_encoding(head) not in ("", "utf-8-sig"):
             for number, line in enumerate(decode(file.read()).splitlines(), 1):
-                yield from _line(line.encode(), f"{id}:{number}", collection)
+                yield from _parse_line(line.encode(), f"{id}:{number}", collection)
         else:
-            yield from stream(file, id, collection)
+            yield from json_line_stream(file, id, collection)
 
 
-def stream(file: BinaryIO, id: str, collection: str) -> Read:
+def json_line_stream(file: BinaryIO, id: str, collection: str) -> Items:
     """The rows of a stream of UTF-8 JSON lines."""
     number = 0
-    while line := file.readline(LINE):
+    while line := file.readline(MAX_LINE):
         number += 1
-        if len(line) == LINE and not line.endswith(b"\n"):
-            yield Skip(f"{id}:{number}", f"line longer than {LINE >> 20} MB", len(line))
-            while (rest := file.readline(LINE)) and not rest.endswith(b"\n"):
+        if len(line) == MAX_LINE and not line.endswith(b"\n"):
+            yield Skip(f"{id}:{number}", f"line longer than {MAX_LINE >> 20} MB", len(line))
+            while (rest := file.readline(MAX_LINE)) and not rest.endswith(b"\n"):
                 yield Skip("", "", len(rest))
             continue
-        yield from _line(line.removeprefix(b"\xef\xbb\xbf"), f"{id}:{number}", collection)
+        yield from _parse_line(line.removeprefix(b"\xef\xbb\xbf"), f"{id}:{number}", collection)
 
 
-def json_rows(data: bytes, id: str, collection: str) -> Read:
+def json_rows(data: bytes, id: str, collection: str) -> Items:
     """A JSON file: a row, a list of rows, or any other JSON, which is kept as text."""
     text = decode(data)
     try:
@@ -57,31 +57,31 @@ def json_rows(data: bytes, id: str, collection: str) -> Read:
         yield Skip(id, f"not valid JSON: {error}", len(data))
         return
     rows = value if isinstance(value, list) else [value]
-    if rows and all(isinstance(row, Mapping) and _texted(row) for row in rows):
+    if rows and all(isinstance(row, Mapping) and _has_text(row) for row in rows):
         for number, row in enumerate(rows, 1):
             name = f"{id}:{number}" if isinstance(value, list) else id
-            yield from _row(row, name, collection, len(data) // len(rows))
+            yield from _take_row(row, name, collection, len(data) // len(rows))
     else:
         yield Text(
             id, text, name=id, kind="code", collection=collection, size=len(data), origin=FILE
         )
 
 
-def csv_rows(path: Path, id: str, collection: str) -> Read:
+def csv_rows(path: Path, id: str, collection: str) -> Items:
     """The rows of a CSV file; without a text column a row reads as `column: value` lines."""
     with path.open("rb") as raw:
         head = raw.read(HEAD)
-    if binary(head):
+    if is_binary(head):
         raise Undecodable("binary file")
     if not head.strip():
         yield Skip(id, "empty file")
         return
-    encoding = marked(head) or _encoding(path)
+    encoding = bom_encoding(head) or _encoding(path)
     with path.open(encoding=encoding, newline="") as file:
         yield from _csv(file, id, collection, head)
 
 
-def _csv(file: TextIO, id: str, collection: str, head: bytes) -> Read:
+def _csv(file: TextIO, id: str, collection: str, head: bytes) -> Items:
     first = head.split(b"\n", 1)[0]
     delimiter = max(",;\t|", key=lambda mark: first.count(mark.encode()))
     reader = csv.DictReader(file, delimiter=delimiter, restkey="")
@@ -96,13 +96,17 @@ def _csv(file: TextIO, id: str, collection: str, head: bytes) -> Read:
         full = {key: value for key, value in row.items() if key and value}
         if not full:
             continue
-        if not _texted(full):
-            said = "\n".join(f"{key}: {value}" for key, value in full.items() if key not in _NAMES)
-            full = {key: full[key] for key in _NAMES if key in full} | {"text": said}
-        yield from _row(full, f"{id}:{reader.line_num}", collection, sum(map(len, full.values())))
+        if not _has_text(full):
+            shown = "\n".join(
+                f"{key}: {value}" for key, value in full.items() if key not in _OWN_FIELDS
+            )
+            full = {key: full[key] for key in _OWN_FIELDS if key in full} | {"text": shown}
+        yield from _take_row(
+            full, f"{id}:{reader.line_num}", collection, sum(map(len, full.values()))
+        )
 
 
-_NAMES = ("id", "_id", "title", "collection")
+_OWN_FIELDS = ("id", "_id", "title", "collection")
 
 
 def _encoding(path: Path) -> str:
@@ -118,7 +122,7 @@ def _encoding(path: Path) -> str:
     return "utf-8"
 
 
-def _line(line: bytes, name: str, collection: str) -> Read:
+def _parse_line(line: bytes, name: str, collection: str) -> Items:
     if not line.strip():
         return
     try:
@@ -126,15 +130,15 @@ def _line(line: bytes, name: str, collection: str) -> Read:
     except orjson.JSONDecodeError as error:
         yield Skip(name, f"not valid JSON: {error}", len(line))
         return
-    yield from _row(row, name, collection, len(line))
+    yield from _take_row(row, name, collection, len(line))
 
 
-def _row(row: object, name: str, collection: str, size: int) -> Read:
+def _take_row(row: object, name: str, collection: str, size: int) -> Items:
     try:
-        yield parse(row, collection=collection, id=name, size=size)
+        yield parse_row(row, collection=collection, id=name, size=size)
     except InputError as error:
         yield Skip(name, error.message, size)
 
 
-def _texted(row: Mapping[str, object]) -> bool:
+def _has_text(row: Mapping[str, object]) -> bool:
     return isinstance(row.get("text", row.get("content")), str)

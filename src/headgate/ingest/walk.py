@@ -1,6 +1,6 @@
-"""Walk: the files under the paths that were named, in a steady order.
+"""Walk: the files under the paths given, in a steady order.
 
-Hidden files and folders, and those that hold what machines made, are passed by; links to folders are not followed.
+Hidden files and folders, and folders of installed packages and caches, are left out; links to folders are not followed.
 A document's id is its path below `root` (by default the working folder) where it lies there, else its full path.
 """
 
@@ -9,28 +9,28 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from headgate.errors import NotFound
-from headgate.ingest.readers import Found
+from headgate.ingest.readers import SourceFile
 from headgate.ingest.rows import Skip
 
-_PASSED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
+_IGNORED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 
 
-def walk(paths: Iterable[str | Path], *, root: Path | None = None) -> Iterator[Found | Skip]:
+def walk(paths: Iterable[str | Path], *, root: Path | None = None) -> Iterator[SourceFile | Skip]:
     """Every file at or under the paths, once; what cannot be entered is skipped with its reason."""
     base = (root or Path.cwd()).resolve()
     seen: set[str] = set()
     for path in map(Path, paths):
         if not path.exists():
             raise NotFound(f"there is no file or folder {path}", hint="check the path")
-        found = _under(path, base) if path.is_dir() else _file(path, base)
+        found = _files_under(path, base) if path.is_dir() else _entry(path, base)
         for one in found:
-            name = one.id if isinstance(one, Found) else one.what
-            if name not in seen:
-                seen.add(name)
+            id = one.id if isinstance(one, SourceFile) else one.what
+            if id not in seen:
+                seen.add(id)
                 yield one
 
 
-def name(path: Path, base: Path) -> str:
+def document_id(path: Path, base: Path) -> str:
     """The id of a document that lies at this path."""
     whole = path.absolute()
     for form in (whole, whole.resolve()):
@@ -39,19 +39,19 @@ def name(path: Path, base: Path) -> str:
     return whole.as_posix()
 
 
-def _under(folder: Path, base: Path) -> Iterator[Found | Skip]:
+def _files_under(folder: Path, base: Path) -> Iterator[SourceFile | Skip]:
     failed: list[OSError] = []
     for here, folders, files in os.walk(folder, onerror=failed.append):
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _PASSED)
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _IGNORED)
         for file in sorted(files):
             if not file.startswith("."):
-                yield from _file(Path(here, file), base)
+                yield from _entry(Path(here, file), base)
     for error in failed:
-        yield Skip(name(Path(error.filename), base), f"cannot be entered: {error.strerror}")
+        yield Skip(document_id(Path(error.filename), base), f"cannot be entered: {error.strerror}")
 
 
-def _file(path: Path, base: Path) -> Iterator[Found | Skip]:
-    id = name(path, base)
+def _entry(path: Path, base: Path) -> Iterator[SourceFile | Skip]:
+    id = document_id(path, base)
     try:
         status = path.stat()
     except OSError as error:
@@ -59,13 +59,13 @@ def _file(path: Path, base: Path) -> Iterator[Found | Skip]:
         return
     if not path.is_file():
         yield Skip(id, "not a regular file")
-    elif not _sayable(id):
-        yield Skip(id.encode(errors="replace").decode(), "a file name that is no text")
+    elif not _is_encodable(id):
+        yield Skip(id.encode(errors="replace").decode(), "a file name that is not text")
     else:
-        yield Found(path, id, status.st_size)
+        yield SourceFile(path, id, status.st_size)
 
 
-def _sayable(id: str) -> bool:
+def _is_encodable(id: str) -> bool:
     try:
         id.encode()
     except UnicodeEncodeError:

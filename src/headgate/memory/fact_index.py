@@ -1,8 +1,8 @@
-"""The shelf: facts in memory, found by their words, kept up to date by the store's fact feed.
+"""FactIndex: the facts of a tenant in memory, found by their words, kept up to date by the store's fact feed.
 
 relevance(q, f) = Σ idf(t)·s(t, f) / Σ idf(t) over the terms t of q, clamped to 1, where s is BM25's saturation
 tf·(k+1) / (tf + k·(1 − b + b·len/avg)): a fact of average length that holds every term once has relevance 1.
-Terms unknown to all facts count in the sum below, so one shared word of ten is worth little.
+Terms that no fact holds count in the lower sum, so one shared word of ten is worth little.
 """
 
 from collections import Counter, defaultdict
@@ -10,19 +10,19 @@ from collections.abc import Iterable
 from math import log
 from threading import Lock
 
-from headgate.protocols import Facts
+from headgate.protocols import FactStore
 from headgate.text.terms import terms
 from headgate.types import Fact
 
 K, B = 1.2, 0.75  # the usual constants of BM25
-TOUCHED = 1_000  # facts after which commoner terms bring no new ones: what they bring ranks below
-QUERY_TERMS = 64  # distinct terms of a query that are looked up; a pasted page is no question
+ENOUGH_FACTS = 1_000  # with so many found, commoner terms add to their scores and find no others
+QUERY_TERMS = 64  # distinct terms of a query that are looked up; a pasted page is not a question
 
 
-class Shelf:
-    """The facts of one tenant. Every reading call first takes in what changed in the store."""
+class FactIndex:
+    """The facts of one tenant. Every reading call first catches up with the store."""
 
-    def __init__(self, store: Facts, tenant: str) -> None:
+    def __init__(self, store: FactStore, tenant: str) -> None:
         self._store = store
         self._tenant = tenant
         self._lock = Lock()
@@ -30,49 +30,49 @@ class Shelf:
         self._facts: dict[str, Fact] = {}
         self._terms: dict[str, tuple[int, ...]] = {}
         self._postings: defaultdict[int, dict[str, int]] = defaultdict(dict)
-        self._plain: dict[str, str] = {}
+        self._by_content: dict[str, str] = {}
         self._lengths: dict[str, int] = {}
-        self._length = 0
+        self._total_length = 0
 
     def facts(self) -> list[Fact]:
         """All facts, by id."""
         with self._lock:
-            self._follow()
+            self._catch_up()
             return [self._facts[id] for id in sorted(self._facts)]
 
-    def twin(self, content: str) -> Fact | None:
-        """The fact that says the same, letter case and closing stops aside."""
+    def same_fact(self, content: str) -> Fact | None:
+        """The fact with this content, letter case and closing stops aside."""
         with self._lock:
-            self._follow()
-            id = self._plain.get(plain(content))
+            self._catch_up()
+            id = self._by_content.get(normalize(content))
             return self._facts[id] if id else None
 
-    def relevant(self, query: str) -> list[tuple[Fact, float]]:
+    def search(self, query: str) -> list[tuple[Fact, float]]:
         """Facts that share a term with the query, and their relevance, in no order."""
-        asked = list(dict.fromkeys(terms(query)))[:QUERY_TERMS]
+        query_terms = list(dict.fromkeys(terms(query)))[:QUERY_TERMS]
         with self._lock:
-            self._follow()
-            scores = self._scores(asked)
-            total = sum(map(self._idf, asked))
+            self._catch_up()
+            scores = self._scores(query_terms)
+            total = sum(map(self._idf, query_terms))
             return [(self._facts[id], min(1.0, score / total)) for id, score in scores.items()]
 
-    def _scores(self, asked: list[int]) -> dict[str, float]:
-        """Σ idf·saturation of each fact touched, rarest terms first: common ones only add to what is touched."""
-        mean = self._length / max(len(self._facts), 1)
+    def _scores(self, query_terms: list[int]) -> dict[str, float]:
+        """Σ idf·saturation of each fact found, rarest terms first."""
+        mean = self._total_length / max(len(self._facts), 1)
         scores: dict[str, float] = {}
-        for term in sorted(asked, key=lambda t: len(self._postings.get(t, ()))):
+        for term in sorted(query_terms, key=lambda t: len(self._postings.get(t, ()))):
             weight, held = self._idf(term), self._postings.get(term, {})
-            touched = held if len(scores) < TOUCHED else [id for id in scores if id in held]
-            for id in touched:
-                worth = weight * _saturation(held[id], self._lengths[id] / mean)
-                scores[id] = scores.get(id, 0.0) + worth
+            found = held if len(scores) < ENOUGH_FACTS else [id for id in scores if id in held]
+            for id in found:
+                gain = weight * _saturation(held[id], self._lengths[id] / mean)
+                scores[id] = scores.get(id, 0.0) + gain
         return scores
 
-    def _follow(self) -> None:
+    def _catch_up(self) -> None:
         for change in self._store.fact_changes(self._tenant, self._seen):
             former = self._facts.pop(change.id, None)
             if change.fact and former and _text(change.fact) == _text(former):
-                self._facts[change.id] = change.fact  # a change of trust moves no words
+                self._facts[change.id] = change.fact  # the words are the same, so the postings stay
             else:
                 if former:
                     self._remove(former)
@@ -84,16 +84,16 @@ class Shelf:
         counts = Counter(terms(_text(fact)))
         self._facts[fact.id] = fact
         self._terms[fact.id] = tuple(counts)
-        self._plain[plain(fact.content)] = fact.id
+        self._by_content[normalize(fact.content)] = fact.id
         self._lengths[fact.id] = counts.total()
-        self._length += counts.total()
+        self._total_length += counts.total()
         for term, count in counts.items():
             self._postings[term][fact.id] = count
 
     def _remove(self, fact: Fact) -> None:
-        self._length -= self._lengths.pop(fact.id)
-        if self._plain.get(plain(fact.content)) == fact.id:
-            del self._plain[plain(fact.content)]
+        self._total_length -= self._lengths.pop(fact.id)
+        if self._by_content.get(normalize(fact.content)) == fact.id:
+            del self._by_content[normalize(fact.content)]
         for term in self._terms.pop(fact.id):
             del self._postings[term][fact.id]
             if not self._postings[term]:
@@ -105,17 +105,17 @@ class Shelf:
 
 
 def _saturation(count: int, share: float) -> float:
-    """What `count` occurrences are worth in a fact of `share` times the mean length."""
+    """BM25's weight of `count` occurrences in a fact of `share` times the mean length."""
     return count * (K + 1) / (count + K * (1 - B + B * share))
 
 
-def plain(content: str) -> str:
-    """What two wordings of one fact share: lower case, single spaces, no closing stop."""
+def normalize(content: str) -> str:
+    """The content in lower case, with single spaces and without a closing stop."""
     return " ".join(content.lower().split()).rstrip(".! ")
 
 
-def distinct(*groups: Iterable[str]) -> tuple[str, ...]:
-    """All names of the groups in order, each once, letter case aside."""
+def unique_names(*groups: Iterable[str]) -> tuple[str, ...]:
+    """The names of all groups in order, each once, letter case aside."""
     seen: dict[str, str] = {}
     for group in groups:
         for name in group:

@@ -1,6 +1,6 @@
-"""Upkeep: what a notebook needs now and then: old facts fade, and wordings of one fact become one.
+"""Maintenance of facts: lower the trust of old ones, and merge different wordings of one fact.
 
-Both are recorded in the facts' histories. Fading touches a fact, so that doing it twice in a day
+Both are recorded in the facts' histories. Decay updates a fact, so that doing it twice in a day
 lowers trust no more than doing it once.
 """
 
@@ -9,9 +9,9 @@ from functools import partial
 from math import isfinite
 
 from headgate.errors import InputError
-from headgate.memory.conflicts import same
-from headgate.memory.fact_index import distinct
-from headgate.memory.facts import Feedback, Notebook, fade, moved
+from headgate.memory.conflicts import is_same_fact
+from headgate.memory.fact_index import unique_names
+from headgate.memory.facts import Facts, Feedback, decay_factor, with_trust
 from headgate.types import Fact
 
 
@@ -23,50 +23,52 @@ class Merge:
     gone: tuple[str, ...]
 
 
-def decay(notebook: Notebook, half_life_days: float) -> list[Feedback]:
-    """Lower the trust of every fact by its age since it was last touched, for good."""
+def decay(facts: Facts, half_life_days: float) -> list[Feedback]:
+    """Lower the trust of every fact by its age since it was last updated, for good."""
     if not (isfinite(half_life_days) and half_life_days > 0):
         raise InputError(f"the half-life is {half_life_days} days; it must be above 0")
-    now = notebook.now()
+    now = facts.now()
     done = []
-    for fact in notebook.facts():
-        faded = round(fact.trust * fade(fact, now, half_life_days), 6)
-        if faded < fact.trust:
-            after = notebook.amend(fact.id, partial(_faded, now=now, half_life_days=half_life_days))
+    for fact in facts.all():
+        trust = round(fact.trust * decay_factor(fact, now, half_life_days), 6)
+        if trust < fact.trust:
+            after = facts.amend(
+                fact.id, partial(_decay_fact, now=now, half_life_days=half_life_days)
+            )
             done.append(Feedback(fact.id, fact.trust, after.trust))
     return done
 
 
-def merge(notebook: Notebook) -> list[Merge]:
+def merge(facts: Facts) -> list[Merge]:
     """Join different wordings of one fact into the most trusted, then oldest, of them."""
     gone: set[str] = set()
     merges = []
-    for fact in sorted(notebook.facts(), key=lambda f: (-f.trust, f.created, f.id)):
+    for fact in sorted(facts.all(), key=lambda f: (-f.trust, f.created, f.id)):
         if fact.id in gone:
             continue
-        twins = [other for other in notebook.near(fact) if same(fact, other)]
-        if twins:
-            # the kept fact is written first: a crash between leaves a repetition, never a loss
-            notebook.amend(fact.id, partial(_joined, twins=twins, now=notebook.now()))
-            for twin in twins:
-                notebook.forget(twin.id)
-            gone |= {twin.id for twin in twins}
-            merges.append(Merge(fact.id, tuple(twin.id for twin in twins)))
+        copies = [other for other in facts.similar(fact) if is_same_fact(fact, other)]
+        if copies:
+            # the kept fact is written first: a crash in between leaves a copy and loses nothing
+            facts.amend(fact.id, partial(_join, copies=copies, now=facts.now()))
+            for copy in copies:
+                facts.forget(copy.id)
+            gone |= {copy.id for copy in copies}
+            merges.append(Merge(fact.id, tuple(copy.id for copy in copies)))
     return merges
 
 
-def _faded(fact: Fact, *, now: float, half_life_days: float) -> Fact:
-    return moved(fact, fact.trust * fade(fact, now, half_life_days), "decay", now)
+def _decay_fact(fact: Fact, *, now: float, half_life_days: float) -> Fact:
+    return with_trust(fact, fact.trust * decay_factor(fact, now, half_life_days), "decay", now)
 
 
-def _joined(fact: Fact, *, twins: list[Fact], now: float) -> Fact:
-    joined = replace(
+def _join(fact: Fact, *, copies: list[Fact], now: float) -> Fact:
+    merged = replace(
         fact,
-        tags=distinct(fact.tags, *(twin.tags for twin in twins)),
-        entities=distinct(fact.entities, *(twin.entities for twin in twins)),
-        helpful=fact.helpful + sum(twin.helpful for twin in twins),
-        unhelpful=fact.unhelpful + sum(twin.unhelpful for twin in twins),
-        recalled=fact.recalled + sum(twin.recalled for twin in twins),
-        created=min(fact.created, *(twin.created for twin in twins)),
+        tags=unique_names(fact.tags, *(copy.tags for copy in copies)),
+        entities=unique_names(fact.entities, *(copy.entities for copy in copies)),
+        helpful=fact.helpful + sum(copy.helpful for copy in copies),
+        unhelpful=fact.unhelpful + sum(copy.unhelpful for copy in copies),
+        recalled=fact.recalled + sum(copy.recalled for copy in copies),
+        created=min(fact.created, *(copy.created for copy in copies)),
     )
-    return moved(joined, fact.trust, f"merged {', '.join(twin.id for twin in twins)}", now)
+    return with_trust(merged, fact.trust, f"merged {', '.join(copy.id for copy in copies)}", now)

@@ -1,31 +1,20 @@
-"""Memory: everything that can be recalled for a request, as candidates.
+"""Memory: facts and provider answers for a request, as candidates.
 
-Facts come out of the store with relevance · trust; a provider, which may be slow, is waited for up to its deadline, and
-its paragraphs come with the trust in it. Both obey the plan, and who was left out is said.
+Facts come from the store and score relevance · trust. A provider may be slow, so it is waited for up to its deadline;
+its passages score the trust in the provider. Both keep to the plan, and a provider that was left out is named.
 """
 
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from threading import Lock
 
-from headgate.memory.facts import FactsPolicy, Notebook
+from headgate.memory.facts import Facts, FactsPolicy
 from headgate.memory.provider_pool import ProviderPool
-from headgate.memory.providers import candidates, declined, prefetch_all
-from headgate.protocols import Clock, Facts
+from headgate.memory.providers import Recollection, prefetch_all, reason_not_to_ask
+from headgate.protocols import Clock, FactStore
 from headgate.types import Plan, Request, Sifted
 
-NOTEBOOKS = (
-    256  # tenants whose facts are kept at hand; those of others are read again when asked for
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Recollection:
-    """What providers said, and which were left out and why."""
-
-    sifted: Sifted = field(default_factory=Sifted)
-    degraded: tuple[str, ...] = ()
+TENANTS_HELD = 256  # tenants whose facts stay in memory; those of others are read again when needed
 
 
 class Memory:
@@ -33,40 +22,39 @@ class Memory:
 
     def __init__(
         self,
-        store: Facts,
-        panel: ProviderPool | None = None,
-        facts: FactsPolicy | None = None,
+        store: FactStore,
+        providers: ProviderPool | None = None,
+        policy: FactsPolicy | None = None,
         *,
         clock: Clock = time.time,
     ) -> None:
-        self.panel = panel or ProviderPool()
+        self.providers = providers or ProviderPool()
         self._store = store
-        self._facts = facts or FactsPolicy()
+        self._policy = policy or FactsPolicy()
         self._clock = clock
         self._lock = Lock()
-        self._notebooks: OrderedDict[str, Notebook] = OrderedDict()
+        self._held: OrderedDict[str, Facts] = OrderedDict()
 
-    def notebook(self, tenant: str) -> Notebook:
+    def facts(self, tenant: str) -> Facts:
         """The facts of a tenant."""
         with self._lock:
-            held = self._notebooks.pop(tenant, None)
-            held = held or Notebook(self._store, tenant, self._facts, clock=self._clock)
-            self._notebooks[tenant] = held
-            if len(self._notebooks) > NOTEBOOKS:
-                self._notebooks.popitem(last=False)
+            held = self._held.pop(tenant, None)
+            held = held or Facts(self._store, tenant, self._policy, clock=self._clock)
+            self._held[tenant] = held
+            if len(self._held) > TENANTS_HELD:
+                self._held.popitem(last=False)
             return held
 
-    def facts(self, request: Request, plan: Plan) -> Sifted:
-        """What the tenant's facts hold for a request, within the plan."""
-        if declined(request.query, plan):
+    def recall_facts(self, request: Request, plan: Plan) -> Sifted:
+        """The tenant's facts that fit a request, within the plan."""
+        if reason_not_to_ask(request.query, plan):
             return Sifted()
-        return self.notebook(request.tenant).recall(request.query, plan)
+        return self.facts(request.tenant).recall(request.query, plan)
 
-    async def answers(self, request: Request, plan: Plan) -> Recollection:
-        """What the providers say to a request, within the plan."""
-        recalled = await prefetch_all(request.query, self.panel, plan, session_id=request.session)
-        return Recollection(candidates(recalled, self.panel.policy, plan), recalled.degraded)
+    async def ask_providers(self, request: Request, plan: Plan) -> Recollection:
+        """The providers' answers to a request, within the plan."""
+        return await prefetch_all(request.query, self.providers, plan, session_id=request.session)
 
     def close(self) -> None:
-        """Let the providers' event loops go."""
-        self.panel.close()
+        """Stop the providers' event loops."""
+        self.providers.close()

@@ -1,10 +1,10 @@
-"""The panel: provider calls that cannot hang us, and the health of each provider.
+"""ProviderPool: calls memory providers so that none can block the caller, and tracks the health of each.
 
 A plain provider runs in a daemon thread of its own, an async one on an event loop of its own, so neither a
 blocked call nor a blocked loop reaches the others, and neither keeps the process from ending. Threads do
 not pile up: a provider with too many calls still running is not asked again until some return, and one that
-failed several times in a row rests for a while. Each call has its own future: a late answer has nobody
-to go to, and so can never answer a newer question.
+failed several times in a row rests for a while. Each call has its own future, so a late answer is dropped
+and can never answer a newer question.
 """
 
 import asyncio
@@ -17,53 +17,55 @@ from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import Any
 
+from pydantic import Field
+
 from headgate.errors import ConfigError
-from headgate.policy import Policy, Positive, PositiveCount, Unit
+from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, MemoryProvider
 
-GROUP = "headgate.memory"
+ENTRY_POINTS = "headgate.memory"
 
 
 class RecallPolicy(Policy):
-    """How long providers may take, and when they are left alone."""
+    """How long providers may take, and when they are not asked."""
 
     deadline_s: Positive = 8.0
     """Seconds a provider may take to answer."""
-    deadlines: Mapping[str, Positive] = {}
+    deadlines: Tuning[Mapping[str, Positive]] = Field(default={})
     """Other deadlines, by provider."""
-    running: PositiveCount = 8
+    running: Tuning[PositiveCount] = 8
     """Calls of one provider that may run at once, hanging ones included."""
-    failures: PositiveCount = 3
+    failures: Tuning[PositiveCount] = 3
     """Failures in a row after which a provider rests."""
-    rest_s: Positive = 30.0
+    rest_s: Tuning[Positive] = 30.0
     """Seconds a provider rests."""
-    answer_chars: PositiveCount = 100_000
+    answer_chars: Tuning[PositiveCount] = 100_000
     """Longest answer that is read; the rest of a longer one is left out."""
     trust: Unit = 0.5
     """Trust in what a provider says, as that of a new fact."""
-    trusts: Mapping[str, Unit] = {}
+    trusts: Tuning[Mapping[str, Unit]] = Field(default={})
     """Other trusts, by provider."""
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
-    """How a provider has been doing.
+class ProviderHealth:
+    """The record of one provider.
 
-    `row` counts its failures since it last answered; `seconds` is how long the last call that returned took.
+    `failures_in_a_row` counts failures since it last answered; `seconds` is how long the last finished call took.
     """
 
     asked: int = 0
     answered: int = 0
     failed: int = 0
     late: int = 0
-    row: int = 0
+    failures_in_a_row: int = 0
     resting_until: float = 0.0
     last_error: str = ""
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ProviderCall:
     """One question to one provider: its future, or (future None) why it was not asked."""
 
     provider: str
@@ -72,7 +74,7 @@ class Call:
     refusal: str = ""
 
 
-class Unavailable(Exception):
+class ProviderUnavailable(Exception):
     """The provider said that it is not available."""
 
 
@@ -89,97 +91,105 @@ class ProviderPool:
         self.policy = policy or RecallPolicy()
         self._clock = clock
         self._lock = threading.Lock()
-        self._seats: dict[str, _Slot] = {}
+        self._slots: dict[str, _Slot] = {}
         for provider in providers:
             name = name_of(provider)
-            if name in self._seats:
+            if name in self._slots:
                 raise ConfigError(f"two memory providers are called {name!r}", hint="rename one")
-            self._seats[name] = _Slot(provider)
+            self._slots[name] = _Slot(provider)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The providers' names, in the order they are asked."""
-        return tuple(self._seats)
+        return tuple(self._slots)
 
-    def health(self) -> dict[str, Health]:
-        """How each provider has been doing."""
+    def health(self) -> dict[str, ProviderHealth]:
+        """The record of each provider, by name."""
         with self._lock:
-            return {name: seat.health for name, seat in self._seats.items()}
+            return {name: slot.health for name, slot in self._slots.items()}
 
-    def ask(self, query: str, options: Mapping[str, object]) -> list[Call]:
-        """Ask every provider that is well, all at once."""
-        return [self._ask(name, seat, query, options) for name, seat in self._seats.items()]
+    def ask(self, query: str, options: Mapping[str, object]) -> list[ProviderCall]:
+        """Start a call to every provider that is neither busy nor resting."""
+        return [self._ask(name, slot, query, options) for name, slot in self._slots.items()]
 
-    def told(self, name: str, *, error: str = "", late: bool = False) -> None:
-        """Note how a call ended."""
+    def report(self, name: str, *, error: str = "", late: bool = False) -> None:
+        """Record how a call ended; an empty `error` means that it was answered."""
         with self._lock:
-            seat = self._seats[name]
-            health = seat.health
+            slot = self._slots[name]
+            health = slot.health
             if not error:
-                seat.health = replace(health, answered=health.answered + 1, row=0, resting_until=0)
+                slot.health = replace(
+                    health, answered=health.answered + 1, failures_in_a_row=0, resting_until=0
+                )
                 return
-            row = health.row + 1
-            rests = row >= self.policy.failures
-            seat.health = replace(
+            failures = health.failures_in_a_row + 1
+            rests = failures >= self.policy.failures
+            slot.health = replace(
                 health,
                 failed=health.failed + (not late),
                 late=health.late + late,
-                row=row,
+                failures_in_a_row=failures,
                 resting_until=self._clock() + self.policy.rest_s if rests else 0.0,
                 last_error=error,
             )
 
     def close(self) -> None:
         """Stop the event loops of async providers."""
-        for seat in self._seats.values():
-            seat.close()
+        for slot in self._slots.values():
+            slot.close()
 
-    def _ask(self, name: str, seat: "_Slot", query: str, options: Mapping[str, object]) -> Call:
+    def _ask(
+        self, name: str, slot: "_Slot", query: str, options: Mapping[str, object]
+    ) -> ProviderCall:
         deadline = self.policy.deadlines.get(name, self.policy.deadline_s)
         with self._lock:
-            refusal = self._refusal(seat)
+            refusal = self._refusal(slot)
             if refusal:
-                return Call(name, deadline, None, refusal)
-            seat.running += 1
-            seat.health = replace(seat.health, asked=seat.health.asked + 1)
+                return ProviderCall(name, deadline, None, refusal)
+            slot.running += 1
+            slot.health = replace(slot.health, asked=slot.health.asked + 1)
         began = self._clock()
-        future = seat.call(query, options)
-        future.add_done_callback(lambda _: self._returned(seat, began))
-        return Call(name, deadline, future)
+        future = slot.call(query, options)
+        future.add_done_callback(lambda _: self._note_return(slot, began))
+        return ProviderCall(name, deadline, future)
 
-    def _refusal(self, seat: "_Slot") -> str:
-        if seat.running >= self.policy.running:
-            return f"busy: {seat.running} calls have not returned"
-        if self._clock() < seat.health.resting_until:
-            return f"resting after {seat.health.row} failures: {seat.health.last_error}"
+    def _refusal(self, slot: "_Slot") -> str:
+        if slot.running >= self.policy.running:
+            return f"busy: {slot.running} calls have not returned"
+        if self._clock() < slot.health.resting_until:
+            return (
+                f"resting after {slot.health.failures_in_a_row} failures: {slot.health.last_error}"
+            )
         return ""
 
-    def _returned(self, seat: "_Slot", began: float) -> None:
+    def _note_return(self, slot: "_Slot", began: float) -> None:
         with self._lock:
-            seat.running -= 1
-            seat.health = replace(seat.health, seconds=self._clock() - began)
+            slot.running -= 1
+            slot.health = replace(slot.health, seconds=self._clock() - began)
 
 
 class _Slot:
-    """A provider, how to call it, and how it has been doing."""
+    """A provider, how to call it, and its health."""
 
     def __init__(self, provider: MemoryProvider) -> None:
         self.provider = provider
-        self.accepts = accepted(provider.prefetch)
+        self.accepts = accepted_options(provider.prefetch)
         self.running = 0
-        self.health = Health()
+        self.health = ProviderHealth()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
 
     def call(self, query: str, options: Mapping[str, object]) -> "Future[object]":
         given = {name: value for name, value in options.items() if name in self.accepts}
         if inspect.iscoroutinefunction(self.provider.prefetch):
-            return asyncio.run_coroutine_threadsafe(self._await(query, given), self._running())
+            return asyncio.run_coroutine_threadsafe(
+                self._call_async(query, given), self._event_loop()
+            )
         future: Future[object] = Future()
         future.set_running_or_notify_cancel()
         work = threading.Thread(
-            target=_settle,
-            args=(future, lambda: self._fetch(query, given)),
+            target=_run_into,
+            args=(future, lambda: self._call_plain(query, given)),
             name=f"headgate-{name_of(self.provider)}",
             daemon=True,
         )
@@ -192,35 +202,35 @@ class _Slot:
                 self._loop.call_soon_threadsafe(self._loop.stop)
                 self._loop = None
 
-    def _fetch(self, query: str, given: Mapping[str, Any]) -> object:
-        self._available()
+    def _call_plain(self, query: str, given: Mapping[str, Any]) -> object:
+        self._check_available()
         return self.provider.prefetch(query, **given)
 
-    async def _await(self, query: str, given: Mapping[str, Any]) -> object:
-        self._available()
+    async def _call_async(self, query: str, given: Mapping[str, Any]) -> object:
+        self._check_available()
         answer: Coroutine[Any, Any, object] = self.provider.prefetch(query, **given)  # type: ignore[assignment]
         return await answer
 
-    def _available(self) -> None:
+    def _check_available(self) -> None:
         available = getattr(self.provider, "is_available", None)
         if available is not None and not available():
-            raise Unavailable
+            raise ProviderUnavailable
 
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_serve, args=(self._loop,), daemon=True).start()
+                threading.Thread(target=_run_loop, args=(self._loop,), daemon=True).start()
             return self._loop
 
 
-def plugins() -> list[MemoryProvider]:
+def load_plugins() -> list[MemoryProvider]:
     """Providers that installed packages offer under the entry-point group `headgate.memory`, by name.
 
     An entry names a class or function that makes a provider without arguments.
     """
     made: list[MemoryProvider] = []
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
         try:
             provider = entry.load()()
         except (ImportError, AttributeError, TypeError, ValueError, OSError, RuntimeError) as error:
@@ -244,29 +254,29 @@ def name_of(provider: MemoryProvider) -> str:
     return " ".join(shown.split())[:64]
 
 
-def accepted(prefetch: Callable[..., object]) -> frozenset[str]:
+def accepted_options(prefetch: Callable[..., object]) -> frozenset[str]:
     """Which of session_id, limit and min_trust a provider's signature takes."""
     known = frozenset({"session_id", "limit", "min_trust"})
     try:
         parameters = inspect.signature(prefetch).parameters
-    except (TypeError, ValueError):  # written in C: it says nothing, so it is taken at its word
+    except (TypeError, ValueError):  # written in C, it has no signature to read: give it all three
         return known
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return known
     return frozenset(p.name for p in parameters.values() if p.kind is not p.POSITIONAL_ONLY) & known
 
 
-def _settle(future: "Future[object]", work: Callable[[], object]) -> None:
-    """Run foreign code; whatever comes of it, an error included, is the future's result."""
+def _run_into(future: "Future[object]", work: Callable[[], object]) -> None:
+    """Run a provider's code; its result, or any error, goes into the future."""
     try:
         result = work()
-    except BaseException as error:  # noqa: BLE001 - it is handed on, and read by who waits
+    except BaseException as error:  # noqa: BLE001 - it is handed on to whoever waits for the future
         future.set_exception(error)
     else:
         future.set_result(result)
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_forever()
     tasks = asyncio.all_tasks(loop)
     for task in tasks:

@@ -1,9 +1,9 @@
-"""Providers: many memories, asked at once, one answer.
+"""Providers: many memories, asked at once, joined into one answer.
 
 Each provider has its own deadline. What is not empty is joined, labelled by provider; one that fails or is
-late is left out and named as degraded, and never blocks the others. The plan is obeyed: no question is asked
-when it skips or when memory is not wanted, and its limit and min_trust go to every provider that takes them.
-A bare greeting or a slash command asks nothing. Recalled text leaves here only inside a fence.
+late is left out and named as degraded, and never blocks the others. Nobody is asked when
+the plan skips, when it does not want memory, or for a bare greeting or a slash command. The plan's limit and
+min_trust go to every provider that takes them. `Recollection.fenced` puts the text inside a fence.
 """
 
 import asyncio
@@ -12,15 +12,20 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
 
-from headgate.memory.facts import Notebook
-from headgate.memory.provider_pool import Call, ProviderPool, RecallPolicy, Unavailable
+from headgate.memory.provider_pool import (
+    ProviderCall,
+    ProviderPool,
+    ProviderUnavailable,
+    RecallPolicy,
+)
+from headgate.notes import Fate, NoteCode, Stage
 from headgate.protocols import MemoryProvider
 from headgate.text.fence import fence, quote
-from headgate.types import ADD, DROP, Candidate, Chunk, Plan, Sifted
+from headgate.types import Candidate, Chunk, Plan, Sifted
 
 Status = Literal["answered", "empty", "unavailable", "late", "failed", "unasked"]
 
@@ -33,13 +38,13 @@ _WORDS = (
     r"|so much|very much|a lot|hallo|hola|bonjour|ciao|salut|moin|servus|danke|merci|gracias"
 )
 _GREETING = re.compile(rf"(?:(?:{_WORDS})[\W_]*)+", re.IGNORECASE)
-_LABEL = re.compile(r"^##", re.MULTILINE)  # in an answer: it would pose as another provider's
+_LABEL = re.compile(r"^##", re.MULTILINE)  # in an answer it would pass for another provider's label
 _COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?:\s|$)")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came of asking one provider."""
+class ProviderAnswer:
+    """How one provider answered, or why it did not."""
 
     provider: str
     status: Status
@@ -48,12 +53,20 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
-    """The answers of all providers in their order; `asked` is False where no question was worth it."""
+class Recollection:
+    """The answers of all providers in their order, and their passages as candidates.
 
-    answers: tuple[Answer, ...] = ()
-    asked: bool = True
+    `reason` says why nobody was asked; it is empty when they were.
+    """
+
+    answers: tuple[ProviderAnswer, ...] = ()
     reason: str = ""
+    sifted: Sifted = field(default_factory=Sifted)
+
+    @property
+    def asked(self) -> bool:
+        """Whether the providers were asked at all."""
+        return not self.reason
 
     @property
     def degraded(self) -> tuple[str, ...]:
@@ -63,16 +76,16 @@ class Recalled:
 
     @property
     def text(self) -> str:
-        """What was answered, labelled by provider; not yet fenced."""
-        said = (a for a in self.answers if a.status == "answered")
-        return "\n\n".join(f"## {a.provider}\n{_quoted(a.text)}" for a in said)
+        """The answers, each under the provider's name; not fenced."""
+        given = (a for a in self.answers if a.status == "answered")
+        return "\n\n".join(f"## {a.provider}\n{_quote_labels(a.text)}" for a in given)
 
     def fenced(self, secret: bytes) -> str:
-        """The answers as a block that says what it is and that stored text cannot close; empty for none."""
+        """The answers inside a fence that stored text cannot close; empty without answers."""
         return fence(self.text, secret) if self.text else ""
 
 
-def worth_asking(query: str) -> bool:
+def needs_recall(query: str) -> bool:
     """Whether a message may call for recall: not when it is empty, a bare greeting or a slash command."""
     said = query.strip()
     bare = len(said) <= 80 and _GREETING.fullmatch(said.lstrip("¡¿").strip()) is not None
@@ -86,15 +99,15 @@ async def prefetch_all(
     *,
     session_id: str = "",
     policy: RecallPolicy | None = None,
-) -> Recalled:
+) -> Recollection:
     """Ask all providers at once; answers, and who was left out, after at most the longest deadline."""
-    reason = declined(query, plan)
+    reason = reason_not_to_ask(query, plan)
     if reason:
-        return Recalled(asked=False, reason=reason)
-    with _seated(providers, policy) as panel:
+        return Recollection(reason=reason)
+    with _pool_for(providers, policy) as pool:
         began = time.monotonic()
-        calls = panel.ask(query, _options(plan, session_id))
-        answers = {call.provider: _refused(call) for call in calls}
+        calls = pool.ask(query, _options(plan, session_id))
+        answers = {call.provider: _refused_answer(call) for call in calls}
         for call, future in _by_deadline(calls):
             mine = asyncio.wrap_future(future)
             try:
@@ -102,8 +115,9 @@ async def prefetch_all(
                 await asyncio.wait({mine}, timeout=max(0.0, left))
             finally:
                 mine.cancel()  # changes nothing when it is done
-            answers[call.provider] = _close(panel, call, future)
-        return Recalled(tuple(answers.values()))
+            answers[call.provider] = _finish(pool, call, future)
+        given = tuple(answers.values())
+        return Recollection(given, sifted=candidates(given, pool.policy, plan))
 
 
 def prefetch_all_sync(
@@ -113,79 +127,60 @@ def prefetch_all_sync(
     *,
     session_id: str = "",
     policy: RecallPolicy | None = None,
-) -> Recalled:
+) -> Recollection:
     """`prefetch_all` for callers without an event loop."""
     asked = prefetch_all(query, providers, plan, session_id=session_id, policy=policy)
     return asyncio.run(asked)
 
 
-def candidates(recalled: Recalled, policy: RecallPolicy, plan: Plan | None = None) -> Sifted:
-    """The answers' paragraphs as candidates of source "memory", all of them added here.
+def candidates(
+    answers: Sequence[ProviderAnswer], policy: RecallPolicy, plan: Plan | None = None
+) -> Sifted:
+    """The answers' passages as candidates of source "memory", all of them added here.
 
-    A provider has chosen its text for the query: score = trust in it · 0.9^place. The plan's limit holds for each.
+    The provider chose its text for this query, so score = trust in it · 0.9^place. The plan's limit holds for each.
     """
     judged: list[Candidate] = []
-    for answer in recalled.answers:
+    for answer in answers:
         trust = policy.trusts.get(answer.provider, policy.trust)
-        for place, text in enumerate(_pieces(answer.text)):
-            candidate = _candidate(answer.provider, text, trust * 0.9**place)
-            reason = _against(trust, place, plan)
-            judged.append(candidate.noted("memory", DROP, reason) if reason else candidate)
+        for place, text in enumerate(_passages(answer.text)):
+            candidate = _as_candidate(answer.provider, text, trust * 0.9**place)
+            judged.append(_judge(candidate, trust, place, plan))
     unique = {candidate.chunk.id: candidate for candidate in reversed(judged)}
     ordered = sorted(unique.values(), key=lambda c: (-c.score, c.chunk.id))
     return Sifted.split(ordered, added=ordered)
 
 
-class FactProvider:
-    """The built-in provider: a notebook's facts as lines of text."""
-
-    name = "facts"
-
-    def __init__(self, notebook: Notebook) -> None:
-        self._notebook = notebook
-
-    def is_available(self) -> bool:
-        """Always: its facts are in the store."""
-        return True
-
-    def prefetch(
-        self, query: str, *, session_id: str = "", limit: int | None, min_trust: float | None
-    ) -> str:
-        """The facts that fit the query, one a line, with the trust they have."""
-        hits = self._notebook.search(query, limit=limit, min_trust=min_trust)
-        return "\n".join(f"- {hit.fact.content} (trust {hit.fact.trust:.2f})" for hit in hits)
-
-
-def _quoted(text: str) -> str:
+def _quote_labels(text: str) -> str:
     return _LABEL.sub(r"\\##", quote(text))
 
 
-def declined(query: str, plan: Plan | None) -> str:
+def reason_not_to_ask(query: str, plan: Plan | None) -> str:
     """Why memory is not asked, or nothing when it is."""
     if plan is not None and plan.skip:
         return "the plan skips retrieval"
     if plan is not None and not plan.prefetch:
         return "the plan does not want memory"
-    return "" if worth_asking(query) else "nothing in the message calls for memory"
+    return "" if needs_recall(query) else "nothing in the message calls for memory"
 
 
 @contextmanager
-def _seated(
+def _pool_for(
     providers: ProviderPool | Sequence[MemoryProvider], policy: RecallPolicy | None
 ) -> Iterator[ProviderPool]:
-    """The panel given, or one for this question alone."""
+    """The pool given, or a new one for this question."""
     if isinstance(providers, ProviderPool):
         yield providers
         return
-    panel = ProviderPool(providers, policy)
+    pool = ProviderPool(providers, policy)
     try:
-        yield panel
+        yield pool
     finally:
-        panel.close()
+        pool.close()
 
 
-def _by_deadline(calls: Sequence[Call]) -> list[tuple[Call, "Future[object]"]]:
-    """Running calls, the shortest deadline first, so that each is judged when its own time is up."""
+def _by_deadline(calls: Sequence[ProviderCall]) -> list[tuple[ProviderCall, "Future[object]"]]:
+    """Running calls, the shortest deadline first, so that each is read when its own time is up."""
     running = [(call, call.future) for call in calls if call.future is not None]
     return sorted(running, key=lambda pair: pair[0].deadline_s)
 
@@ -196,39 +191,41 @@ def _options(plan: Plan | None, session_id: str) -> Mapping[str, object]:
     return {"session_id": session_id, "limit": limit, "min_trust": min_trust}
 
 
-def _refused(call: Call) -> Answer:
-    return Answer(call.provider, "unasked", reason=call.refusal)
+def _refused_answer(call: ProviderCall) -> ProviderAnswer:
+    return ProviderAnswer(call.provider, "unasked", reason=call.refusal)
 
 
-def _close(panel: ProviderPool, call: Call, future: "Future[object]") -> Answer:
-    """Read a call that is done, give up one that is not, and tell the panel."""
+def _finish(pool: ProviderPool, call: ProviderCall, future: "Future[object]") -> ProviderAnswer:
+    """The answer of a call that is done, or a late one; the pool gets a report."""
     if not future.done() or future.cancelled():
-        future.cancel()  # ends an async provider; a thread goes on, and nobody listens
-        answer = Answer(call.provider, "late", reason=f"late: no answer in {call.deadline_s:g} s")
+        future.cancel()  # ends an async provider; a thread goes on, but its answer is dropped
+        answer = ProviderAnswer(
+            call.provider, "late", reason=f"late: no answer in {call.deadline_s:g} s"
+        )
     else:
-        answer = _read(call.provider, future, panel.policy.answer_chars)
-    well = answer.status in ("answered", "empty", "unavailable")
-    panel.told(call.provider, error="" if well else answer.reason, late=answer.status == "late")
+        answer = _read_answer(call.provider, future, pool.policy.answer_chars)
+    ok = answer.status in ("answered", "empty", "unavailable")
+    pool.report(call.provider, error="" if ok else answer.reason, late=answer.status == "late")
     return answer
 
 
-def _read(provider: str, future: "Future[object]", most: int) -> Answer:
+def _read_answer(provider: str, future: "Future[object]", most: int) -> ProviderAnswer:
     error = future.exception(timeout=0)
-    if isinstance(error, Unavailable):
-        return Answer(provider, "unavailable", reason="not available")
+    if isinstance(error, ProviderUnavailable):
+        return ProviderAnswer(provider, "unavailable", reason="not available")
     if error is not None:
         shown = " ".join(f"failed: {type(error).__name__}: {error}".split())
-        return Answer(provider, "failed", reason=shown[:REASON_CHARS])
+        return ProviderAnswer(provider, "failed", reason=shown[:REASON_CHARS])
     said = future.result(timeout=0)
     if said is not None and not isinstance(said, str):
-        return Answer(
+        return ProviderAnswer(
             provider, "failed", reason=f"failed: answered {type(said).__name__}, not text"
         )
     text = (said or "")[:most].strip()
-    return Answer(provider, "answered" if text else "empty", text)
+    return ProviderAnswer(provider, "answered" if text else "empty", text)
 
 
-def _pieces(text: str) -> list[str]:
+def _passages(text: str) -> list[str]:
     """The paragraphs of an answer, or its lines where it is a list."""
     listed = [line.strip() for line in text.splitlines() if line.strip()]
     if listed and all(line.startswith(("-", "*", "•")) for line in listed):
@@ -236,15 +233,19 @@ def _pieces(text: str) -> list[str]:
     return [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
 
 
-def _candidate(provider: str, text: str, score: float) -> Candidate:
+def _as_candidate(provider: str, text: str, score: float) -> Candidate:
     digest = sha256(text.encode("utf-8", "replace")).hexdigest()[:12]
     chunk = Chunk(f"{provider}:{digest}", text, document=provider, source="memory")
-    return Candidate(chunk, score).noted("memory", ADD, f"recalled by {provider}", value=score)
+    found = Candidate(chunk, score)
+    return found.with_note(Stage.MEMORY, Fate.ADD, NoteCode.RECALLED, subject=provider)
 
 
-def _against(trust: float, place: int, plan: Plan | None) -> str:
+def _judge(candidate: Candidate, trust: float, place: int, plan: Plan | None) -> Candidate:
+    """The candidate, dropped where the plan does not want it."""
     if plan is not None and plan.min_trust is not None and trust < plan.min_trust:
-        return f"trust {trust:.2f} below {plan.min_trust:.2f}"
+        return candidate.with_note(
+            Stage.MEMORY, Fate.DROP, NoteCode.LOW_TRUST, trust=trust, min_trust=plan.min_trust
+        )
     if plan is not None and plan.limit is not None and place >= plan.limit:
-        return f"beyond limit {plan.limit}"
-    return ""
+        return candidate.with_note(Stage.MEMORY, Fate.DROP, NoteCode.BEYOND_LIMIT, limit=plan.limit)
+    return candidate

@@ -1,9 +1,9 @@
 """The review queue: questions that wait for a person.
 
 pending → answered | approved | rejected | expired, once; a second decision is refused and changes nothing.
-An answer becomes a fact with high trust, so the next who asks is served from memory. Approval makes the facts that
-were found more trusted, rejection less. The same question asked again while it waits is the same item: an item's id is
-the digest of its question and of how often that was decided before, so it is found by its key.
+An answer becomes a fact with high trust, so that memory answers the question the next time. Approval raises the trust
+of the facts that were found, rejection lowers it. Asking a question again while it waits returns the waiting item: its
+id is the digest of the question and of how often the question was decided before.
 """
 
 import time
@@ -13,9 +13,10 @@ from itertools import count
 from typing import Protocol
 
 from headgate.errors import InputError, LimitError, NotFound
-from headgate.memory.facts import Feedback, Notebook
-from headgate.policy import Policy, Positive, PositiveCount, Unit
-from headgate.protocols import Clock, Facts, Reviews
+from headgate.memory.facts import Facts, Feedback
+from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
+from headgate.protocols import Clock, FactStore, ReviewStore
+from headgate.twins import in_thread
 from headgate.types import Fact, Review, ReviewStatus
 
 DAY = 86_400.0
@@ -28,13 +29,13 @@ class ReviewPolicy(Policy):
     """Off: nothing is put into the queue."""
     days: Positive = 7.0
     """Days after which a question that nobody decided expires."""
-    trust: Unit = 0.9
+    trust: Tuning[Unit] = 0.9
     """Trust of a fact that a reviewer's answer becomes."""
     pending: PositiveCount = 1000
     """Most questions that wait at once; beyond it no more are taken."""
 
 
-class ReviewStore(Reviews, Facts, Protocol):
+class QueueStore(ReviewStore, FactStore, Protocol):
     """What the queue needs of a store."""
 
 
@@ -52,7 +53,7 @@ class ReviewQueue:
 
     def __init__(
         self,
-        store: ReviewStore,
+        store: QueueStore,
         tenant: str,
         policy: ReviewPolicy | None = None,
         *,
@@ -71,7 +72,7 @@ class ReviewQueue:
             return None
         now = self._clock()
         for times in count():
-            id = _name(query, collection, times)
+            id = _review_id(query, collection, times)
             held = self._store.review(self._tenant, id)
             if held is None:
                 break
@@ -92,7 +93,7 @@ class ReviewQueue:
         return review
 
     def _save(self, review: Review) -> None:
-        """Put it into the queue; when that is full, what has run out makes room."""
+        """Put it into the queue; when that is full, expire old items and try once more."""
         most = self._policy.pending
         if self._store.save_review(self._tenant, review, most=most):
             return
@@ -107,7 +108,7 @@ class ReviewQueue:
         self._store.decide(self._tenant, replace(review, status="expired", decided=review.expires))
 
     def reviews(self, status: ReviewStatus | None = None) -> list[Review]:
-        """The reviews with that status, oldest first; what has run out is expired on the way."""
+        """The reviews with that status, oldest first; reviews past their date are expired first."""
         now = self._clock()
         for review in self._store.reviews(self._tenant, status="pending"):
             if review.expires <= now:
@@ -129,12 +130,10 @@ class ReviewQueue:
     def answer(self, id: str, text: str, *, who: str = "", note: str = "") -> Decision:
         """Answer the question; the answer becomes a trusted fact."""
         if not text.strip():
-            raise InputError(
-                "the answer is empty", hint="say it in a sentence, or reject the review"
-            )
+            raise InputError("the answer is empty", hint="write a sentence, or reject the review")
         review = self._decide(id, "answered", who=who, note=note, answer=text)
-        book = self._notebook()
-        added = book.add(
+        facts = self._facts()
+        added = facts.add(
             f"{review.query} {text.strip()}",
             category="review",
             tags=(f"review:{review.id}",),
@@ -142,18 +141,24 @@ class ReviewQueue:
         )
         fact = added.fact
         if not added.new and fact.trust < self._policy.trust:
-            fact = book.update(fact.id, trust=self._policy.trust)
+            fact = facts.update(fact.id, trust=self._policy.trust)
         return Decision(review, fact)
 
     def approve(self, id: str, *, who: str = "", note: str = "") -> Decision:
-        """Say that what was found is right; found facts gain trust."""
+        """Confirm what was found; the facts among it gain trust."""
         review = self._decide(id, "approved", who=who, note=note)
         return Decision(review, feedback=self._feedback(review, helpful=True))
 
     def reject(self, id: str, *, who: str = "", note: str = "") -> Decision:
-        """Say that what was found is wrong; found facts lose trust."""
+        """Reject what was found; the facts among it lose trust."""
         review = self._decide(id, "rejected", who=who, note=note)
         return Decision(review, feedback=self._feedback(review, helpful=False))
+
+    aanswer = in_thread(answer)
+    aapprove = in_thread(approve)
+    areject = in_thread(reject)
+    areview = in_thread(review)
+    areviews = in_thread(reviews)
 
     def _decide(
         self, id: str, status: ReviewStatus, *, who: str, note: str, answer: str = ""
@@ -173,19 +178,19 @@ class ReviewQueue:
         return decided
 
     def _feedback(self, review: Review, *, helpful: bool) -> tuple[Feedback, ...]:
-        """Feedback for the facts among what was found; chunks of documents have no trust to move."""
-        book = self._notebook()
+        """Feedback for the facts among what was found; chunks of documents have no trust."""
+        facts = self._facts()
         return tuple(
-            book.feedback(id, helpful=helpful, note=f"review {review.id}")
+            facts.feedback(id, helpful=helpful, note=f"review {review.id}")
             for id in review.grades
             if self._store.fact(self._tenant, id) is not None
         )
 
-    def _notebook(self) -> Notebook:
-        return Notebook(self._store, self._tenant, clock=self._clock)
+    def _facts(self) -> Facts:
+        return Facts(self._store, self._tenant, clock=self._clock)
 
 
-def _name(query: str, collection: str, times: int) -> str:
-    """The id of the review of a question that was decided so many times before."""
-    asked = "\0".join((collection, str(times), query))
-    return blake2b(asked.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+def _review_id(query: str, collection: str, times: int) -> str:
+    """The id of the review of a question that was decided `times` times before."""
+    key = "\0".join((collection, str(times), query))
+    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()

@@ -1,9 +1,9 @@
-"""Sessions: the turns of a conversation as documents of their own, so that the pipeline recalls what was said.
+"""Sessions: the turns of a conversation as documents, so that the pipeline can recall them.
 
 A turn is one document of one chunk, source "turn", whose text opens with `[date] Speaker:`, the form by
 which the ranking knows a conversation. Its id follows from session, speaker, time and text, so that an agent
-may send its whole history again and again: what is known stays as it is, what is new is added in order.
-Metadata carry what the kernel reads: parent, phase and salience.
+may send its whole history each time: known turns stay as they are, new ones are added in order.
+Metadata hold what graph/kernel.py reads: parent, phase and salience.
 """
 
 import re
@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from headgate.errors import InputError
-from headgate.protocols import Documents
+from headgate.protocols import DocumentStore
 from headgate.types import Chunk, Document
 
 COLLECTION = "turns"
@@ -25,15 +25,15 @@ _SPEAKER = re.compile(r"[^\w .'-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What came of keeping turns: the ids of all given, and how many of them were new."""
+class AddedTurns:
+    """The result of adding turns: the ids of all given, and how many of them were new."""
 
     ids: tuple[str, ...]
     new: int
 
 
-def keep(
-    store: Documents,
+def add_turns(
+    store: DocumentStore,
     tenant: str,
     session: str,
     messages: Iterable[Mapping[str, Any] | str],
@@ -41,18 +41,18 @@ def keep(
     collection: str = COLLECTION,
     now: float | None = None,
     after: str = "",
-) -> Kept:
-    """Keep the turns that the collection does not have yet."""
-    made = turns(messages, session, collection=collection, now=now, after=after)
+) -> AddedTurns:
+    """Add the turns that the collection does not have yet."""
+    made = turn_documents(messages, session, collection=collection, now=now, after=after)
     ids = [document.id for document in made]
     known = store.digests(tenant, collection, ids)
     fresh = [document for document in made if document.id not in known]
     if fresh:
         store.put(tenant, fresh)
-    return Kept(tuple(ids), len(fresh))
+    return AddedTurns(tuple(ids), len(fresh))
 
 
-def turns(
+def turn_documents(
     messages: Iterable[Mapping[str, Any] | str],
     session: str,
     *,
@@ -66,31 +66,33 @@ def turns(
     of the turn before the first; each turn answers the one before it unless it names its parent.
     """
     if not session.strip():
-        raise InputError("the session has no name", hint="name it: its turns are told apart by it")
+        raise InputError(
+            "the session has no name", hint="its name tells its turns from those of other sessions"
+        )
     made: list[Document] = []
     seen: Counter[str] = Counter()
     parent = after
-    for place, message in enumerate(messages):
-        said = _said(message, place)
-        if said.text:
-            document = _document(said, session, collection, seen, now=now, parent=parent)
+    for number, given in enumerate(messages):
+        message = _read_message(given, number)
+        if message.text:
+            document = _turn_document(message, session, collection, seen, now=now, parent=parent)
             made.append(document)
             parent = document.id
     return made
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Message:
     text: str
     speaker: str
     given: Mapping[str, Any]
 
 
-def _said(message: Mapping[str, Any] | str, place: int) -> _Said:
+def _read_message(message: Mapping[str, Any] | str, number: int) -> _Message:
     given = {"content": message} if isinstance(message, str) else message
     if not isinstance(given, Mapping):
         raise InputError(
-            f"message {place} is {type(message).__name__}", hint="give {role, content} or a text"
+            f"message {number} is {type(message).__name__}", hint="give {role, content} or a text"
         )
     content = given.get("content", given.get("text"))
     if isinstance(content, Sequence) and not isinstance(content, str):
@@ -99,11 +101,11 @@ def _said(message: Mapping[str, Any] | str, place: int) -> _Said:
     text = content.encode("utf-8", "replace").decode().strip() if isinstance(content, str) else ""
     name = str(given.get("name") or given.get("speaker") or given.get("role") or "User")
     speaker = " ".join(_SPEAKER.sub(" ", name).split())[:30] or "User"
-    return _Said(text, speaker[0].upper() + speaker[1:], given)
+    return _Message(text, speaker[0].upper() + speaker[1:], given)
 
 
-def _document(
-    said: _Said,
+def _turn_document(
+    message: _Message,
     session: str,
     collection: str,
     seen: Counter[str],
@@ -111,16 +113,20 @@ def _document(
     now: float | None,
     parent: str,
 ) -> Document:
-    time = said.given.get("time", said.given.get("created"))
-    text = f"{_date(now if time is None else time)}{said.speaker}: {said.text}"
-    digest = sha256(f"{said.speaker}\n{time}\n{said.text}".encode("utf-8", "replace")).hexdigest()
+    time = message.given.get("time", message.given.get("created"))
+    text = f"{_time_prefix(now if time is None else time)}{message.speaker}: {message.text}"
+    digest = sha256(
+        f"{message.speaker}\n{time}\n{message.text}".encode("utf-8", "replace")
+    ).hexdigest()
     seen[digest] += 1  # the same words said twice are two turns
-    id = str(said.given.get("id") or f"{session}/{digest[:12]}{_again(seen[digest])}")
+    id = str(message.given.get("id") or f"{session}/{digest[:12]}{_repeat_suffix(seen[digest])}")
     metadata = {
         "session": session,
-        "speaker": said.speaker,
-        "parent": str(said.given.get("parent") or parent),
-        **{key: said.given[key] for key in ("phase", "salience", "time") if key in said.given},
+        "speaker": message.speaker,
+        "parent": str(message.given.get("parent") or parent),
+        **{
+            key: message.given[key] for key in ("phase", "salience", "time") if key in message.given
+        },
     }
     chunk = Chunk(id, text, id, collection, "turn", metadata=metadata)
     return Document(
@@ -128,11 +134,11 @@ def _document(
     )
 
 
-def _again(times: int) -> str:
+def _repeat_suffix(times: int) -> str:
     return "" if times == 1 else f"-{times}"
 
 
-def _date(time: object) -> str:
+def _time_prefix(time: object) -> str:
     """The head of a turn's text; nothing where no time is known."""
     if isinstance(time, bool) or time is None or time == "":
         return ""

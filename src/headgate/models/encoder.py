@@ -1,12 +1,8 @@
 """ONNX embedder: a BERT-like sentence encoder, mean-pooled (the MiniLM family), from a folder.
 
-The folder holds tokenizer.json and a model: model.onnx (also under onnx/), or config.json and
-model.safetensors, from which the graph is built once (models/graph.py) and kept in the user's cache folder.
-Texts are embedded in batches of similar length, so that padding costs little.
+The folder holds tokenizer.json and model.onnx (also under onnx/). Texts are embedded in batches of similar length, so that padding costs little.
 """
 
-import json
-import os
 from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
@@ -15,9 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headgate.errors import ConfigError
-from headgate.models.embed import missing
-from headgate.models.static import unit
+from headgate.errors import ConfigError, MissingExtra
+from headgate.models.unit_rows import unit_rows
 
 _BATCH = 32
 _LONGEST = 256  # word pieces; what the MiniLM family was trained with
@@ -40,7 +35,7 @@ class OnnxEmbedder:
             import onnxruntime  # noqa: PLC0415 - optional
             from tokenizers import Tokenizer  # noqa: PLC0415 - optional
         except ImportError as error:
-            raise missing("onnxruntime and tokenizers", "onnx") from error
+            raise MissingExtra("onnxruntime and tokenizers", extra="onnx") from error
         if not (folder / "tokenizer.json").is_file():
             raise ConfigError(
                 f"{folder} holds no tokenizer.json", hint="name the folder of a sentence encoder"
@@ -51,14 +46,14 @@ class OnnxEmbedder:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.log_severity_level = 3
-        path, digest = _model(folder)
+        path = _model_file(folder)
         try:
             session = onnxruntime.InferenceSession(
                 str(path), options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:
             raise ConfigError(f"{path} cannot be loaded: {error}") from error
-        return cls(session, tokenizer, name=f"onnx-{digest}")
+        return cls(session, tokenizer, name=f"onnx-{_digest(path)}")
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """One unit vector a text."""
@@ -70,10 +65,10 @@ class OnnxEmbedder:
         return out
 
     def _run(self, texts: list[str]) -> npt.NDArray[np.float32]:
-        found = self._tokenizer.encode_batch(texts)
-        mask = np.array([f.attention_mask for f in found], np.int64)
+        encoded = self._tokenizer.encode_batch(texts)
+        mask = np.array([one.attention_mask for one in encoded], np.int64)
         feed = {
-            "input_ids": np.array([f.ids for f in found], np.int64),
+            "input_ids": np.array([one.ids for one in encoded], np.int64),
             "attention_mask": mask,
             "token_type_ids": np.zeros_like(mask),
         }
@@ -83,38 +78,24 @@ class OnnxEmbedder:
         if states.ndim == 3:
             weights = mask[:, :, None].astype(np.float32)
             states = (states * weights).sum(1) / np.maximum(weights.sum(1), 1e-9)
-        return unit(np.asarray(states, np.float32))
+        return unit_rows(np.asarray(states, np.float32))
 
 
-def _model(folder: Path) -> tuple[Path, str]:
-    """The ONNX file to load, and a short digest that names the model."""
+def _model_file(folder: Path) -> Path:
     for path in (folder / "model.onnx", folder / "onnx" / "model.onnx"):
         if path.is_file():
-            return path, _digest(path)
-    weights = folder / "model.safetensors"
-    if not weights.is_file() or not (folder / "config.json").is_file():
+            return path
+    if (folder / "model.safetensors").is_file():
         raise ConfigError(
-            f"{folder} holds neither model.onnx nor config.json with model.safetensors",
-            hint="name the folder of a sentence encoder",
+            f"{folder} holds weights (model.safetensors) but no model.onnx",
+            hint="build one in a checkout of headgate: python bench/build_onnx.py OUT; or name a model of the hub",
         )
-    digest = _digest(weights)
-    cached = _cache() / f"encoder-{digest}.onnx"
-    if not cached.is_file():
-        from headgate.models.graph import build  # noqa: PLC0415 - needs onnx, only to build
-
-        aside = cached.with_suffix(f".{os.getpid()}.tmp")
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_bytes(build(weights, json.loads((folder / "config.json").read_bytes())))
-        aside.replace(cached)
-    return cached, digest
+    raise ConfigError(f"{folder} holds no model.onnx", hint="name the folder of a sentence encoder")
 
 
 def _digest(path: Path) -> str:
+    """A short digest that names the model: of its size and first megabyte, since reading all takes long."""
     with path.open("rb") as data:
         head = data.read(1 << 20)
     size = path.stat().st_size
     return blake2b(head + size.to_bytes(8, "little"), digest_size=6).hexdigest()
-
-
-def _cache() -> Path:
-    return Path.home() / ".cache" / "headgate"

@@ -1,7 +1,7 @@
-"""Wire: one JSON call over HTTP, with every way it can go wrong made an UpstreamError.
+"""HTTP JSON: one JSON call over HTTP; every way it can fail becomes an UpstreamError.
 
-A deadline holds for the whole call and a limit for the size of the answer, so that a slow or endless
-server costs a bounded time and memory. Needs the extra `http`.
+The whole call has a deadline and the answer a size limit, so that a slow or endless server costs bounded
+time and memory. Needs the extra `http`.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Endpoint:
     max_bytes: int = MAX_BYTES
 
 
-async def call(
+async def call_json(
     endpoint: Endpoint,
     *,
     params: Mapping[str, str] | None = None,
@@ -47,12 +47,12 @@ async def call(
         name = type(error).__name__
         raise UpstreamError(f"{endpoint.url} cannot be reached: {name}: {error}") from error
     if status != 200:
-        raise UpstreamError(f"{endpoint.url} answered {status}: {_start(data)}")
+        raise UpstreamError(f"{endpoint.url} answered {status}: {_first_words(data)}")
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise UpstreamError(
-            f"{endpoint.url} answered {kind or 'something'} instead of JSON: {_start(data)}"
+            f"{endpoint.url} answered {kind or 'something'} instead of JSON: {_first_words(data)}"
         ) from error
 
 
@@ -93,6 +93,6 @@ async def _fetch(
         return response.status_code, response.headers.get("content-type", ""), bytes(data)
 
 
-def _start(data: bytes) -> str:
+def _first_words(data: bytes) -> str:
     """The first words of an answer, for an error message."""
     return " ".join(data[:200].decode("utf-8", "replace").split()) or "(nothing)"

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from headgate.errors import InputError, MissingExtra, UpstreamError
-from headgate.models.search import MAX_QUERY, web_chunks
+from headgate.models.web_results import MAX_QUERY, web_chunks
 from headgate.types import Chunk
 
 QUERY_NAMES = ("query", "q", "search", "search_query", "text", "input", "keywords", "question")

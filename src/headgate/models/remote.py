@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headgate.errors import UpstreamError
-from headgate.models.embed import missing
-from headgate.models.static import unit
+from headgate.errors import MissingExtra, UpstreamError
+from headgate.models.unit_rows import unit_rows
 
 _BATCH = 64  # texts a call; endpoints commonly allow 96 and more
 
@@ -33,13 +32,13 @@ class RemoteEmbedder:
             rows += self._ask([text or " " for text in texts[begin : begin + _BATCH]])
         if any(len(row) != self.dimension for row in rows):
             raise UpstreamError(f"{self._url} gave vectors of another length than {self.dimension}")
-        return unit(np.array(rows, np.float32).reshape(len(texts), self.dimension))
+        return unit_rows(np.array(rows, np.float32).reshape(len(texts), self.dimension))
 
     def _ask(self, texts: list[str]) -> list[list[float]]:
         try:
             library: Any = import_module("httpx2")
         except ImportError as error:
-            raise missing("httpx2", "http") from error
+            raise MissingExtra("httpx2", extra="http") from error
         body = {"model": self._model, "input": texts, "encoding_format": "float"}
         try:
             answer = library.post(

@@ -4,17 +4,14 @@ GET {url}/search?q=...&format=json gives {"results": [{"url", "title", "content"
 address or without text is left out, repeats are left out, and at most `limit` come back. Needs the extra `http`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
+from collections.abc import Mapping, Sequence
 
 from headgate.errors import ConfigError, UpstreamError
-from headgate.models.http_json import Endpoint, call
+from headgate.models.http_json import Endpoint, call_json
+from headgate.models.web_results import MAX_QUERY, web_chunks
 from headgate.policy import Policy, Positive
 from headgate.protocols import WebSearch
 from headgate.types import Chunk
-
-MAX_QUERY = 500  # characters; search engines refuse or cut longer ones
-MAX_TEXT = 4_000  # characters of one result; more is a page, not a snippet
 
 
 class SearchPolicy(Policy):
@@ -57,44 +54,10 @@ class Searx:
         if limit <= 0 or not query.strip():
             return []
         asked = {**self._params, "q": query[:MAX_QUERY], "format": "json"}
-        answer = await call(self._endpoint, params=asked)
+        answer = await call_json(self._endpoint, params=asked)
         if not isinstance(answer, dict) or not isinstance(answer.get("results"), list):
             raise UpstreamError(
                 f"{self._endpoint.url} answered JSON without a list of results",
                 hint="is this a SearXNG server with 'json' among its search formats?",
             )
         return web_chunks(answer["results"], limit)
-
-
-def web_chunks(results: Iterable[object], limit: int) -> list[Chunk]:
-    """Search results as untrusted chunks, each address once, at most `limit`."""
-    found: dict[str, Chunk] = {}
-    for result in results:
-        if len(found) >= limit:
-            break
-        chunk = _chunk(result)
-        if chunk is not None:
-            found.setdefault(chunk.id, chunk)
-    return list(found.values())
-
-
-def _chunk(result: object) -> Chunk | None:
-    if not isinstance(result, Mapping):
-        return None
-    address = _text(result, "url", "link", "href")
-    text = _text(result, "content", "snippet", "text", "description")[:MAX_TEXT]
-    if not address.startswith(("http://", "https://")) or not text:
-        return None
-    id = "web:" + sha256(address.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    metadata = {"url": address, "untrusted": True}
-    title = _text(result, "title", "name")[:300]
-    return Chunk(id, text, document=address, source="web", title=title, metadata=metadata)
-
-
-def _text(result: Mapping[str, object], *names: str) -> str:
-    """The first of the named fields that is a text."""
-    for name in names:
-        value = result.get(name)
-        if isinstance(value, str) and value.strip():
-            return value.strip()
-    return ""

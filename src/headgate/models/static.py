@@ -1,7 +1,7 @@
 """Static embedder: a text is the weighted mean of its word pieces' vectors.
 
-The vectors lie inside the package `wordllama` and are read directly, since its own loader goes to the network.
-Frequent pieces say little, so they weigh a / (a + p) (SIF); p is taken from the piece's rank in the
+The vectors are inside the package `wordllama` and are read directly, since its own loader goes to the network.
+Frequent pieces carry little meaning, so they weigh a / (a + p) (SIF); p is taken from the piece's rank in the
 vocabulary, which is ordered by frequency, by Zipf's law.
 """
 
@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from headgate.errors import ConfigError
-from headgate.models.embed import missing
+from headgate.errors import ConfigError, MissingExtra
+from headgate.models.unit_rows import unit_rows
 
 _A = 1e-3  # the usual constant of SIF
 _BYTES = 260  # control pieces and single bytes stand first in the vocabulary
@@ -38,10 +38,10 @@ class StaticEmbedder:
             from safetensors.numpy import load_file  # noqa: PLC0415 - optional
             from tokenizers import Tokenizer  # noqa: PLC0415 - optional
         except ImportError as error:
-            raise missing("safetensors and tokenizers", "static") from error
+            raise MissingExtra("safetensors and tokenizers", extra="static") from error
         spec = find_spec("wordllama")
         if spec is None or spec.origin is None:
-            raise missing("wordllama", "static")
+            raise MissingExtra("wordllama", extra="static")
         root = Path(spec.origin).parent
         weights = sorted(root.glob("weights/*.safetensors"))
         tokenizers = sorted(root.glob("tokenizers/*.json"))
@@ -59,10 +59,4 @@ class StaticEmbedder:
         for i, found in enumerate(encode(list(texts), add_special_tokens=False)):
             ids = np.array(found.ids, np.int64)
             out[i] = self._weights[ids] @ self._vectors[ids]
-        return unit(out)
-
-
-def unit(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Rows of length 1; a row of zeros stays."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
+        return unit_rows(out)

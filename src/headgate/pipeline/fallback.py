@@ -1,36 +1,22 @@
-"""Correct: grade what fits; where it is not enough, search outside, then ask a person.
+"""Fallback: what becomes of a question once its candidates are graded.
 
-correct: go on.  ambiguous: go on, with what a search brings beside it.  incorrect: only what a search brings; and
-when that is off, fails or is no better, the answer is empty, and the question waits in the review queue.
+correct: show them.  ambiguous: show them, with what a search brings beside them.  incorrect: only what a search brings; and
+when that is off, fails or is no better, the context is empty, and the question waits in the review queue for a person.
 """
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from headgate.memory.review import ReviewPolicy, ReviewQueue
-from headgate.pipeline.recorder import Story
-from headgate.protocols import Clock, Grader, Store, WebSearch
-from headgate.relevance.query_terms import Vocabulary
-from headgate.stages.grade import (
-    Action,
-    Bands,
-    Calibrated,
-    Graded,
-    GradePolicy,
-    grade,
-    outside,
-    wants_review,
-    wants_search,
-)
-from headgate.types import Candidate, Plan, Request, Sifted, Tier
-
-Sift = Callable[[Sequence[Candidate]], Sequence[Candidate]]
+from headgate.memory.review import ReviewQueue
+from headgate.notes import Stage
+from headgate.protocols import Grader, WebSearch
+from headgate.stages.grade import Bands, Graded, GradePolicy, outside_candidates
+from headgate.types import Candidate, Request, Sifted, Tier
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Verdict:
     """What may be shown, long chunks as strips; which fallback was asked and why; the review that waits."""
 
     kept: Sequence[Candidate] = ()
@@ -40,114 +26,66 @@ class Judged:
     review: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Corrector:
-    """The verdict on what was found, and the two fallbacks. Without a grader the built-in one judges."""
+def verdict_without_grading(
+    fitting: Sequence[Candidate], candidates: Sequence[Candidate], *, gradable: bool
+) -> Verdict | None:
+    """The verdict where there is nothing to grade; None where grading decides.
 
-    store: Store
-    grading: GradePolicy
-    reviewing: ReviewPolicy
-    clock: Clock
-    grader: Grader | None = None
-    search: WebSearch | None = None
-
-    async def judge(
-        self,
-        request: Request,
-        plan: Plan,
-        story: Story,
-        fitting: Sequence[Candidate],
-        *,
-        found: Sequence[Candidate],
-        words: Vocabulary,
-        backing: Mapping[str, float],
-        sift: Sift,
-    ) -> Judged:
-        """What may be shown of what fits.
-
-        `found` is the ranking it was taken from, which tells whether the collection knows at all, and `backing` each
-        chunk's chance in it; `sift` the way through penalize and gate that results from outside take.
-        """
-        if not fitting and any(_seen(c) for c in story.candidates):
-            return Judged(reason="what was found is in the window already")
-        grader = self.grader or Calibrated(words, found, backing)
-        graded = await self._grade(request, plan, story, fitting, grader)
-        searched = None
-        if self.search is not None and wants_search(graded.action):
-            searched = await self._outside(request, plan, story, words, sift)
-        more = searched or Graded(Sifted(), Action.INCORRECT)
-        kept = _in_turn(graded.sifted.kept, more.sifted.kept)
-        strips = {**graded.strips, **more.strips}
-        verdict = searched.action if searched else None
-        reason = wants_review(graded.action, searched=verdict, group=plan.group)
-        if reason and self.reviewing.enabled:
-            review = await asyncio.to_thread(self._person, request, story, graded, reason)
-            story.mark("grade", {"review": review})
-            return Judged(kept, strips, "review", reason, review)
-        if reason:
-            return Judged(kept, strips, "", reason)
-        return Judged(kept, strips, *(("search", f"graded {graded.action}") if searched else ()))
-
-    async def _grade(
-        self,
-        request: Request,
-        plan: Plan,
-        story: Story,
-        fitting: Sequence[Candidate],
-        grader: Grader,
-    ) -> Graded:
-        """The verdict on some candidates; a grader that fails lets all of them pass."""
-        policy = self.grading
-        if plan.tier is Tier.SELECTIVE:  # hardly any room: only what is likely to help
-            lower = policy.bands(getattr(grader, "bands", Bands())).lower
-            policy = policy.model_copy(update={"floor": lower})
-        graded = await story.asift(
-            "grade",
-            fitting,
-            lambda: grade(request.query, fitting, grader, policy),
-            instead=Graded(Sifted(kept=tuple(fitting)), Action.CORRECT),
-        )
-        story.mark("grade", {"action": graded.action.value})
-        return graded
-
-    async def _outside(
-        self, request: Request, plan: Plan, story: Story, words: Vocabulary, sift: Sift
-    ) -> Graded | None:
-        """What a search outside brings, sifted and graded like anything else; None when it failed."""
-        failed = Graded(Sifted(), Action.INCORRECT)
-        came = await story.asift("search", (), lambda: self._ask(request), instead=failed)
-        if came is failed:
-            return None
-        fresh = await asyncio.to_thread(sift, came.sifted.kept)
-        return await self._grade(request, plan, story, fresh, self.grader or Calibrated(words))
-
-    async def _ask(self, request: Request) -> Graded:
-        assert self.search is not None
-        chunks = await self.search.search(request.query, limit=self.grading.search_limit)
-        return Graded(outside(chunks), Action.AMBIGUOUS)
-
-    def _person(self, request: Request, story: Story, graded: Graded, reason: str) -> str:
-        """The id of the review that now waits, or "" when the queue could not take it."""
-        queue = ReviewQueue(self.store, request.tenant, self.reviewing, clock=self.clock)
-        review = story.soften(
-            "review",
-            lambda: queue.ask(
-                request.query,
-                collection=request.collection,
-                grades=dict(graded.confidences),
-                reason=reason,
-            ),
-            instead=None,
-        )
-        return review.id if review else ""
+    `candidates` are all of the request so far, read only when nothing fits. What was loaded whole, or without an index, is shown as it is.
+    """
+    if not gradable:
+        return Verdict(fitting)
+    if not fitting and any(_is_in_window(candidate) for candidate in candidates):
+        return Verdict(reason="what was found is in the window already")
+    return None
 
 
-def _seen(candidate: Candidate) -> bool:
+def grade_policy_for(tier: Tier, grader: Grader, policy: GradePolicy) -> GradePolicy:
+    """The policy in force: with hardly any room left, only what is likely to help passes."""
+    if tier is not Tier.SELECTIVE:
+        return policy
+    lower = policy.bands(getattr(grader, "bands", Bands())).lower
+    return policy.model_copy(update={"floor": lower})
+
+
+async def search_outside(search: WebSearch, query: str, *, limit: int) -> Sifted:
+    """What a search outside brings, as untrusted candidates."""
+    return outside_candidates(await search.search(query, limit=limit))
+
+
+def ask_person(queue: ReviewQueue, request: Request, graded: Graded, reason: str) -> str:
+    """The id of the review in which the question now waits for a person; "" when the queue is off."""
+    review = queue.ask(
+        request.query,
+        collection=", ".join(request.collections),
+        grades=dict(graded.confidences),
+        reason=reason,
+    )
+    return review.id if review else ""
+
+
+def conclude(
+    graded: Graded, outside: Graded | None, *, review_reason: str, review: str | None
+) -> Verdict:
+    """The verdict on what was found here and outside; `review` is None where the queue is off."""
+    more = outside or Graded(Sifted(), graded.action)
+    kept = _alternate(graded.sifted.kept, more.sifted.kept)
+    strips = {**graded.strips, **more.strips}
+    if review_reason and review is not None:
+        return Verdict(kept, strips, "review", review_reason, review)
+    if review_reason:
+        return Verdict(kept, strips, "", review_reason)
+    if outside:
+        return Verdict(kept, strips, "search", f"graded {graded.action}")
+    return Verdict(kept, strips)
+
+
+def _is_in_window(candidate: Candidate) -> bool:
     """Whether it was left out because the window holds it."""
-    return candidate.dropped and candidate.notes[-1].stage == "penalize"
+    return candidate.dropped and candidate.notes[-1].stage is Stage.PENALIZE
 
 
-def _in_turn(one: Sequence[Candidate], other: Sequence[Candidate]) -> list[Candidate]:
+def _alternate(one: Sequence[Candidate], other: Sequence[Candidate]) -> list[Candidate]:
     """Two rankings as one, by turns, so that neither takes the whole budget."""
     both = zip_longest(one, other)
     return [candidate for pair in both for candidate in pair if candidate is not None]

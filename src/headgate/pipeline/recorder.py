@@ -1,94 +1,110 @@
-"""Story: what happened to a request, told while it happens.
+"""Recorder: the trace of a request, written while it happens.
 
-Each stage is run through the story: it is timed, what it sifted is remembered, and every candidate keeps its last
-word. A stage that fails is replaced by what stands in for it, with the reason in its step: so a request survives its
-parts, and nothing that went wrong is hidden.
+Each stage runs through the recorder: it is timed, what it sifted is remembered, and every candidate keeps its last note.
+A stage that fails is replaced by what stands in for it, with the reason in its step. So a request survives its parts, and
+nothing that went wrong is hidden. This is the only place where any exception is caught: what is expected (bugs.py) makes
+a degraded step; anything else makes one that is marked as a bug, and is logged with its traceback.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar, overload
 
-from headgate.errors import HeadgateError
+from headgate.bugs import EXPECTED, describe, report
+from headgate.notes import Stage
 from headgate.types import Candidate, Sifted, Step
-
-# What a broken part may raise: our own errors, the operating system's, and those of bad values.
-SOFT = (HeadgateError, OSError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError,
-        RuntimeError, MemoryError)  # fmt: skip
 
 T = TypeVar("T")
 
 
-class Sifting(Protocol):
-    """An answer of a stage that holds what it sifted among other things."""
+class HasSifted(Protocol):
+    """A result of a stage that holds what it sifted among other things."""
 
     @property
     def sifted(self) -> Sifted: ...  # noqa: D102
 
 
-S = TypeVar("S", bound=Sifting)
+S = TypeVar("S", bound=Sifted | HasSifted)
 
 
-class Story:
-    """The steps of one request, and the latest word on each candidate."""
+class TraceRecorder:
+    """The steps of one request, and each candidate with its notes so far."""
 
     def __init__(self, tick: Callable[[], float]) -> None:
         self._tick = tick
         self._began = tick()
         self._steps: list[Step] = []
-        self._fates: dict[str, Candidate] = {}
+        self._latest: dict[str, Candidate] = {}
 
     @overload
-    def sift(self, stage: str, came: Sequence[Candidate], work: Callable[[], Sifted]) -> Sifted: ...
+    def run(
+        self, stage: Stage, came: Sequence[Candidate], work: Callable[[], Sifted]
+    ) -> Sifted: ...
     @overload
-    def sift(
-        self, stage: str, came: Sequence[Candidate], work: Callable[[], S], *, instead: S
+    def run(
+        self, stage: Stage, came: Sequence[Candidate], work: Callable[[], S], *, instead: S
     ) -> S: ...
 
-    def sift(
+    def run(
         self,
-        stage: str,
+        stage: Stage,
         came: Sequence[Candidate],
         work: Callable[[], Sifted | S],
         *,
         instead: S | None = None,
     ) -> Sifted | S:
         """Run a stage that sifts; when it fails, what came in (or `instead`) stands."""
-        done, step = self._run(
-            stage, work, Sifted(kept=tuple(came)) if instead is None else instead
-        )
-        self._tell(step, came, done)
+        done = Sifted(kept=tuple(came)) if instead is None else instead
+        with self._guard(stage) as attempt:
+            done = work()
+        self._record(attempt, came, done)
         return done
 
-    async def asift(
-        self, stage: str, came: Sequence[Candidate], work: Callable[[], Awaitable[S]], *, instead: S
+    async def arun(
+        self,
+        stage: Stage,
+        came: Sequence[Candidate],
+        work: Callable[[], Awaitable[S]],
+        *,
+        instead: S,
     ) -> S:
         """The same for a stage that waits."""
-        began = self._tick()
-        done, degraded = instead, ""
-        try:
+        done = instead
+        with self._guard(stage) as attempt:
             done = await work()
-        except SOFT as error:
-            degraded = said(error)
-        self._tell(Step(stage, self._tick() - began, degraded=degraded), came, done)
+        self._record(attempt, came, done)
         return done
 
-    def soften(self, stage: str, work: Callable[[], T], *, instead: T) -> T:
-        """Run work that sifts nothing; a step is told only when it fails."""
-        done, step = self._run(stage, work, instead)
-        if step.degraded:
-            self._steps.append(step)
+    def attempt(
+        self,
+        stage: Stage,
+        work: Callable[[], T],
+        *,
+        instead: T,
+        timed: bool = False,
+        fatal: tuple[type[Exception], ...] = (),
+    ) -> T:
+        """Run work that sifts nothing. A step is recorded when it fails, or always when `timed`.
+
+        Errors that are `fatal` are raised: they are the caller's to mend.
+        """
+        done = instead
+        with self._guard(stage, fatal) as attempt:
+            done = work()
+        if timed or attempt.degraded:
+            self._steps.append(attempt.step())
         return done
 
-    def mark(self, stage: str, facts: Mapping[str, float | str]) -> None:
-        """Put numbers into the last step of that stage."""
+    def annotate(self, stage: Stage, facts: Mapping[str, float | str]) -> None:
+        """Put facts into the last step of that stage."""
         for at, step in reversed(list(enumerate(self._steps))):
-            if step.stage == stage:
+            if step.stage is stage:
                 self._steps[at] = replace(step, facts={**step.facts, **facts})
                 return
 
-    def degrade(self, stage: str, reason: str) -> None:
-        """Say that something did not go as planned."""
+    def degrade(self, stage: Stage, reason: str) -> None:
+        """Record that something did not go as planned."""
         self._steps.append(Step(stage, 0.0, degraded=reason))
 
     @property
@@ -98,36 +114,52 @@ class Story:
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
-        """Every candidate with its last word: what is still kept first, best first."""
-        return tuple(sorted(self._fates.values(), key=lambda c: (c.dropped, -c.score)))
+        """Every candidate as its last stage left it: what is still kept first, best first."""
+        return tuple(sorted(self._latest.values(), key=lambda c: (c.dropped, -c.score)))
 
     @property
     def seconds(self) -> float:
         """How long it has taken."""
         return self._tick() - self._began
 
-    def _run(self, stage: str, work: Callable[[], T], instead: T) -> tuple[T, Step]:
+    @contextmanager
+    def _guard(self, stage: Stage, fatal: tuple[type[Exception], ...] = ()) -> Iterator["_Attempt"]:
+        """Time what happens inside, and keep its failure inside."""
+        attempt = _Attempt(stage)
         began = self._tick()
-        done, degraded = instead, ""
         try:
-            done = work()
-        except SOFT as error:
-            degraded = said(error)
-        return done, Step(stage, self._tick() - began, degraded=degraded)
+            yield attempt
+        except fatal:
+            raise
+        except EXPECTED as error:
+            attempt.degraded = describe(error)
+        except Exception as error:  # noqa: BLE001  a bug: seen, counted, and survived
+            report(error, stage)
+            attempt.degraded, attempt.bug = describe(error), True
+        attempt.seconds = self._tick() - began
 
-    def _tell(self, step: Step, came: Sequence[Candidate], done: Sifted | Sifting) -> None:
+    def _record(
+        self, attempt: "_Attempt", came: Sequence[Candidate], done: Sifted | HasSifted
+    ) -> None:
         sifted = done if isinstance(done, Sifted) else done.sifted
-        told = replace(
-            step,
-            came=len(came),
-            kept=len(sifted.kept),
-            dropped=len(sifted.dropped),
-            added=len(sifted.added),
+        self._steps.append(attempt.step(len(came), sifted))
+        self._latest.update((c.chunk.id, c) for c in (*sifted.kept, *sifted.dropped))
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One stage while it runs."""
+
+    stage: Stage
+    seconds: float = 0.0
+    degraded: str = ""
+    bug: bool = False
+
+    def step(self, came: int = 0, sifted: Sifted | None = None) -> Step:
+        """The step it has become."""
+        kept, dropped, added = (
+            (len(sifted.kept), len(sifted.dropped), len(sifted.added)) if sifted else (0, 0, 0)
         )
-        self._steps.append(told)
-        self._fates.update((c.chunk.id, c) for c in (*sifted.kept, *sifted.dropped))
-
-
-def said(error: BaseException) -> str:
-    """An error in one line: ours speak for themselves, others name their kind."""
-    return str(error) if isinstance(error, HeadgateError) else f"{type(error).__name__}: {error}"
+        return Step(
+            self.stage, self.seconds, came, kept, dropped, added, self.degraded, self.bug
+        )  # fmt: skip

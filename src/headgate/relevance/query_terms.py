@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from headgate.notes import Stage
 from headgate.text.terms import terms
 from headgate.types import Candidate, Chunk
 
@@ -115,7 +116,7 @@ def match(question: Question, candidate: Candidate, language: str) -> Match:
         *pairwise(_head(chunk, language)),
     }
     titled = _bag(chunk.title, language) if chunk.title else frozenset()
-    found = next((note.value for note in candidate.notes if note.stage == "retrieve"), None)
+    found = candidate.number(Stage.RETRIEVE, "share")
     return Match(
         held,
         mass,

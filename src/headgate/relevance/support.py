@@ -13,6 +13,7 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
+from headgate.notes import Stage
 from headgate.relevance.calibration import SUPPORT
 from headgate.relevance.cues import timed
 from headgate.relevance.query_terms import Question, Vocabulary, bag, holds, rarities
@@ -68,7 +69,7 @@ def clues(
 
 def _gain(candidate: Candidate) -> float:
     """What propagation added to its score."""
-    return next((n.value or 0.0 for n in candidate.notes if n.stage == "propagate"), 0.0)
+    return candidate.number(Stage.PROPAGATE, "gain") or 0.0
 
 
 def _lines(

@@ -1,8 +1,8 @@
-"""Door: what every request passes, as plain ASGI.
+"""Admission: what every request passes before the app, as plain ASGI middleware.
 
-id ─▶ who asks ─▶ limits ─▶ body ─▶ the app, all under a deadline; then one look back for log, metrics and spans.
-A request that a deadline cuts is answered, as long as nothing of its answer was sent. At shutdown `drain` shortens
-the deadline of what is under way and turns new requests away.
+request id ─▶ caller ─▶ limits ─▶ body ─▶ the app, all under a deadline. Afterwards the observers (log, metrics, spans) see
+the request. One that its deadline cuts off gets an error response, unless its response has begun. At shutdown
+`InFlight.drain` shortens the deadlines of running requests, and new ones are refused.
 """
 
 import asyncio
@@ -10,48 +10,48 @@ from collections.abc import Callable, Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headgate.errors import ClosingError, DeadlineError, HeadgateError, LimitError
+from headgate.errors import ClosingError, DeadlineError, HeadgateError
 from headgate.policy import ServicePolicy
 from headgate.service.auth import Auth
-from headgate.service.limits import Limits
+from headgate.service.body import ClientGone, read_body
+from headgate.service.limits import CallerLimits
 from headgate.service.problems import refusal
-from headgate.service.request_state import Visit, begin
+from headgate.service.request_state import RequestState, start
 
-OPEN = frozenset(
-    {"/healthz", "/readyz", "/openapi.json"}
-)  # what a load balancer or a tool may read
+# Load balancers and tools may read these without a key.
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
 
-Watch = Callable[[Visit, Scope], None]
-Shape = Callable[[HeadgateError, Scope, str], ASGIApp]
-"""An error as the path's clients know it, with the id of the request."""
+Observer = Callable[[RequestState, Scope], None]
+ErrorResponse = Callable[[HeadgateError, Scope, str], ASGIApp]
+"""An error as the clients of a path expect it; gets the error, the scope and the request id."""
 
 
-class Desk:
-    """What is under way, and whether more is taken on."""
+class InFlight:
+    """The requests being served, and whether new ones are accepted."""
 
     def __init__(self) -> None:
         self.draining = False
-        self._under_way: set[asyncio.Timeout] = set()
+        self._timeouts: set[asyncio.Timeout] = set()
 
-    def enter(self, timeout: asyncio.Timeout) -> None:
-        """Count a request under its timeout."""
-        self._under_way.add(timeout)
+    def add(self, timeout: asyncio.Timeout) -> None:
+        """Count a request by its timeout."""
+        self._timeouts.add(timeout)
 
-    def leave(self, timeout: asyncio.Timeout) -> None:
-        """A request is done."""
-        self._under_way.discard(timeout)
+    def remove(self, timeout: asyncio.Timeout) -> None:
+        """Count a request no longer."""
+        self._timeouts.discard(timeout)
 
     def drain(self, within_s: float) -> None:
-        """Take nothing more on; what is under way must end within some seconds."""
+        """Accept no new request; running ones must end within some seconds."""
         self.draining = True
         last = asyncio.get_running_loop().time() + within_s
-        for timeout in self._under_way:
+        for timeout in self._timeouts:
             when = timeout.when()
             if not timeout.expired() and (when is None or when > last):
                 timeout.reschedule(last)
 
 
-class Door:
+class Admission:
     """The middleware."""
 
     def __init__(
@@ -60,88 +60,70 @@ class Door:
         *,
         policy: ServicePolicy,
         auth: Auth,
-        limits: Limits,
-        desk: Desk,
-        watches: Sequence[Watch] = (),
-        shape: Shape = lambda error, _, request_id: refusal(error, request_id),
+        limits: CallerLimits,
+        in_flight: InFlight,
+        observers: Sequence[Observer] = (),
+        error_response: ErrorResponse = lambda error, _, request_id: refusal(error, request_id),
     ) -> None:
         self._app = app
         self._policy = policy
         self._auth = auth
         self._limits = limits
-        self._desk = desk
-        self._watches = watches
-        self._shape = shape
+        self._in_flight = in_flight
+        self._observers = observers
+        self._error_response = error_response
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; anything else (lifespan) passes untouched."""
+        """Serve one request. Anything else (lifespan) goes straight to the app."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        visit = begin(scope)
-        sender = _Sender(send, visit)
+        state = start(scope)
+        sender = _Sender(send, state)
         try:
-            await self._timed(scope, receive, sender, visit)
+            await self._serve_in_time(scope, receive, sender, state)
         finally:
-            visit.status = visit.status or 500
-            for watch in self._watches:
-                watch(visit, scope)
+            state.status = state.status or 500
+            for observe in self._observers:
+                observe(state, scope)
 
-    async def _timed(self, scope: Scope, receive: Receive, send: "_Sender", visit: Visit) -> None:
+    async def _serve_in_time(
+        self, scope: Scope, receive: Receive, send: "_Sender", state: RequestState
+    ) -> None:
         timeout = asyncio.timeout(self._policy.deadline_s)
         try:
             async with timeout:
-                self._desk.enter(timeout)
-                visit.deadline = timeout
-                await self._admitted(scope, receive, send, visit)
+                self._in_flight.add(timeout)
+                state.deadline = timeout
+                await self._admit(scope, receive, send, state)
         except HeadgateError as error:
-            await self._refuse(error, scope, send, visit)
+            await self._refuse(error, scope, send, state)
         except TimeoutError:
             if not timeout.expired():
                 raise
-            await self._refuse(self._late(), scope, send, visit)
+            await self._refuse(self._cut_off(), scope, send, state)
         finally:
-            self._desk.leave(timeout)
+            self._in_flight.remove(timeout)
 
-    async def _admitted(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
-        if scope["path"] in OPEN:
+    async def _admit(self, scope: Scope, receive: Receive, send: Send, state: RequestState) -> None:
+        if scope["path"] in OPEN_PATHS:
             await self._app(scope, receive, send)
             return
-        if self._desk.draining:
+        if self._in_flight.draining:
             raise _closing()
-        visit.caller = await self._auth.caller(scope)
-        with self._limits.hold(visit.caller):
-            body = await self._body(scope, receive)
-            await self._app(scope, _Once(body, receive), send)
+        state.caller = await self._auth.caller(scope)
+        limit = self._policy.body_bytes
+        with self._limits.hold(state.caller):
+            try:
+                body = await read_body(scope, receive, limit=limit, setting="service.body_bytes")
+            except ClientGone:
+                state.status = 499  # as other servers log it; nobody receives it
+                return
+            await self._app(scope, _BufferedReceive(body, receive), send)
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        """The whole body, up to the limit."""
-        most = self._policy.body_bytes
-        said = dict(scope["headers"]).get(b"content-length", b"")
-        size = int(said) if said.isdigit() else 0
-        if size > most:
-            raise self._too_large()
-        parts: list[bytes] = []
-        size, more = 0, True
-        while more:
-            message = await receive()
-            if message["type"] != "http.request":
-                break
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > most:
-                raise self._too_large()
-            more = message.get("more_body", False)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-
-    def _too_large(self) -> LimitError:
-        most = self._policy.body_bytes
-        return LimitError(
-            f"the body is larger than {most:,} bytes", hint="the limit is service.body_bytes"
-        )
-
-    def _late(self) -> HeadgateError:
-        if self._desk.draining:
+    def _cut_off(self) -> HeadgateError:
+        """Why a request did not end in time."""
+        if self._in_flight.draining:
             return _closing()
         return DeadlineError(
             f"no answer within {self._policy.deadline_s:g} seconds",
@@ -149,34 +131,35 @@ class Door:
         )
 
     async def _refuse(
-        self, error: HeadgateError, scope: Scope, send: "_Sender", visit: Visit
+        self, error: HeadgateError, scope: Scope, send: "_Sender", state: RequestState
     ) -> None:
-        if send.started:  # too late for an answer: the connection breaks, and the caller sees it
+        # Once the response has begun, only a broken connection can tell the client.
+        if send.started:
             raise error
-        await self._shape(error, scope, visit.id)(scope, _nothing, send)
+        await self._error_response(error, scope, state.id)(scope, _disconnected, send)
 
 
 class _Sender:
-    """Sends, and knows whether it has begun to."""
+    """Sends messages, adds the request id, and records the status and whether the response has begun."""
 
-    def __init__(self, send: Send, visit: Visit) -> None:
+    def __init__(self, send: Send, state: RequestState) -> None:
         self._send = send
-        self._visit = visit
+        self._state = state
         self.started = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
-            self._visit.status = message["status"]
+            self._state.status = message["status"]
             message["headers"] = [
                 *message.get("headers", ()),
-                (b"x-request-id", self._visit.id.encode()),
+                (b"x-request-id", self._state.id.encode()),
             ]
         await self._send(message)
 
 
-class _Once:
-    """Gives a body that was read already; after it, what the connection says."""
+class _BufferedReceive:
+    """Returns a body that was read already, then whatever the connection sends."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._body: bytes | None = body
@@ -189,7 +172,7 @@ class _Once:
         return {"type": "http.request", "body": body, "more_body": False}
 
 
-async def _nothing() -> Message:
+async def _disconnected() -> Message:
     return {"type": "http.disconnect"}
 
 

@@ -1,54 +1,47 @@
-"""App: the service as an ASGI app, made by a factory.
+"""App: the service as an ASGI app.
 
-`create(gate)` gives an app over an open gate. Parts that bring routes of their own (the proxy) are plugs: functions
-that get the app and its hub, called after our routes, so that ours win.
+`create(gate)` makes an app over an open gate. The proxy's routes come after ours, so that ours win.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
 
 from headgate import __version__
 from headgate.gateway import Headgate
-from headgate.service import log, problems, spans
-from headgate.service.admission import Desk, Door
+from headgate.service import problems
+from headgate.service.admission import Admission, InFlight
 from headgate.service.auth import Auth
-from headgate.service.limits import Limits
+from headgate.service.limits import CallerLimits
+from headgate.service.log import request_logger
 from headgate.service.metrics import Metrics
-from headgate.service.openapi import describe
-from headgate.service.parse import Strict
+from headgate.service.openapi import install_schema
+from headgate.service.parse import StrictRoute
 from headgate.service.proxy import app as proxy
 from headgate.service.routes import ROUTERS
-from headgate.service.state import Hub
+from headgate.service.spans import record_spans
+from headgate.service.state import ServiceState
 from headgate.settings import Settings
-
-Plug = Callable[[FastAPI, Hub], None]
 
 ABOUT = """The gate between an LLM agent and its model: context that is relevant, new to the window and within the budget,
 with the fate of every candidate."""
 
 
-def plugs() -> Sequence[Plug]:
-    """The parts that bring their own routes."""
-    return (proxy.plug,)
-
-
-def create(gate: Headgate, *, owns: bool = False, folder: str | None = None) -> FastAPI:
-    """The service over an open gate; with `owns` the gate is closed when the service ends.
+def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = None) -> FastAPI:
+    """The service over an open gate; with `close_gate` the gate is closed when the service ends.
 
     `folder` is where the processes of one service share their metrics and rates.
     """
-    settings = gate.parts.settings
-    hub = Hub(gate, Metrics(folder), Desk())
+    service = ServiceState(gate, Metrics(folder), InFlight())
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        for end in hub.endings:
-            await end()
-        hub.metrics.close()
-        if owns:
+    async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
+        yield {"in_flight": service.in_flight}
+        for close in service.on_shutdown:
+            await close()
+        if close_gate:
             gate.close()
 
     app = FastAPI(
@@ -56,30 +49,36 @@ def create(gate: Headgate, *, owns: bool = False, folder: str | None = None) -> 
         version=__version__,
         description=ABOUT,
         lifespan=lifespan,
-        docs_url=None,  # its page loads scripts from afar; the schema itself is at /openapi.json
+        docs_url=None,  # its page loads scripts from elsewhere; the schema itself is at /openapi.json
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.hub = hub
-    app.router.route_class = Strict
-    app.add_middleware(
-        Door,
-        policy=settings.service,
-        auth=Auth(gate.parts.store, settings.tenant, keyless=settings.service.keyless),
-        limits=Limits(settings.service, folder),
-        desk=hub.desk,
-        watches=(hub.metrics.watch, log.watch(settings.service), spans.watch),
-        shape=proxy.refused,
-    )
+    app.state.service = service
+    app.router.route_class = StrictRoute
+    _admit(app, service, folder)
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
-    for plug in plugs():
-        plug(app, hub)
-    describe(app)
+    proxy.mount(app, service)
+    install_schema(app)
     return app
 
 
 def from_settings(settings: Settings, folder: str | None = None) -> FastAPI:
     """The service that some settings describe."""
-    return create(Headgate.open(settings=settings), owns=True, folder=folder)
+    return create(Headgate.open(settings=settings), close_gate=True, folder=folder)
+
+
+def _admit(app: FastAPI, service: ServiceState, folder: str | None) -> None:
+    """Put every request of the app under keys, limits, log and metrics."""
+    gate = service.gate
+    policy = gate.settings.service
+    app.add_middleware(
+        Admission,
+        policy=policy,
+        auth=Auth(gate.keys, gate.settings.tenant, keyless=policy.keyless),
+        limits=CallerLimits(policy, folder),
+        in_flight=service.in_flight,
+        observers=(service.metrics.count_request, request_logger(policy), record_spans),
+        error_response=proxy.error_response,
+    )

@@ -1,110 +1,111 @@
 """Auth: whose a request is, and what it may do.
 
-A key in `x-headgate-key`, `Authorization: Bearer` or `x-api-key` gives tenant and scopes. Without one only a caller on this machine is
-let in, for the tenant of the settings: its address is loopback, it named us by a loopback name (else a web page
-could reach us by rebinding its own name), no foreign page sent it, and no proxy stands between.
+A key in `x-headgate-key`, `Authorization: Bearer` or `x-api-key` names the tenant and the scopes. A caller without a key
+is let in only from this machine, for the tenant of the settings. From this machine means: the address is
+loopback, the Host header is a loopback name (else a web page could reach us by rebinding its own name), no foreign
+page sent the request, and no proxy stands between.
 """
 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
-from starlette.types import Scope as Asgi
+from starlette.types import Scope as AsgiScope
 
 from headgate.errors import AccessError, ScopeError
-from headgate.protocols import Keys
-from headgate.service.keys import OURS, SCOPES, digest, formed
+from headgate.keys import OURS, SCOPES, Keys, digest, is_well_formed
 from headgate.service.proxy.paths import is_proxied
-from headgate.service.request_state import Caller, visit_of
+from headgate.service.request_state import Caller, state_of
 from headgate.types import Key, Scope
 
-FRESH_S = (
-    2.0  # how long what was read of a key is believed, so: how soon a revoked one stops working
-)
-REMEMBERED = 10_000  # keys remembered at once
+# How long a key that was read is trusted, and so how soon a revoked one stops working.
+CACHE_S = 2.0
+MAX_CACHED = 10_000  # keys in the cache
+
+_SEND_KEY = "send it as 'Authorization: Bearer hg_…'"
 
 Headers = Mapping[bytes, bytes]
 
 
 class Auth:
-    """Knows callers by their key, or by being on this machine."""
+    """Identifies callers by their key, or by being on this machine."""
 
     def __init__(
         self,
-        store: Keys,
+        keys: Keys,
         tenant: str,
         *,
         keyless: str = "auto",
-        tick: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store = store
+        self._keys = keys
         self._tenant = tenant
         self._keyless = keyless
-        self._tick = tick
-        self._known: OrderedDict[str, tuple[float, Any]] = OrderedDict()
+        self._clock = clock
+        self._cache: OrderedDict[str, tuple[float, Any]] = OrderedDict()
 
-    async def caller(self, scope: Asgi) -> Caller:
-        """Who asks; an error where that cannot be told."""
+    async def caller(self, scope: AsgiScope) -> Caller:
+        """Who sent a request. AccessError where the key is missing or not valid."""
         headers: Headers = dict(scope["headers"])
         token = _token(headers)
+        # On a proxied path another service's key is meant for that service.
         if not token or (is_proxied(scope.get("path", "")) and not token.startswith(OURS)):
-            return await self._local(scope, headers)  # another service's key is for that service
+            return await self._local_caller(scope, headers)
         key = await self._key(token)
         if key is None or key.revoked is not None:
             raise AccessError("the key is not valid", hint="make one with: headgate keys create")
-        held = SCOPES if "admin" in key.scopes else key.scopes
-        return Caller(key.tenant, frozenset(held), key.id)
+        scopes = SCOPES if "admin" in key.scopes else key.scopes
+        return Caller(key.tenant, frozenset(scopes), key.id)
 
-    async def _local(self, scope: Asgi, headers: Headers) -> Caller:
-        if not (_near(scope) and _named_local(headers)):
+    async def _local_caller(self, scope: AsgiScope, headers: Headers) -> Caller:
+        if not (_comes_from_loopback(scope) and _names_loopback(headers)):
             raise AccessError(
                 "a key is needed from anywhere but this machine",
-                hint="send it as 'Authorization: Bearer hg_…'; make one with: headgate keys create",
+                hint=f"{_SEND_KEY}; make one with: headgate keys create",
             )
-        if self._keyless == "never" or (self._keyless == "auto" and await self._locked()):
-            raise AccessError("a key is needed", hint="send it as 'Authorization: Bearer hg_…'")
+        if self._keyless == "never" or (self._keyless == "auto" and await self._has_active_key()):
+            raise AccessError("a key is needed", hint=_SEND_KEY)
         return Caller(self._tenant, frozenset(SCOPES))
 
     async def _key(self, token: str) -> Key | None:
-        if not formed(token):
+        if not is_well_formed(token):
             return None
         hashed = digest(token)
-        key: Key | None = await self._fresh(hashed, lambda: self._store.key(hashed))
+        key: Key | None = await self._cached(hashed, lambda: self._keys.find(token))
         return key
 
-    async def _locked(self) -> bool:
-        """Whether any key works, so that callers without one are no longer let in."""
-        return bool(await self._fresh("", lambda: locked(self._store)))
+    async def _has_active_key(self) -> bool:
+        return bool(await self._cached("", lambda: has_active_key(self._keys)))
 
-    async def _fresh(self, name: str, read: Callable[[], object]) -> Any:  # noqa: ANN401  (what was read)
-        known = self._known.get(name)
-        if known and self._tick() - known[0] < FRESH_S:
-            return known[1]
+    async def _cached(self, name: str, read: Callable[[], object]) -> Any:  # noqa: ANN401  (whatever was read)
+        cached = self._cache.get(name)
+        if cached and self._clock() - cached[0] < CACHE_S:
+            return cached[1]
         value = await asyncio.to_thread(read)
-        self._known[name] = (self._tick(), value)
-        self._known.move_to_end(name)
-        while len(self._known) > REMEMBERED:
-            self._known.popitem(last=False)
+        self._cache[name] = (self._clock(), value)
+        self._cache.move_to_end(name)
+        while len(self._cache) > MAX_CACHED:
+            self._cache.popitem(last=False)
         return value
 
 
-def locked(store: Keys) -> bool:
-    """Whether there is a key that works."""
-    return any(key.revoked is None for key in store.keys())  # noqa: SIM118  (a store, not a mapping)
+def has_active_key(keys: Keys) -> bool:
+    """Whether any key exists that is not revoked."""
+    return any(key.revoked is None for key in keys.list_keys(all_tenants=True))
 
 
-def need(scope: Scope) -> Callable[[Request], Caller]:
-    """A dependency: the caller, where it has the scope."""
+def require_scope(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
+    """A dependency of a route: the caller, who must have the scope."""
 
-    async def allowed(request: Request) -> Caller:
-        caller = visit_of(request).caller
+    async def require(request: Request) -> Caller:
+        caller = state_of(request).caller
         if caller is None:
-            raise AccessError("a key is needed", hint="send it as 'Authorization: Bearer hg_…'")
+            raise AccessError("a key is needed", hint=_SEND_KEY)
         if scope not in caller.scopes:
             raise ScopeError(
                 f"this key lacks the scope {scope}",
@@ -112,10 +113,10 @@ def need(scope: Scope) -> Callable[[Request], Caller]:
             )
         return caller
 
-    return allowed  # type: ignore[return-value]  # the framework awaits it
+    return require
 
 
-def loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     """Whether an address or name is this machine's own."""
     if host == "localhost":
         return True
@@ -137,18 +138,19 @@ def _token(headers: Headers) -> str:
     return headers.get(b"x-api-key", b"").decode("latin-1").strip()
 
 
-def _near(scope: Asgi) -> bool:
+def _comes_from_loopback(scope: AsgiScope) -> bool:
     client = scope.get("client")
-    return client is not None and loopback(client[0])
+    return client is not None and is_loopback(client[0])
 
 
-def _named_local(headers: Headers) -> bool:
+def _names_loopback(headers: Headers) -> bool:
+    """Whether Host and Origin are names of this machine, and no proxy forwarded the request."""
     if b"forwarded" in headers or b"x-forwarded-for" in headers:
         return False
-    named = [b"//" + headers.get(b"host", b"")]
+    urls = [b"//" + headers.get(b"host", b"")]
     if b"origin" in headers:
-        named.append(headers[b"origin"])
+        urls.append(headers[b"origin"])
     try:
-        return all(loopback(urlsplit(name.decode("latin-1")).hostname or "") for name in named)
+        return all(is_loopback(urlsplit(url.decode("latin-1")).hostname or "") for url in urls)
     except ValueError:
         return False

@@ -1,8 +1,8 @@
-"""Limits: how much one key may ask for.
+"""Limits: how many requests one key may send.
 
-Rate is a token bucket: it fills at `rate` a minute up to `burst`, each request takes one. The processes of a service
-share the buckets through files in a folder, each locked while it is drawn from; one process keeps them in memory.
-Concurrency counts what is under way in this process. A refusal names its limit and says how long to wait.
+The rate is a token bucket: it fills at `rate` a minute up to `burst`, and each request takes one. The processes of a
+service share the buckets through files in a folder, each locked while it is updated; a single process keeps them in memory.
+Concurrency counts the requests in flight in this process. A refusal names its limit and says how long to wait.
 """
 
 import time
@@ -18,9 +18,10 @@ from headgate.errors import BusyError
 from headgate.policy import ServicePolicy
 from headgate.service.request_state import Caller
 
-REMEMBERED = 10_000  # keys whose buckets are remembered; a forgotten one starts full
+MAX_BUCKETS = 10_000  # buckets kept in memory; a forgotten one starts full
 
-Key = tuple[str, str]
+CallerId = tuple[str, str]
+"""A tenant, and the id of its key ("" for callers without one)."""
 
 
 class Bucket(NamedTuple):
@@ -30,102 +31,105 @@ class Bucket(NamedTuple):
     when: float
 
 
+Update = Callable[[Bucket | None], Bucket]
+
+
 class Buckets(Protocol):
     """Where buckets are kept."""
 
-    def draw(self, key: Key, change: Callable[[Bucket | None], Bucket]) -> None:
-        """Change one bucket, as a single step."""
+    def update(self, id: CallerId, change: Update) -> None:
+        """Replace one bucket by what `change` makes of it, as one atomic step."""
 
 
-class Limits:
-    """The limits of every caller; in a folder, together with the other processes of the service."""
+class CallerLimits:
+    """Rate and concurrency of every caller; with a folder, the rate is shared by all processes of the service."""
 
     def __init__(
         self,
         policy: ServicePolicy,
         folder: str | None = None,
         *,
-        tick: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._policy = policy
-        self._tick = tick
+        self._clock = clock
         self._buckets: Buckets = FileBuckets(Path(folder)) if folder else MemoryBuckets()
-        self._busy: dict[Key, int] = {}
+        self._in_flight: dict[CallerId, int] = {}
 
     @contextmanager
     def hold(self, caller: Caller) -> Iterator[None]:
-        """Count a request while it is under way; refuse it where it is one too many."""
-        key = (caller.tenant, caller.key)
-        under_way, most = self._busy.get(key, 0), self._policy.concurrency
-        if under_way >= most:
+        """Count a request while it is served. BusyError where it is one too many."""
+        id = (caller.tenant, caller.key)
+        in_flight, limit = self._in_flight.get(id, 0), self._policy.concurrency
+        if in_flight >= limit:
             raise BusyError(
-                f"{under_way} requests are under way; service.concurrency allows {most}",
+                f"{in_flight} requests are under way; service.concurrency allows {limit}",
                 retry_after=1.0,
                 hint="wait for one to end",
             )
         if caller.key:
-            self._take(key)
-        self._busy[key] = under_way + 1
+            self._take(id)
+        self._in_flight[id] = in_flight + 1
         try:
             yield
         finally:
-            self._busy[key] -= 1
-            if not self._busy[key]:
-                del self._busy[key]
+            self._in_flight[id] -= 1
+            if not self._in_flight[id]:
+                del self._in_flight[id]
 
-    def _take(self, key: Key) -> None:
-        policy, now = self._policy, self._tick()
+    def _take(self, id: CallerId) -> None:
+        policy, now = self._policy, self._clock()
         per_second = policy.rate / 60
-        wait = 0.0
+        wait_s = 0.0
 
-        def drawn(bucket: Bucket | None) -> Bucket:
-            nonlocal wait
+        def take_one(bucket: Bucket | None) -> Bucket:
+            nonlocal wait_s
             left, when = bucket or Bucket(policy.burst, now)
             left = min(policy.burst, left + max(0.0, now - when) * per_second)
             if left < 1:
-                wait = (1 - left) / per_second
+                wait_s = (1 - left) / per_second
                 return Bucket(left, now)
             return Bucket(left - 1, now)
 
-        self._buckets.draw(key, drawn)
-        if wait:
+        self._buckets.update(id, take_one)
+        if wait_s:
             raise BusyError(
                 f"this key may send {policy.rate:g} requests a minute (service.rate)",
-                retry_after=wait,
+                retry_after=wait_s,
                 hint="slow down, or wait as Retry-After says",
             )
 
 
 class MemoryBuckets:
-    """The buckets of a service of one process, used on its event loop alone."""
+    """The buckets of a service of one process. Only its event loop uses them."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[Key, Bucket] = OrderedDict()
+        self._buckets: OrderedDict[CallerId, Bucket] = OrderedDict()
 
-    def draw(self, key: Key, change: Callable[[Bucket | None], Bucket]) -> None:
-        """Change one bucket."""
-        self._held[key] = change(self._held.pop(key, None))
-        while len(self._held) > REMEMBERED:
-            self._held.popitem(last=False)
+    def update(self, id: CallerId, change: Update) -> None:
+        """Replace one bucket by what `change` makes of it."""
+        self._buckets[id] = change(self._buckets.pop(id, None))
+        while len(self._buckets) > MAX_BUCKETS:
+            self._buckets.popitem(last=False)
 
 
 class FileBuckets:
-    """The buckets of a service of several processes: a file each, locked for the few microseconds of a draw."""
+    """The buckets of a service of several processes: a file each, locked for the microseconds of an update."""
 
-    _FORM = Struct("<dd")
+    _FORMAT = Struct("<dd")
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def draw(self, key: Key, change: Callable[[Bucket | None], Bucket]) -> None:
-        """Change one bucket."""
+    def update(self, id: CallerId, change: Update) -> None:
+        """Replace one bucket by what `change` makes of it."""
         import fcntl  # noqa: PLC0415  (workers share a socket, which Windows cannot do either)
 
-        name = blake2b("\0".join(key).encode(), digest_size=16).hexdigest()
+        name = blake2b("\0".join(id).encode(), digest_size=16).hexdigest()
         with (self._folder / f"{name}.bucket").open("a+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
-            raw = file.read(self._FORM.size)
-            held = Bucket(*self._FORM.unpack(raw)) if len(raw) == self._FORM.size else None
+            raw = file.read(self._FORMAT.size)
+            stored = Bucket(*self._FORMAT.unpack(raw)) if len(raw) == self._FORMAT.size else None
             file.truncate(0)
-            file.write(self._FORM.pack(*change(held)))
+            file.write(self._FORMAT.pack(*change(stored)))

@@ -1,7 +1,8 @@
-"""Log: one structured line a request, on the logger "headgate.request".
+"""The request log: one JSON line for each request, on the logger "headgate.request".
 
 {request_id, method, route, status, ms, tenant, key, session, trace, candidates, penalized, exact_duplicates, expansion,
-novel, tokens, degraded}; the query only where `service.log_query` allows it, and never a text of a chunk.
+novel, tokens, degraded}, and for a call through the proxy {call, model, upstream, guard, unwatched, rollbacks,
+cut_chars, input_tokens, output_tokens, first_byte_ms, error}; the query only where `service.log_query` allows it, and never the text of a chunk.
 """
 
 import logging
@@ -12,16 +13,17 @@ from typing import Any, NamedTuple
 import orjson
 from starlette.types import Scope
 
+from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import ServicePolicy
-from headgate.service.request_state import Visit, route_of
-from headgate.types import DROP, Trace
+from headgate.service.proxy.model_call import ModelCall
+from headgate.service.request_state import RequestState, route_of
+from headgate.types import Trace
 
 LOGGER = logging.getLogger("headgate.request")
-NOVEL = 0.30  # overlap under which a chunk is new to the window, published
 
 
-class Figures(NamedTuple):
-    """What a trace says about the window: each candidate's overlap, and what came of it."""
+class WindowFigures(NamedTuple):
+    """How the candidates of a request relate to the window: each one's overlap, and what came of it."""
 
     candidates: int
     overlaps: tuple[float, ...]
@@ -32,61 +34,82 @@ class Figures(NamedTuple):
     expanded: int
 
 
-def figures(trace: Trace) -> Figures:
+def window_figures(trace: Trace) -> WindowFigures:
     """The numbers of a trace that log and metrics share."""
-    judged = [[n for n in c.notes if n.stage == "penalize"][:1] for c in trace.candidates]
-    notes = [note for first in judged for note in first]  # the first compares with the window
-    overlaps = tuple(note.value or 0.0 for note in notes)
-    return Figures(
+    known = (c.number(Stage.PENALIZE, "overlap") for c in trace.candidates)
+    overlaps = tuple(overlap for overlap in known if overlap is not None)
+    notes = [note for c in trace.candidates for note in c.notes]
+    return WindowFigures(
         candidates=len(trace.candidates),
         overlaps=overlaps,
         penalized=sum(overlap > 0 for overlap in overlaps),
-        exact_duplicates=sum(note.verdict == DROP and note.score <= 0 for note in notes),
-        novel=sum(overlap < NOVEL for overlap in overlaps),
-        expansion=any(step.stage == "expand" for step in trace.steps),
+        exact_duplicates=sum(note.code is NoteCode.IN_WINDOW for note in notes),
+        novel=sum(note.code is NoteCode.NEW for note in notes),
+        expansion=any(step.stage is Stage.EXPAND for step in trace.steps),
         expanded=sum(
-            any(n.stage == "expand" and n.verdict != DROP for n in c.notes) and not c.dropped
+            any(n.stage is Stage.EXPAND and n.fate is not Fate.DROP for n in c.notes)
+            and not c.dropped
             for c in trace.candidates
         ),
     )
 
 
-def watch(policy: ServicePolicy) -> Callable[[Visit, Scope], None]:
-    """A watch that writes the line, where the policy asks for it."""
+def request_logger(policy: ServicePolicy) -> Callable[[RequestState, Scope], None]:
+    """An observer that writes the line of a request, where the policy asks for it."""
 
-    def write(visit: Visit, scope: Scope) -> None:
+    def log_request(state: RequestState, scope: Scope) -> None:
         if policy.log and LOGGER.isEnabledFor(logging.INFO):
-            LOGGER.info("%s", line(visit, scope, query=policy.log_query))
+            LOGGER.info("%s", request_line(state, scope, query=policy.log_query))
 
-    return write
+    return log_request
 
 
-def line(visit: Visit, scope: Scope, *, query: bool = False) -> str:
-    """The line of one request."""
-    caller, trace = visit.caller, visit.trace
-    told: dict[str, Any] = {
+def request_line(state: RequestState, scope: Scope, *, query: bool = False) -> str:
+    """The line of one request, as JSON."""
+    caller, trace = state.caller, state.trace
+    line: dict[str, Any] = {
         "time": round(time.time(), 3),
-        "request_id": visit.id,
-        "method": visit.method,
+        "request_id": state.id,
+        "method": state.method,
         "route": route_of(scope),
-        "status": visit.status,
-        "ms": round(1000 * (time.perf_counter() - visit.began), 3),
+        "status": state.status,
+        "ms": round(1000 * (time.perf_counter() - state.started), 3),
         "tenant": caller.tenant if caller else None,
         "key": caller.key if caller else None,
     }
     if trace:
-        seen = figures(trace)
-        told |= {
+        figures = window_figures(trace)
+        line |= {
             "session": trace.request.session,
             "trace": trace.id,
-            "candidates": seen.candidates,
-            "penalized": seen.penalized,
-            "exact_duplicates": seen.exact_duplicates,
-            "expansion": seen.expansion,
-            "novel": seen.novel,
-            "tokens": visit.tokens,
+            "candidates": figures.candidates,
+            "penalized": figures.penalized,
+            "exact_duplicates": figures.exact_duplicates,
+            "expansion": figures.expansion,
+            "novel": figures.novel,
+            "tokens": state.tokens,
             "degraded": list(trace.degraded),
         }
         if query:
-            told["query"] = trace.request.query
-    return orjson.dumps(told).decode()
+            line["query"] = trace.request.query
+    if state.call:
+        line |= call_figures(state.call)
+    return orjson.dumps(line).decode()
+
+
+def call_figures(call: ModelCall) -> dict[str, Any]:
+    """What a line says of a call through the proxy."""
+    report = call.report
+    return {
+        "call": call.id,
+        "model": call.model,
+        "upstream": call.upstream,
+        "guard": call.outcome,
+        "unwatched": call.unwatched,
+        "rollbacks": report.rollbacks if report else 0,
+        "cut_chars": report.cut_chars if report else 0,
+        "input_tokens": call.input_tokens,
+        "output_tokens": call.output_tokens,
+        "first_byte_ms": round(1000 * call.first_byte_s, 3) if call.first_byte_s else None,
+        "error": call.error,
+    }

@@ -1,138 +1,202 @@
-"""Metrics: what the service did, counted from traces and visits after the answer is on its way.
+"""Metrics: what the service did, counted from traces and requests after the response is sent.
 
-Labels are routes, methods, statuses, stages and verdicts: a few dozen series, and never a tenant, key, session or id.
+Labels are routes, methods, statuses, stages, verdicts, upstreams and models: few values, never a tenant, key, session or id.
+Each service has a registry of its own. The workers of one service count in files of a shared folder (the multi-process
+mode of prometheus_client), and whichever is asked adds them up. There are no gauges, so a worker that ended needs no
+cleaning up: its counts stay in the sum.
 """
 
-import asyncio
 import time
-from pathlib import Path
+from collections.abc import Iterable
 
+from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import Scope
 
 from headgate.guard.report import GuardReport, State
-from headgate.service.log import Figures, figures
-from headgate.service.meters import Meter, Meters, Shared
-from headgate.service.request_state import Visit, route_of
-from headgate.types import Trace
+from headgate.service.log import window_figures
+from headgate.service.proxy.model_call import ModelCall
+from headgate.service.request_state import RequestState, route_of
+from headgate.text.tokens import estimate_tokens
+from headgate.types import Step, Trace
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-STAGES = frozenset(
-    ["decide", "index", "embed", "retrieve", "propagate", "memory", "graph", "penalize", "expand", "gate", "grade",
-     "search", "review", "compose", "trace"]
-)  # fmt: skip
+CALL_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+MAX_MODELS = 200
+RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 0.95, 1.0)
+COUNTS = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0, 100.0)
+SAMPLE_CHARS = 2000
 METHODS = frozenset(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
 GRADES = frozenset({"correct", "ambiguous", "incorrect"})
-WRITE_EVERY_S = 0.5  # how old the numbers of another process may be
-
-METERS = (
-    Meter("headgate_requests_total", "counter", "HTTP requests answered.", ("route", "method", "status")),
-    Meter("headgate_request_seconds", "histogram", "Time to the end of the answer.", ("route",), SECONDS),
-    Meter("headgate_contexts_total", "counter", "Contexts composed."),
-    Meter("headgate_contexts_empty_total", "counter", "Contexts in which nothing was worth its place."),
-    Meter("headgate_contexts_degraded_total", "counter", "Contexts of which a step was degraded."),
-    Meter("headgate_skipped_total", "counter", "Contexts skipped, since the window was full."),
-    Meter("headgate_stage_seconds", "histogram", "Time in each stage.", ("stage",), SECONDS),
-    Meter("headgate_stage_degraded_total", "counter", "Steps that were degraded.", ("stage",)),
-    Meter("headgate_tokens_injected_total", "counter", "Tokens of the contexts given."),
-    Meter("headgate_tokens_saved_total", "counter", "Tokens of candidates left out, by the estimate of characters over four."),
-    Meter("headgate_selfref_candidates_total", "counter", "Candidates compared with a window."),
-    Meter("headgate_selfref_penalized_total", "counter", "Candidates whose score fell for repeating the window."),
-    Meter("headgate_selfref_exact_duplicates_total", "counter", "Candidates left out since the window holds them whole."),
-    Meter("headgate_selfref_expansion_total", "counter", "Requests whose query was expanded."),
-    Meter("headgate_selfref_expansion_success_total", "counter", "Expansions that added a chunk."),
-    Meter("headgate_selfref_overlap_ratio", "histogram", "Overlap of candidates with the window.", (),
-          (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 0.95, 1.0)),
-    Meter("headgate_selfref_novel_results", "histogram", "Candidates of a request that the window does not hold.", (),
-          (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0, 100.0)),
-    Meter("headgate_grades_total", "counter", "Requests by what grading made of them.", ("action",)),
-    Meter("headgate_reviews_total", "counter", "Reviews asked for and decided.", ("status",)),
-    Meter("headgate_guard_streams_total", "counter", "Streams that ended under the guard.", ("state",)),
-    Meter("headgate_guard_stalls_total", "counter", "Loops found in streams."),
-    Meter("headgate_guard_rollbacks_total", "counter", "Rollbacks of streams."),
-    Meter("headgate_guard_recovered_total", "counter", "Streams that looped and came to a good end."),
-    Meter("headgate_guard_failed_total", "counter", "Streams given up for looping."),
-    Meter("headgate_guard_tokens_saved_total", "counter", "Tokens not generated, since a loop was cut."),
-)  # fmt: skip
 
 
 class Metrics:
-    """Counts what went by; in a folder, together with the other processes of the service."""
+    """Counts what happened; with a folder, together with the other processes of the service."""
 
     def __init__(self, folder: str | None = None) -> None:
-        self._meters = Meters(METERS)
-        self._shared = Shared(Path(folder)) if folder else None
-        self._due = False
+        self._registry = _Registry()
+        if folder:
+            self._exported = CollectorRegistry()
+            MultiProcessCollector(self._exported, path=folder)  # type: ignore[no-untyped-call]
+        else:
+            self._exported = self._registry
+        self._define_request_metrics()
+        self._define_context_metrics()
+        self._define_guard_metrics()
+        self._define_call_metrics()
 
-    def watch(self, visit: Visit, scope: Scope) -> None:
-        """Count a request that was answered."""
+    def _define_request_metrics(self) -> None:
+        count, measure = self._counter, self._histogram
+        self._requests = count("requests", "HTTP requests answered.", "route", "method", "status")
+        self._request_seconds = measure("request_seconds", "Time to the end of the response.", SECONDS, "route")  # fmt: skip
+        self._reviews = count("reviews", "Reviews asked for and decided.", "status")
+
+    def _define_context_metrics(self) -> None:
+        count, measure = self._counter, self._histogram
+        self._contexts = count("contexts", "Contexts composed.")
+        self._empty = count("contexts_empty", "Contexts without a chunk.")
+        self._degraded = count("contexts_degraded", "Contexts with a degraded step.")
+        self._skipped = count("skipped", "Contexts skipped because the window was full.")
+        self._stage_seconds = measure("stage_seconds", "Time in each stage.", SECONDS, "stage")
+        self._stage_degraded = count("stage_degraded", "Degraded steps.", "stage")
+        self._bugs = count("bugs", "Steps that ended in an unexpected exception.", "stage")
+        self._injected = count("tokens_injected", "Tokens of the contexts given.")
+        self._saved = count("tokens_saved", "Estimated tokens of candidates left out.")
+        self._grades = count("grades", "Requests by the verdict of grading.", "action")
+        self._compared = count("selfref_candidates", "Candidates compared with a window.")
+        self._penalized = count("selfref_penalized", "Candidates that share text with the window.")
+        self._duplicates = count("selfref_exact_duplicates", "Candidates dropped because the window holds them whole.")  # fmt: skip
+        self._expansions = count("selfref_expansion", "Requests whose query was expanded.")
+        self._expanded = count("selfref_expansion_success", "Expansions that added a chunk.")
+        self._overlap = measure("selfref_overlap_ratio", "Overlap of candidates with the window.", RATIOS)  # fmt: skip
+        self._novel_results = measure("selfref_novel_results", "Candidates of a request that are new to the window.", COUNTS)  # fmt: skip
+
+    def _define_guard_metrics(self) -> None:
+        count = self._counter
+        self._streams = count("guard_streams", "Streams that ended under the guard.", "state")
+        self._stalls = count("guard_stalls", "Loops found in streams.")
+        self._rollbacks = count("guard_rollbacks", "Rollbacks of streams.")
+        self._recovered = count("guard_recovered", "Streams that looped and still ended well.")
+        self._failed = count("guard_failed", "Streams given up because they kept looping.")
+        self._guard_saved = count("guard_tokens_saved", "Tokens not generated because a loop was cut.")  # fmt: skip
+
+    def _define_call_metrics(self) -> None:
+        count, measure, call = self._counter, self._histogram, ("route", "upstream", "model")
+        self._calls = count("model_calls", "Calls of models through the proxy, by what the guard made of them.", *call, "guard", "status")  # fmt: skip
+        self._call_tokens = count("model_tokens", "Tokens of these calls.", *call, "direction")
+        self._call_seconds = measure("model_call_seconds", "Time of these calls.", CALL_SECONDS, *call)  # fmt: skip
+        self._first_byte = measure("model_first_byte_seconds", "Time to the first byte of the reply.", CALL_SECONDS, *call)  # fmt: skip
+        self._lost_traces = count("traces_lost", "Traces of model calls that could not be stored.")
+        self._models: set[str] = set()
+
+    def _counter(self, name: str, help: str, *labels: str) -> Counter:
+        return Counter(f"headgate_{name}_total", help, labels, registry=self._registry)
+
+    def _histogram(
+        self, name: str, help: str, buckets: tuple[float, ...], *labels: str
+    ) -> Histogram:
+        return Histogram(f"headgate_{name}", help, labels, buckets=buckets, registry=self._registry)
+
+    def count_request(self, state: RequestState, scope: Scope) -> None:
+        """Count a request that was answered, and the context it built."""
         route = route_of(scope)
-        method = visit.method if visit.method in METHODS else "OTHER"
-        self._meters.add("headgate_requests_total", 1, route, method, str(visit.status))
-        taken = time.perf_counter() - visit.began
-        self._meters.observe("headgate_request_seconds", [taken], route)
-        if visit.trace:
-            self.context(visit.trace, visit.tokens)
-        if self._shared and not self._due:
-            self._due = True
-            asyncio.get_running_loop().call_later(WRITE_EVERY_S, self._write)
+        method = state.method if state.method in METHODS else "OTHER"
+        self._requests.labels(route, method, state.status).inc()
+        self._request_seconds.labels(route).observe(time.perf_counter() - state.started)
+        if state.trace:
+            self.count_context(state.trace, state.tokens)
 
-    def context(self, trace: Trace, tokens: int) -> None:
-        """Count what a trace tells."""
-        add, told = self._meters.add, figures(trace)
-        add("headgate_contexts_total")
-        add("headgate_contexts_empty_total", not tokens)
-        add("headgate_contexts_degraded_total", bool(trace.degraded))
-        add("headgate_skipped_total", trace.plan.skip)
-        add("headgate_tokens_injected_total", tokens)
-        left_out = sum(len(c.chunk.text) for c in trace.candidates if c.dropped)
-        add("headgate_tokens_saved_total", left_out // 4)
+    def count_context(self, trace: Trace, tokens: int) -> None:
+        """Count what a trace holds."""
+        self._contexts.inc()
+        self._empty.inc(not tokens)
+        self._degraded.inc(bool(trace.degraded))
+        self._skipped.inc(trace.plan.skip)
+        self._injected.inc(tokens)
+        self._saved.inc(_tokens_dropped(trace))
         for step in trace.steps:
-            stage = step.stage if step.stage in STAGES else "other"
-            self._meters.observe("headgate_stage_seconds", [step.seconds], stage)
-            if step.degraded:
-                add("headgate_stage_degraded_total", 1, stage)
-            action = step.facts.get("action")
-            if action in GRADES:
-                add("headgate_grades_total", 1, str(action))
-            if step.facts.get("review"):
-                self.review("pending")
-        self._window(told)
+            self._count_step(step)
+        self._count_window(trace)
 
-    def review(self, status: str) -> None:
+    def count_review(self, status: str) -> None:
         """Count a review that was asked for or decided."""
-        self._meters.add("headgate_reviews_total", 1, status)
+        self._reviews.labels(status).inc()
 
-    def guarded(self, report: GuardReport) -> None:
+    def count_stream(self, report: GuardReport) -> None:
         """Count a stream that ended under the guard."""
-        add, failed = self._meters.add, report.state is State.FAILED
-        add("headgate_guard_streams_total", 1, report.state.value)
-        add("headgate_guard_stalls_total", len(report.cuts))
-        add("headgate_guard_rollbacks_total", report.rollbacks)
-        add("headgate_guard_recovered_total", bool(report.rollbacks) and report.state is State.DONE)
-        add("headgate_guard_failed_total", failed)
-        add("headgate_guard_tokens_saved_total", report.saved_tokens)
+        self._streams.labels(report.state.value).inc()
+        self._stalls.inc(len(report.cuts))
+        self._rollbacks.inc(report.rollbacks)
+        self._recovered.inc(bool(report.rollbacks) and report.state is State.DONE)
+        self._failed.inc(report.state is State.FAILED)
+        self._guard_saved.inc(report.saved_tokens)
+
+    def count_call(self, call: ModelCall) -> None:
+        """Count a call through the proxy, and the stream that the guard watched."""
+        labels = (call.path, call.upstream, self._model_label(call))
+        self._calls.labels(*labels, call.outcome, call.status).inc()
+        self._call_seconds.labels(*labels).observe(call.seconds)
+        if call.first_byte_s is not None:
+            self._first_byte.labels(*labels).observe(call.first_byte_s)
+        for direction, tokens in (("input", call.input_tokens), ("output", call.output_tokens)):
+            if tokens:
+                self._call_tokens.labels(*labels, direction).inc(tokens)
+        if call.report is not None:
+            self.count_stream(call.report)
+
+    def count_lost_trace(self) -> None:
+        """Count a trace of a call that could not be stored."""
+        self._lost_traces.inc()
+
+    def _model_label(self, call: ModelCall) -> str:
+        """The model, if an upstream answered for it: clients invent names, and a label must have few values."""
+        if call.model not in self._models:
+            if call.status != 200 or len(self._models) >= MAX_MODELS:
+                return "other"
+            self._models.add(call.model)
+        return call.model
 
     def text(self) -> str:
-        """All numbers in the Prometheus text format."""
-        mine = self._meters.snapshot()
-        return self._meters.render([mine, *(self._shared.others() if self._shared else ())])
+        """All metrics in the Prometheus text format."""
+        return generate_latest(self._exported).decode()
 
-    def close(self) -> None:
-        """Leave the last numbers to the other processes."""
-        self._write()
+    def _count_step(self, step: Step) -> None:
+        stage = step.stage.value
+        self._stage_seconds.labels(stage).observe(step.seconds)
+        if step.degraded:
+            self._stage_degraded.labels(stage).inc()
+        if step.bug:
+            self._bugs.labels(stage).inc()
+        action = step.facts.get("action")
+        if action in GRADES:
+            self._grades.labels(action).inc()
+        if step.facts.get("review"):
+            self.count_review("pending")
 
-    def _window(self, told: Figures) -> None:
-        add = self._meters.add
-        add("headgate_selfref_candidates_total", len(told.overlaps))
-        add("headgate_selfref_penalized_total", told.penalized)
-        add("headgate_selfref_exact_duplicates_total", told.exact_duplicates)
-        add("headgate_selfref_expansion_total", told.expansion)
-        add("headgate_selfref_expansion_success_total", told.expanded > 0)
-        self._meters.observe("headgate_selfref_overlap_ratio", told.overlaps)
-        if told.overlaps:
-            self._meters.observe("headgate_selfref_novel_results", [told.novel])
+    def _count_window(self, trace: Trace) -> None:
+        figures = window_figures(trace)
+        self._compared.inc(len(figures.overlaps))
+        self._penalized.inc(figures.penalized)
+        self._duplicates.inc(figures.exact_duplicates)
+        self._expansions.inc(figures.expansion)
+        self._expanded.inc(figures.expanded > 0)
+        for overlap in figures.overlaps:
+            self._overlap.observe(overlap)
+        if figures.overlaps:
+            self._novel_results.observe(figures.novel)
 
-    def _write(self) -> None:
-        self._due = False
-        if self._shared:
-            self._shared.write(self._meters.snapshot())
+
+def _tokens_dropped(trace: Trace) -> int:
+    """About how many tokens the dropped candidates have, by the density of the first of them: all would cost 1 ms."""
+    dropped = "\n".join(c.chunk.text for c in trace.candidates if c.dropped)
+    sample = dropped[:SAMPLE_CHARS]
+    return round(estimate_tokens(sample) * len(dropped) / len(sample)) if sample else 0
+
+
+class _Registry(CollectorRegistry):
+    """A registry that leaves out when each series was created: those double the series and nobody asked for them."""
+
+    def collect(self) -> Iterable[Metric]:
+        for family in super().collect():
+            family.samples = [s for s in family.samples if not s.name.endswith("_created")]
+            yield family

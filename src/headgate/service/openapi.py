@@ -1,7 +1,7 @@
-"""OpenAPI: what FastAPI derives, completed by what every route shares.
+"""OpenAPI: the schema that FastAPI derives, completed by what all routes share.
 
-Each operation can answer with a problem; those that need a key say so. FastAPI's own shape of a validation error
-never leaves this service, so it goes.
+Each operation lists the problems it may respond with, and whether it needs a key. The limits in force are written into
+the fields they limit. FastAPI's own validation errors never leave this service, so they are taken out.
 """
 
 from typing import Any
@@ -11,9 +11,9 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field
 
 from headgate.policy import Limits
-from headgate.service.admission import OPEN
+from headgate.service.admission import OPEN_PATHS
 
-_SHARED = {
+_PROBLEMS = {
     "401": "The key is missing or not valid.",
     "403": "The key lacks a scope.",
     "404": "Nothing has that name.",
@@ -23,11 +23,11 @@ _SHARED = {
     "503": "Not available now.",
     "default": "Any other problem.",
 }
-_OPENLY = ("503", "default")
+_PROBLEMS_WITHOUT_KEY = ("503", "default")
 
 
-class Where(BaseModel):
-    """One place of a request that cannot be used."""
+class FieldError(BaseModel):
+    """One field of a request that cannot be used."""
 
     where: str
     what: str
@@ -42,61 +42,61 @@ class Problem(BaseModel):
     detail: str = Field(examples=["k is 20,000; it must be 0 to 10,000"])
     hint: str = Field(examples=["the limit is set by limits.k"])
     request_id: str = Field(examples=["5f0c0ffee"])
-    errors: list[Where] = []
+    errors: list[FieldError] = []
 
 
-def describe(app: FastAPI) -> None:
-    """Let the app answer /openapi.json with the completed schema."""
+def install_schema(app: FastAPI) -> None:
+    """Make /openapi.json respond with the completed schema."""
 
-    def complete() -> dict[str, Any]:
+    def cached_schema() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _complete(app)
+            app.openapi_schema = _build_schema(app)
         return app.openapi_schema
 
-    app.openapi = complete  # type: ignore[method-assign]  # how FastAPI says to do it
+    app.openapi = cached_schema  # type: ignore[method-assign]  # how FastAPI says to do it
 
 
-def _complete(app: FastAPI) -> dict[str, Any]:
+def _build_schema(app: FastAPI) -> dict[str, Any]:
     schema = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
-    parts = schema.setdefault("components", {}).setdefault("schemas", {})
-    for stale in ("HTTPValidationError", "ValidationError"):
-        parts.pop(stale, None)
-    _limit(parts, app.state.hub.gate.parts.settings.limits)
+    schemas = schema.setdefault("components", {}).setdefault("schemas", {})
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    _add_limits(schemas, app.state.service.gate.settings.limits)
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    parts.update(problem.pop("$defs"))
-    parts["Problem"] = problem
+    schemas.update(problem.pop("$defs"))
+    schemas["Problem"] = problem
     schema["components"]["securitySchemes"] = {
         "key": {"type": "http", "scheme": "bearer", "description": "An API key, hg_…"}
     }
     for path, operations in schema["paths"].items():
         for operation in operations.values():
-            _share(path, operation)
+            _add_problems(path, operation)
     return schema
 
 
-def _limit(parts: dict[str, Any], limits: Limits) -> None:
-    """Write the limits in force into the description of what they limit."""
-    asked = parts["ContextIn"]["properties"]
-    asked["max_tokens"]["maximum"] = limits.budget
-    asked["k_rag"]["anyOf"][0]["maximum"] = limits.k
-    asked["current_window_text"]["anyOf"][0]["maxLength"] = limits.window_chars
-    asked["current_window_blocks"]["anyOf"][0]["maxItems"] = limits.window_blocks
-    for question in ("ContextIn", "StrategyIn"):
-        parts[question]["properties"]["query"]["maxLength"] = limits.query_chars
+def _add_limits(schemas: dict[str, Any], limits: Limits) -> None:
+    """Write the limits in force into the fields they limit."""
+    fields = schemas["ContextIn"]["properties"]
+    fields["max_tokens"]["maximum"] = limits.budget
+    fields["k_rag"]["anyOf"][0]["maximum"] = limits.k
+    fields["current_window_text"]["anyOf"][0]["maxLength"] = limits.window_chars
+    fields["current_window_blocks"]["anyOf"][0]["maxItems"] = limits.window_blocks
+    for body in ("ContextIn", "StrategyIn"):
+        schemas[body]["properties"]["query"]["maxLength"] = limits.query_chars
 
 
-def _share(path: str, operation: dict[str, Any]) -> None:
-    """Add the problems that an operation may answer with, and the key it needs."""
-    openly = path in OPEN
-    answers = operation["responses"]
-    answers.pop("422", None)
-    for status in _OPENLY if openly else _SHARED:
-        if status not in answers:
+def _add_problems(path: str, operation: dict[str, Any]) -> None:
+    """Add the problems that an operation may respond with, and the key it needs."""
+    is_open = path in OPEN_PATHS
+    responses = operation["responses"]
+    responses.pop("422", None)
+    for status in _PROBLEMS_WITHOUT_KEY if is_open else _PROBLEMS:
+        if status not in responses:
             content = {
                 "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
             }
-            answers[status] = {"description": _SHARED[status], "content": content}
-    if not openly:
+            responses[status] = {"description": _PROBLEMS[status], "content": content}
+    if not is_open:
         operation["security"] = [{"key": []}, {}]

@@ -1,6 +1,6 @@
-"""Parse: request bodies by orjson, which refuses what later stages could not write again.
+"""Parse: request bodies read by orjson, which refuses what could not be written again later.
 
-Lone surrogates, NaN, and nesting without end are answered as unreadable JSON, with the place.
+Lone surrogates, NaN and endless nesting are refused as invalid JSON, with the position.
 """
 
 from collections.abc import Callable, Coroutine
@@ -15,43 +15,43 @@ from starlette.responses import Response
 
 
 class Body(BaseModel):
-    """What a request brings: unknown fields and wrong types are refused, not guessed at."""
+    """The body of a request. Unknown fields and wrong types are refused, not guessed at."""
 
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
     @model_validator(mode="before")
     @classmethod
-    def _whole(cls, given: object) -> object:
-        """To JSON 5.0 and 5 are one number."""
-        if not isinstance(given, dict):
-            return given
+    def _floats_to_ints(cls, data: object) -> object:
+        """Read 5.0 as 5, which JSON does not tell apart."""
+        if not isinstance(data, dict):
+            return data
         return {
             name: int(value) if isinstance(value, float) and value.is_integer() else value
-            for name, value in given.items()
+            for name, value in data.items()
         }
 
 
 Name = Annotated[str, Field(min_length=1, max_length=1024)]
 """An id, or the name of a collection."""
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
-"""A text that says something."""
-Page = Annotated[int, Query(ge=1, le=1000, description="Most to give.")]
-Collection = Annotated[str, Query(min_length=1, max_length=1024, description="Which collection.")]
+"""A text that is not blank."""
+Page = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
+Collection = Annotated[str, Query(min_length=1, max_length=1024, description="The collection.")]
 
 
-class _Orjson(Request):
-    async def json(self) -> Any:  # noqa: ANN401  (whatever JSON holds)
+class _OrjsonRequest(Request):
+    async def json(self) -> Any:  # noqa: ANN401  (any JSON value)
         return orjson.loads(await self.body())
 
 
-class Strict(APIRoute):
+class StrictRoute(APIRoute):
     """A route whose body is read by orjson."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The route's handler, given a request that parses by orjson."""
+        """The route's handler, which gets a request that orjson parses."""
         inner = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
-            return await inner(_Orjson(request.scope, request.receive))
+            return await inner(_OrjsonRequest(request.scope, request.receive))
 
         return handle

@@ -1,7 +1,7 @@
 """Problems: every error as problem JSON (RFC 9457), with what to do about it.
 
-{type, title, status, detail, hint, request_id}; a request that cannot be read also lists where. Our own errors
-know their status; what was not raised on purpose is answered with 500 and says nothing of the inside.
+{type, title, status, detail, hint, request_id}; invalid input also lists its fields under `errors`. Our own errors know
+their status. Any other exception becomes a 500 that reveals nothing of the inside.
 """
 
 import math
@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.errors import AccessError, BusyError, HeadgateError
-from headgate.service.request_state import visit_of
+from headgate.service.request_state import state_of
 
 MEDIA = "application/problem+json"
 _TITLES = {
@@ -41,8 +41,8 @@ def problem(
         "type": f"urn:headgate:{kind}" if kind else "about:blank",
         "title": _TITLES.get(status, "Error"),
         "status": status,
-        "detail": _plain(detail),
-        "hint": _plain(hint),
+        "detail": _printable(detail),
+        "hint": _printable(hint),
         "request_id": request_id,
     }
     if errors:
@@ -66,47 +66,50 @@ def refusal(error: HeadgateError, request_id: str) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error of an app as a problem."""
-    app.add_exception_handler(HeadgateError, _on_purpose)
-    app.add_exception_handler(RequestValidationError, _unreadable)
-    app.add_exception_handler(HTTPException, _by_framework)
-    app.add_exception_handler(Exception, _by_accident)
+    """Make every error of an app a problem response."""
+    app.add_exception_handler(HeadgateError, _headgate_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _unexpected_error)
 
 
-async def _on_purpose(request: Request, error: Exception) -> Response:
-    return refusal(cast(HeadgateError, error), visit_of(request).id)
+async def _headgate_error(request: Request, error: Exception) -> Response:
+    return refusal(cast(HeadgateError, error), state_of(request).id)
 
 
-async def _unreadable(request: Request, error: Exception) -> Response:
-    found = [
-        {"where": ".".join(map(str, one["loc"])), "what": _plain(one["msg"])}
-        for one in cast(RequestValidationError, error).errors()[:20]
+async def _validation_error(request: Request, error: Exception) -> Response:
+    errors = [
+        {"where": ".".join(map(str, item["loc"])), "what": _printable(item["msg"])}
+        for item in cast(RequestValidationError, error).errors()[:20]
     ]
-    first = found[0]
+    first = errors[0]
     detail = f"{first['where']}: {first['what']}"
     return problem(
         422, detail, kind="InputError", hint="see /openapi.json for the fields and their ranges",
-        errors=found, request_id=visit_of(request).id,
+        errors=errors, request_id=state_of(request).id,
     )  # fmt: skip
 
 
-async def _by_framework(request: Request, error: Exception) -> Response:
-    known = cast(HTTPException, error)
+async def _http_error(request: Request, error: Exception) -> Response:
+    http_error = cast(HTTPException, error)
     return problem(
-        known.status_code, str(known.detail), headers=known.headers, request_id=visit_of(request).id
+        http_error.status_code,
+        str(http_error.detail),
+        headers=http_error.headers,
+        request_id=state_of(request).id,
     )
 
 
-async def _by_accident(request: Request, error: Exception) -> Response:
+async def _unexpected_error(request: Request, error: Exception) -> Response:
     return problem(
         500,
         "something went wrong that should not have",
         kind=type(error).__name__,
         hint="report it with the request id; the service's log has the rest",
-        request_id=visit_of(request).id,
+        request_id=state_of(request).id,
     )
 
 
-def _plain(text: str) -> str:
-    """Text that can be written as UTF-8, and is not longer than a person reads."""
+def _printable(text: str) -> str:
+    """Text that can be encoded as UTF-8, cut to a length that a person reads."""
     return text[:2000].encode("utf-8", "replace").decode()

@@ -1,4 +1,7 @@
-"""Visit: what is known about one HTTP request while it is served, for answers, log, metrics and spans."""
+"""RequestState: what is known about one HTTP request while it is served.
+
+It lives in the ASGI scope. Responses, the log, metrics and spans read it.
+"""
 
 import asyncio
 import re
@@ -7,17 +10,18 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from starlette.requests import HTTPConnection
-from starlette.types import Scope as Asgi
+from starlette.types import Scope as AsgiScope
 
+from headgate.service.proxy.model_call import ModelCall
 from headgate.types import Scope, Trace
 
-_NAME = "headgate"
-_FIT = re.compile(rb"[\w.:-]{1,128}")
+_SCOPE_KEY = "headgate"
+_REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: for which tenant, with which scopes, by which key ("" where none was needed)."""
+    """Who sent a request: for which tenant, with which scopes, by which key ("" where none was needed)."""
 
     tenant: str
     scopes: frozenset[Scope]
@@ -25,34 +29,39 @@ class Caller:
 
 
 @dataclass(slots=True)
-class Visit:
-    """One request: its id, who asks, and, as it goes on, its status and the trace it made."""
+class RequestState:
+    """One request: its id, its caller and, as it goes on, its status and the trace it made.
+
+    `started` is a reading of time.perf_counter; `tokens` is the size of the context that was given; `call` is the model
+    call that the proxy made.
+    """
 
     id: str
     method: str
-    began: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=time.perf_counter)
     caller: Caller | None = None
     status: int = 0
     trace: Trace | None = None
     tokens: int = 0
+    call: ModelCall | None = None
     deadline: asyncio.Timeout | None = None
 
 
-def begin(scope: Asgi) -> Visit:
-    """The visit of a new request; it takes over the caller's request id where that is a fitting one."""
-    asked = dict(scope["headers"]).get(b"x-request-id", b"")
-    id = asked.decode() if _FIT.fullmatch(asked) else uuid4().hex
-    visit = scope[_NAME] = Visit(id, scope["method"])
-    return visit
+def start(scope: AsgiScope) -> RequestState:
+    """Put the state of a new request into its scope. The client's request id is kept where it is a valid one."""
+    sent = dict(scope["headers"]).get(b"x-request-id", b"")
+    id = sent.decode() if _REQUEST_ID.fullmatch(sent) else uuid4().hex
+    state = scope[_SCOPE_KEY] = RequestState(id, scope["method"])
+    return state
 
 
-def visit_of(connection: HTTPConnection) -> Visit:
-    """The visit that a request belongs to."""
-    visit: Visit = connection.scope[_NAME]
-    return visit
+def state_of(connection: HTTPConnection) -> RequestState:
+    """The state of a request."""
+    state: RequestState = connection.scope[_SCOPE_KEY]
+    return state
 
 
-def route_of(scope: Asgi) -> str:
-    """The route's template, one of a few: never the path itself, which has no bounds."""
+def route_of(scope: AsgiScope) -> str:
+    """The route's template, such as /v1/facts/{id}. Never the path itself: a label must have few values."""
     route = scope.get("route")
     return getattr(route, "path", "") or "unknown"

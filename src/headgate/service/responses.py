@@ -1,7 +1,7 @@
-"""Reply: answers as bytes, and how they are described.
+"""Responses: data as JSON bytes, and their schemas for OpenAPI.
 
-The hot paths answer with orjson bytes and are not validated on the way out; the models beside the routes describe
-them for OpenAPI, and the tests hold both together.
+Responses are written by orjson and not validated on the way out. What describes them in OpenAPI is the noun itself
+(a dataclass), or a model beside the route where the response is put together there. The tests hold both together.
 """
 
 from collections.abc import Mapping
@@ -15,18 +15,20 @@ from starlette.responses import Response
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 
-def reply(data: object, status: int = 200, *, headers: Mapping[str, str] | None = None) -> Response:
+def respond(
+    data: object, status: int = 200, *, headers: Mapping[str, str] | None = None
+) -> Response:
     """Data as a JSON response."""
-    body = orjson.dumps(data, default=_plain, option=_OPTIONS)
+    body = orjson.dumps(data, default=_to_plain, option=_OPTIONS)
     return Response(body, status, headers=headers, media_type="application/json")
 
 
-def gives(model: type[BaseModel], status: int = 200) -> dict[int | str, dict[str, Any]]:
-    """A route's `responses`: what it answers with when all goes well."""
-    return {status: {"model": model, "description": " ".join((model.__doc__ or "").split())}}
+def response_schema(noun: type, status: int = 200) -> dict[int | str, dict[str, Any]]:
+    """A route's `responses`: the dataclass or model that its successful response has the fields of."""
+    return {status: {"model": noun, "description": " ".join((noun.__doc__ or "").split())}}
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, set | frozenset):

@@ -1,46 +1,61 @@
-"""Server: uvicorn that drains before it goes.
+"""Server: the service under uvicorn, in one process or several.
 
-Told to stop, it takes no new connection, gives what is under way `drain_s` to end (then it is answered with 503), and
-closes the store. With several workers each is a process of its own over the same socket and the same store.
+Told to stop, it accepts no new connection and gives running requests `drain_s` to end (then they get 503). Then it closes
+the store. The protocol class tells the app when the shutdown begins; uvicorn's own server and supervisor do the rest.
 """
 
-import logging
 import socket
-import sys
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from headgate.errors import ConfigError
 from headgate.gateway import Headgate
 from headgate.policy import ServicePolicy
-from headgate.service.admission import Desk
+from headgate.service.admission import InFlight
 from headgate.service.app import from_settings
-from headgate.service.auth import locked, loopback
-from headgate.service.workers import supervise
+from headgate.service.auth import has_active_key, is_loopback
+from headgate.service.workers import run_workers
 from headgate.settings import Settings
 
-MARGIN_S = 2.0  # after the drain: time to send the last answers before connections are cut
+# After the drain: time to send the last responses before connections are cut.
+MARGIN_S = 2.0
 BACKLOG = 2048
+# A worker that says nothing for longer is replaced. Importing everything takes seconds on a busy machine.
+HEALTHCHECK_S = 20
+
+# Request lines as they are, everything else with its level, both on stderr.
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "line": {"format": "%(message)s"},
+        "named": {"format": "%(levelname)s %(name)s: %(message)s"},
+    },
+    "handlers": {
+        name: {"class": "logging.StreamHandler", "formatter": name, "stream": "ext://sys.stderr"}
+        for name in ("line", "named")
+    },
+    "loggers": {
+        "headgate.request": {"handlers": ["line"], "level": "INFO", "propagate": False},
+        "headgate": {"handlers": ["named"], "level": "WARNING", "propagate": False},
+        "uvicorn": {"handlers": ["named"], "level": "WARNING", "propagate": False},
+    },
+}
 
 
-class Server(uvicorn.Server):
-    """Tells the app's desk when the end begins, so that it answers what the end cuts off."""
+class DrainingProtocol(HttpToolsProtocol):
+    """HTTP that starts the app's drain when uvicorn shuts a connection down, so that what the end cuts off gets 503."""
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop accepting, drain, close."""
-        desk = self._desk()
-        if desk is not None:
-            drain_s = (self.config.timeout_graceful_shutdown or 0) - MARGIN_S
-            desk.drain(max(0.0, drain_s))
-        await super().shutdown(sockets)
-
-    def _desk(self) -> Desk | None:
-        app = self.config.loaded_app
-        while app is not None and not hasattr(app, "state"):
-            app = getattr(app, "app", None)
-        return app.state.hub.desk if app is not None else None
+    def shutdown(self) -> None:
+        """Begin the drain, then let uvicorn close the connection or wait for its request."""
+        in_flight: InFlight = self.app_state["in_flight"]
+        drain_s = (self.config.timeout_graceful_shutdown or 0) - MARGIN_S
+        in_flight.drain(max(0.0, drain_s))
+        super().shutdown()
 
 
 def bind(policy: ServicePolicy) -> socket.socket:
@@ -61,56 +76,45 @@ def bind(policy: ServicePolicy) -> socket.socket:
     return listener
 
 
-def check(settings: Settings) -> None:
-    """Refuse an address that others can reach while nobody needs a key."""
-    if loopback(settings.service.host):
+def check_exposure(settings: Settings) -> None:
+    """Refuse an address that others can reach while no key exists."""
+    if is_loopback(settings.service.host):
         return
     with Headgate.open(settings=settings) as gate:
-        if not locked(gate.parts.store):
+        if not has_active_key(gate.keys):
             raise ConfigError(
                 f"{settings.service.host} can be reached from elsewhere, and no API key exists",
                 hint="make one with: headgate keys create, or listen on 127.0.0.1",
             )
 
 
-def configure(settings: Settings, folder: str | None = None) -> uvicorn.Config:
-    """How uvicorn runs the service of some settings."""
+def configure(
+    settings: Settings, folder: str | None = None, *, log_config: dict[str, Any] | None = None
+) -> uvicorn.Config:
+    """How uvicorn runs the service of some settings; `folder` is what its processes share."""
     policy = settings.service
     return uvicorn.Config(
         partial(from_settings, settings, folder),
         factory=True,
-        proxy_headers=False,  # else a caller could say where it comes from
+        http=DrainingProtocol,
+        workers=policy.workers,
+        proxy_headers=False,  # else a caller could choose the address it seems to come from
         server_header=False,
-        access_log=False,  # the request log tells more
-        log_config=None,
+        access_log=False,  # the request log says more
+        log_config=log_config,
         backlog=BACKLOG,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=int(policy.drain_s + MARGIN_S),
+        timeout_worker_healthcheck=HEALTHCHECK_S,
     )
 
 
 def serve(settings: Settings, listener: socket.socket) -> None:
     """Serve until told to stop."""
     if settings.service.workers > 1:
-        supervise(settings, listener)
-    else:
-        work(settings, None, listener)
-
-
-def work(settings: Settings, folder: str | None, listener: socket.socket) -> None:
-    """Serve in this process."""
-    logs()
+        with Headgate.open(settings=settings):
+            pass  # a store that cannot be opened is better reported once than by every worker
+        run_workers(partial(configure, settings, log_config=LOGGING), listener)
+        return
     with suppress(KeyboardInterrupt):  # raised again by uvicorn after its shutdown
-        Server(configure(settings, folder)).run(sockets=[listener])
-
-
-def logs() -> None:
-    """Request lines as they are, everything else with its level, both on stderr."""
-    lines, rest = logging.StreamHandler(sys.stderr), logging.StreamHandler(sys.stderr)
-    lines.setFormatter(logging.Formatter("%(message)s"))
-    rest.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
-    requests, uvicorns = logging.getLogger("headgate.request"), logging.getLogger("uvicorn")
-    for logger, handler, level in ((requests, lines, logging.INFO), (uvicorns, rest, logging.WARNING)):  # fmt: skip
-        logger.handlers = [handler]
-        logger.setLevel(level)
-        logger.propagate = False
+        uvicorn.Server(configure(settings, log_config=LOGGING)).run(sockets=[listener])

@@ -1,45 +1,89 @@
-"""Spans: each request and its stages for OpenTelemetry, where its API is installed; else nothing.
+"""Spans: each request and its stages for OpenTelemetry, where its API is installed.
 
-A span is made when the answer is on its way, from the times that were measured anyhow, so that tracing costs the request
-nothing. The caller's `traceparent` becomes the parent.
+The spans are made after the response is sent, from times that were measured anyway, so tracing costs the request nothing.
+The caller's `traceparent` becomes the parent.
 """
 
 import time
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
-from headgate.service.request_state import Visit, route_of
+from headgate.service.proxy.model_call import ModelCall
+from headgate.service.request_state import RequestState, route_of
 
-_HERE = find_spec("opentelemetry") is not None
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+
+_INSTALLED = find_spec("opentelemetry") is not None
 
 
-def watch(visit: Visit, scope: Scope) -> None:
+def record_spans(state: RequestState, scope: Scope) -> None:
     """Report a request that was answered, with its stages below it."""
-    if not _HERE:
+    if not _INSTALLED:
         return
-    from opentelemetry import propagate, trace  # noqa: PLC0415  (installed or not, known only now)
+    from opentelemetry import propagate, trace  # noqa: PLC0415  (an optional package)
 
     end = time.time_ns()
-    begin = end - int(1e9 * (time.perf_counter() - visit.began))
+    start = end - int(1e9 * (time.perf_counter() - state.started))
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     tracer = trace.get_tracer("headgate")
     route = route_of(scope)
     span = tracer.start_span(
-        f"{visit.method} {route}", context=propagate.extract(headers), start_time=begin,
+        f"{state.method} {route}", context=propagate.extract(headers), start_time=start,
         kind=trace.SpanKind.SERVER,
         attributes={
-            "http.request.method": visit.method, "http.route": route,
-            "http.response.status_code": visit.status, "headgate.request_id": visit.id,
+            "http.request.method": state.method, "http.route": route,
+            "http.response.status_code": state.status, "headgate.request_id": state.id,
         },
     )  # fmt: skip
-    if visit.trace:
-        span.set_attribute("headgate.trace", visit.trace.id)
-        inside, at = trace.set_span_in_context(span), begin
-        for step in visit.trace.steps:
-            stage = tracer.start_span(f"headgate.{step.stage}", context=inside, start_time=at)
+    if state.trace:
+        span.set_attribute("headgate.trace", state.trace.id)
+        context, at = trace.set_span_in_context(span), start
+        for step in state.trace.steps:
+            stage = tracer.start_span(f"headgate.{step.stage}", context=context, start_time=at)
             stage.set_attribute("headgate.kept", step.kept)
             stage.set_attribute("headgate.dropped", step.dropped)
             at += int(1e9 * step.seconds)
             stage.end(at)
+    if state.call and state.call.operation:
+        _record_call(state.call, trace.set_span_in_context(span))
     span.end(end)
+
+
+def _record_call(call: ModelCall, context: "Context") -> None:
+    """The model call, by the semantic conventions for generative AI."""
+    from opentelemetry import trace  # noqa: PLC0415  (an optional package)
+
+    now, now_ns = time.perf_counter(), time.time_ns()
+    start = now_ns - int(1e9 * (now - call.began))
+    server = urlsplit(call.server)
+    attributes: dict[str, str | int | None] = {
+        "gen_ai.operation.name": call.operation,
+        "gen_ai.provider.name": call.upstream,
+        "gen_ai.request.model": call.model,
+        "gen_ai.response.id": call.response_id,
+        "gen_ai.usage.input_tokens": call.input_tokens,
+        "gen_ai.usage.output_tokens": call.output_tokens,
+        "server.address": server.hostname,
+        "server.port": server.port,
+        "error.type": call.error,
+        "headgate.call": call.id,
+        "headgate.guard": call.outcome,
+        "headgate.rollbacks": call.report.rollbacks if call.report else 0,
+        "headgate.unwatched": call.unwatched,
+    }
+    span = trace.get_tracer("headgate").start_span(
+        f"{call.operation} {call.model}", context=context, start_time=start,
+        kind=trace.SpanKind.CLIENT, attributes={k: v for k, v in attributes.items() if v not in ("", None)},
+    )  # fmt: skip
+    for cut in call.report.cuts if call.report else ():
+        told: dict[str, str | int] = {
+            "channel": cut.channel,
+            "reason": cut.reason,
+            "cut_chars": cut.cut_chars,
+        }
+        span.add_event("headgate.cut", told)
+    span.end(start + int(1e9 * call.seconds))

@@ -1,4 +1,4 @@
-"""Hub: what the routes of one service share; every route finds it at the app's state."""
+"""ServiceState: what the routes of one service share. It is at `app.state.service`."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -8,30 +8,30 @@ from threading import Lock
 from starlette.requests import Request
 
 from headgate.gateway import Headgate
-from headgate.service.admission import Desk
+from headgate.service.admission import InFlight
 from headgate.service.metrics import Metrics
 from headgate.service.request_state import Caller
 
-TENANTS = 1000  # gates kept ready; another tenant's is made again in microseconds
+MAX_TENANTS = 1000  # gates kept ready; making another one takes microseconds
 
 Check = Callable[[], Awaitable[str]]
-"""A part's readiness: what is wrong with it, "" when nothing is."""
+"""Whether a part can serve: returns what is wrong with it, "" when nothing is."""
 
 
 @dataclass(slots=True)
-class Hub:
-    """The gate, the metrics, what is under way, and the checks behind /readyz.
+class ServiceState:
+    """The gate, the metrics, the requests in flight, and the checks behind /readyz.
 
-    `checks` are of parts without which nothing works; `asides` of parts whose failure only degrades an answer;
-    `endings` close what other parts opened.
+    `checks` are for parts without which nothing works. `soft_checks` are for parts whose failure only degrades an
+    answer. `on_shutdown` closes what other parts opened.
     """
 
     gate: Headgate
     metrics: Metrics
-    desk: Desk
+    in_flight: InFlight
     checks: dict[str, Check] = field(default_factory=dict)
-    asides: dict[str, Check] = field(default_factory=dict)
-    endings: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    soft_checks: dict[str, Check] = field(default_factory=dict)
+    on_shutdown: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     _gates: OrderedDict[str, Headgate] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -40,12 +40,12 @@ class Hub:
         with self._lock:
             gate = self._gates.pop(caller.tenant, None) or self.gate.for_tenant(caller.tenant)
             self._gates[caller.tenant] = gate
-            while len(self._gates) > TENANTS:
+            while len(self._gates) > MAX_TENANTS:
                 self._gates.popitem(last=False)
         return gate
 
 
-def hub_of(request: Request) -> Hub:
-    """The hub of the app that serves a request."""
-    hub: Hub = request.app.state.hub
-    return hub
+def service_of(request: Request) -> ServiceState:
+    """The state of the service that handles a request."""
+    service: ServiceState = request.app.state.service
+    return service

@@ -1,87 +1,91 @@
-"""Workers: several processes that share one listening socket.
+"""Workers: several processes under uvicorn's supervisor, which shares the socket and replaces those that die.
 
-Each is a whole service over the same store; only the metrics are brought together, through a folder. One that dies
-is replaced; when new ones keep dying the reason is theirs, and the service ends with it. Told to stop, all of
-them drain at once.
+What is added here: the private folder through which the workers share metrics and rates; an end to the service when
+workers keep dying as soon as they start; and a limit on how long the others may take to stop.
 """
 
-import signal
+import logging
+import os
 import socket
 import tempfile
-import threading
 import time
-from collections.abc import Callable
-from multiprocessing import get_context
-from multiprocessing.context import SpawnProcess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from uvicorn import Config
+from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from headgate.errors import ConfigError
-from headgate.settings import Settings
 
-YOUNG_S = 10.0  # a worker that lives shorter than this did not die of work
-PATIENCE_S = 5.0  # beyond the drain: how long a worker may take to go
+LOGGER = logging.getLogger("headgate.workers")
+MIN_LIFE_S = 10.0  # a worker that lives shorter than this did not die of its work
+MAX_EARLY_DEATHS = 3  # in a row; one more ends the service
+STOP_MARGIN_S = 5.0  # beyond the graceful shutdown: how long a worker may take to stop
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client when a worker imports it
 
 
-def supervise(settings: Settings, listener: socket.socket) -> None:
-    """Keep the workers running until told to stop."""
-    stop = threading.Event()
-    former = {
-        sig: signal.signal(sig, lambda *_: stop.set()) for sig in (signal.SIGINT, signal.SIGTERM)
-    }
+def run_workers(configure: Callable[[str], Config], listener: socket.socket) -> None:
+    """Keep the workers running until told to stop. ConfigError when they cannot be kept running."""
+    with tempfile.TemporaryDirectory(prefix="headgate-") as folder, _environment(folder):
+        supervisor = _Supervisor(configure(folder), [listener])
+        supervisor.run()
+    if supervisor.failure:
+        raise ConfigError(
+            supervisor.failure, hint="the lines above say why; try: headgate serve --workers 1"
+        )
+
+
+class _Supervisor(Multiprocess):
+    """uvicorn's supervisor, with bounds on restarts and on the time to stop."""
+
+    def __init__(self, config: Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self.failure = ""
+        self._started: dict[Process, float] = {}
+        self._early_deaths = 0
+
+    def keep_subprocess_alive(self) -> None:
+        """Replace workers that died, and stop the service when the new ones keep dying."""
+        if self.should_exit.is_set():
+            return
+        watched = tuple(self.processes)
+        self._started = {p: self._started.get(p, time.monotonic()) for p in watched}
+        super().keep_subprocess_alive()
+        for process in watched:
+            if process.exitcode is not None:
+                self._count_death(process)
+
+    def join_all(self) -> None:
+        """Wait for the workers to stop; kill those that do not."""
+        last = time.monotonic() + (self.config.timeout_graceful_shutdown or 0) + STOP_MARGIN_S
+        for worker in self.processes:
+            worker.process.join(max(0.0, last - time.monotonic()))
+            if worker.process.is_alive():
+                LOGGER.warning("worker %s did not stop in time and is killed", worker.pid)
+                worker.process.kill()
+            worker.process.join()
+
+    def _count_death(self, process: Process) -> None:
+        LOGGER.warning("worker %s ended with exit code %s", process.pid, process.exitcode)
+        # A worker that dies while it starts is noticed only when its health check times out.
+        noticed_s = self.config.timeout_worker_healthcheck
+        early = time.monotonic() - self._started[process] < MIN_LIFE_S + noticed_s
+        self._early_deaths = self._early_deaths + 1 if early else 0
+        if self.should_exit.is_set() or self._early_deaths > MAX_EARLY_DEATHS:
+            self.failure = (
+                f"workers keep ending as soon as they start (exit code {process.exitcode})"
+            )
+            self.should_exit.set()
+
+
+@contextmanager
+def _environment(folder: str) -> Iterator[None]:
+    """Let the workers inherit the folder for their metrics."""
+    former = os.environ.get(METRICS_FOLDER)
+    os.environ[METRICS_FOLDER] = folder
     try:
-        with tempfile.TemporaryDirectory(prefix="headgate-") as folder:
-            crew = _Crew(lambda: _start(settings, folder, listener), settings.service.workers)
-            try:
-                while not stop.wait(0.2):
-                    crew.mend()
-            finally:
-                crew.end(settings.service.drain_s + PATIENCE_S)
+        yield
     finally:
-        for sig, handler in former.items():
-            signal.signal(sig, handler)
-
-
-class _Crew:
-    """The workers, and how often the last ones died young."""
-
-    def __init__(self, start: Callable[[], SpawnProcess], size: int) -> None:
-        self._start = start
-        self._born = {start(): time.monotonic() for _ in range(size)}
-        self._young_deaths = 0
-
-    def mend(self) -> None:
-        """Replace those that died."""
-        for worker, born in list(self._born.items()):
-            if worker.is_alive():
-                continue
-            young = time.monotonic() - born < YOUNG_S
-            self._young_deaths = self._young_deaths + 1 if young else 0
-            del self._born[worker]
-            if self._young_deaths > 3:
-                raise ConfigError(
-                    f"workers keep ending as soon as they begin (exit code {worker.exitcode})",
-                    hint="the lines above say why; try: headgate serve --workers 1",
-                )
-            self._born[self._start()] = time.monotonic()
-
-    def end(self, within_s: float) -> None:
-        """Ask all to end, then wait; what does not end is killed."""
-        last = time.monotonic() + within_s
-        for worker in self._born:
-            worker.terminate()
-        for worker in self._born:
-            worker.join(max(0.0, last - time.monotonic()))
-            if worker.is_alive():
-                worker.kill()
-                worker.join()
-
-
-def _start(settings: Settings, folder: str, listener: socket.socket) -> SpawnProcess:
-    worker = get_context("spawn").Process(target=_work, args=(settings, folder, listener))
-    worker.start()
-    return worker
-
-
-def _work(settings: Settings, folder: str, listener: socket.socket) -> None:
-    from headgate.service.server import work  # noqa: PLC0415  (the server names its workers)
-
-    work(settings, folder, listener)
+        os.environ.pop(METRICS_FOLDER)
+        if former is not None:
+            os.environ[METRICS_FOLDER] = former

@@ -1,7 +1,6 @@
 """Compose: one fenced, cited block that fits the budget.
 
-Of the budget, 60 % is meant for documents and turns, 30 % for graph paths and remembered facts, 10 % for framing;
-what one does not use the others may. Pieces are filled in the order they come (best first) and only then laid out,
+Graph paths and remembered facts are sure of 30 % of the budget; what they do not use, documents and turns may. Pieces are filled in the order they come (best first) and only then laid out,
 since laying out first loses half the evidence. "edges" puts the best first and last, where models read best.
 Equal input gives equal bytes. Invariants: count(text) <= budget; every piece stands inside the fence.
 """
@@ -10,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import model_validator
-
-from headgate.errors import ConfigError, InputError
-from headgate.policy import Policy, PositiveCount, Unit
+from headgate.errors import InputError
+from headgate.notes import Fate, NoteCode, Stage
+from headgate.policy import Policy, PositiveCount, Tuning
 from headgate.protocols import TokenCounter
 from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, piece
 from headgate.text.pack import pack
-from headgate.types import DROP, GRAPH, KEEP, SIDE, Candidate, Chunk, Sifted
+from headgate.types import GRAPH, SIDE, SIDE_SHARE, Candidate, Chunk, Sifted
 
 PREVIEW_FRAME = "x" * 50  # characters charged for the framing of a preview, published
 
@@ -25,26 +23,10 @@ PREVIEW_FRAME = "x" * 50  # characters charged for the framing of a preview, pub
 class ComposePolicy(Policy):
     """How the block is filled and laid out."""
 
-    documents: Unit = 0.6
-    """Share of the budget for documents and turns, published."""
-    graph: Unit = 0.3
-    """Share of the budget for graph paths, published."""
-    reserve: Unit = 0.1
-    """Share of the budget for framing, published; what framing does not use goes to the pieces."""
-    preview_chars: PositiveCount = 300
+    preview_chars: Tuning[PositiveCount] = 300
     """Longest preview of a piece when a request asks for previews, published."""
-    notice: str = NOTICE
+    notice: Tuning[str] = NOTICE
     """What the opening of the fence says about its content."""
-
-    @model_validator(mode="after")
-    def _shares_make_a_whole(self) -> "ComposePolicy":
-        total = self.documents + self.graph + self.reserve
-        if abs(total - 1) > 1e-9:
-            raise ConfigError(
-                f"the shares of compose add up to {total:g}",
-                hint="documents + graph + reserve must be 1",
-            )
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +55,12 @@ def compose(
     detail: Literal["whole", "preview"] = "whole",
     order: Literal["rank", "edges"] = "rank",
     strips: Mapping[str, str] | None = None,
+    side_share: float = SIDE_SHARE,
 ) -> Composed:
     """Fill the budget in the order given, lay the pieces out, and fence them.
 
-    `strips` maps a chunk's id to the refined rendering that is shown in its place.
+    `strips` maps a chunk's id to the refined rendering that is shown in its place; `side_share` is the share of the
+    budget that graph paths and remembered facts are sure of.
     """
     if budget < 0:
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
@@ -92,7 +76,7 @@ def compose(
     taken = [True] * len(pieces)
     # counted at once, since the costs of single pieces are rounded up
     if count("\n".join(pieces)) + extra * aside.count(False) > room:
-        taken = pack(pieces, room, count, costs=costs, side=aside, share=policy.graph)
+        taken = pack(pieces, room, count, costs=costs, side=aside, share=side_share)
     chosen = [at for at, fits in enumerate(taken) if fits]
     while True:
         layout = _layout(chosen, aside, order)
@@ -102,7 +86,7 @@ def compose(
             break
         chosen.pop()
     inside = set(chosen)
-    judged = [_fate(c, costs[at], fits=at in inside) for at, c in enumerate(candidates)]
+    judged = [_judge(c, costs[at], fits=at in inside) for at, c in enumerate(candidates)]
     shown = tuple(candidates[at].chunk for at in layout)
     return Composed(
         text=text,
@@ -146,10 +130,9 @@ def _block(rows: Sequence[tuple[Chunk, str]], secret: bytes, policy: ComposePoli
     return fence("\n".join(lines), secret, notice=policy.notice)
 
 
-def _fate(candidate: Candidate, cost: int, *, fits: bool) -> Candidate:
-    if fits:
-        return candidate.noted("compose", KEEP, f"shown in {cost} tokens", value=float(cost))
-    return candidate.noted("compose", DROP, f"no room for {cost} tokens", value=float(cost))
+def _judge(candidate: Candidate, cost: int, *, fits: bool) -> Candidate:
+    fate, code = (Fate.KEEP, NoteCode.SHOWN) if fits else (Fate.DROP, NoteCode.NO_ROOM)
+    return candidate.with_note(Stage.COMPOSE, fate, code, tokens=cost)
 
 
 def _shared(shown: Sequence[Chunk]) -> str | None:

@@ -1,6 +1,6 @@
 """Expand: ask once more, in other words, when the window already holds most of what was found.
 
-Wanted when fewer than min(min_novel, k) candidates are new, or all of the first k mostly repeat the window.
+Done when fewer than min(min_novel, k) candidates are new, or all of the first k mostly repeat the window.
 The second pass asks 2 to 4 queries that depend on nothing but their input: the question; with the strongest
 adjacent entity or project; with a dependency or conflict; as bare keywords. Terms that fill the window already
 are left out. What it brings passes penalize, loses what overlaps too much, and joins the first pass below par.
@@ -13,15 +13,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from headgate.policy import Policy, PositiveCount, Unit
+from headgate.notes import Fate, Note, NoteCode, Stage
+from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.text.coverage import copies
 from headgate.text.hashes import Tokens
 from headgate.text.stopwords import STOPWORDS
 from headgate.text.words import tokens
-from headgate.types import DROP, KEEP, Candidate, Edge, Sifted, Window
+from headgate.types import Candidate, Edge, Sifted, Window
 
-STAGE = "expand"
-PENALIZE = "penalize"  # the stage whose notes carry the overlap
 TIES = ("depends_on", "conflicts_with", "extends", "resolves")  # published: a need or a conflict
 SIGNALS = (*TIES, "relates_to_project")  # published: what leads to new knowledge first
 
@@ -31,23 +30,21 @@ class ExpandPolicy(Policy):
 
     enabled: bool = True
     """Off: what was found first is all there is."""
-    trigger_overlap: Unit = 0.60
+    trigger_overlap: Tuning[Unit] = 0.60
     """Overlap from which a chunk mostly repeats the window; what a second pass brings must stay below."""
-    min_novel: PositiveCount = 2
+    min_novel: Tuning[PositiveCount] = 2
     """Fewer new candidates than this (or than k) ask for more."""
-    novel: Unit = 0.30
-    """Overlap below which a candidate is new."""
-    k: PositiveCount = 5
+    k: Tuning[PositiveCount] = 5
     """How many first candidates are looked at when the request names no k."""
-    queries: Annotated[int, Field(ge=2, le=4)] = 4
+    queries: Tuning[Annotated[int, Field(ge=2, le=4)]] = 4
     """Most queries of a second pass."""
-    weight: Unit = 0.8
+    weight: Tuning[Unit] = 0.8
     """What the scores of a second pass count beside those of the first."""
-    dominant: Unit = 0.01
+    dominant: Tuning[Unit] = 0.01
     """A term that makes up this share of the window's words (and occurs 3 times) leads nowhere new."""
 
 
-def wanted(
+def wants_more(
     fresh: Sifted,
     window: Window,
     policy: ExpandPolicy,
@@ -58,13 +55,14 @@ def wanted(
     if not policy.enabled or not window:
         return False
     first = policy.k if k is None else max(1, k)
-    overlaps = list(_overlaps(fresh))
-    if not overlaps and fresh.kept:
+    compared = list(_compared(fresh))
+    if not compared and fresh.kept:
         return False  # penalize did not run: nothing is known about overlap
-    novel = sum(overlap < policy.novel for _, overlap in overlaps)
+    novel = sum(note.code is NoteCode.NEW for _, note in compared)
     if novel < min(policy.min_novel, first):
         return True
-    return all(overlap >= policy.trigger_overlap for _, overlap in nlargest(first, overlaps))
+    best = nlargest(first, ((before, note.numbers["overlap"]) for before, note in compared))
+    return all(overlap >= policy.trigger_overlap for _, overlap in best)
 
 
 def depth(k: int | None, policy: ExpandPolicy) -> int:
@@ -114,34 +112,32 @@ def fuse(first: Sequence[Candidate], more: Sifted, policy: ExpandPolicy) -> Sift
     seen = copies(Tokens.of([c.chunk.text for c in came]), range(len(came)))
     for late, early in seen.items():
         if late >= len(first) and not came[late].dropped:
-            reason = f"repeats chunk {came[early].chunk.id}"
-            came[late] = came[late].noted(STAGE, DROP, reason, value=1.0)
+            repeated = came[early].chunk.id
+            came[late] = came[late].with_note(
+                Stage.EXPAND, Fate.DROP, NoteCode.REPEATS, subject=repeated
+            )
     judged = Sifted.split(came[i] for i in order)
     added = tuple(c for i, c in enumerate(came) if i >= len(first)) + more.dropped
     return Sifted(judged.kept, judged.dropped + more.dropped, added)
 
 
 def _judge(candidate: Candidate, policy: ExpandPolicy) -> Candidate:
-    overlap = _overlap(candidate)
+    overlap = candidate.number(Stage.PENALIZE, "overlap")
     if overlap is not None and overlap >= policy.trigger_overlap:
-        return candidate.noted(STAGE, DROP, "found again, mostly in the window", value=overlap)
+        return candidate.with_note(Stage.EXPAND, Fate.DROP, NoteCode.FOUND_AGAIN_IN_WINDOW)
     score = candidate.score * policy.weight
-    return candidate.noted(STAGE, KEEP, "found by asking again", score=score, value=overlap)
+    return candidate.with_note(Stage.EXPAND, Fate.KEEP, NoteCode.FOUND_AGAIN, score=score)
 
 
-def _overlaps(fresh: Sifted) -> Iterator[tuple[float, float]]:
-    """For each candidate the score it came to the stage with, and its overlap."""
+def _compared(fresh: Sifted) -> Iterator[tuple[float, Note]]:
+    """For each candidate the score it came to penalize with, and the note on its overlap."""
     for candidate in (*fresh.kept, *fresh.dropped):
         before = candidate.score
         for note in candidate.notes:
-            if note.stage == PENALIZE and note.value is not None:
-                yield before, note.value
+            if note.stage is Stage.PENALIZE and "overlap" in note.numbers:
+                yield before, note
                 break
             before = note.score
-
-
-def _overlap(candidate: Candidate) -> float | None:
-    return next((note.value for note in candidate.notes if note.stage == PENALIZE), None)
 
 
 def _adjacent(query: str, edges: Iterable[Edge], stale: Callable[[str], bool]) -> list[str]:

@@ -18,12 +18,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from headgate.errors import InputError
-from headgate.policy import Policy, Unit
+from headgate.notes import Fate, NoteCode, Stage
+from headgate.policy import Policy, Tuning, Unit
 from headgate.protocols import TokenCounter
 from headgate.text.entropy import information_score
 from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, frame
 from headgate.text.pack import pack
-from headgate.types import DROP, GRAPH, KEEP, SIDE, Candidate, Report, Sifted
+from headgate.types import GRAPH, SIDE, SIDE_SHARE, Candidate, Report, Sifted
 
 
 class GatePolicy(Policy):
@@ -31,22 +32,22 @@ class GatePolicy(Policy):
 
     order: Literal["value", "entropy"] = "value"
     """By value (score weighted by entropy and length), or by entropy alone as published."""
-    entropy_weight: Unit = 0.3
+    entropy_weight: Tuning[Unit] = 0.3
     """How much of the value depends on the entropy score; 0.3 changes evidence by .002 at most."""
-    length_power: Unit = 0.2
+    length_power: Tuning[Unit] = 0.2
     """Without support: value is worth over tokens to this power (in conversations 0, since turns are short alike)."""
-    support_power: Unit = 1.0
+    support_power: Tuning[Unit] = 1.0
     """With support: worth is multiplied by it to this power."""
-    support_length: Unit = 0.85
+    support_length: Tuning[Unit] = 0.85
     """With support: value is worth over tokens to this power."""
     min_entropy: Unit = 0.0
     """Entropy score under which a chunk is dropped (published: 0.1)."""
     min_ratio: Unit = 0.25
     """Compressed size over size under which a text is boilerplate: logs and footers stand at .05-.11, the
     lowest labelled evidence at .35."""
-    min_chars: Annotated[int, Field(ge=1)] = 200
+    min_chars: Tuning[Annotated[int, Field(ge=1)]] = 200
     """Texts shorter than this are never taken for boilerplate."""
-    graph_share: Unit = 0.3
+    graph_share: Tuning[Unit] = SIDE_SHARE
     """Share of the budget that graph paths and remembered facts are sure of."""
 
 
@@ -92,7 +93,7 @@ def gate(
     inside = {at for at, fits in zip(ranking, taken, strict=True) if fits}
     full = k is not None and k <= sum(alive[at].chunk.source not in SIDE for at in inside)
     order = [at for at in by_worth if at in inside] + [at for at in ranking if at not in inside]
-    fates = [_fate(alive[at], costs[at], values[at], fits=at in inside, full=full) for at in order]
+    fates = [_judge(alive[at], costs[at], values[at], fits=at in inside, full=full) for at in order]
     return Sifted.split([*fates, *(c for c in judged if c.dropped)])
 
 
@@ -174,12 +175,12 @@ def _floor(candidate: Candidate, policy: GatePolicy) -> Candidate:
     """Drop what no budget should pay for: empty text, boilerplate, entropy under the floor."""
     text = candidate.chunk.text
     if not text.strip():
-        return candidate.noted("gate", DROP, "empty text")
+        return candidate.with_note(Stage.GATE, Fate.DROP, NoteCode.EMPTY)
     bits, ratio = measure(text)
     if ratio < policy.min_ratio and len(text) >= policy.min_chars:
-        return candidate.noted("gate", DROP, f"boilerplate, compresses to {ratio:.2f}", value=ratio)
+        return candidate.with_note(Stage.GATE, Fate.DROP, NoteCode.BOILERPLATE, ratio=ratio)
     if bits < policy.min_entropy:
-        return candidate.noted("gate", DROP, f"entropy {bits:.2f} is under the floor", value=bits)
+        return candidate.with_note(Stage.GATE, Fate.DROP, NoteCode.LOW_ENTROPY, entropy=bits)
     return candidate
 
 
@@ -211,12 +212,14 @@ def _power(policy: GatePolicy, *, supported: bool, conversation: bool) -> float:
     return 0.0 if conversation else policy.length_power
 
 
-def _fate(candidate: Candidate, cost: int, value: float, *, fits: bool, full: bool) -> Candidate:
+def _judge(candidate: Candidate, cost: int, value: float, *, fits: bool, full: bool) -> Candidate:
     if fits:
-        return candidate.noted("gate", KEEP, f"fits {cost} tokens", value=value)
-    if full and candidate.chunk.source not in SIDE:
-        return candidate.noted("gate", DROP, "beyond k", value=value)
-    return candidate.noted("gate", DROP, f"no room for {cost} tokens", value=value)
+        fate, code = Fate.KEEP, NoteCode.FITS
+    elif full and candidate.chunk.source not in SIDE:
+        fate, code = Fate.DROP, NoteCode.BEYOND_K
+    else:
+        fate, code = Fate.DROP, NoteCode.NO_ROOM
+    return candidate.with_note(Stage.GATE, fate, code, tokens=cost, value=value)
 
 
 def _reason(candidate: Candidate) -> str:

@@ -17,11 +17,12 @@ from enum import StrEnum
 from pydantic import model_validator
 
 from headgate.errors import ConfigError, UpstreamError
-from headgate.policy import Policy, PositiveCount, Unit
+from headgate.notes import Fate, NoteCode, Stage
+from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Grader
 from headgate.relevance.confidence import confidences
 from headgate.relevance.query_terms import Vocabulary
-from headgate.types import ADD, DROP, KEEP, Candidate, Chunk, Sifted
+from headgate.types import Candidate, Chunk, Sifted
 
 CRISIS = "crisis"  # the task group whose answers a person should always see
 
@@ -55,24 +56,24 @@ class Calibrated:
     """The built-in grader: confidences from how well the candidates cover the query, in one collection's words.
 
     Whether the collection knows at all is read from `found`, the whole ranking: what is judged may be only the part
-    of it that is new to the window and fits the budget. `backing` is the support of chunks for whom it is known.
+    of it that is new to the window and fits the budget. `support` holds each chunk's support, where it is known already.
     """
 
     def __init__(
         self,
         words: Vocabulary,
         found: Sequence[Candidate] = (),
-        backing: Mapping[str, float] | None = None,
+        support: Mapping[str, float] | None = None,
     ) -> None:
         self.bands = CALIBRATED["lines" if words.conversational else "documents"]
         self._words = words
         self._found = found
-        self._backing = backing
+        self._support = support
 
     async def grade(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
         """A confidence in 0..1 for each candidate."""
         marks = confidences(
-            query, candidates, self._words, found=self._found, backing=self._backing
+            query, candidates, self._words, found=self._found, backing=self._support
         )
         ours = {c.chunk.id for c in self._found}
         own = [c.chunk.id in ours for c in candidates]
@@ -95,13 +96,13 @@ class GradePolicy(Policy):
     """Confidence below which, when nothing reaches it, the answer is empty."""
     floor: Unit | None = None
     """Confidence below which a single chunk is left out of a correct or ambiguous answer."""
-    search_limit: PositiveCount = 8
+    search_limit: Tuning[PositiveCount] = 8
     """Most results that a search outside may bring."""
-    strip_over: PositiveCount = 4000
+    strip_over: Tuning[PositiveCount] = 4000
     """Chunks longer than this many characters are refined to their best strips."""
-    strip_sentences: PositiveCount = 3
+    strip_sentences: Tuning[PositiveCount] = 3
     """Sentences in a strip."""
-    strip_share: Unit = 0.5
+    strip_share: Tuning[Unit] = 0.5
     """Strips below this share of the best strip's confidence are left out."""
 
     @model_validator(mode="after")
@@ -143,7 +144,7 @@ async def grade(
     if not candidates:
         return Graded(Sifted(), Action.INCORRECT)
     if not policy.enabled:
-        passed = [c.noted("grade", KEEP, "not graded") for c in candidates]
+        passed = [c.with_note(Stage.GRADE, Fate.KEEP, NoteCode.NOT_GRADED) for c in candidates]
         return Graded(Sifted.split(passed), Action.CORRECT)
     own = getattr(grader, "bands", Bands())
     bands = policy.bands(own)
@@ -172,7 +173,7 @@ async def refine(
     for candidate in candidates:
         if len(candidate.chunk.text) <= policy.strip_over:
             continue
-        strips = cut(candidate.chunk.text, policy.strip_sentences)
+        strips = split_strips(candidate.chunk.text, policy.strip_sentences)
         posed = [
             Candidate(replace(candidate.chunk, id=f"{candidate.chunk.id}#{n}", text=strip), 1.0)
             for n, strip in enumerate(strips)
@@ -184,7 +185,7 @@ async def refine(
     return refined
 
 
-def cut(text: str, sentences: int) -> list[str]:
+def split_strips(text: str, sentences: int) -> list[str]:
     """The text as strips of so many sentences each, in reading order; nothing but white space is lost."""
     parts = [part for part in _SENTENCE.split(text) if part.strip()]
     return [
@@ -193,13 +194,13 @@ def cut(text: str, sentences: int) -> list[str]:
     ] or [text]
 
 
-def outside(chunks: Sequence[Chunk], *, best: float = 1.0) -> Sifted:
+def outside_candidates(chunks: Sequence[Chunk], *, best: float = 1.0) -> Sifted:
     """Chunks from a fallback as candidates: marked untrusted, scored by their rank, best first, ids once."""
     seen: dict[str, Candidate] = {}
     for chunk in chunks:
         marked = replace(chunk, metadata={**chunk.metadata, "untrusted": True}, admission=None)
         score = best / (1 + len(seen))
-        found = Candidate(marked, score).noted("search", ADD, "found outside", score=score)
+        found = Candidate(marked, score).with_note(Stage.SEARCH, Fate.ADD, NoteCode.FOUND_OUTSIDE)
         seen.setdefault(chunk.id, found)
     added = tuple(seen.values())
     return Sifted(kept=added, added=added)
@@ -210,7 +211,7 @@ def wants_search(action: Action) -> bool:
     return action is not Action.CORRECT
 
 
-def wants_review(action: Action, *, searched: Action | None, group: str = "") -> str:
+def review_reason(action: Action, searched: Action | None, *, group: str = "") -> str:
     """Why a person should look, or "" when none needs to.
 
     `searched` is the verdict on what the search brought, None when search is off or failed.
@@ -240,9 +241,13 @@ async def _marks(query: str, candidates: Sequence[Candidate], grader: Grader) ->
 
 def _judge(candidate: Candidate, mark: float, action: Action, bands: Bands) -> Candidate:
     if action is Action.INCORRECT:
-        reason = f"nothing reaches {bands.lower:g}, this has {mark:.2f}"
-        return candidate.noted("grade", DROP, reason, value=mark)
+        return candidate.with_note(
+            Stage.GRADE, Fate.DROP, NoteCode.ALL_INCORRECT, confidence=mark, lower=bands.lower
+        )
     if mark < bands.floor:
-        reason = f"confidence {mark:.3f} under the floor {bands.floor:g}"
-        return candidate.noted("grade", DROP, reason, value=mark)
-    return candidate.noted("grade", KEEP, f"{action}, confidence {mark:.2f}", value=mark)
+        return candidate.with_note(
+            Stage.GRADE, Fate.DROP, NoteCode.LOW_CONFIDENCE, confidence=mark, floor=bands.floor
+        )
+    return candidate.with_note(
+        Stage.GRADE, Fate.KEEP, NoteCode.GRADED, subject=action, confidence=mark
+    )

@@ -13,19 +13,13 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from headgate.policy import Count, Policy, Positive, Unit
+from headgate.notes import Fate, NoteCode, Stage
+from headgate.policy import Count, Policy, Positive, Tuning, Unit
 from headgate.text.cache import WindowCache
 from headgate.text.coverage import Shares, copies
 from headgate.text.fingerprint import FORMAT_VERSION, MINHASH_PERM, SHINGLE, WindowFingerprint
 from headgate.text.hashes import Tokens
-from headgate.types import DROP, KEEP, Candidate, Sifted, Window
-
-STAGE = "penalize"
-EXACT = "already in the window"
-NEAR = "nearly all in the window"
-MOSTLY = "mostly in the window"
-PARTLY = "overlaps the window"
-NEW = "new to the window"
+from headgate.types import Candidate, Sifted, Window
 
 Overlap = Callable[[Sequence[str], Tokens], Shares]
 
@@ -49,21 +43,21 @@ class PenalizePolicy(Policy):
     """Off: the stage hands its candidates on untouched."""
     weight: Unit = 0.9
     """Share of the score that a full repeat loses."""
-    weight_by_source: Mapping[str, Unit] = Field(default={"graph": 0.6})
+    weight_by_source: Tuning[Mapping[str, Unit]] = Field(default={"graph": 0.6})
     """Another weight for chunks of a source."""
     exponent: Positive = 1.35
     """Above 1, small overlaps cost little."""
-    near_duplicate: Unit = 0.85
+    near_duplicate: Tuning[Unit] = 0.85
     """Overlap from which a chunk is called nearly all in the window."""
-    self_referential: Unit = 0.60
+    self_referential: Tuning[Unit] = 0.60
     """Overlap from which a chunk mostly repeats the window."""
-    novel: Unit = 0.30
+    novel: Tuning[Unit] = 0.30
     """Overlap below which a chunk is new."""
-    shingle_size: Annotated[int, _frozen(SHINGLE)] = SHINGLE
+    shingle_size: Tuning[Annotated[int, _frozen(SHINGLE)]] = SHINGLE
     """Tokens in a shingle; part of the fingerprint format."""
-    minhash_perm: Annotated[int, _frozen(MINHASH_PERM)] = MINHASH_PERM
+    minhash_perm: Tuning[Annotated[int, _frozen(MINHASH_PERM)]] = MINHASH_PERM
     """Permutations of MinHash; part of the fingerprint format."""
-    dup_hamming: Annotated[Count, Field(le=64)] = 3
+    dup_hamming: Tuning[Annotated[Count, Field(le=64)]] = 3
     """SimHash distance of near-duplicates, where only fingerprints are known."""
 
 
@@ -95,8 +89,10 @@ def penalize(
             judged = [_spare(c, r) for c, r in zip(candidates, overlaps, strict=True)]
         order = sorted(range(len(judged)), key=lambda i: -judged[i].score)
     for late, early in copies(tokens, (i for i in order if not judged[i].dropped)).items():
-        reason = f"repeats chunk {judged[early].chunk.id}"
-        judged[late] = judged[late].noted(STAGE, DROP, reason, value=1.0)
+        repeated = judged[early].chunk.id
+        judged[late] = judged[late].with_note(
+            Stage.PENALIZE, Fate.DROP, NoteCode.REPEATS, subject=repeated
+        )
     return Sifted.split(judged[i] for i in order)
 
 
@@ -112,7 +108,7 @@ def overlap_with(window: Window, cache: WindowCache, policy: PenalizePolicy) -> 
     return lambda texts, _: known.overlap(texts, hamming=policy.dup_hamming)
 
 
-def adjusted(score: float, overlap: float, *, weight: float, exponent: float) -> float:
+def penalized_score(score: float, overlap: float, *, weight: float, exponent: float) -> float:
     """The score after the penalty; never above what it was, and 0 for an exact repeat."""
     if overlap <= 0:
         return score
@@ -124,21 +120,25 @@ def adjusted(score: float, overlap: float, *, weight: float, exponent: float) ->
 
 def _judge(candidate: Candidate, overlap: float, policy: PenalizePolicy) -> Candidate:
     weight = policy.weight_by_source.get(candidate.chunk.source, policy.weight)
-    score = adjusted(candidate.score, overlap, weight=weight, exponent=policy.exponent)
+    score = penalized_score(candidate.score, overlap, weight=weight, exponent=policy.exponent)
     if overlap >= 1:
-        return candidate.noted(STAGE, DROP, EXACT, score=score, value=overlap)
-    return candidate.noted(STAGE, KEEP, _class(overlap, policy), score=score, value=overlap)
+        fate, code = Fate.DROP, NoteCode.IN_WINDOW
+    else:
+        fate, code = Fate.KEEP, _code(overlap, policy)
+    return candidate.with_note(Stage.PENALIZE, fate, code, score=score, overlap=overlap)
 
 
-def _class(overlap: float, policy: PenalizePolicy) -> str:
+def _code(overlap: float, policy: PenalizePolicy) -> NoteCode:
     if overlap >= policy.near_duplicate:
-        return NEAR
+        return NoteCode.NEARLY_IN_WINDOW
     if overlap >= policy.self_referential:
-        return MOSTLY
-    return PARTLY if overlap >= policy.novel else NEW
+        return NoteCode.MOSTLY_IN_WINDOW
+    return NoteCode.PARTLY_IN_WINDOW if overlap >= policy.novel else NoteCode.NEW
 
 
 def _spare(candidate: Candidate, overlap: float) -> Candidate:
     """Everything is in the window already and the caller wants something all the same."""
     score = min(candidate.score, 0.0)
-    return candidate.noted(STAGE, KEEP, f"{EXACT}, best effort", score=score, value=overlap)
+    return candidate.with_note(
+        Stage.PENALIZE, Fate.KEEP, NoteCode.BEST_EFFORT, score=score, overlap=overlap
+    )

@@ -1,4 +1,4 @@
-"""Propagate: from what was found to what it is wired to.
+"""Propagate: from what was found to what it is connected to.
 
 "entities" (default): the best chunks pass their mass to chunks that share a rare proper name with them
 (rank/name_hop.py); given knowledge edges carry it on to the names and chunks they lead to:
@@ -7,7 +7,7 @@ s = s1 + .5·g·x / max x, with g = 1 where a seed holds a rare name of the quer
 Work goes outward from the seeds: its cost follows their names and edges, never the corpus.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from headgate.policy import Policy, PositiveCount, Unit
+from headgate.notes import Fate, NoteCode, Stage
+from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Hits, Postings
 from headgate.rank.edge_walk import carry, links_of
 from headgate.rank.integrate_and_fire import fire
@@ -36,66 +37,70 @@ from headgate.rank.top import best, top
 from headgate.relevance.cues import Shares, cues
 from headgate.text.names import names
 from headgate.text.terms import number, terms, words
-from headgate.types import ADD, DROP, KEEP, Candidate, Edge, Sifted
+from headgate.types import Candidate, Edge, Sifted
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
 Weight = Annotated[float, Field(ge=0, le=100)]
-Touching = Callable[[Sequence[str]], Sequence[Edge]]  # nodes -> the given edges at them
 
 
 class PropagatePolicy(Policy):
-    """How far and how strongly hits lift what they are wired to."""
+    """How far and how strongly hits lift what they are connected to."""
 
     mode: Literal["entities", "fire", "off"] = "entities"
     """"entities" hops over shared names and given edges; "fire" is leaky integrate-and-fire, as published."""
-    keep: PositiveCount = 100
+    keep: Tuning[PositiveCount] = 100
     """How many chunks to hand on."""
-    weight: Weight = 0.5
+    weight: Tuning[Weight] = 0.5
     """What the most strongly reached chunk gains."""
-    seeds: Annotated[int, Field(ge=1, le=64)] = 8
+    seeds: Tuning[Annotated[int, Field(ge=1, le=64)]] = 8
     """How many of the best chunks pass on their mass."""
-    spread: Unit = 0.7
+    spread: Tuning[Unit] = 0.7
     """A name in df chunks gives each of them 1 / df to this power."""
-    title: Weight = 0.5
+    title: Tuning[Weight] = 0.5
     """What a name in a title adds."""
-    deaf: Unit = 0.2
+    min_share: Tuning[Unit] = 0.2
     """What a chunk hears of a seed's mass when it holds nothing of the query that the seed leaves open; holding
     some adds its share. Measured: +.016 on multi-hop text, +.013 to +.023 for .05 to .5."""
-    proper: Unit = 0.5
+    proper: Tuning[Unit] = 0.5
     """A word is a proper name when it is capitalized in this share of its uses inside sentences."""
-    common: Unit = 0.02
+    common: Tuning[Unit] = 0.02
     """Names in more than this share of the chunks (and in more than 5) lead nowhere ..."""
-    cap: PositiveCount = 500
+    cap: Tuning[PositiveCount] = 500
     """... nor do names in more than this many chunks, which bounds the work: each would get 1 / 77 of the mass."""
-    unanchored: Unit = 0.3
+    unanchored: Tuning[Unit] = 0.3
     """What is left of the gain when no seed holds a rare name of the query."""
-    edge: Weight = 1.0
+    edge: Tuning[Weight] = 1.0
     """Mass that a given edge of weight 1 carries from a name of the query or from the best seed."""
-    leak: Unit = 0.85
+    leak: Tuning[Unit] = 0.85
     """What is left of a signal after one edge, as published."""
-    floor: Unit = 0.02
+    floor: Tuning[Unit] = 0.02
     """Weaker signals are discarded, as published."""
-    hops: Annotated[int, Field(ge=0, le=6)] = 3
+    hops: Tuning[Annotated[int, Field(ge=0, le=6)]] = 3
     """How many edges a signal travels, as published."""
-    asking: Unit = 0.8
+    question_factor: Tuning[Unit] = 0.8
     """Conversations: what is left of the score of a line that ends with a question."""
-    other: Unit = 0.6
+    other_speaker_factor: Tuning[Unit] = 0.6
     """... of a line by someone else, when the query names one speaker."""
-    timeless: Unit = 0.7
+    undated_factor: Tuning[Unit] = 0.7
     """... of a line without a word about time, when the query asks when."""
-    threshold: Unit = 0.5
+    threshold: Tuning[Unit] = 0.5
     """"fire": the potential at which a chunk becomes a candidate, as published."""
-    beside: Unit = 0.5
+    neighbor_weight: Tuning[Unit] = 0.5
     """"fire": the weight of the edge between neighboring lines of a conversation."""
-    fan: PositiveCount = 64
+    max_name_chunks: Tuning[PositiveCount] = 64
     """"fire": names in more than this many chunks wire nobody."""
+
+    @property
+    def edge_hops(self) -> int:
+        """How many hops of given edges are needed: "fire" follows them as far as signals go."""
+        return self.hops if self.mode == "fire" else 1
 
     @property
     def shares(self) -> Shares:
         """The shares of the cues."""
-        return Shares(self.asking, self.other, self.timeless)
+        return Shares(self.question_factor, self.other_speaker_factor, self.undated_factor)
 
 
 def propagate(
@@ -104,22 +109,39 @@ def propagate(
     view: Postings,
     policy: PropagatePolicy,
     *,
-    touching: Touching | None = None,
+    start: "Start | None" = None,
+    edges: Sequence[Edge] = (),
 ) -> Sifted:
-    """Lift and add what the best of the found chunks are wired to, by names and given edges. Best first."""
-    if policy.mode == "off" or not found.kept:
+    """Lift and add what the best of the found chunks are connected to, by names and given edges. Best first.
+
+    `start` is what `start_of` gives for the same arguments, where the caller has it already; `edges` are the given
+    edges around its nodes.
+    """
+    start = start or start_of(found, query, view, policy)
+    if start is None:
         return Sifted(kept=found.kept)
-    start = _Start.of(scores_of(found, view), query, view, policy)
-    edges = touching(start.nodes(view)) if touching else ()
-    if policy.mode == "fire":
-        lift = _fired(view, start, policy, edges)
-    else:
-        lift = _hopped(view, start, policy, edges)
-    return _sift(found, query, view, policy, wired=(start.scores, lift))
+    follow = _fire if policy.mode == "fire" else _hop
+    lift = follow(view, start, policy, edges)
+    return _sift(found, query, view, policy, connected=(start.scores, lift))
+
+
+def start_of(found: Sifted, query: str, view: Postings, policy: PropagatePolicy) -> "Start | None":
+    """Where signals start for what was found; None where none do."""
+    if policy.mode == "off" or not found.kept:
+        return None
+    scores = scores_of(found, view)
+    hits = scores.hits
+    if hits is None:
+        hits = view.postings(np.unique(np.array(terms(query, view.language), np.uint64)))
+    seeds = scores.seeds[: policy.seeds]
+    said = tuple(dict.fromkeys((*sorted(names(query)), *words(query))))
+    own = np.unique(np.array([number(name) for name in said], np.uint64))
+    led = _gather_names(view, seeds, policy, own=own)
+    return Start(scores, hits, seeds, scores.strength[: policy.seeds], said, own, led)
 
 
 @dataclass(frozen=True, slots=True)
-class _Start:
+class Start:
     """Where signals start: the best chunks, the query's own words and names, and the names that lead on."""
 
     scores: Scores
@@ -129,18 +151,6 @@ class _Start:
     said: tuple[str, ...]
     own: Keys
     names: Names
-
-    @classmethod
-    def of(cls, scores: Scores, query: str, view: Postings, policy: PropagatePolicy) -> "_Start":
-        """The start for a query."""
-        hits = scores.hits
-        if hits is None:
-            hits = view.postings(np.unique(np.array(terms(query, view.language), np.uint64)))
-        seeds = scores.seeds[: policy.seeds]
-        said = tuple(dict.fromkeys((*sorted(names(query)), *words(query))))
-        own = np.unique(np.array([number(name) for name in said], np.uint64))
-        led = _gathered(view, seeds, policy, own=own)
-        return cls(scores, hits, seeds, scores.strength[: policy.seeds], said, own, led)
 
     def nodes(self, view: Postings) -> tuple[str, ...]:
         """What is worth asking a graph about: the query's names, the seeds' ids and the seeds' names."""
@@ -153,7 +163,7 @@ def _limit(view: Postings, policy: PropagatePolicy) -> int:
     return min(max(5, int(policy.common * view.count)), policy.cap)
 
 
-def _gathered(
+def _gather_names(
     view: Postings, seeds: Ints, policy: PropagatePolicy, *, own: Keys, extra: Keys = NONE
 ) -> Names:
     limit = _limit(view, policy)
@@ -163,14 +173,14 @@ def _gathered(
 # -- shared names and given edges ----------------------------------------------------------------
 
 
-def _hopped(
-    view: Postings, start: _Start, policy: PropagatePolicy, edges: Sequence[Edge]
-) -> "_Lift":
+def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[Edge]) -> "_Lift":
     """What shared names and given edges reach."""
-    carried = _carried(view, start, edges, policy) if edges else {}
+    carried = _carry_mass(view, start, edges, policy) if edges else {}
     extra = np.array(sorted({number(node.lower()) for node in carried}), np.uint64)
     led = (
-        _gathered(view, start.seeds, policy, own=start.own, extra=extra) if carried else start.names
+        _gather_names(view, start.seeds, policy, own=start.own, extra=extra)
+        if carried
+        else start.names
     )
     mass = masses(view, led, start.strength, without=start.own)
     given = np.zeros(len(led.keys))
@@ -179,8 +189,8 @@ def _hopped(
     mass = np.vstack([mass, given])
     way = ways(led, gamma=policy.spread, title=policy.title)
     worth = rarity(view.count, start.hits.counts) * (start.hits.counts > 0)
-    heard = hearing(start.hits, worth, start.seeds, deaf=policy.deaf)
-    reach = _direct(view, spread(led, way, mass, start.seeds, heard), carried)
+    heard = hearing(start.hits, worth, start.seeds, deaf=policy.min_share)
+    reach = _join_linked(view, spread(led, way, mass, start.seeds, heard), carried)
     anchored = bool((led.owned & within(start.own, led.keys)).any()) or bool(carried)
     gain = policy.weight * (1.0 if anchored else policy.unanchored)
     peak = reach.force.max() if len(reach.force) else 1.0
@@ -188,8 +198,8 @@ def _hopped(
     return _Lift(Reach(reach.ords, gain * reach.force / peak), led, flow)
 
 
-def _carried(
-    view: Postings, start: _Start, edges: Sequence[Edge], policy: PropagatePolicy
+def _carry_mass(
+    view: Postings, start: Start, edges: Sequence[Edge], policy: PropagatePolicy
 ) -> dict[str, float]:
     """How much mass given edges carry to which nodes, from the query's names and the seeds outward."""
     seeds = start.seeds
@@ -202,7 +212,7 @@ def _carried(
     return carry(charges, edges, leak=policy.leak, floor=policy.floor, hops=policy.hops)
 
 
-def _direct(view: Postings, reach: Reach, carried: dict[str, float]) -> Reach:
+def _join_linked(view: Postings, reach: Reach, carried: dict[str, float]) -> Reach:
     """What was reached through names, joined with the chunks that edges lead to by their ids."""
     nodes = sorted(carried)
     linked = view.find(nodes)
@@ -220,11 +230,9 @@ def _direct(view: Postings, reach: Reach, carried: dict[str, float]) -> Reach:
 # -- leaky integrate-and-fire --------------------------------------------------------------------
 
 
-def _fired(
-    view: Postings, start: _Start, policy: PropagatePolicy, edges: Sequence[Edge]
-) -> "_Lift":
+def _fire(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[Edge]) -> "_Lift":
     """The chunks that fire, with their potentials over the highest."""
-    graph = _Wires(view, policy, edges)
+    graph = _Neighbors(view, policy, edges)
     fired = fire(
         view.ids(start.seeds),
         graph.edges,
@@ -240,7 +248,7 @@ def _fired(
     return _Lift(Reach(ords, policy.weight * force / peak))
 
 
-class _Wires:
+class _Neighbors:
     """Edges of a node, as they are asked for: given ones, lines beside it, chunks that share its rare names."""
 
     def __init__(self, view: Postings, policy: PropagatePolicy, edges: Sequence[Edge]) -> None:
@@ -262,11 +270,11 @@ class _Wires:
         rank, standing = self._view.order()
         at = rank[ords[0]] + np.array([-1, 1])
         near = standing[at[(at >= 0) & (at < len(standing))]]
-        yield from ((id, self._policy.beside) for id in self._view.ids(near))
+        yield from ((id, self._policy.neighbor_weight) for id in self._view.ids(near))
 
     def _sharing(self, ords: Ints) -> Iterator[tuple[str, float]]:
         """A name in df chunks gives each of the others 1 / (df - 1): a name shared by two wires them fully."""
-        limit = min(_limit(self._view, self._policy), self._policy.fan)
+        limit = min(_limit(self._view, self._policy), self._policy.max_name_chunks)
         found = gather(self._view, ords, limit=limit, share=self._policy.proper)
         others = found.ords != ords[0]
         weight = 1.0 / np.maximum(found.counts[found.which[others]] - 1, 1)
@@ -284,10 +292,10 @@ def _sift(
     view: Postings,
     policy: PropagatePolicy,
     *,
-    wired: tuple[Scores, "_Lift"],
+    connected: tuple[Scores, "_Lift"],
 ) -> Sifted:
     """Everyone's new score, the best of all, and who is new among them."""
-    (scores, lift), keep = wired, policy.keep
+    (scores, lift), keep = connected, policy.keep
     reach = lift.reach
     known = scores.ranked >= keep
     plain = scores.kept[:keep] if known else top(scores.every, keep, view.reading)
@@ -300,25 +308,33 @@ def _sift(
     ords, value = everyone[order], value[order] / max(1.0, value.max())
     gains = lift.gains(ords, view)
     came = dict(zip(scores.kept.tolist(), found.kept, strict=True))
-    fresh = _fetched(view, ords[~within(np.sort(scores.kept), ords)])
+    fresh = _read_candidates(view, ords[~within(np.sort(scores.kept), ords)])
     if view.conversational:
         lines = [came.get(ord) or fresh.get(ord) for ord in ords.tolist()]
         texts = [line.chunk.text if line else "" for line in lines]
         value *= cues(query, texts, view.language, policy.shares)
     kept, added = [], []
-    for ord, score, (reason, gain) in zip(ords.tolist(), value.tolist(), gains, strict=True):
-        if candidate := came.pop(ord, None):
-            kept.append(candidate.noted("propagate", KEEP, reason, score=score, value=gain))
-        elif candidate := fresh.get(ord):
-            kept.append(candidate.noted("propagate", ADD, reason, score=score, value=gain))
-            added.append(kept[-1])
+    for ord, score, (code, name, gain) in zip(ords.tolist(), value.tolist(), gains, strict=True):
+        candidate = came.pop(ord, None)
+        fate = Fate.KEEP if candidate else Fate.ADD
+        if candidate := candidate or fresh.get(ord):
+            kept.append(
+                candidate.with_note(
+                    Stage.PROPAGATE, fate, code, score=score, subject=name, gain=gain
+                )
+            )
+            if fate is Fate.ADD:
+                added.append(kept[-1])
     if view.conversational:
         kept.sort(key=lambda c: -c.score)
-    dropped = tuple(c.noted("propagate", DROP, "outranked", score=0.0) for c in came.values())
+    dropped = tuple(
+        c.with_note(Stage.PROPAGATE, Fate.DROP, NoteCode.OUTRANKED, score=0.0)
+        for c in came.values()
+    )
     return Sifted(tuple(kept), dropped, tuple(added))
 
 
-def _fetched(view: Postings, ords: Ints) -> dict[int, Candidate]:
+def _read_candidates(view: Postings, ords: Ints) -> dict[int, Candidate]:
     """Candidates for chunks that retrieval did not hand on, by ordinal; one removed meanwhile is left out."""
     if not len(ords):
         return {}
@@ -336,21 +352,28 @@ class _Lift:
     names: Names | None = None
     flow: Floats | None = None
 
-    def gains(self, ords: Ints, view: Postings) -> list[tuple[str, float]]:
-        """Why each of some chunks was lifted, and by how much."""
+    def gains(self, ords: Ints, view: Postings) -> list[tuple[NoteCode, str, float]]:
+        """Why each of some chunks was lifted, through which name, and by how much."""
         hit = within(self.reach.ords, ords)
         force = np.zeros(len(ords))
         force[hit] = self.reach.force[np.searchsorted(self.reach.ords, ords[hit])]
         labels = self._labels(ords[hit], view)
         return [
-            (labels.get(ord, "wired to what was found"), gain) if gain else ("as found", 0.0)
+            _gain(labels.get(ord, ""), gain)
             for ord, gain in zip(ords.tolist(), force.tolist(), strict=True)
         ]
 
     def _labels(self, ords: Ints, view: Postings) -> dict[int, str]:
+        """The name through which most reached each of some chunks."""
         if self.names is None or self.flow is None:
             return {}
         through = strongest(self.names, self.flow, ords)
         used = sorted(set(through.values()))
         labels = dict(zip(used, view.labels(self.names.keys[used]), strict=True))
-        return {ord: f"shares the name {labels[name]!r}" for ord, name in through.items()}
+        return {ord: labels[name] for ord, name in through.items()}
+
+
+def _gain(name: str, gain: float) -> tuple[NoteCode, str, float]:
+    if not gain:
+        return NoteCode.AS_FOUND, "", 0.0
+    return (NoteCode.SHARES_NAME if name else NoteCode.CONNECTED), name, gain

@@ -4,7 +4,7 @@
 with embeddings D = min-max of the nearest cosines, s0 = norm(L + .7 D); then feedback from the best 8:
 s1 = norm(s0 + .5 E / max E). "rrf" (as published): Σ 1 / (60 + rank) over plain BM25 and cosine.
 Without embeddings either is lexical alone. The work follows the postings touched, not the corpus.
-The found chunks carry s1; a note's value is the share of the query's lexical weight that the chunk holds.
+The found chunks carry s1; a note's `share` is the part of the query's lexical weight that the chunk holds.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from headgate.policy import Count, Policy, PositiveCount, Unit
+from headgate.notes import Fate, Note, NoteCode, Stage
+from headgate.policy import Count, Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Hits, Postings
 from headgate.rank.feedback import feedback
 from headgate.rank.head_bonus import heads
@@ -22,7 +23,7 @@ from headgate.rank.lexical import Weighing, lexical, phrases, rarity
 from headgate.rank.scores import SEEDS, Found, Scores
 from headgate.rank.top import best, top
 from headgate.text.terms import terms
-from headgate.types import ADD, Candidate, Note
+from headgate.types import Candidate
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -37,46 +38,46 @@ class RetrievePolicy(Policy):
 
     mode: Literal["scored", "rrf"] = "scored"
     """"scored" joins scores; "rrf" joins ranks by reciprocal rank fusion, as published."""
-    keep: PositiveCount = 100
+    keep: Tuning[PositiveCount] = 100
     """How many chunks to hand on."""
-    k1: Weight = 1.2
+    k1: Tuning[Weight] = 1.2
     """Saturation: how soon more of the same term stops counting."""
-    b: Unit = 0.75
+    b: Tuning[Unit] = 0.75
     """How much longer chunks are discounted."""
-    title: Weight = 2.0
+    title: Tuning[Weight] = 2.0
     """A title's term counts this many times."""
-    speaker: Weight = 3.0
+    speaker: Tuning[Weight] = 3.0
     """Conversations: what a query term in the speaker's name adds."""
-    date: Weight = 1.0
+    date: Tuning[Weight] = 1.0
     """Conversations: what a query term in the date adds."""
-    near: tuple[Unit, ...] = (0.5, 0.3)
+    neighbor_weights: Tuning[tuple[Unit, ...]] = (0.5, 0.3)
     """Conversations: weight of the counts of lines one, two, ... away."""
-    rarity: Unit = 0.3
+    rarity: Tuning[Unit] = 0.3
     """Query terms weigh idf to this power more (not in conversations)."""
-    phrase: Weight = 0.5
+    phrase: Tuning[Weight] = 0.5
     """Weight of the bonus for two neighboring query terms side by side."""
-    phrase_depth: Count = 100
+    phrase_depth: Tuning[Count] = 100
     """How many of the best chunks are looked at for phrases and heads."""
-    head: Weight = 1.0
+    head_weight: Tuning[Weight] = 1.0
     """Weight of the bonus for query terms in a title, or in the first words of an untitled text (not in
     conversations). Measured: +.02 on multi-hop and +.01 on untitled text; .75 to 1.5 gain alike."""
-    lead: Count = 12
+    lead: Tuning[Count] = 12
     """How many terms are the first words of an untitled text: one sentence; 10 to 15 gain alike."""
-    dense: Weight = 0.7
+    dense: Tuning[Weight] = 0.7
     """Weight of the embedding's similarity beside the lexical score."""
-    dense_depth: PositiveCount = 300
+    dense_depth: Tuning[PositiveCount] = 300
     """How many nearest chunks count as similar at all."""
-    feedback: Weight = 0.5
+    feedback: Tuning[Weight] = 0.5
     """Weight of the score for the best chunks' own terms."""
-    feedback_depth: Annotated[int, Field(ge=0, le=SEEDS)] = 8
+    feedback_depth: Tuning[Annotated[int, Field(ge=0, le=SEEDS)]] = 8
     """How many of the best chunks give terms."""
-    feedback_terms: Count = 20
+    feedback_terms: Tuning[Count] = 20
     """How many new terms they give."""
-    feedback_common: Unit = 0.2
+    feedback_common: Tuning[Unit] = 0.2
     """Terms in more than this share of the chunks give no feedback ..."""
-    feedback_cap: PositiveCount = 20_000
+    feedback_cap: Tuning[PositiveCount] = 20_000
     """... nor do terms in more than this many chunks, which bounds the work."""
-    rank_constant: PositiveCount = 60
+    rank_constant: Tuning[PositiveCount] = 60
     """"rrf": the constant beside the rank, as published."""
 
 
@@ -86,14 +87,14 @@ def retrieve(
     """The best chunks for a query, best first; `vector` is its embedding where there is one."""
     if not view.count:
         return Found()
-    match = _matched(query, view, policy)
+    match = _match_terms(query, view, policy)
     near = view.nearest(vector, policy.dense_depth) if vector is not None else None
     if policy.mode == "rrf":
-        first = final = _ranked(view, match, near, policy)
+        first = final = _fuse_ranks(view, match, near, policy)
         seeds = top(first, SEEDS, view.reading)
     else:
-        first, seeds = _joined(view, match, near, policy)
-        final = _fed(view, match, first, seeds[: policy.feedback_depth], policy)
+        first, seeds = _join_scores(view, match, near, policy)
+        final = _add_feedback(view, match, first, seeds[: policy.feedback_depth], policy)
     kept = top(final, policy.keep, view.reading)
     scores = final[kept]
     if policy.mode != "rrf" and len(kept):
@@ -118,10 +119,12 @@ class _Match:
 def _weighing(policy: RetrievePolicy) -> Weighing:
     if policy.mode == "rrf":
         return PLAIN
-    return Weighing(policy.k1, policy.b, policy.title, policy.speaker, policy.date, policy.near)
+    return Weighing(
+        policy.k1, policy.b, policy.title, policy.speaker, policy.date, policy.neighbor_weights
+    )
 
 
-def _matched(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
+def _match_terms(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
     asked = np.array(terms(query, view.language), np.uint64)
     keys, times = np.unique(asked, return_counts=True)
     hits = view.postings(keys)
@@ -139,11 +142,11 @@ def _matched(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
     leads = top(scores, depth, view.reading)
     if policy.mode == "scored":
         rare = dict(zip(keys[known].tolist(), idf[known].tolist(), strict=True))
-        _look(view, leads[: policy.phrase_depth], asked, rare, scores, policy=policy)
+        _add_bonuses(view, leads[: policy.phrase_depth], asked, rare, scores, policy=policy)
     return _Match(keys, hits, scores, leads, float((weights * idf).sum() * (by.k1 + 1)))
 
 
-def _look(
+def _add_bonuses(
     view: Postings,
     few: Ints,
     asked: Keys,
@@ -153,17 +156,17 @@ def _look(
     policy: RetrievePolicy,
 ) -> None:
     """Add what only a look at the best chunks themselves tells: phrases, and query terms at the head."""
-    if not policy.phrase and not policy.head:
+    if not policy.phrase and not policy.head_weight:
         return
     spots = view.spots(few, np.unique(asked))
     if policy.phrase:
         by = _weighing(policy)
         scores[few] += policy.phrase * phrases(view, few, spots, asked, rare, by=by)
-    if policy.head and not view.conversational:
-        scores[few] += policy.head * heads(spots, rare, len(few), lead=policy.lead)
+    if policy.head_weight and not view.conversational:
+        scores[few] += policy.head_weight * heads(spots, rare, len(few), lead=policy.lead)
 
 
-def _joined(
+def _join_scores(
     view: Postings, match: _Match, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
 ) -> tuple[Floats, Ints]:
     """s0 up to a factor, the lexical score and the similarity joined; and its best, best first."""
@@ -180,7 +183,7 @@ def _joined(
     return first, seeds[first[seeds] > 0]
 
 
-def _fed(
+def _add_feedback(
     view: Postings, match: _Match, first: Floats, seeds: Ints, policy: RetrievePolicy
 ) -> Floats:
     """s1 up to a factor: s0 with feedback from its best chunks, best first."""
@@ -202,7 +205,7 @@ def _fed(
     return echo
 
 
-def _ranked(
+def _fuse_ranks(
     view: Postings, match: _Match, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
 ) -> Floats:
     """Reciprocal rank fusion, exactly as published."""
@@ -227,7 +230,7 @@ def _candidates(
         Candidate(
             chunks[ids[at]],
             marks[at],
-            (Note("retrieve", ADD, "found", marks[at], shares[at]),),
+            (Note(Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND, marks[at], {"share": shares[at]}),),
         )
         for at in there
     )

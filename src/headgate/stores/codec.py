@@ -1,8 +1,8 @@
-"""Codec: nouns to JSON and back.
+"""Codec: stored values to JSON and back.
 
-orjson writes, pydantic reads and checks. Fields that a newer version added are ignored on reading,
-fields that it misses take their default, so that records outlive releases.
-Without text, a trace keeps ids, scores, notes and numbers, and neither query, window nor chunk text.
+orjson writes, pydantic reads and checks. Reading ignores fields that a newer version added and gives
+missing fields their default, so that records outlive releases.
+A trace without text keeps ids, scores, notes and numbers, but neither query, window nor chunk text.
 """
 
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 
 
 def encode(value: object) -> str:
-    """A noun, or metadata, as JSON text."""
+    """A value of types.py, or metadata, as JSON text."""
     try:
-        return orjson.dumps(value, default=_plain, option=_OPTIONS).decode()
+        return orjson.dumps(value, default=_to_plain, option=_OPTIONS).decode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"a value cannot be stored as JSON: {error}",
@@ -33,7 +33,7 @@ def encode(value: object) -> str:
 
 
 def decode(kind: type[T], text: str | bytes) -> T:
-    """The noun that `encode` wrote."""
+    """The value that `encode` wrote."""
     try:
         return _adapter(kind).validate_json(text)
     except ValidationError as error:
@@ -43,12 +43,12 @@ def decode(kind: type[T], text: str | bytes) -> T:
         ) from error
 
 
-def metadata(text: str) -> dict[str, Any]:
-    """Metadata as `encode` wrote it; the empty text stands for none."""
+def decode_metadata(text: str) -> dict[str, Any]:
+    """Metadata that `encode` wrote; an empty text means none."""
     return orjson.loads(text) if text else {}
 
 
-def bare(trace: Trace) -> Trace:
+def without_text(trace: Trace) -> Trace:
     """The trace without any text in it."""
     return replace(
         trace,
@@ -60,7 +60,7 @@ def bare(trace: Trace) -> Trace:
     )
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, (set, frozenset)):
@@ -69,7 +69,7 @@ def _plain(value: object) -> object:
 
 
 def _adapter(kind: type[T]) -> TypeAdapter[T]:
-    """The reader of one kind, built once: building costs milliseconds, reading microseconds."""
+    """The pydantic reader of one type, built once: building takes milliseconds, reading microseconds."""
     if kind not in _ADAPTERS:
         _ADAPTERS[kind] = TypeAdapter(kind)
     return _ADAPTERS[kind]

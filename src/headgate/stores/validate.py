@@ -1,37 +1,40 @@
-"""Intake: what every store checks before it writes.
+"""Validate: what every store checks before it writes, and the errors it refuses with.
 
-Documents come out grouped by collection, the last of two with one id standing, each chunk knowing its
-document and collection, positions rising, and every text one that can be written as UTF-8.
+Documents come out grouped by collection. Of two documents with one id the last stands, each chunk names its
+document and collection, positions rise, and every text can be written as UTF-8.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from math import isfinite
 
 from headgate.errors import InputError
 from headgate.stores.codec import encode
-from headgate.types import Chunk, Document
+from headgate.types import Chunk, Document, Edge, Fact, Key
 
 NAME_CHARS = 1024  # ids are keys of several indexes; longer ones are texts by mistake
 
-Shelf = dict[str, Document]
+DIRECTIONS = ("out", "in", "both")
+
+DocumentsById = dict[str, Document]
 
 
-def sort(tenant: str, documents: Iterable[Document]) -> dict[str, Shelf]:
-    """The checked documents by collection and id."""
-    named("tenant", tenant)
-    shelves: dict[str, Shelf] = {}
+def check_documents(tenant: str, documents: Iterable[Document]) -> dict[str, DocumentsById]:
+    """The documents by collection and id, each of them checked."""
+    check_name("tenant", tenant)
+    collections: dict[str, DocumentsById] = {}
     for document in documents:
-        checked = _check(document)
-        shelf = shelves.setdefault(document.collection, {})
-        shelf.pop(document.id, None)
-        shelf[document.id] = checked
-    for shelf in shelves.values():
-        _refuse_shared(shelf)
-    return shelves
+        checked = _check_document(document)
+        held = collections.setdefault(document.collection, {})
+        held.pop(document.id, None)
+        held[document.id] = checked
+    for held in collections.values():
+        _refuse_shared_chunks(held)
+    return collections
 
 
-def named(what: str, name: str) -> None:
+def check_name(what: str, name: str) -> None:
     """Refuse a name that cannot be a key."""
     if not isinstance(name, str) or not name:
         raise InputError(f"{what} is {name!r}; it must be a text that is not empty")
@@ -39,10 +42,10 @@ def named(what: str, name: str) -> None:
         raise InputError(f"{what} has {len(name)} characters; at most {NAME_CHARS} are allowed")
     if "\0" in name:
         raise InputError(f"{what} {name!r} holds a NUL character")
-    _writable(what, name)
+    _check_texts(what, name)
 
 
-def clash(collection: str, id: str, owner: str, other: str) -> InputError:
+def chunk_clash(collection: str, id: str, owner: str, other: str) -> InputError:
     """The error for two documents that claim one chunk id."""
     return InputError(
         f"documents {owner!r} and {other!r} both claim the chunk id {id!r} in collection {collection!r}",
@@ -50,23 +53,68 @@ def clash(collection: str, id: str, owner: str, other: str) -> InputError:
     )
 
 
-def _check(document: Document) -> Document:
-    named("document id", document.id)
-    named("collection", document.collection)
-    _writable(f"document {document.id!r}", document.title, document.digest, document.source)
+def check_edges(tenant: str, edges: Sequence[Edge]) -> None:
+    """Refuse an edge that lacks an end or a weight."""
+    check_name("tenant", tenant)
+    for edge in edges:
+        for what in ("source", "predicate", "target"):
+            check_name(f"the {what} of an edge", getattr(edge, what))
+        if not isfinite(edge.weight):
+            name = (edge.source, edge.predicate, edge.target)
+            raise InputError(f"the edge {name} weighs {edge.weight}; it must be a number")
+
+
+def check_direction(direction: str) -> None:
+    """Refuse a direction that edges do not have."""
+    if direction not in DIRECTIONS:
+        raise InputError(f"direction is {direction!r}; it must be one of {', '.join(DIRECTIONS)}")
+
+
+def check_amended(former: Fact, now: Fact) -> Fact:
+    """The amended fact; an amendment may change everything but a fact's id and content."""
+    if (now.id, now.content) != (former.id, former.content):
+        raise InputError(
+            f"fact {former.id!r} cannot change its id or content",
+            hint="forget it and save a new one",
+        )
+    return now
+
+
+def check_key(key: Key) -> None:
+    """Refuse an API key without a tenant, an id, a hash or a scope."""
+    for what in ("tenant", "id", "digest"):
+        check_name(f"the {what} of a key", getattr(key, what))
+    if not key.scopes:
+        raise InputError("a key without a scope opens nothing", hint="give it read, write, …")
+
+
+def key_exists(key: Key) -> InputError:
+    """The error for an API key whose id or hash is taken."""
+    return InputError(f"there is already a key {key.id!r}", hint="make a new one")
+
+
+def already_decided(id: str, status: str) -> InputError:
+    """The error for writing over a decided review."""
+    return InputError(f"review {id!r} is already {status}", hint="open a new review")
+
+
+def _check_document(document: Document) -> Document:
+    check_name("document id", document.id)
+    check_name("collection", document.collection)
+    _check_texts(f"document {document.id!r}", document.title, document.digest, document.source)
     if document.metadata:
         encode(document.metadata)
-    chunks = [_own(chunk, document) for chunk in document.chunks]
-    _refuse_disorder(document.id, chunks)
+    chunks = [_check_chunk(chunk, document) for chunk in document.chunks]
+    _check_order(document.id, chunks)
     if any(a is not b for a, b in zip(chunks, document.chunks, strict=True)):
         return replace(document, chunks=tuple(chunks))
     return document
 
 
-def _own(chunk: Chunk, document: Document) -> Chunk:
-    """The chunk under its document; one that names none takes it from there."""
-    named("chunk id", chunk.id)
-    _writable(f"chunk {chunk.id!r}", chunk.text, chunk.title, chunk.source)
+def _check_chunk(chunk: Chunk, document: Document) -> Chunk:
+    """The checked chunk; one that names no document gets the one it stands in."""
+    check_name("chunk id", chunk.id)
+    _check_texts(f"chunk {chunk.id!r}", chunk.text, chunk.title, chunk.source)
     if not chunk.document:
         chunk = replace(chunk, document=document.id, collection=document.collection)
     if chunk.document != document.id or chunk.collection != document.collection:
@@ -79,7 +127,7 @@ def _own(chunk: Chunk, document: Document) -> Chunk:
     return chunk
 
 
-def _refuse_disorder(id: str, chunks: Sequence[Chunk]) -> None:
+def _check_order(id: str, chunks: Sequence[Chunk]) -> None:
     if len(chunks) < 2:
         return
     if any(b.position <= a.position for a, b in pairwise(chunks)):
@@ -92,16 +140,16 @@ def _refuse_disorder(id: str, chunks: Sequence[Chunk]) -> None:
         raise InputError(f"document {id!r} names a chunk id twice")
 
 
-def _refuse_shared(shelf: Shelf) -> None:
+def _refuse_shared_chunks(documents: DocumentsById) -> None:
     owners: dict[str, str] = {}
-    for document in shelf.values():
+    for document in documents.values():
         for chunk in document.chunks:
             owner = owners.setdefault(chunk.id, document.id)
             if owner != document.id:
-                raise clash(document.collection, chunk.id, owner, document.id)
+                raise chunk_clash(document.collection, chunk.id, owner, document.id)
 
 
-def _writable(what: str, *texts: str) -> None:
+def _check_texts(what: str, *texts: str) -> None:
     for text in texts:
         try:
             text.isascii() or text.encode()

@@ -2,7 +2,7 @@
 
 
 class FixedClock:
-    """A clock for tests: gives `now`, and moves only when told."""
+    """A clock for tests: returns `now`, and moves only by `advance`."""
 
     def __init__(self, now: float = 1_750_000_000.0) -> None:
         self.now = now

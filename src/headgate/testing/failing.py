@@ -1,7 +1,7 @@
-"""FailingStore: a store that breaks where and when a test says.
+"""FailingStore: a store that fails where and when a test wants it to.
 
-It passes every call on to the store it wraps, until a call to one of `methods` (all when empty)
-comes after `after` good ones; from then on those calls raise, until `mend` is called.
+It passes every call on to the store it wraps. After `after` good calls to `methods` (all when empty),
+those calls raise, until `repair` is called.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,13 +32,13 @@ class FailingStore:
         inner = getattr(self._store, name)
         if not callable(inner) or name == "close" or (self._methods and name not in self._methods):
             return inner
-        return self._fuse(inner)
+        return self._wrap(inner)
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Let every call through again."""
         self._methods = frozenset({""})
 
-    def _fuse(self, inner: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap(self, inner: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: object, **options: object) -> Any:  # noqa: ANN401
             if self._left > 0:
                 self._left -= 1

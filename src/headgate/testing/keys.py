@@ -1,4 +1,4 @@
-"""KeysContract: what every store promises about API keys."""
+"""KeyContract: what every store promises about API keys."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from headgate.protocols import Store
 from headgate.types import Key
 
 
-class KeysContract:
+class KeyContract:
     """API keys: found by hash, listed and revoked by tenant."""
 
     def test_a_key_is_found_by_its_hash_and_listed_for_its_tenant(self, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""ScriptedModel: a model that says what it was told to say, call by call.
+"""ScriptedModel: a model that streams what a test gives it, call by call.
 
 Each script is what one call streams: texts (or any other piece) are yielded, an exception is raised, a
 `Pause` is waited for. It remembers every call, and how many of its streams are still open.
@@ -18,7 +18,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ModelCall:
     """One call of the model as it was made."""
 
     messages: Sequence[Mapping[str, Any]]
@@ -30,9 +30,9 @@ class ScriptedModel:
     """`ScriptedModel([["Hello", " there"], ...])`: usable as `generate`; the last script repeats."""
 
     scripts: Sequence[Iterable[Any]]
-    calls: list[Asked] = field(default_factory=list)
+    calls: list[ModelCall] = field(default_factory=list)
     open: int = 0
-    said: int = 0
+    yielded: int = 0
 
     def __call__(
         self,
@@ -42,10 +42,10 @@ class ScriptedModel:
     ) -> AsyncGenerator[Any]:
         """Stream the next script."""
         script = self.scripts[min(len(self.calls), len(self.scripts) - 1)]
-        self.calls.append(Asked(messages, sampling))
-        return self._say(script)
+        self.calls.append(ModelCall(messages, sampling))
+        return self._stream(script)
 
-    async def _say(self, script: Iterable[Any]) -> AsyncGenerator[Any]:
+    async def _stream(self, script: Iterable[Any]) -> AsyncGenerator[Any]:
         self.open += 1
         try:
             for item in script:
@@ -54,7 +54,7 @@ class ScriptedModel:
                 if isinstance(item, Pause):
                     await asyncio.sleep(item.seconds)
                     continue
-                self.said += 1
+                self.yielded += 1
                 yield item
                 await asyncio.sleep(0)
         finally:

@@ -1,11 +1,11 @@
 """Samples: small documents and traces for store tests, and a reader that follows a change feed."""
 
+from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.protocols import Store
 from headgate.types import (
     Candidate,
     Chunk,
     Document,
-    Note,
     Plan,
     Request,
     Step,
@@ -29,12 +29,12 @@ def document(id: str, *texts: str, collection: str = "main", digest: str = "d") 
 def trace(id: str, *, tenant: str = "t", created: float = 0.0) -> Trace:
     """A trace with one of everything."""
     chunk = Chunk("a", "text", document="a", metadata={"n": 1}, admission="token")
-    note = Note("retrieve", "keep", "found", 0.5, 1.25)
+    note = Note(Stage.RETRIEVE, Fate.KEEP, NoteCode.FOUND, 0.5, {"share": 1.25})
     return Trace(
         id,
         Request("who?", tenant=tenant, window=Window(("seen",))),
         Plan(skip=False, tier=Tier.HYBRID, strategy=Strategy.RAG_GRAPH, budget=1000),
-        steps=(Step("retrieve", 0.001, came=0, kept=1, added=1, facts={"hits": 1.0}),),
+        steps=(Step(Stage.RETRIEVE, 0.001, came=0, kept=1, added=1, facts={"hits": 1.0}),),
         candidates=(Candidate(chunk, 0.5, (note,)),),
         created=created,
     )

@@ -8,20 +8,62 @@ Inherit from it and give a `store` fixture that yields an empty store:
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from headgate.errors import StoreError
 from headgate.protocols import Store
-from headgate.testing.content import ContentContract
-from headgate.testing.intake import IntakeContract
-from headgate.testing.keys import KeysContract
-from headgate.testing.ledger import LedgerContract
+from headgate.testing.attachments import AttachmentContract
+from headgate.testing.documents import DocumentContract
+from headgate.testing.keys import KeyContract
+from headgate.testing.records import RecordContract
+from headgate.testing.samples import document, follow
+from headgate.testing.validate import ValidationContract
 
 
-class StoreContract(ContentContract, IntakeContract, LedgerContract, KeysContract):
+class StoreContract(
+    DocumentContract, AttachmentContract, RecordContract, KeyContract, ValidationContract
+):
     """Everything a store promises; give a `store` fixture and inherit."""
 
     @pytest.fixture
     def store(self) -> Iterator[Store]:
         """An empty store; every test class that keeps this contract gives its own."""
         raise AssertionError("override the `store` fixture with one that yields an empty store")
+
+    def test_tenants_see_nothing_of_each_other(self, store: Store) -> None:
+        store.put("t", [document("a", "ours", "too")])
+        store.attach("t", "main", "k", {"a#0": b"1"})
+        store.put("u", [document("a", "theirs")])
+        assert [c.text for c in store.scan("u", "main")] == ["theirs"]
+        assert store.chunks("u", "main", ["a#0"]) == []
+        assert store.attached("u", "main", "k", ["a#0"]) == {}
+        assert store.remove("u", "main") == 1
+        assert len(list(store.scan("t", "main"))) == 2
+        assert follow(store, "u", "main") == {}
+        assert len(follow(store, "t", "main")) == 2
+        assert dict(store.collections("u")) == {}
+
+    def test_collections_of_a_tenant_are_apart(self, store: Store) -> None:
+        store.put("t", [document("a", "one"), document("a", "two", collection="other")])
+        assert [c.text for c in store.scan("t", "other")] == ["two"]
+        assert follow(store, "t", "other").keys() == {"a"}
+
+    def test_many_threads_write_and_read_at_once(self, store: Store) -> None:
+        def work(n: int) -> int:
+            for step in range(5):
+                store.put("t", [document(f"d{n}-{step}", "x", "y")])
+                assert len(list(store.scan("t", "main"))) >= 2 * (step + 1)
+            return store.head("t", "main")
+
+        with ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(work, range(8)))
+        assert len(follow(store, "t", "main", limit=50)) == 80
+
+    def test_a_closed_store_says_so(self, store: Store) -> None:
+        store.put("t", [document("a", "one")])
+        store.close()
+        store.close()
+        with pytest.raises(StoreError, match="closed"):
+            store.head("t", "main")

@@ -10,14 +10,10 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
 import orjson
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Send
 
-from headgate.errors import LimitError
-from headgate.service.proxy.transport import Headers, header
-
-
-class ClientGone(Exception):  # nobody is left to be told of an error
-    """The client went away."""
+from headgate.service.body import ClientGone
+from headgate.service.proxy.transport import Headers
 
 
 class Reply:
@@ -64,27 +60,6 @@ class Reply:
         await self._send(
             {"type": "http.response.start", "status": self.status, "headers": self._headers}
         )
-
-
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
-    """The whole request body; LimitError as soon as it is known to be too large."""
-    declared = header(scope["headers"], b"content-length")
-    size = int(declared[:20]) if declared.isdigit() else 0
-    parts: list[bytes] = []
-    more, read = True, 0
-    while more:
-        if max(size, read) > limit:
-            raise LimitError(
-                f"the body is larger than max_body_bytes {limit}", hint="raise proxy.max_body_bytes"
-            )
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part = message.get("body", b"")
-        parts.append(part)
-        read += len(part)
-        more = message.get("more_body", False) or read > limit
-    return b"".join(parts)
 
 
 async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:

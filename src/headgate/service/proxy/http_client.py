@@ -116,7 +116,10 @@ class HttpClient:
 
 
 class HttpResponse:
-    """A response of aiohttp."""
+    """A response of aiohttp.
+
+    Silence is timed here: the library's own timer may outlive its response and break the next one on the connection.
+    """
 
     def __init__(self, response: aiohttp.ClientResponse, place: str, idle_s: float) -> None:
         self.status = response.status
@@ -124,10 +127,9 @@ class HttpResponse:
         self._response, self._content, self._place = response, response.content, place
         self._idle_s = idle_s
         self._reading: asyncio.Future[bytes] | None = None
-        protocol = response.connection.protocol if response.connection else None
-        if protocol is not None:  # from now on silence is an error
-            protocol.read_timeout = idle_s
-            protocol.start_timeout()
+        self._loop = asyncio.get_running_loop()
+        self._waits_since: float | None = None
+        self._timer = self._loop.call_later(idle_s, self._check_silence)
 
     def without_encoding(self) -> "HttpResponse":
         """The same, its body decompressed by the library."""
@@ -140,9 +142,9 @@ class HttpResponse:
         """The next bytes; b"" at the end; None after a tick of silence."""
         try:
             if tick_s is None and self._reading is None:
-                return await self._content.readany()
+                return await self._read()
             if self._reading is None:
-                self._reading = asyncio.ensure_future(self._content.readany())
+                self._reading = asyncio.ensure_future(self._read())
             done, _ = await asyncio.wait({self._reading}, timeout=tick_s)
             if not done:
                 return None
@@ -153,8 +155,26 @@ class HttpResponse:
         except (aiohttp.ClientError, OSError) as error:
             raise _translate(error, self._place) from error
 
+    async def _read(self) -> bytes:
+        self._waits_since = self._loop.time()
+        try:
+            return await self._content.readany()
+        finally:
+            self._waits_since = None
+
+    def _check_silence(self) -> None:
+        """One timer serves many waits: it moves on when it fires too early."""
+        now = self._loop.time()
+        since = now if self._waits_since is None else self._waits_since
+        left_s = since + self._idle_s - now
+        if left_s > 0.001:
+            self._timer = self._loop.call_later(left_s, self._check_silence)
+        else:
+            self._content.set_exception(aiohttp.SocketTimeoutError())
+
     async def close(self) -> None:
         """Done with it: severed unless it is complete."""
+        self._timer.cancel()
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait({self._reading})
@@ -222,7 +242,7 @@ def _translate(error: Exception, place: str) -> UpstreamError:
         what = f"{place} closed the connection"
     elif isinstance(error, aiohttp.ClientPayloadError):
         what = f"{place} closed the connection before the answer was complete: {error}"
-    elif isinstance(error, aiohttp.ClientResponseError) and "encoding" in error.message:
+    elif isinstance(error, aiohttp.ClientResponseError) and "content-encoding" in error.message:
         return _wrong_encoding(error.message)
     elif isinstance(error, aiohttp.ClientResponseError):
         what = f"{place} answered with a head that is too large or not HTTP: {error.message}"

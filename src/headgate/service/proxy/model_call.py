@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass, field
 from typing import Literal
+from uuid import uuid4
 
 from headgate.guard.report import GuardReport, State
 
@@ -14,12 +15,14 @@ class ModelCall:
     """One call, filled while it happens and read when it is over."""
 
     path: str
+    id: str = field(default_factory=lambda: uuid4().hex, kw_only=True)
     operation: str = ""
     model: str = ""
     upstream: str = ""
     server: str = ""
     query: str = ""
     """What the last human turn asked."""
+    session: str = ""
     context_trace: str = ""
     status: int = 0
     unwatched: str = ""

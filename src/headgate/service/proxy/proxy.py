@@ -16,7 +16,8 @@ from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.dialects.error_codes import status_of
 from headgate.guard.policy import GuardPolicy
 from headgate.policy import ProxyPolicy
-from headgate.service.proxy.asgi import ClientGone, Reply, read_body, run_while_connected
+from headgate.service.body import ClientGone, read_body
+from headgate.service.proxy.asgi import Reply, run_while_connected
 from headgate.service.proxy.guarded import GuardedExchange, Target
 from headgate.service.proxy.inject import Gate, inject
 from headgate.service.proxy.model_call import ModelCall
@@ -108,7 +109,8 @@ class Proxy:
         """
         last = b""
         try:
-            body = await read_body(scope, receive, self.policy.max_body_bytes)
+            limit = self.policy.max_body_bytes
+            body = await read_body(scope, receive, limit=limit, setting="proxy.max_body_bytes")
             await run_while_connected(receive, _coroutine(work, body))
         except ClientGone:
             self._report(scope, call, reply)
@@ -145,7 +147,8 @@ class Proxy:
         request = await self._stored_reference(dialect, request)
         questions = (dialect.human_text(message) for message in reversed(request.messages))
         call.query = next((text for text in questions if text.strip()), "")
-        headers = {"x-headgate-upstream": name}
+        call.session = request.options.session
+        headers = {"x-headgate-upstream": name, "x-headgate-call": call.id}
         if request.options.context and self._gate is not None:
             tenant = self._tenant(scope)
             request, told = await inject(request, dialect, self._gate, tenant, self._remembered)

@@ -31,10 +31,14 @@ class ProxiedRoute(Route):
     """A route for paths that are not the gate's own."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """No match for our own paths, whatever the method: an upstream shall not see them."""
+        """No match for our own paths, whatever the method: an upstream shall not see them.
+
+        The scope gets the route, by which log and metrics name it.
+        """
         if not is_proxied(scope.get("path", "")):
             return Match.NONE, {}
-        return super().matches(scope)
+        match, found = super().matches(scope)
+        return match, {**found, "route": self}
 
 
 def routes(

@@ -11,8 +11,8 @@ from urllib.parse import unquote, urlsplit
 from starlette.types import Scope
 
 from headgate.errors import ConfigError, InputError, NotFound, UpstreamError
+from headgate.keys import OURS
 from headgate.policy import ProxyPolicy, UpstreamPolicy
-from headgate.service.keys import OURS
 from headgate.service.proxy.asgi import forwardable
 from headgate.service.proxy.http_client import HttpClient
 from headgate.service.proxy.transport import (

@@ -1,6 +1,5 @@
-"""/v1/documents: add, look at and remove what context is made of."""
+"""/v1/documents: add, read and remove the documents that contexts are made of."""
 
-import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -9,31 +8,33 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.errors import NotFound
-from headgate.service.auth import need
-from headgate.service.parse import Body, Collection, Name, Strict
+from headgate.ingest.load import Summary
+from headgate.service.auth import require_scope
+from headgate.service.parse import Body, Collection, Name, StrictRoute
 from headgate.service.request_state import Caller
-from headgate.service.responses import gives, reply
-from headgate.service.state import hub_of
+from headgate.service.responses import respond, response_schema
+from headgate.service.state import service_of
+from headgate.types import Chunk, Size
 
-router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=Strict)
+router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=StrictRoute)
 
-Reader = Annotated[Caller, Depends(need("read"))]
-Writer = Annotated[Caller, Depends(need("write"))]
+Reader = Annotated[Caller, Depends(require_scope("read"))]
+Writer = Annotated[Caller, Depends(require_scope("write"))]
 
 
 class DocumentIn(Body):
-    """A text, and what it is known by; without an id it is known by its content."""
+    """A text with an id; without one, its id is made from its content."""
 
     id: Name | None = Field(None, examples=["refunds"])
-    """Its id; a document with a known id replaces what had it."""
+    """Its id; a document with the same id is replaced."""
     text: str = Field(examples=["Refunds are paid within 14 days."])
     """The text; a long one is cut into chunks."""
     title: str = ""
     """Its title; it counts twice in the search."""
     collection: Name | None = None
-    """Where it belongs, if not to the request's collection."""
+    """Its collection, if not the request's."""
     metadata: dict[str, Any] = Field(default_factory=dict)
-    """Whatever should come back with it."""
+    """Data that comes back with it."""
 
 
 class DocumentsIn(Body):
@@ -43,51 +44,10 @@ class DocumentsIn(Body):
     collection: Name = "main"
 
 
-class Skipped(BaseModel):
-    """Something that was left out, and why."""
-
-    what: str
-    reason: str
-    size: int
-
-
-class AddedOut(BaseModel):
-    """What was written, left alone since it was there, and skipped."""
-
-    documents: int
-    chunks: int
-    unchanged: int
-    removed: int
-    skips: int
-    skipped: list[Skipped]
-
-
-class SizeOut(BaseModel):
-    """How much a collection holds."""
-
-    documents: int
-    chunks: int
-    chars: int
-
-
 class CollectionsOut(BaseModel):
-    """The collections of a tenant."""
+    """The collections of a tenant, and how much each holds."""
 
-    collections: dict[str, SizeOut]
-
-
-class PieceOut(BaseModel):
-    """A chunk of a document."""
-
-    id: str
-    text: str
-    document: str
-    collection: str
-    source: str
-    title: str
-    position: int
-    metadata: dict[str, Any]
-    admission: str | None
+    collections: dict[str, Size]
 
 
 class DocumentOut(BaseModel):
@@ -95,53 +55,47 @@ class DocumentOut(BaseModel):
 
     id: str
     collection: str
-    chunks: list[PieceOut]
+    chunks: list[Chunk]
 
 
 class RemovedOut(BaseModel):
-    """How many chunks went."""
+    """How many chunks were removed."""
 
     removed: int
 
 
-@router.post("", summary="Add documents", responses=gives(AddedOut))
-async def add(asked: DocumentsIn, request: Request, caller: Writer) -> Response:
-    """Add documents; each replaces its former self whole, and only what differs is written."""
-    gate = hub_of(request).gate_for(caller)
-    rows = [row.model_dump(exclude_none=True) for row in asked.documents]
-    done = await asyncio.to_thread(gate.add, rows, collection=asked.collection)
-    return reply(done)
+@router.post("", summary="Add documents", responses=response_schema(Summary))
+async def add(body: DocumentsIn, request: Request, caller: Writer) -> Response:
+    """Add documents. Each replaces the one with its id, and only what differs is written."""
+    gate = service_of(request).gate_for(caller)
+    rows = [row.model_dump(exclude_none=True) for row in body.documents]
+    return respond(await gate.aadd(rows, collection=body.collection))
 
 
-@router.get("", summary="What is there", responses=gives(CollectionsOut))
-async def sizes(request: Request, caller: Reader) -> Response:
+@router.get("", summary="List collections", responses=response_schema(CollectionsOut))
+async def collections(request: Request, caller: Reader) -> Response:
     """The collections, and how much each holds."""
-    gate = hub_of(request).gate_for(caller)
-    found = await asyncio.to_thread(gate.parts.store.collections, caller.tenant)
-    return reply({"collections": found})
+    found = await service_of(request).gate_for(caller).acollections()
+    return respond({"collections": found})
 
 
-@router.get("/{id:path}", summary="One document", responses=gives(DocumentOut))
+@router.get("/{id:path}", summary="Read a document", responses=response_schema(DocumentOut))
 async def document(
     id: str, request: Request, caller: Reader, collection: Collection = "main"
 ) -> Response:
     """A document's chunks in reading order."""
-    store = hub_of(request).gate_for(caller).parts.store
-    chunks = await asyncio.to_thread(
-        lambda: list(store.scan(caller.tenant, collection, document=id))
-    )
-    if not chunks:
-        raise NotFound(f"there is no document {id!r} in {collection!r}")
-    return reply({"id": id, "collection": collection, "chunks": chunks})
+    gate = service_of(request).gate_for(caller)
+    chunks = await gate.adocument(id, collection=collection)
+    return respond({"id": id, "collection": collection, "chunks": chunks})
 
 
-@router.delete("/{id:path}", summary="Remove a document", responses=gives(RemovedOut))
+@router.delete("/{id:path}", summary="Remove a document", responses=response_schema(RemovedOut))
 async def remove(
     id: str, request: Request, caller: Writer, collection: Collection = "main"
 ) -> Response:
     """Remove a document with its chunks."""
-    gate = hub_of(request).gate_for(caller)
-    gone = await asyncio.to_thread(gate.remove, collection=collection, documents=[id])
-    if not gone:
+    gate = service_of(request).gate_for(caller)
+    removed = await gate.aremove(collection=collection, documents=[id])
+    if not removed:
         raise NotFound(f"there is no document {id!r} in {collection!r}")
-    return reply({"removed": gone})
+    return respond({"removed": removed})

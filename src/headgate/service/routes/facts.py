@@ -1,23 +1,26 @@
 """/v1/facts: remember, recall, give feedback, forget."""
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headgate.service.auth import need
-from headgate.service.parse import Body, Page, Strict, Text
+from headgate.gateway import Headgate
+from headgate.memory.facts import AddedFact, FactHit, Feedback
+from headgate.service.auth import require_scope
+from headgate.service.parse import Body, Page, StrictRoute, Text
 from headgate.service.request_state import Caller
-from headgate.service.responses import gives, reply
-from headgate.service.state import hub_of
+from headgate.service.responses import respond, response_schema
+from headgate.service.state import service_of
+from headgate.types import Fact
 
-router = APIRouter(prefix="/v1/facts", tags=["facts"], route_class=Strict)
+router = APIRouter(prefix="/v1/facts", tags=["facts"], route_class=StrictRoute)
 
-Reader = Annotated[Caller, Depends(need("read"))]
-Writer = Annotated[Caller, Depends(need("write"))]
+Reader = Annotated[Caller, Depends(require_scope("read"))]
+Writer = Annotated[Caller, Depends(require_scope("write"))]
 Trust = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -42,79 +45,32 @@ class FeedbackIn(Body):
     """Why."""
 
 
-class TrustOut(BaseModel):
-    """One step of a fact's trust."""
-
-    when: float
-    old: float
-    new: float
-    reason: str
-
-
-class FactOut(BaseModel):
-    """A fact, with the trust it has earned and how it came to it."""
-
-    id: str
-    content: str
-    category: str
-    tags: list[str]
-    entities: list[str]
-    trust: float
-    helpful: int
-    unhelpful: int
-    recalled: int
-    created: float
-    updated: float
-    history: list[TrustOut]
-
-
-class AddedOut(BaseModel):
-    """The fact, whether it is new, and which facts it seems to oppose."""
-
-    fact: FactOut
-    new: bool
-    conflicts: list[dict[str, Any]]
-
-
-class HitOut(BaseModel):
-    """A fact that fits a query: how well, and what that is worth with its trust and age."""
-
-    fact: FactOut
-    relevance: float
-    score: float
-
-
 class FactsOut(BaseModel):
     """Facts: with a query the best first, else by id."""
 
-    facts: list[HitOut]
-
-
-class FeedbackOut(BaseModel):
-    """How feedback moved a fact's trust."""
-
-    id: str
-    old: float
-    new: float
+    facts: list[FactHit]
 
 
 class ForgottenOut(BaseModel):
-    """The id of what is forgotten."""
+    """The id of the forgotten fact."""
 
     forgotten: str
 
 
-@router.post("", summary="Remember a fact", responses=gives(AddedOut))
-async def remember(asked: FactIn, request: Request, caller: Writer) -> Response:
-    """Remember a fact; a repeated one returns what is there, one that seems to oppose another says so."""
-    gate = hub_of(request).gate_for(caller)
-    done = await asyncio.to_thread(
-        gate.remember, asked.content, category=asked.category, tags=asked.tags, trust=asked.trust
+@router.post("", summary="Remember a fact", responses=response_schema(AddedFact))
+async def remember(body: FactIn, request: Request, caller: Writer) -> Response:
+    """Remember a fact. A known one is returned as it is; conflicts with others are listed."""
+    added = await asyncio.to_thread(
+        _gate(request, caller).remember,
+        body.content,
+        category=body.category,
+        tags=body.tags,
+        trust=body.trust,
     )
-    return reply(done)
+    return respond(added)
 
 
-@router.get("", summary="Recall facts", responses=gives(FactsOut))
+@router.get("", summary="Recall facts", responses=response_schema(FactsOut))
 async def recall(
     request: Request,
     caller: Reader,
@@ -123,33 +79,33 @@ async def recall(
     min_trust: Annotated[Trust, Query(description="Least trust.")] = 0.0,
 ) -> Response:
     """The facts that fit a query, best first; without one, all of them."""
-    gate = hub_of(request).gate_for(caller)
+    gate = _gate(request, caller)
     if query is not None:
         hits = await asyncio.to_thread(gate.recall, query, limit=limit, min_trust=min_trust)
-        return reply({"facts": hits})
-    known = await asyncio.to_thread(gate.notebook.facts, min_trust=min_trust)
-    rows = [{"fact": fact, "relevance": 1.0, "score": fact.trust} for fact in known[:limit]]
-    return reply({"facts": rows})
+        return respond({"facts": hits})
+    facts = await asyncio.to_thread(gate.facts.all, min_trust=min_trust)
+    return respond({"facts": [FactHit(fact, 1.0, fact.trust) for fact in facts[:limit]]})
 
 
-@router.get("/{id}", summary="One fact", responses=gives(FactOut))
+@router.get("/{id}", summary="Read a fact", responses=response_schema(Fact))
 async def fact(id: str, request: Request, caller: Reader) -> Response:
     """A fact with its history."""
-    gate = hub_of(request).gate_for(caller)
-    return reply(await asyncio.to_thread(gate.notebook.fact, id))
+    return respond(await asyncio.to_thread(_gate(request, caller).facts.get, id))
 
 
-@router.delete("/{id}", summary="Forget a fact", responses=gives(ForgottenOut))
+@router.delete("/{id}", summary="Forget a fact", responses=response_schema(ForgottenOut))
 async def forget(id: str, request: Request, caller: Writer) -> Response:
     """Forget a fact."""
-    gate = hub_of(request).gate_for(caller)
-    await asyncio.to_thread(gate.notebook.forget, id)
-    return reply({"forgotten": id})
+    await asyncio.to_thread(_gate(request, caller).facts.forget, id)
+    return respond({"forgotten": id})
 
 
-@router.post("/{id}/feedback", summary="Did it help?", responses=gives(FeedbackOut))
-async def feedback(id: str, asked: FeedbackIn, request: Request, caller: Writer) -> Response:
-    """Tell whether a fact helped; its trust before and after."""
-    gate = hub_of(request).gate_for(caller)
-    told = await asyncio.to_thread(gate.feedback, id, helpful=asked.helpful, note=asked.note)
-    return reply(told)
+@router.post("/{id}/feedback", summary="Say whether a fact helped", responses=response_schema(Feedback))  # fmt: skip
+async def feedback(id: str, body: FeedbackIn, request: Request, caller: Writer) -> Response:
+    """Say whether a fact helped; returns its trust before and after."""
+    gate = _gate(request, caller)
+    return respond(await asyncio.to_thread(gate.feedback, id, helpful=body.helpful, note=body.note))
+
+
+def _gate(request: Request, caller: Caller) -> Headgate:
+    return service_of(request).gate_for(caller)

@@ -1,10 +1,8 @@
-"""/v1/graph: knowledge edges, the paths over them, and slices of conversations.
+"""/v1/graph: knowledge edges, the paths over them, and signed slices of conversations.
 
-Only an admin signs a slice; anybody who reads may have one verified.
+Only an admin may sign a slice; everyone with the scope `read` may verify one.
 """
 
-import asyncio
-import time
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query
@@ -13,21 +11,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.errors import NotFound
-from headgate.graph.admission import dump, load, sign, verify
-from headgate.graph.kernel import Slice, Turn, cut
-from headgate.graph.knowledge import base_score, edge, traverse
-from headgate.service.auth import need
-from headgate.service.parse import Body, Name, Page, Strict
+from headgate.graph.graph import Graph
+from headgate.graph.kernel import Slice
+from headgate.service.auth import require_scope
+from headgate.service.parse import Body, Name, Page, StrictRoute
 from headgate.service.request_state import Caller
-from headgate.service.responses import gives, reply
-from headgate.service.state import hub_of
+from headgate.service.responses import respond, response_schema
+from headgate.service.state import service_of
 from headgate.types import Edge
 
-router = APIRouter(prefix="/v1/graph", tags=["graph"], route_class=Strict)
+router = APIRouter(prefix="/v1/graph", tags=["graph"], route_class=StrictRoute)
 
-Reader = Annotated[Caller, Depends(need("read"))]
-Writer = Annotated[Caller, Depends(need("write"))]
-Admin = Annotated[Caller, Depends(need("admin"))]
+Reader = Annotated[Caller, Depends(require_scope("read"))]
+Writer = Annotated[Caller, Depends(require_scope("write"))]
+Admin = Annotated[Caller, Depends(require_scope("admin"))]
 Node = Annotated[str, Query(min_length=1, max_length=1024, description="A name in the graph.")]
 Direction = Annotated[Literal["out", "in", "both"], Query(description="Which way edges point.")]
 
@@ -50,20 +47,10 @@ class EdgesIn(Body):
     edges: list[EdgeIn] = Field(max_length=10_000)
 
 
-class EdgeOut(BaseModel):
-    """A piece of knowledge."""
-
-    source: str
-    predicate: str
-    target: str
-    weight: float
-    provenance: str
-
-
 class EdgesOut(BaseModel):
     """Edges, strongest first."""
 
-    edges: list[EdgeOut]
+    edges: list[Edge]
 
 
 class LinkedOut(BaseModel):
@@ -73,13 +60,13 @@ class LinkedOut(BaseModel):
 
 
 class UnlinkedOut(BaseModel):
-    """How many edges went."""
+    """How many edges were removed."""
 
     unlinked: int
 
 
 class PathOut(BaseModel):
-    """A walk over edges, as one line, and what it is worth."""
+    """A path over edges: as one line, its nodes, and its score."""
 
     path: str
     nodes: list[str]
@@ -93,77 +80,54 @@ class PathsOut(BaseModel):
 
 
 class SliceIn(Body):
-    """Where to cut a slice."""
+    """Which turn to cut a slice around."""
 
     anchor: Name
-    """The turn it is cut around."""
+    """The id of the turn."""
     collection: Name = "turns"
     """The conversation's collection."""
 
 
 class VerifyIn(Body):
-    """A slice as it was given out."""
+    """A slice as it was received."""
 
     slice: dict[str, Any]
 
 
 class VerifyOut(BaseModel):
-    """Whether a slice is what was signed here."""
+    """Whether a slice is exactly what was signed here."""
 
     admissible: bool
 
 
-class SliceOut(BaseModel):
-    """The turns around an anchor, the hashes that pin them down, and the token."""
-
-    id: str
-    anchor: str
-    policy_id: str
-    params_hash: str
-    snapshot_hash: str
-    turns: list[dict[str, Any]]
-    edges: list[list[str]]
-    schema_: str = Field(alias="schema")
-    version: str
-    token: str | None
+@router.post("/edges", summary="Link edges", responses=response_schema(LinkedOut))
+async def link(body: EdgesIn, request: Request, caller: Writer) -> Response:
+    """Link edges; linking one again sets its weight and provenance."""
+    edges = [Edge(**edge.model_dump()) for edge in body.edges]
+    return respond({"linked": await _graph(request, caller).alink(edges)})
 
 
-@router.post("/edges", summary="Link edges", responses=gives(LinkedOut))
-async def link(asked: EdgesIn, request: Request, caller: Writer) -> Response:
-    """Link edges; linking again sets weight and provenance."""
-    store = hub_of(request).gate_for(caller).parts.store
-    edges = [
-        edge(e.source, e.predicate, e.target, weight=e.weight, provenance=e.provenance)
-        for e in asked.edges
-    ]
-    return reply({"linked": await asyncio.to_thread(store.link, caller.tenant, edges)})
-
-
-@router.get("/edges", summary="The edges of a node", responses=gives(EdgesOut))
+@router.get("/edges", summary="The edges of a node", responses=response_schema(EdgesOut))
 async def edges(
     request: Request, caller: Reader, node: Node, direction: Direction = "both", limit: Page = 100
 ) -> Response:
     """The edges that touch a node, strongest first."""
-    store = hub_of(request).gate_for(caller).parts.store
-    found = await asyncio.to_thread(
-        store.touching, caller.tenant, [node], direction=direction, limit=limit
-    )
-    return reply({"edges": found})
+    found = await _graph(request, caller).aedges(node, direction=direction, limit=limit)
+    return respond({"edges": found})
 
 
-@router.delete("/edges", summary="Remove an edge", responses=gives(UnlinkedOut))
+@router.delete("/edges", summary="Remove an edge", responses=response_schema(UnlinkedOut))
 async def unlink(
     request: Request, caller: Writer, source: Node, predicate: Node, target: Node
 ) -> Response:
     """Remove one edge."""
-    store = hub_of(request).gate_for(caller).parts.store
-    gone = await asyncio.to_thread(store.unlink, caller.tenant, [Edge(source, predicate, target)])
-    if not gone:
+    unlinked = await _graph(request, caller).aunlink([Edge(source, predicate, target)])
+    if not unlinked:
         raise NotFound("there is no such edge")
-    return reply({"unlinked": gone})
+    return respond({"unlinked": unlinked})
 
 
-@router.get("/paths", summary="Paths from a node", responses=gives(PathsOut))
+@router.get("/paths", summary="Paths from a node", responses=response_schema(PathsOut))
 async def paths(
     request: Request,
     caller: Reader,
@@ -174,37 +138,25 @@ async def paths(
     max_results: Page = 50,
 ) -> Response:
     """The paths that begin at a node, shortest first, then strongest."""
-    parts = hub_of(request).gate_for(caller).parts
-    wanted = {"max_hops": max_hops, "max_results": max_results}
-    policy = parts.settings.graph.model_copy(update=wanted)
-    found = await asyncio.to_thread(
-        traverse, parts.store, start, policy, tenant=caller.tenant, direction=direction
+    found = await _graph(request, caller).apaths(
+        start, direction=direction, max_hops=max_hops, max_results=max_results
     )
-    rows = [
-        {"path": path.line, "nodes": path.nodes, "score": base_score(path, policy)}
-        for path in found
-    ]
-    return reply({"paths": rows})
+    rows = [{"path": path.line, "nodes": path.nodes, "score": score} for path, score in found]
+    return respond({"paths": rows})
 
 
-@router.post("/slices", summary="Cut and sign a slice", responses=gives(SliceOut))
-async def slices(asked: SliceIn, request: Request, caller: Admin) -> Response:
+@router.post("/slices", summary="Cut and sign a slice", responses=response_schema(Slice))
+async def create_slice(body: SliceIn, request: Request, caller: Admin) -> Response:
     """Cut the neighborhood of a turn and sign it."""
-    parts = hub_of(request).gate_for(caller).parts
-
-    def made() -> Slice:
-        chunks = parts.store.scan(caller.tenant, asked.collection)
-        turns = [Turn.of(chunk) for chunk in chunks if chunk.source == "turn"]
-        return sign(
-            cut(turns, asked.anchor, parts.settings.slice), parts.store.secret(caller.tenant)
-        )
-
-    return reply(dump(await asyncio.to_thread(made)))
+    graph = _graph(request, caller)
+    return respond(await graph.acut_slice(body.anchor, collection=body.collection))
 
 
-@router.post("/verify", summary="Is this slice ours?", responses=gives(VerifyOut))
-async def verified(asked: VerifyIn, request: Request, caller: Reader) -> Response:
-    """Whether a slice is, unchanged, what was signed for this tenant."""
-    store = hub_of(request).gate_for(caller).parts.store
-    secrets = await asyncio.to_thread(store.secrets, caller.tenant)
-    return reply({"admissible": verify(load(asked.slice), secrets, now=time.time())})
+@router.post("/verify", summary="Verify a slice", responses=response_schema(VerifyOut))
+async def verify_slice(body: VerifyIn, request: Request, caller: Reader) -> Response:
+    """Whether a slice is exactly what was signed for this tenant."""
+    return respond({"admissible": await _graph(request, caller).averify(body.slice)})
+
+
+def _graph(request: Request, caller: Caller) -> Graph:
+    return service_of(request).gate_for(caller).graph

@@ -1,8 +1,8 @@
-"""GET /healthz, /readyz, /metrics: alive, able to serve, and in numbers.
+"""GET /healthz, /readyz, /metrics: whether it runs, whether it can serve, and its numbers.
 
-/healthz says that the process answers. /readyz asks every part, now: the store is read, the indexes are compared with it,
-plugs add their own checks; it says 503 when one of them, or the whole service while it shuts down, cannot serve.
-Memory providers that rest after failures are told, but do not make it unready: answers go on without them.
+/healthz says that the process runs. /readyz checks every part at once: it reads the store, brings an index up to date, and
+runs the checks in ServiceState. It responds with 503 when a part cannot serve, or while the service shuts down.
+Memory providers that failed are reported, but do not make it unready: contexts are built without them.
 """
 
 import asyncio
@@ -15,51 +15,60 @@ from starlette.responses import PlainTextResponse, Response
 
 from headgate import __version__
 from headgate.errors import HeadgateError
-from headgate.service.auth import need
-from headgate.service.parse import Strict
+from headgate.service.auth import require_scope
+from headgate.service.parse import StrictRoute
 from headgate.service.request_state import Caller
-from headgate.service.responses import gives, reply
-from headgate.service.state import Check, Hub, hub_of
+from headgate.service.responses import respond, response_schema
+from headgate.service.state import Check, ServiceState, service_of
 
-router = APIRouter(tags=["service"], route_class=Strict)
+router = APIRouter(tags=["service"], route_class=StrictRoute)
 
-PATIENCE_S = 5.0  # how long a part may take to say that it is well
-PROBE = "headgate-readiness"  # a tenant that nobody has, so that no check reads anybody's data
+CHECK_TIMEOUT_S = 5.0
+PROBE_TENANT = "headgate-readiness"  # nobody has it, so that no check reads anybody's data
 
 
-class Health(BaseModel):
-    """The process answers."""
+class HealthOut(BaseModel):
+    """The process runs."""
 
     status: str
     version: str
 
 
-class Ready(BaseModel):
+class ReadyOut(BaseModel):
     """Whether every part can serve, and what is wrong with those that cannot."""
 
     ready: bool
     parts: dict[str, str]
 
 
-@router.get("/healthz", summary="Is the process alive?", responses=gives(Health))
+@router.get("/healthz", summary="Is the process alive?", responses=response_schema(HealthOut))
 async def health() -> Response:
-    """Alive, as far as answering goes."""
-    return reply({"status": "ok", "version": __version__})
+    """Respond at once, without checking any part."""
+    return respond({"status": "ok", "version": __version__})
 
 
-@router.get("/readyz", summary="Can it serve?", responses=gives(Ready) | gives(Ready, 503))
+@router.get(
+    "/readyz",
+    summary="Can it serve?",
+    responses=response_schema(ReadyOut) | response_schema(ReadyOut, 503),
+)
 async def ready(request: Request) -> Response:
-    """Every part asked now; 503 when one cannot serve."""
-    hub = hub_of(request)
-    vital: dict[str, Check] = {"store": lambda: _store(hub), "index": lambda: _index(hub), **hub.checks}  # fmt: skip
-    aside: dict[str, Check] = {"providers": lambda: _providers(hub), **hub.asides}
-    both = vital | aside
-    parts = dict(zip(both, await asyncio.gather(*map(_ask, both.values())), strict=True))
-    if hub.desk.draining:
-        parts["service"] = "shutting down"
-    well = not any(wrong for name, wrong in parts.items() if name not in aside)
-    told = {name: wrong or "ok" for name, wrong in parts.items()}
-    return reply({"ready": well, "parts": told}, 200 if well else 503)
+    """Check every part; 503 when one cannot serve."""
+    service = service_of(request)
+    hard: dict[str, Check] = {
+        "store": lambda: _check_store(service),
+        "index": lambda: _check_index(service),
+        **service.checks,
+    }
+    soft: dict[str, Check] = {"providers": lambda: _check_providers(service), **service.soft_checks}
+    checks = hard | soft
+    found = await asyncio.gather(*map(_run_check, checks.values()))
+    problems = dict(zip(checks, found, strict=True))
+    if service.in_flight.draining:
+        problems["service"] = "shutting down"
+    is_ready = not any(problem for name, problem in problems.items() if name not in soft)
+    parts = {name: problem or "ok" for name, problem in problems.items()}
+    return respond({"ready": is_ready, "parts": parts}, 200 if is_ready else 503)
 
 
 @router.get(
@@ -68,34 +77,33 @@ async def ready(request: Request) -> Response:
     response_class=PlainTextResponse,
     responses={200: {"description": "All numbers, in the Prometheus text format."}},
 )
-async def metrics(request: Request, _: Annotated[Caller, Depends(need("admin"))]) -> Response:
-    """Counters and histograms of the whole service; they speak of no tenant."""
-    text = await asyncio.to_thread(hub_of(request).metrics.text)
+async def metrics(
+    request: Request, _: Annotated[Caller, Depends(require_scope("admin"))]
+) -> Response:
+    """Counters and histograms of the whole service; no label names a tenant."""
+    text = await asyncio.to_thread(service_of(request).metrics.text)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
-async def _ask(check: Check) -> str:
+async def _run_check(check: Check) -> str:
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(CHECK_TIMEOUT_S):
             return await check()
     except TimeoutError:
-        return f"no answer within {PATIENCE_S:g} seconds"
+        return f"no answer within {CHECK_TIMEOUT_S:g} seconds"
     except HeadgateError as error:
         return error.message
     except (OSError, ValueError, RuntimeError) as error:
         return f"{type(error).__name__}: {error}"
 
 
-async def _store(hub: Hub) -> str:
-    await asyncio.to_thread(hub.gate.parts.store.collections, PROBE)
-    return ""
+async def _check_store(service: ServiceState) -> str:
+    return await service.gate.acheck("store")
 
 
-async def _index(hub: Hub) -> str:
-    view = await asyncio.to_thread(hub.gate.parts.indexes.view, PROBE, "main")
-    return view.degraded
+async def _check_index(service: ServiceState) -> str:
+    return await service.gate.acheck("index")
 
 
-async def _providers(hub: Hub) -> str:
-    health = hub.gate.parts.memory.panel.health().items()
-    return "; ".join(f"{name}: {how.last_error or 'late'}" for name, how in health if how.row)
+async def _check_providers(service: ServiceState) -> str:
+    return await service.gate.acheck("providers")

@@ -9,17 +9,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.memory.review import Decision, ReviewQueue
-from headgate.service.auth import need
-from headgate.service.parse import Body, Page, Strict, Text
+from headgate.service.auth import require_scope
+from headgate.service.parse import Body, Page, StrictRoute, Text
 from headgate.service.request_state import Caller
-from headgate.service.responses import gives, reply
-from headgate.service.routes.facts import FactOut, FeedbackOut
-from headgate.service.state import hub_of
-from headgate.types import ReviewStatus
+from headgate.service.responses import respond, response_schema
+from headgate.service.state import service_of
+from headgate.types import Review, ReviewStatus
 
-router = APIRouter(prefix="/v1/reviews", tags=["reviews"], route_class=Strict)
+router = APIRouter(prefix="/v1/reviews", tags=["reviews"], route_class=StrictRoute)
 
-Reviewer = Annotated[Caller, Depends(need("review"))]
+Reviewer = Annotated[Caller, Depends(require_scope("review"))]
 
 
 class JudgmentIn(Body):
@@ -27,9 +26,9 @@ class JudgmentIn(Body):
 
     status: Literal["approved", "rejected"]
     who: str = ""
-    """Who decides; the key's id where nobody is named."""
+    """Who decides; the id of the key where nobody is named."""
     note: str = ""
-    """A word on the decision."""
+    """A comment on the decision."""
 
 
 class AnswerIn(Body):
@@ -39,81 +38,57 @@ class AnswerIn(Body):
     answer: Text
     """The answer; it becomes a trusted fact."""
     who: str = ""
-    """Who decides; the key's id where nobody is named."""
+    """Who decides; the id of the key where nobody is named."""
     note: str = ""
-    """A word on the decision."""
+    """A comment on the decision."""
 
 
-Decided = Annotated[AnswerIn | JudgmentIn, Field(discriminator="status")]
-
-
-class ReviewOut(BaseModel):
-    """A question that waits for a person, or what became of it."""
-
-    id: str
-    query: str
-    collection: str
-    status: str
-    grades: dict[str, float]
-    reason: str
-    answer: str
-    who: str
-    note: str
-    created: float
-    decided: float
-    expires: float
+DecisionIn = Annotated[AnswerIn | JudgmentIn, Field(discriminator="status")]
 
 
 class ReviewsOut(BaseModel):
     """Reviews, oldest first."""
 
-    reviews: list[ReviewOut]
+    reviews: list[Review]
 
 
-class DecisionOut(BaseModel):
-    """The decided review, the fact its answer became, and how the trust of found facts moved."""
-
-    review: ReviewOut
-    fact: FactOut | None
-    feedback: list[FeedbackOut]
-
-
-@router.get("", summary="The review queue", responses=gives(ReviewsOut))
+@router.get("", summary="The review queue", responses=response_schema(ReviewsOut))
 async def reviews(
     request: Request,
     caller: Reviewer,
-    status: Annotated[ReviewStatus | None, Query(description="Only these.")] = None,
+    status: Annotated[
+        ReviewStatus | None, Query(description="Only reviews with this status.")
+    ] = None,
     limit: Page = 100,
 ) -> Response:
     """The reviews, oldest first."""
     queue = _queue(request, caller)
     found = await asyncio.to_thread(queue.reviews, status)
-    return reply({"reviews": found[:limit]})
+    return respond({"reviews": found[:limit]})
 
 
-@router.get("/{id}", summary="One review", responses=gives(ReviewOut))
+@router.get("/{id}", summary="Read a review", responses=response_schema(Review))
 async def review(id: str, request: Request, caller: Reviewer) -> Response:
-    """A question, what was found for it, and what became of it."""
+    """A question, what was found for it, and how it was decided."""
     queue = _queue(request, caller)
-    return reply(await asyncio.to_thread(queue.review, id))
+    return respond(await asyncio.to_thread(queue.review, id))
 
 
-@router.post("/{id}", summary="Decide a review", responses=gives(DecisionOut))
-async def decide(id: str, asked: Decided, request: Request, caller: Reviewer) -> Response:
+@router.post("/{id}", summary="Decide a review", responses=response_schema(Decision))
+async def decide_review(id: str, body: DecisionIn, request: Request, caller: Reviewer) -> Response:
     """Answer, approve or reject a question; the first decision stands."""
-    queue, who = _queue(request, caller), asked.who or caller.key
+    queue, who = _queue(request, caller), body.who or caller.key
 
-    def decided() -> Decision:
-        if isinstance(asked, AnswerIn):
-            return queue.answer(id, asked.answer, who=who, note=asked.note)
-        act = queue.approve if asked.status == "approved" else queue.reject
-        return act(id, who=who, note=asked.note)
+    def apply_decision() -> Decision:
+        if isinstance(body, AnswerIn):
+            return queue.answer(id, body.answer, who=who, note=body.note)
+        decide = queue.approve if body.status == "approved" else queue.reject
+        return decide(id, who=who, note=body.note)
 
-    done = await asyncio.to_thread(decided)
-    hub_of(request).metrics.review(asked.status)
-    return reply(done)
+    decision = await asyncio.to_thread(apply_decision)
+    service_of(request).metrics.count_review(body.status)
+    return respond(decision)
 
 
 def _queue(request: Request, caller: Caller) -> ReviewQueue:
-    parts = hub_of(request).gate_for(caller).parts
-    return ReviewQueue(parts.store, caller.tenant, parts.settings.review)
+    return service_of(request).gate_for(caller).reviews

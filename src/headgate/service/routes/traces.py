@@ -1,4 +1,4 @@
-"""/v1/traces: the story of each request; why a chunk was left out; the request under other settings."""
+"""/v1/traces: what happened in each request; why a chunk was left out; a request under other settings."""
 
 import asyncio
 from typing import Annotated, Any
@@ -8,16 +8,20 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headgate.explain.render import plain, summary
-from headgate.service.auth import need
-from headgate.service.parse import Body, Page, Strict
+from headgate.explain.as_data import summary, trace_data
+from headgate.explain.replay import Outcome
+from headgate.explain.why import SettingChange
+from headgate.notes import Fate, NoteCode, Stage
+from headgate.service.auth import require_scope
+from headgate.service.parse import Body, Page, StrictRoute
 from headgate.service.request_state import Caller
-from headgate.service.responses import gives, reply
-from headgate.service.state import hub_of
+from headgate.service.responses import respond, response_schema
+from headgate.service.state import service_of
+from headgate.types import Step
 
-router = APIRouter(prefix="/v1/traces", tags=["traces"], route_class=Strict)
+router = APIRouter(prefix="/v1/traces", tags=["traces"], route_class=StrictRoute)
 
-Reader = Annotated[Caller, Depends(need("read"))]
+Reader = Annotated[Caller, Depends(require_scope("read"))]
 
 
 class SummaryOut(BaseModel):
@@ -46,13 +50,15 @@ class TracesOut(BaseModel):
 
 
 class NoteOut(BaseModel):
-    """What one stage did to one candidate."""
+    """What one stage did to one candidate: a code and its numbers, and the sentence made from them."""
 
-    stage: str
-    verdict: str
+    stage: Stage
+    fate: Fate
+    code: NoteCode
     reason: str
     score: float
-    value: float | None
+    numbers: dict[str, float]
+    subject: str
 
 
 class CandidateOut(BaseModel):
@@ -68,38 +74,17 @@ class CandidateOut(BaseModel):
     notes: list[NoteOut]
 
 
-class StepOut(BaseModel):
-    """One stage of a request."""
-
-    stage: str
-    seconds: float
-    came: int
-    kept: int
-    dropped: int
-    added: int
-    degraded: str
-    facts: dict[str, Any]
-
-
 class TraceOut(SummaryOut):
-    """The whole story of a request: plan, steps, and every candidate with its notes."""
+    """What happened in a request: plan, steps, and every candidate with its notes."""
 
     plan: dict[str, Any]
     request: dict[str, Any]
-    steps: list[StepOut]
+    steps: list[Step]
     fates: list[CandidateOut]
 
 
-class ChangeOut(BaseModel):
-    """One thing to set otherwise."""
-
-    name: str
-    was: Any
-    now: Any
-
-
 class WhyOut(BaseModel):
-    """Where a chunk fell, and the changes that, applied together, admit it."""
+    """Which stage dropped a chunk and why, and the changes that, applied together, would have kept it."""
 
     trace: str
     chunk: str
@@ -107,34 +92,26 @@ class WhyOut(BaseModel):
     stage: str
     reason: str
     notes: list[NoteOut]
-    changes: list[ChangeOut]
+    changes: list[SettingChange]
     note: str
     runs: int
 
 
 class ReplayIn(Body):
-    """What to change: settings by dotted name, and of the request budget, k, collection and the like."""
+    """What to change: settings by dotted name, and fields of the request such as budget and k."""
 
     changes: dict[str, Any] = Field(
         max_length=50, examples=[{"budget": 2000, "gate.order": "entropy"}]
     )
 
 
-class OutcomeOut(BaseModel):
-    """What a run gave."""
-
-    kept: list[str]
-    dropped: list[str]
-    tokens: int
-
-
 class ReplayOut(BaseModel):
-    """The request before and after: what came in, what went out, and the tokens."""
+    """The request before and after: which chunks entered, which left, and the tokens."""
 
     trace: str
     changes: dict[str, Any]
-    before: OutcomeOut
-    after: OutcomeOut
+    before: Outcome
+    after: Outcome
     entered: list[str]
     left: list[str]
     drift: list[str]
@@ -142,30 +119,36 @@ class ReplayOut(BaseModel):
     tokens: int
 
 
-@router.get("", summary="Recent requests", responses=gives(TracesOut))
+@router.get("", summary="Recent requests", responses=response_schema(TracesOut))
 async def traces(request: Request, caller: Reader, limit: Page = 50) -> Response:
     """The last requests, newest first."""
-    store = hub_of(request).gate_for(caller).parts.store
-    found = await asyncio.to_thread(store.traces, caller.tenant, limit=limit)
-    return reply({"traces": [summary(trace) for trace in found]})
+    gate = service_of(request).gate_for(caller)
+    found = await gate.atraces(limit=limit)
+    return respond({"traces": [summary(trace) for trace in found]})
 
 
-@router.get("/{id}", summary="The story of a request", responses=gives(TraceOut))
+@router.get("/{id}", summary="Read a trace", responses=response_schema(TraceOut))
 async def trace(id: str, request: Request, caller: Reader) -> Response:
     """Plan, steps, and every candidate with its notes."""
-    gate = hub_of(request).gate_for(caller)
-    return reply(plain(await asyncio.to_thread(gate.trace, id)))
+    gate = service_of(request).gate_for(caller)
+    return respond(trace_data(await asyncio.to_thread(gate.trace, id)))
 
 
-@router.get("/{id}/why/{chunk:path}", summary="Why not this chunk?", responses=gives(WhyOut))
+@router.get(
+    "/{id}/why/{chunk:path}", summary="Why not this chunk?", responses=response_schema(WhyOut)
+)
 async def why(id: str, chunk: str, request: Request, caller: Reader) -> Response:
-    """Where a chunk fell, and the smallest change with which it would have entered."""
-    told = await hub_of(request).gate_for(caller).awhy(id, chunk)
-    return reply(told.as_dict())
+    """Which stage dropped a chunk, and the smallest change that would have kept it."""
+    found = await service_of(request).gate_for(caller).awhy(id, chunk)
+    return respond(found.as_dict())
 
 
-@router.post("/{id}/replay", summary="The request under other settings", responses=gives(ReplayOut))
-async def replay(id: str, asked: ReplayIn, request: Request, caller: Reader) -> Response:
-    """Run a stored request again with changes; nothing is stored of it."""
-    made = await hub_of(request).gate_for(caller).areplay(id, asked.changes)
-    return reply(made.as_dict())
+@router.post(
+    "/{id}/replay",
+    summary="Replay a request under other settings",
+    responses=response_schema(ReplayOut),
+)
+async def replay(id: str, body: ReplayIn, request: Request, caller: Reader) -> Response:
+    """Run a stored request again with changes. Nothing of it is stored."""
+    replayed = await service_of(request).gate_for(caller).areplay(id, body.changes)
+    return respond(replayed.as_dict())

@@ -1,39 +1,38 @@
-"""MemoryLedger: edges, facts, secrets, reviews and traces of the in-memory store.
-
-The part of a store that is not documents, kept in dictionaries by tenant.
-"""
+"""MemoryRecords: edges, facts, secrets, reviews and traces of the in-memory store, in dictionaries by tenant."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from math import isfinite
 from operator import itemgetter
 from secrets import token_bytes
-from threading import RLock
 
-from headgate.errors import InputError
 from headgate.protocols import Clock
-from headgate.stores.codec import bare
-from headgate.stores.validate import named
+from headgate.stores.codec import without_text
+from headgate.stores.memory.lock import MemoryPart, StoreLock
+from headgate.stores.validate import (
+    already_decided,
+    check_amended,
+    check_direction,
+    check_edges,
+    check_name,
+)
 from headgate.types import Edge, Fact, FactChange, Review, Secret, Trace
 
-Key = tuple[str, str, str]
-Rank = tuple[float, str, str, str]
-Ranked = tuple[Rank, Edge]
-
-DIRECTIONS = ("out", "in", "both")
+EdgeName = tuple[str, str, str]
+EdgeRank = tuple[float, str, str, str]
+RankedEdge = tuple[EdgeRank, Edge]
 
 
-class MemoryLedger:
-    """Everything a store keeps besides documents; `_open` gives its lock."""
+class MemoryRecords(MemoryPart):
+    """Everything a store keeps besides documents and API keys."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._out: dict[tuple[str, str], dict[Key, Edge]] = {}
-        self._in: dict[tuple[str, str], dict[Key, Edge]] = {}
-        # the edges of a node in order, sorted when first asked for, so that a hub costs its size once
-        self._ranked: dict[tuple[str, str, str], list[Ranked]] = {}
+    def __init__(self, lock: StoreLock, clock: Clock) -> None:
+        super().__init__(lock, clock)
+        self._out: dict[tuple[str, str], dict[EdgeName, Edge]] = {}
+        self._in: dict[tuple[str, str], dict[EdgeName, Edge]] = {}
+        # the edges of a node in order, sorted on first use: a hub is sorted once, not at every read
+        self._sorted: dict[tuple[str, str, str], list[RankedEdge]] = {}
         self._facts: dict[str, dict[str, Fact]] = defaultdict(dict)
         self._contents: dict[tuple[str, str], str] = {}
         self._fact_feed: dict[str, dict[str, int]] = defaultdict(dict)
@@ -42,28 +41,25 @@ class MemoryLedger:
         self._reviews: dict[str, dict[str, Review]] = defaultdict(dict)
         self._traces: dict[str, dict[str, Trace]] = defaultdict(dict)
 
-    def _open(self) -> RLock:
-        raise AssertionError("the store that holds this ledger gives the lock")
-
     def link(self, tenant: str, edges: Sequence[Edge]) -> int:
         check_edges(tenant, edges)
         changed = 0
-        with self._open():
-            for name, edge in {key(edge): edge for edge in edges}.items():
+        with self._lock:
+            for name, edge in {_edge_name(edge): edge for edge in edges}.items():
                 leaving = self._out.setdefault((tenant, edge.source), {})
                 changed += leaving.get(name) != edge
                 leaving[name] = edge
                 self._in.setdefault((tenant, edge.target), {})[name] = edge
-                self._unrank(tenant, edge)
+                self._forget_order(tenant, edge)
         return changed
 
     def unlink(self, tenant: str, edges: Sequence[Edge]) -> int:
         gone = 0
-        with self._open():
+        with self._lock:
             for edge in edges:
-                held = self._out.get((tenant, edge.source), {}).pop(key(edge), None)
-                self._in.get((tenant, edge.target), {}).pop(key(edge), None)
-                self._unrank(tenant, edge)
+                held = self._out.get((tenant, edge.source), {}).pop(_edge_name(edge), None)
+                self._in.get((tenant, edge.target), {}).pop(_edge_name(edge), None)
+                self._forget_order(tenant, edge)
                 gone += held is not None
         return gone
 
@@ -72,17 +68,17 @@ class MemoryLedger:
     ) -> list[Edge]:
         check_direction(direction)
         sides = ("out", "in") if direction == "both" else (direction,)
-        found: dict[Rank, Edge] = {}
-        with self._open():
+        found: dict[EdgeRank, Edge] = {}
+        with self._lock:
             for side in sides:
                 for node in dict.fromkeys(nodes):
-                    found.update(self._rank(side, tenant, node)[: max(limit, 0)])
-        return [found[place] for place in sorted(found)]
+                    found.update(self._sorted_edges(side, tenant, node)[: max(limit, 0)])
+        return [found[rank] for rank in sorted(found)]
 
     def save_fact(self, tenant: str, fact: Fact) -> Fact:
-        named("tenant", tenant)
-        named("fact id", fact.id)
-        with self._open():
+        check_name("tenant", tenant)
+        check_name("fact id", fact.id)
+        with self._lock:
             owner = self._contents.get((tenant, fact.content), fact.id)
             if owner != fact.id:
                 return self._facts[tenant][owner]
@@ -96,7 +92,7 @@ class MemoryLedger:
             return fact
 
     def amend_fact(self, tenant: str, id: str, change: Callable[[Fact], Fact]) -> Fact | None:
-        with self._open():
+        with self._lock:
             held = self._facts[tenant].get(id)
             if held is None:
                 return None
@@ -107,15 +103,15 @@ class MemoryLedger:
             return now
 
     def fact(self, tenant: str, id: str) -> Fact | None:
-        with self._open():
+        with self._lock:
             return self._facts[tenant].get(id)
 
     def facts(self, tenant: str) -> list[Fact]:
-        with self._open():
+        with self._lock:
             return sorted(self._facts[tenant].values(), key=lambda fact: fact.id)
 
     def forget(self, tenant: str, id: str) -> bool:
-        with self._open():
+        with self._lock:
             fact = self._facts[tenant].pop(id, None)
             if fact is None:
                 return False
@@ -124,34 +120,34 @@ class MemoryLedger:
             return True
 
     def fact_changes(self, tenant: str, after: int) -> list[FactChange]:
-        with self._open():
+        with self._lock:
             held, feed = self._facts[tenant], self._fact_feed[tenant]
-            news = list(takewhile(lambda name: feed[name] > after, reversed(feed)))
-            return [FactChange(feed[id], id, held.get(id)) for id in reversed(news)]
+            newer = list(takewhile(lambda name: feed[name] > after, reversed(feed)))
+            return [FactChange(feed[id], id, held.get(id)) for id in reversed(newer)]
 
     def secret(self, tenant: str) -> bytes:
         return self.secrets(tenant)[0].key
 
     def secrets(self, tenant: str) -> list[Secret]:
-        named("tenant", tenant)
-        with self._open():
+        check_name("tenant", tenant)
+        with self._lock:
             if tenant not in self._secrets:
                 self._secrets[tenant] = [Secret(token_bytes(32), self._clock())]
             return list(self._secrets[tenant])
 
     def rotate(self, tenant: str, *, expires: float) -> Secret:
-        with self._open():
+        with self._lock:
             former, *older = self.secrets(tenant)
             fresh = Secret(token_bytes(32), self._clock())
             self._secrets[tenant] = [fresh, replace(former, expires=expires), *older]
             return fresh
 
     def save_review(self, tenant: str, review: Review, *, most: int | None = None) -> bool:
-        with self._open():
+        with self._lock:
             reviews = self._reviews[tenant]
             held = reviews.get(review.id)
             if held and held.status != "pending":
-                raise decided(review.id, held.status)
+                raise already_decided(review.id, held.status)
             others = (r for r in reviews.values() if r.status == "pending" and r.id != review.id)
             if most is not None and sum(1 for _ in others) >= most:
                 return False
@@ -159,16 +155,16 @@ class MemoryLedger:
             return True
 
     def review(self, tenant: str, id: str) -> Review | None:
-        with self._open():
+        with self._lock:
             return self._reviews[tenant].get(id)
 
     def reviews(self, tenant: str, *, status: str | None = None) -> list[Review]:
-        with self._open():
+        with self._lock:
             found = [r for r in self._reviews[tenant].values() if status in (None, r.status)]
         return sorted(found, key=lambda review: (review.created, review.id))
 
     def decide(self, tenant: str, review: Review) -> bool:
-        with self._open():
+        with self._lock:
             held = self._reviews[tenant].get(review.id)
             if held is None or held.status != "pending":
                 return False
@@ -183,10 +179,10 @@ class MemoryLedger:
         age_s: float | None = None,
         text: bool = True,
     ) -> None:
-        with self._open():
+        with self._lock:
             held = self._traces[trace.request.tenant]
             held.pop(trace.id, None)
-            held[trace.id] = trace if text else bare(trace)
+            held[trace.id] = trace if text else without_text(trace)
             while len(held) > max(keep, 0):
                 del held[next(iter(held))]
             if age_s is not None:
@@ -195,27 +191,27 @@ class MemoryLedger:
                     del held[id]
 
     def trace(self, tenant: str, id: str) -> Trace | None:
-        with self._open():
+        with self._lock:
             return self._traces[tenant].get(id)
 
     def traces(self, tenant: str, *, limit: int = 100) -> list[Trace]:
-        with self._open():
+        with self._lock:
             return list(reversed(self._traces[tenant].values()))[: max(limit, 0)]
 
-    def _rank(self, side: str, tenant: str, node: str) -> list[Ranked]:
+    def _sorted_edges(self, side: str, tenant: str, node: str) -> list[RankedEdge]:
         """The edges of a node on one side, strongest first."""
         held = (self._out if side == "out" else self._in).get((tenant, node))
         if not held:
             return []
-        ranked = self._ranked.get((side, tenant, node))
+        ranked = self._sorted.get((side, tenant, node))
         if ranked is None:
-            ranked = sorted(((rank(edge), edge) for edge in held.values()), key=itemgetter(0))
-            self._ranked[side, tenant, node] = ranked
+            ranked = sorted(((_edge_rank(edge), edge) for edge in held.values()), key=itemgetter(0))
+            self._sorted[side, tenant, node] = ranked
         return ranked
 
-    def _unrank(self, tenant: str, edge: Edge) -> None:
-        self._ranked.pop(("out", tenant, edge.source), None)
-        self._ranked.pop(("in", tenant, edge.target), None)
+    def _forget_order(self, tenant: str, edge: Edge) -> None:
+        self._sorted.pop(("out", tenant, edge.source), None)
+        self._sorted.pop(("in", tenant, edge.target), None)
 
     def _log_fact(self, tenant: str, id: str) -> None:
         self._fact_seqs[tenant] += 1
@@ -223,42 +219,11 @@ class MemoryLedger:
         self._fact_feed[tenant][id] = self._fact_seqs[tenant]
 
 
-def key(edge: Edge) -> Key:
-    """What makes an edge one edge."""
+def _edge_name(edge: Edge) -> EdgeName:
+    """What tells an edge from every other."""
     return edge.source, edge.predicate, edge.target
 
 
-def rank(edge: Edge) -> Rank:
+def _edge_rank(edge: Edge) -> EdgeRank:
     """Strongest first, ties by name."""
-    return -edge.weight, *key(edge)
-
-
-def check_edges(tenant: str, edges: Sequence[Edge]) -> None:
-    """Refuse an edge that lacks an end or a weight."""
-    named("tenant", tenant)
-    for edge in edges:
-        for what in ("source", "predicate", "target"):
-            named(f"the {what} of an edge", getattr(edge, what))
-        if not isfinite(edge.weight):
-            raise InputError(f"the edge {key(edge)} weighs {edge.weight}; it must be a number")
-
-
-def check_direction(direction: str) -> None:
-    """Refuse a direction that edges do not have."""
-    if direction not in DIRECTIONS:
-        raise InputError(f"direction is {direction!r}; it must be one of {', '.join(DIRECTIONS)}")
-
-
-def check_amended(former: Fact, now: Fact) -> Fact:
-    """An amendment may change all but what makes a fact this fact."""
-    if (now.id, now.content) != (former.id, former.content):
-        raise InputError(
-            f"fact {former.id!r} cannot change its id or content",
-            hint="forget it and save a new one",
-        )
-    return now
-
-
-def decided(id: str, status: str) -> InputError:
-    """The error for writing over a decision."""
-    return InputError(f"review {id!r} is already {status}", hint="open a new review")
+    return -edge.weight, *_edge_name(edge)

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from headgate.stores.codec import encode
 from headgate.stores.sqlite.connection import Pool
 from headgate.stores.sqlite.rows import HERE, LISTED
-from headgate.stores.validate import named
+from headgate.stores.validate import check_name
 
 _ATTACH = """
 REPLACE INTO attachments SELECT tenant, collection, id, ?, ? FROM chunks
 WHERE tenant = ? AND collection = ? AND id = ? AND seq <= ?
 """
-_EVER = 2**63 - 1
+_LAST_SEQ = 2**63 - 1
 
 
 class SqliteAttachments:
@@ -28,9 +28,9 @@ class SqliteAttachments:
         *,
         seen: int | None = None,
     ) -> int:
-        named("attachment kind", kind)
-        until = _EVER if seen is None else seen
-        rows = ((kind, value, tenant, collection, id, until) for id, value in values.items())
+        check_name("attachment kind", kind)
+        last = _LAST_SEQ if seen is None else seen
+        rows = ((kind, value, tenant, collection, id, last) for id, value in values.items())
         with self._pool.write() as connection:
             return connection.executemany(_ATTACH, rows).rowcount if values else 0
 

@@ -1,8 +1,8 @@
-"""Connections to one SQLite file: a small pool, transactions, and errors in plain words.
+"""Connections to one SQLite file: a small pool, transactions, and SQLite's errors in plain words.
 
 A connection serves one thread at a time and goes back to the pool. Readers see a snapshot and never wait.
-Writers begin IMMEDIATE: whoever writes waits its turn at the start, so that no transaction has to fail
-halfway for having read before another wrote. A connection that met an error is closed, not reused.
+Writers begin IMMEDIATE: each waits its turn at the start, so that no transaction fails halfway because it
+read before another one wrote. A connection that raised an error is closed, not reused.
 After a fork the child leaves inherited connections alone, as SQLite asks, and opens its own.
 """
 
@@ -16,10 +16,12 @@ from threading import Lock
 from headgate.errors import HeadgateError, StoreError
 
 _CACHE_KIB = 32_768  # keeps the inner pages of a million-chunk index in memory
-_MAPPED = 1 << 30  # bytes of the file that are read through memory, a third faster than by calls
+_MMAP_BYTES = (
+    1 << 30
+)  # bytes of the file that are read through memory, a third faster than by calls
 _WAL_BYTES = 64 << 20  # the log shrinks back to this after a large ingest
 
-_SAID = {
+_MESSAGES = {
     sqlite3.SQLITE_NOTADB: (
         "is not a database, or damaged",
         "restore it from a backup, or move it away and add your documents again",
@@ -50,15 +52,15 @@ _SAID = {
 }
 
 
-def refused(path: Path, error: sqlite3.Error) -> StoreError:
-    """What SQLite said, as what happened and what to do."""
+def translate(path: Path, error: sqlite3.Error) -> StoreError:
+    """SQLite's error as a StoreError that says what happened and what to do."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind
-    what, todo = _SAID.get(code, ("failed", "if it happens again, report it with this message"))
+    what, todo = _MESSAGES.get(code, ("failed", "if it happens again, report it with this message"))
     return StoreError(f"the store {path} {what}: {error}", hint=todo)
 
 
 class Pool:
-    """Connections to one database file, each prepared by `prepare` when it is new."""
+    """Connections to one database file."""
 
     def __init__(self, path: Path, *, timeout_s: float, max_bytes: int | None = None) -> None:
         self.path = path
@@ -78,13 +80,13 @@ class Pool:
             yield connection
         except sqlite3.Error as error:
             connection.close()
-            raise refused(self.path, error) from error
+            raise translate(self.path, error) from error
         finally:
-            self._give(connection)
+            self._give_back(connection)
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """A connection on which several statements see the same moment."""
+        """A connection on which several statements read the same snapshot."""
         with self.read() as connection, _transaction(connection, "DEFERRED"):
             yield connection
 
@@ -97,7 +99,7 @@ class Pool:
                 yield connection
 
     def close(self) -> None:
-        """Close what is idle now, and what is in use when it comes back."""
+        """Close idle connections now, and those in use when they come back."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -117,8 +119,8 @@ class Pool:
                 return self._idle.pop()
         return self._connect()
 
-    def _give(self, connection: sqlite3.Connection) -> None:
-        if not _alive(connection):
+    def _give_back(self, connection: sqlite3.Connection) -> None:
+        if not _is_usable(connection):
             return
         with self._lock:
             if not self._closed:
@@ -132,13 +134,13 @@ class Pool:
                 self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
             )
         except sqlite3.Error as error:
-            raise refused(self.path, error) from error
+            raise translate(self.path, error) from error
         try:
             self._prepare(connection)
         except BaseException as error:
             connection.close()
             if isinstance(error, sqlite3.Error):
-                raise refused(self.path, error) from error
+                raise translate(self.path, error) from error
             raise
         return connection
 
@@ -146,7 +148,7 @@ class Pool:
         execute = connection.execute
         execute("PRAGMA journal_mode = WAL")
         execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        execute(f"PRAGMA mmap_size = {_MAPPED}")
+        execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
         execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
         execute("PRAGMA temp_store = MEMORY")
         if self._max_bytes is not None:
@@ -166,15 +168,15 @@ def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
         raise
 
 
-def _alive(connection: sqlite3.Connection) -> bool:
+def _is_usable(connection: sqlite3.Connection) -> bool:
     try:
         return not connection.in_transaction and connection.total_changes >= 0
     except sqlite3.ProgrammingError:
         return False
 
 
-def patient(action: Callable[[], None], *, tries: int = 5) -> None:
-    """Do it again when the first opening of a new file collides with another process's."""
+def retry_busy(action: Callable[[], None], *, tries: int = 5) -> None:
+    """Run the action, again if another process is opening the same new file."""
     for left in reversed(range(tries)):
         try:
             return action()

@@ -1,9 +1,9 @@
 """The schema of the SQLite store, as numbered steps.
 
-Step n brings a store of version n-1 to version n; SQLite's user_version says where a store stands.
+Step n brings a store of version n-1 to version n; SQLite's user_version holds a store's version.
 Steps are never edited once released, only added. Every table is keyed by tenant first.
 A chunk carries the number of its last change (`seq`), and `removed` the number of each removal: together they are
-the change feed, which so never grows beyond what is there and what has gone.
+the change feed, which holds one entry per chunk, present or removed.
 """
 
 import sqlite3
@@ -13,7 +13,7 @@ from headgate.errors import StoreError
 
 APPLICATION = 0x48474154  # "HGAT" in the file's header, so that no other database is taken for ours
 
-CONTENT = """
+DOCUMENTS = """
 CREATE TABLE tenants (
   tenant TEXT PRIMARY KEY, seq INTEGER NOT NULL DEFAULT 0, place INTEGER NOT NULL DEFAULT 0,
   fact INTEGER NOT NULL DEFAULT 0, trace INTEGER NOT NULL DEFAULT 0
@@ -47,7 +47,7 @@ CREATE TABLE attachments (
 );
 """
 
-LEDGER = """
+RECORDS = """
 CREATE TABLE edges (
   tenant TEXT NOT NULL, source TEXT NOT NULL, predicate TEXT NOT NULL, target TEXT NOT NULL,
   weight REAL NOT NULL, provenance TEXT NOT NULL,
@@ -91,25 +91,25 @@ CREATE TABLE keys (
 ) WITHOUT ROWID
 """
 
-STEPS = (CONTENT, LEDGER, TRACES, KEYS)
+STEPS = (DOCUMENTS, RECORDS, TRACES, KEYS)
 
 
 def version(connection: sqlite3.Connection) -> int:
-    """Where the store stands; 0 is a new file."""
+    """The store's schema version; 0 for a new file."""
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     return int(found)
 
 
 def migrate(connection: sqlite3.Connection, path: Path, *, steps: tuple[str, ...] = STEPS) -> None:
     """Bring the store to the newest version, inside the caller's transaction."""
-    stands = version(connection)
-    _refuse_stranger(connection, path)
-    if stands > len(steps):
+    current = version(connection)
+    _refuse_foreign(connection, path)
+    if current > len(steps):
         raise StoreError(
-            f"the store {path} has version {stands}; this release reads up to {len(steps)}",
+            f"the store {path} has version {current}; this release reads up to {len(steps)}",
             hint="upgrade headgate: pip install --upgrade headgate",
         )
-    for step in steps[stands:]:
+    for step in steps[current:]:
         for statement in step.split(";"):
             if statement.strip():
                 connection.execute(statement)
@@ -117,7 +117,7 @@ def migrate(connection: sqlite3.Connection, path: Path, *, steps: tuple[str, ...
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
 
 
-def _refuse_stranger(connection: sqlite3.Connection, path: Path) -> None:
+def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
     (owner,) = connection.execute("PRAGMA application_id").fetchone()
     if owner == APPLICATION:
         return

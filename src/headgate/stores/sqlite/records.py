@@ -1,7 +1,7 @@
-"""SqliteLedger: edges, facts, secrets, reviews and traces of the SQLite store.
+"""SqliteRecords: edges, facts, secrets, reviews and traces of the SQLite store.
 
-Records are kept as JSON beside the few columns that are searched by. Traces are the only writes that do not
-wait for the disk: a power cut may cost the last ones, a killed process none.
+Records are kept as JSON beside the few columns that queries use. Traces are the only writes that do not wait for
+the disk: a power cut may lose the last ones, a killed process loses none.
 """
 
 import sqlite3
@@ -9,10 +9,15 @@ from collections.abc import Callable, Sequence
 from secrets import token_bytes
 
 from headgate.protocols import Clock
-from headgate.stores.codec import bare, decode, encode
-from headgate.stores.memory.records import check_amended, check_direction, check_edges, decided
+from headgate.stores.codec import decode, encode, without_text
 from headgate.stores.sqlite.connection import Pool
-from headgate.stores.validate import named
+from headgate.stores.validate import (
+    already_decided,
+    check_amended,
+    check_direction,
+    check_edges,
+    check_name,
+)
 from headgate.types import Edge, Fact, FactChange, Review, Secret, Trace
 
 _EDGE = "-weight, source, predicate, target, provenance"  # so that rows sort strongest first
@@ -26,12 +31,11 @@ WHERE weight <> excluded.weight OR provenance <> excluded.provenance
 """
 
 
-class SqliteLedger:
-    """Everything a store keeps besides documents."""
+class SqliteRecords:
+    """Everything a store keeps besides documents and API keys."""
 
-    def __init__(self, pool: Pool, clock: Clock) -> None:
-        self._pool = pool
-        self._clock = clock
+    _pool: Pool
+    _clock: Clock
 
     def link(self, tenant: str, edges: Sequence[Edge]) -> int:
         check_edges(tenant, edges)
@@ -57,11 +61,13 @@ class SqliteLedger:
             for sql in sides:
                 for node in dict.fromkeys(nodes):
                     found.update(connection.execute(sql, (tenant, node, max(limit, 0))))
-        return [Edge(s, p, t, -negative, said) for negative, s, p, t, said in sorted(found)]
+        return [
+            Edge(s, p, t, -negative, provenance) for negative, s, p, t, provenance in sorted(found)
+        ]
 
     def save_fact(self, tenant: str, fact: Fact) -> Fact:
-        named("tenant", tenant)
-        named("fact id", fact.id)
+        check_name("tenant", tenant)
+        check_name("fact id", fact.id)
         with self._pool.write() as connection:
             same = connection.execute(
                 "SELECT body FROM facts WHERE tenant = ? AND content = ? AND id <> ?",
@@ -97,7 +103,7 @@ class SqliteLedger:
             sql = "DELETE FROM facts WHERE tenant = ? AND id = ?"
             if not connection.execute(sql, (tenant, id)).rowcount:
                 return False
-            seq = _count(connection, tenant, "fact")
+            seq = _next_number(connection, tenant, "fact")
             connection.execute("REPLACE INTO forgotten VALUES (?, ?, ?)", (tenant, id, seq))
             return True
 
@@ -117,7 +123,7 @@ class SqliteLedger:
         return self.secrets(tenant)[0].key
 
     def secrets(self, tenant: str) -> list[Secret]:
-        named("tenant", tenant)
+        check_name("tenant", tenant)
         with self._pool.read() as connection:
             known = _secrets(connection, tenant)
         if known:
@@ -143,15 +149,15 @@ class SqliteLedger:
         return fresh
 
     def save_review(self, tenant: str, review: Review, *, most: int | None = None) -> bool:
-        named("tenant", tenant)
-        named("review id", review.id)
+        check_name("tenant", tenant)
+        check_name("review id", review.id)
         row = (tenant, review.id, review.status, review.created, encode(review))
         with self._pool.write() as connection:
             status = connection.execute(
                 "SELECT status FROM reviews WHERE tenant = ? AND id = ?", (tenant, review.id)
             ).fetchone()
             if status and status[0] != "pending":
-                raise decided(review.id, status[0])
+                raise already_decided(review.id, status[0])
             (others,) = connection.execute(
                 "SELECT count(*) FROM reviews WHERE tenant = ? AND status = 'pending' AND id != ?",
                 (tenant, review.id),
@@ -194,9 +200,9 @@ class SqliteLedger:
         text: bool = True,
     ) -> None:
         tenant = trace.request.tenant
-        body = encode(trace if text else bare(trace))
+        body = encode(trace if text else without_text(trace))
         with self._pool.write(durable=False) as connection:
-            number = _count(connection, tenant, "trace")
+            number = _next_number(connection, tenant, "trace")
             connection.execute(
                 "REPLACE INTO traces VALUES (?, ?, ?, ?, ?)",
                 (tenant, trace.id, number, trace.created, body),
@@ -225,7 +231,7 @@ class SqliteLedger:
         return [decode(Trace, body) for (body,) in rows]
 
 
-def _count(connection: sqlite3.Connection, tenant: str, counter: str) -> int:
+def _next_number(connection: sqlite3.Connection, tenant: str, counter: str) -> int:
     """The next number of one of the tenant's counters."""
     connection.execute("INSERT OR IGNORE INTO tenants (tenant) VALUES (?)", (tenant,))
     sql = f"UPDATE tenants SET {counter} = {counter} + 1 WHERE tenant = ?"
@@ -245,7 +251,7 @@ def _write_fact(connection: sqlite3.Connection, tenant: str, fact: Fact) -> None
     """Write a fact that is new or differs, under the next number of the fact feed."""
     if _read_fact(connection, tenant, fact.id) == fact:
         return
-    row = (tenant, fact.id, fact.content, _count(connection, tenant, "fact"), encode(fact))
+    row = (tenant, fact.id, fact.content, _next_number(connection, tenant, "fact"), encode(fact))
     connection.execute("REPLACE INTO facts VALUES (?, ?, ?, ?, ?)", row)
     connection.execute("DELETE FROM forgotten WHERE tenant = ? AND id = ?", (tenant, fact.id))
 

@@ -1,9 +1,9 @@
-"""Rows: how a chunk lies in the SQLite store, and the clauses that find it there."""
+"""Rows: a chunk as a row of the SQLite store, and the SQL clauses that find it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headgate.stores.codec import encode, metadata
+from headgate.stores.codec import decode_metadata, encode
 from headgate.types import Chunk
 
 COLUMNS = "id, document, position, source, title, metadata, admission, text"
@@ -13,24 +13,26 @@ LISTED = "IN (SELECT value FROM json_each(?))"
 Row = tuple[Any, ...]
 
 
-def row(chunk: Chunk) -> Row:
-    """A chunk as COLUMNS has it."""
+def to_row(chunk: Chunk) -> Row:
+    """A chunk as a row of COLUMNS."""
     data = encode(chunk.metadata) if chunk.metadata else ""
     return (chunk.id, chunk.document, chunk.position, chunk.source, chunk.title, data,
             chunk.admission, chunk.text)  # fmt: skip
 
 
-def chunk(collection: str, row: Sequence[Any]) -> Chunk:
-    """The chunk that lies in a row of COLUMNS."""
+def from_row(collection: str, row: Sequence[Any]) -> Chunk:
+    """The chunk of a row of COLUMNS."""
     id, document, position, source, title, data, admission, text = row
-    return Chunk(id, text, document, collection, source, title, position, metadata(data), admission)
+    return Chunk(
+        id, text, document, collection, source, title, position, decode_metadata(data), admission
+    )
 
 
-def said(row: Row) -> tuple[str, str]:
-    """What attachments are computed from: title and text."""
+def title_and_text(row: Row) -> tuple[str, str]:
+    """The part of a row that attachments are computed from."""
     return row[4], row[7]
 
 
-def chars(rows: Mapping[str, Row]) -> int:
+def count_chars(rows: Mapping[str, Row]) -> int:
     """Characters of all texts together."""
     return sum(len(row[7]) for row in rows.values())

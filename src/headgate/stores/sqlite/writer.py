@@ -1,20 +1,28 @@
-"""Writer: one collection of the SQLite store being changed, inside the caller's transaction.
+"""CollectionWriter: changes one collection of the SQLite store, inside the caller's transaction.
 
-Each document is compared with its former self row by row; what differs is written under the next numbers of
-the feed, what is no longer there is erased and its removal numbered. Sizes and counters are booked last.
+Each document is compared row by row with what the store holds. Rows that differ are written under the next
+numbers of the feed; rows that are gone are deleted, and their removal gets a number too. Sizes and counters come last.
 """
 
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headgate.stores import validate
 from headgate.stores.codec import encode
-from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED, Row, chars, row, said
+from headgate.stores.sqlite.rows import (
+    COLUMNS,
+    HERE,
+    LISTED,
+    Row,
+    count_chars,
+    title_and_text,
+    to_row,
+)
+from headgate.stores.validate import DocumentsById, chunk_clash
 
 
 @dataclass
-class Writer:
+class CollectionWriter:
     """Changes one collection of one tenant."""
 
     connection: sqlite3.Connection
@@ -29,25 +37,31 @@ class Writer:
             "SELECT seq, place FROM tenants WHERE tenant = ?", (self.tenant,)
         ).fetchone()
 
-    def run(self, shelf: validate.Shelf) -> int:
+    def put(self, documents: DocumentsById) -> int:
         """Put every document in the place of its former self; how many chunks changed."""
-        places = self._places(shelf)
+        places = self._places(documents)
         former = self._former([place for place in places.values() if place])
-        fresh = {c.id: row(c) for d in shelf.values() for c in d.chunks}
+        fresh = {c.id: to_row(c) for d in documents.values() for c in d.chunks}
         stale = [id for id in former if id not in fresh]
         added = [id for id, place in places.items() if not place]
         for id in added:
             self.place += 1
             places[id] = self.place
-        self._erase(stale)
+        self._delete_chunks(stale)
         changed = [id for id, row in fresh.items() if former.get(id) != row]
-        self._detach([id for id in changed if id in former and said(former[id]) != said(fresh[id])])
-        self._insert_documents(shelf, places)
+        self._detach(
+            [
+                id
+                for id in changed
+                if id in former and title_and_text(former[id]) != title_and_text(fresh[id])
+            ]
+        )
+        self._insert_documents(documents, places)
         self._insert(changed, fresh, former, places)
-        self._book(
+        self._add_sizes(
             documents=len(added),
             chunks=len(fresh) - len(former),
-            chars=chars(fresh) - chars(former),
+            chars=count_chars(fresh) - count_chars(former),
         )
         return len(stale) + len(changed)
 
@@ -57,59 +71,59 @@ class Writer:
         ids = [id for (id,) in self.connection.execute(
             f"SELECT id FROM chunks WHERE {HERE} ORDER BY place, position", here
         )]  # fmt: skip
-        self._bury(ids)
+        self._log_removals(ids)
         for table in ("chunks", "documents", "attachments", "sizes"):
             self.connection.execute(f"DELETE FROM {table} WHERE {HERE}", here)
-        self._number()
+        self._save_counters()
         return len(ids)
 
-    def drop(self, documents: Sequence[str]) -> int:
+    def remove_documents(self, documents: Sequence[str]) -> int:
         """Remove documents with all they hold; how many chunks went."""
         places = self.connection.execute(
-            f"SELECT place FROM documents WHERE {HERE} AND id {LISTED}", self._with(documents)
+            f"SELECT place FROM documents WHERE {HERE} AND id {LISTED}", self._values(documents)
         ).fetchall()
         former = self._former([place for (place,) in places])
-        self._erase(list(former))
+        self._delete_chunks(list(former))
         self.connection.execute(
-            f"DELETE FROM documents WHERE {HERE} AND id {LISTED}", self._with(documents)
+            f"DELETE FROM documents WHERE {HERE} AND id {LISTED}", self._values(documents)
         )
-        self._book(documents=-len(places), chunks=-len(former), chars=-chars(former))
+        self._add_sizes(documents=-len(places), chunks=-len(former), chars=-count_chars(former))
         return len(former)
 
-    def tear(self, chunks: Sequence[str]) -> int:
+    def remove_chunks(self, chunks: Sequence[str]) -> int:
         """Remove chunks out of their documents; the last one takes its document along."""
         rows = self.connection.execute(
             f"SELECT id, document, chars FROM chunks WHERE {HERE} AND id {LISTED}",
-            self._with(chunks),
+            self._values(chunks),
         ).fetchall()
         if not rows:
             return 0
         order = {id: n for n, id in enumerate(dict.fromkeys(chunks))}
-        self._erase(sorted((id for id, _, _ in rows), key=order.__getitem__))
-        torn = self._with(list({document for _, document, _ in rows}))
+        self._delete_chunks(sorted((id for id, _, _ in rows), key=order.__getitem__))
+        touched = self._values(list({document for _, document, _ in rows}))
         emptied = self.connection.execute(
             f"DELETE FROM documents WHERE {HERE} AND id {LISTED} AND NOT EXISTS"
             " (SELECT 1 FROM chunks c WHERE c.tenant = documents.tenant"
             " AND c.collection = documents.collection AND c.place = documents.place)",
-            torn,
+            touched,
         ).rowcount
         self.connection.execute(
-            f"UPDATE documents SET digest = '' WHERE {HERE} AND id {LISTED}", torn
+            f"UPDATE documents SET digest = '' WHERE {HERE} AND id {LISTED}", touched
         )
-        lost = sum(count for _, _, count in rows)
-        self._book(documents=-emptied, chunks=-len(rows), chars=-lost)
+        chars = sum(count for _, _, count in rows)
+        self._add_sizes(documents=-emptied, chunks=-len(rows), chars=-chars)
         return len(rows)
 
-    def _with(self, ids: Sequence[str]) -> tuple[str, str, str]:
+    def _values(self, ids: Sequence[str]) -> tuple[str, str, str]:
         return self.tenant, self.collection, encode(ids)
 
-    def _places(self, shelf: validate.Shelf) -> dict[str, int]:
+    def _places(self, documents: DocumentsById) -> dict[str, int]:
         """The place of each document in reading order; 0 for one that is new."""
         held = self.connection.execute(
             f"SELECT id, place FROM documents WHERE {HERE} AND id {LISTED}",
-            self._with(list(shelf)),
+            self._values(list(documents)),
         )
-        return dict.fromkeys(shelf, 0) | dict(held)
+        return dict.fromkeys(documents, 0) | dict(held)
 
     def _former(self, places: Sequence[int]) -> dict[str, Row]:
         """The rows of the chunks at these places, by id."""
@@ -121,13 +135,13 @@ class Writer:
         )
         return {row[0]: row for row in rows}
 
-    def _insert_documents(self, shelf: validate.Shelf, places: Mapping[str, int]) -> None:
+    def _insert_documents(self, documents: DocumentsById, places: Mapping[str, int]) -> None:
         self.connection.executemany(
             "REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 (self.tenant, self.collection, d.id, places[d.id], d.title, d.digest, d.source,
                  encode(d.metadata) if d.metadata else "")
-                for d in shelf.values()
+                for d in documents.values()
             ),
         )  # fmt: skip
 
@@ -141,7 +155,7 @@ class Writer:
         """Write the chunks that are new or differ, each under the next number of the feed."""
         renewed = [id for id in ids if id in former]
         self._delete("chunks", renewed)
-        self._unbury([id for id in ids if id not in former])
+        self._unlog_removals([id for id in ids if id not in former])
         rows: list[Row] = []
         for id in ids:
             self.seq += 1
@@ -159,14 +173,14 @@ class Writer:
     def _refuse_clash(self, fresh: Mapping[str, Row]) -> None:
         owners = self.connection.execute(
             f"SELECT id, document FROM chunks WHERE {HERE} AND id {LISTED}",
-            self._with(list(fresh)),
+            self._values(list(fresh)),
         )
         for id, owner in owners:
             if owner != fresh[id][1]:
-                raise validate.clash(self.collection, id, owner, fresh[id][1]) from None
+                raise chunk_clash(self.collection, id, owner, fresh[id][1]) from None
 
-    def _erase(self, ids: Sequence[str]) -> None:
-        self._bury(ids)
+    def _delete_chunks(self, ids: Sequence[str]) -> None:
+        self._log_removals(ids)
         self._detach(ids)
         self._delete("chunks", ids)
 
@@ -176,33 +190,33 @@ class Writer:
     def _delete(self, table: str, ids: Sequence[str]) -> None:
         if ids:
             self.connection.execute(
-                f"DELETE FROM {table} WHERE {HERE} AND id {LISTED}", self._with(ids)
+                f"DELETE FROM {table} WHERE {HERE} AND id {LISTED}", self._values(ids)
             )
 
-    def _bury(self, ids: Sequence[str]) -> None:
+    def _log_removals(self, ids: Sequence[str]) -> None:
         rows = []
         for id in ids:
             self.seq += 1
             rows.append((self.tenant, self.collection, id, self.seq))
         self.connection.executemany("REPLACE INTO removed VALUES (?, ?, ?, ?)", rows)
 
-    def _unbury(self, ids: Sequence[str]) -> None:
+    def _unlog_removals(self, ids: Sequence[str]) -> None:
         """Take back the removal of ids that are here again; free while nothing was ever removed."""
         here = (self.tenant, self.collection)
         sql = f"SELECT 1 FROM removed WHERE {HERE} LIMIT 1"
         if self.connection.execute(sql, here).fetchone():
             self._delete("removed", ids)
 
-    def _book(self, *, documents: int, chunks: int, chars: int) -> None:
+    def _add_sizes(self, *, documents: int, chunks: int, chars: int) -> None:
         self.connection.execute(
             "INSERT INTO sizes VALUES (?, ?, ?, ?, ?) ON CONFLICT (tenant, collection) DO UPDATE SET"
             " documents = documents + excluded.documents, chunks = chunks + excluded.chunks,"
             " chars = chars + excluded.chars",
             (self.tenant, self.collection, documents, chunks, chars),
         )
-        self._number()
+        self._save_counters()
 
-    def _number(self) -> None:
+    def _save_counters(self) -> None:
         self.connection.execute(
             "UPDATE tenants SET seq = ?, place = ? WHERE tenant = ?",
             (self.seq, self.place, self.tenant),

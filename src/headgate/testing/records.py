@@ -1,4 +1,4 @@
-"""LedgerContract: what every store promises about edges, facts, secrets, reviews and traces."""
+"""RecordContract: what every store promises about edges, facts, secrets, reviews and traces."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -11,7 +11,7 @@ from headgate.testing.samples import trace
 from headgate.types import Edge, Fact, Review, TrustChange
 
 
-class LedgerContract:
+class RecordContract:
     """Edges, facts, secrets, reviews and traces."""
 
     def test_edges_touch_their_ends_strongest_first(self, store: Store) -> None:

@@ -2,6 +2,9 @@
 
 import json
 import logging
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -11,13 +14,16 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.parser import text_string_to_metric_families
 from tests.service.clients import connected
+from tests.service.conftest import ROWS
 
+from headgate.gateway import Headgate
 from headgate.guard.report import Cut, GuardReport, State
+from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.service.app import create
-from headgate.service.log import figures
-from headgate.service.metrics import METERS, Metrics
+from headgate.service.log import window_figures
+from headgate.service.metrics import Metrics
 from headgate.testing.samples import trace as sample
-from headgate.types import Candidate, Chunk, Note, Step
+from headgate.types import Candidate, Chunk, Step
 
 WINDOW = "Refunds are paid within 14 days to the card."
 
@@ -58,18 +64,26 @@ def test_the_figures_of_a_trace_are_those_of_its_notes():
     made = replace(
         sample("1"),
         candidates=(
-            told("new", ("penalize", "keep", "new to the window", 0.5, 0.0)),
-            told("part", ("penalize", "keep", "overlaps the window", 0.4, 0.5)),
-            told("copy", ("penalize", "drop", "already in the window", 0.0, 1.0)),
-            told("twin", ("penalize", "keep", "new", 0.5, 0.1), ("penalize", "drop", "repeats", 0.5, 1.0)),
-            told("more", ("expand", "keep", "found by asking again", 0.3, 0.0)),
+            told("new", (Stage.PENALIZE, Fate.KEEP, NoteCode.NEW, 0.5, {"overlap": 0.0})),
+            told("part", (Stage.PENALIZE, Fate.KEEP, NoteCode.PARTLY_IN_WINDOW, 0.4, {"overlap": 0.5})),
+            told("copy", (Stage.PENALIZE, Fate.DROP, NoteCode.IN_WINDOW, 0.0, {"overlap": 1.0})),
+            told("twin", (Stage.PENALIZE, Fate.KEEP, NoteCode.NEW, 0.5, {"overlap": 0.1}),
+                 (Stage.PENALIZE, Fate.DROP, NoteCode.REPEATS, 0.5, {}, "new")),
+            told("more", (Stage.EXPAND, Fate.KEEP, NoteCode.FOUND_AGAIN, 0.3)),
         ),
-        steps=(Step("penalize", 0.0), Step("expand", 0.0)),
+        steps=(Step(Stage.PENALIZE, 0.0), Step(Stage.EXPAND, 0.0)),
     )  # fmt: skip
-    seen = figures(made)
+    seen = window_figures(made)
     assert seen.overlaps == (0.0, 0.5, 1.0, 0.1)
     assert (seen.penalized, seen.exact_duplicates, seen.novel) == (3, 1, 2)
     assert (seen.expansion, seen.expanded) == (True, 1)
+
+
+def test_a_bug_is_counted_by_its_stage():
+    metrics = Metrics()
+    broken = Step(Stage.GRADE, 0.0, degraded="KeyError", bug=True)
+    metrics.count_context(replace(sample("1"), steps=(broken,)), 0)
+    assert 'headgate_bugs_total{stage="grade"} 1.0' in metrics.text().splitlines()
 
 
 async def test_grades_and_reviews_are_counted(client):
@@ -117,36 +131,66 @@ async def test_labels_have_bounds_whatever_is_asked(client):
 def test_a_guarded_stream_is_counted():
     metrics = Metrics()
     cut = Cut("content", 10, 0, 2, "repeat", "do", 8, 1.0)
-    metrics.guarded(GuardReport(state=State.DONE, rollbacks=1, saved_tokens=70, cuts=[cut]))
-    metrics.guarded(GuardReport(state=State.FAILED, rollbacks=3, cuts=[cut] * 4))
+    metrics.count_stream(GuardReport(state=State.DONE, rollbacks=1, saved_tokens=70, cuts=[cut]))
+    metrics.count_stream(GuardReport(state=State.FAILED, rollbacks=3, cuts=[cut] * 4))
     lines = metrics.text().splitlines()
-    assert "headgate_guard_stalls_total 5" in lines
-    assert "headgate_guard_rollbacks_total 4" in lines
-    assert "headgate_guard_recovered_total 1" in lines
-    assert "headgate_guard_failed_total 1" in lines
-    assert "headgate_guard_tokens_saved_total 70" in lines
+    assert "headgate_guard_stalls_total 5.0" in lines
+    assert "headgate_guard_rollbacks_total 4.0" in lines
+    assert "headgate_guard_recovered_total 1.0" in lines
+    assert "headgate_guard_failed_total 1.0" in lines
+    assert "headgate_guard_tokens_saved_total 70.0" in lines
 
 
-def test_processes_add_up_and_outlive_themselves(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.getpid", lambda: 1)
-    ended = Metrics(str(tmp_path))
-    ended.review("approved")
-    ended.close()
-    monkeypatch.setattr("os.getpid", lambda: 2)
-    alive = Metrics(str(tmp_path))
-    alive.review("approved")
-    assert 'headgate_reviews_total{status="approved"} 2' in alive.text().splitlines()
+COUNTING = """
+import sys
+from headgate.service.metrics import Metrics
+metrics = Metrics(sys.argv[1])
+metrics.count_review("approved")
+print(metrics.text())
+"""
 
 
-def test_every_meter_says_what_it_is():
-    assert all(meter.help.endswith(".") for meter in METERS)
-    assert len({meter.name for meter in METERS}) == len(METERS)
+def test_processes_add_up_and_outlive_themselves(tmp_path):
+    line = [sys.executable, "-c", COUNTING, str(tmp_path)]
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    first, second = (
+        subprocess.run(line, env=environment, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    )
+    assert 'headgate_reviews_total{status="approved"} 1.0' in first.splitlines()
+    assert 'headgate_reviews_total{status="approved"} 2.0' in second.splitlines()
+    assert "# TYPE headgate_selfref_overlap_ratio histogram" in second.splitlines()
+
+
+def test_two_services_in_one_process_count_apart():
+    one, other = Metrics(), Metrics()
+    one.count_review("approved")
+    assert 'headgate_reviews_total{status="approved"} 1.0' in one.text().splitlines()
+    assert 'status="approved"' not in other.text()
+
+
+def test_every_metric_says_what_it_is_and_is_a_counter_or_a_histogram():
+    families = list(text_string_to_metric_families(Metrics().text()))
+    assert len(families) == 31
+    assert all(family.documentation.endswith(".") for family in families)
+    assert {family.type for family in families} == {"counter", "histogram"}
+
+
+def test_every_stage_of_a_request_has_a_label(tmp_path):
+    with Headgate.open(tmp_path / "kb", log={"path": str(tmp_path / "no" / "where.log")}) as gate:
+        gate.add([{"id": "a", "text": "Refunds take five days."}])
+        context = gate.context("how do refunds work?")
+    metrics = Metrics()
+    metrics.count_context(context.trace, context.token_estimate)
+    text = metrics.text()
+    assert 'headgate_stage_degraded_total{stage="log"} 1.0' in text.splitlines()
+    assert 'stage="other"' not in text
 
 
 @pytest.mark.parametrize("allowed", [False, True])
-async def test_one_line_a_request_with_the_query_only_where_allowed(gate, caplog, allowed):
-    policy = gate.parts.settings.service.model_copy(update={"log_query": allowed})
-    object.__setattr__(gate.parts.settings, "service", policy)
+async def test_one_line_a_request_with_the_query_only_where_allowed(stack, caplog, allowed):
+    gate = stack.enter_context(Headgate.open(":memory:", service={"log_query": allowed}))
+    gate.add(ROWS)
     body = {"query": "refunds please", "session_id": "s1", "current_window_text": WINDOW}
     with caplog.at_level(logging.INFO, "headgate.request"):
         async with connected(create(gate)) as client:
@@ -184,11 +228,11 @@ async def test_readiness_asks_every_part(app, client):
     async def upstream():
         return "no answer from the model"
 
-    app.state.hub.checks["upstream"] = upstream
+    app.state.service.checks["upstream"] = upstream
     answer = await client.get("/readyz")
     assert answer.status_code == 503
     assert answer.json()["parts"]["upstream"] == "no answer from the model"
-    app.state.hub.asides["upstream"] = app.state.hub.checks.pop("upstream")
+    app.state.service.soft_checks["upstream"] = app.state.service.checks.pop("upstream")
     answer = await client.get("/readyz")
     assert (answer.status_code, answer.json()["ready"]) == (200, True)
     assert answer.json()["parts"]["upstream"] == "no answer from the model"
@@ -196,7 +240,7 @@ async def test_readiness_asks_every_part(app, client):
 
 
 async def test_while_it_drains_it_is_not_ready_and_takes_nothing_on(app, client):
-    app.state.hub.desk.drain(1.0)
+    app.state.service.in_flight.drain(1.0)
     assert (await client.get("/readyz")).status_code == 503
     refused = await client.post("/v1/context", json={"query": "x"})
     assert refused.status_code == 503

@@ -1,0 +1,36 @@
+"""Bugs: errors that nobody raised on purpose.
+
+What the outside can cause (our own errors, the operating system's, time-outs) is expected and softens quietly. Any other
+exception is a bug. A request survives it, but the bug is logged with its traceback; in strict mode, which
+`headgate.testing.strict` switches on, it is raised instead.
+"""
+
+import logging
+
+from headgate.errors import HeadgateError
+
+EXPECTED = (HeadgateError, OSError)
+"""What the outside can cause; TimeoutError is an OSError."""
+
+LOGGER = logging.getLogger("headgate")
+
+_strict = False
+
+
+def set_strict(on: bool) -> bool:  # noqa: FBT001
+    """Raise bugs instead of surviving them; returns how it was before."""
+    global _strict
+    before, _strict = _strict, on
+    return before
+
+
+def report(error: Exception, where: str) -> None:
+    """Log a bug with its traceback; in strict mode raise it."""
+    if _strict:
+        raise error
+    LOGGER.error("bug in %s: %s", where, describe(error), exc_info=error)
+
+
+def describe(error: BaseException) -> str:
+    """An error in one line: ours speak for themselves, others name their kind."""
+    return str(error) if isinstance(error, HeadgateError) else f"{type(error).__name__}: {error}"

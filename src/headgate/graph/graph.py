@@ -1,0 +1,141 @@
+"""Graph: the knowledge of one tenant, as `hg.graph` gives it.
+
+Edges are linked, looked up and followed. A slice is a part of a conversation around one turn, signed with the
+tenant's secret: whoever has it can show that its turns were admitted (admission.py).
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path as FilePath
+from typing import Any, NamedTuple, Protocol
+
+from headgate.graph.admission import admit, sign, verify
+from headgate.graph.admission import load as slice_from
+from headgate.graph.kernel import Slice, SlicePolicy, Turn, slice_around
+from headgate.graph.knowledge import Direction, GraphPolicy, Path, base_score, edge, traverse
+from headgate.graph.load import LoadResult, chunk_edges, link_edges, read_edges
+from headgate.protocols import ChunkStore, Clock, DocumentStore, EdgeStore, SecretStore
+from headgate.twins import in_thread
+from headgate.types import Chunk, Document, Edge
+
+DAY = 86_400.0
+
+
+class GraphStore(EdgeStore, DocumentStore, ChunkStore, SecretStore, Protocol):
+    """What the graph needs of a store."""
+
+
+class ScoredPath(NamedTuple):
+    """A path and its base score."""
+
+    path: Path
+    score: float
+
+
+class Graph:
+    """The edges of one tenant, the paths over them, and slices of its conversations."""
+
+    def __init__(
+        self,
+        store: GraphStore,
+        tenant: str,
+        policy: GraphPolicy | None = None,
+        slice_policy: SlicePolicy | None = None,
+        *,
+        clock: Clock = time.time,
+    ) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._policy = policy or GraphPolicy()
+        self._slice_policy = slice_policy or SlicePolicy()
+        self._clock = clock
+
+    def link(self, edges: Iterable[Edge]) -> int:
+        """Link edges; linking one again sets its weight and provenance. How many are new or changed."""
+        checked = [
+            edge(e.source, e.predicate, e.target, weight=e.weight, provenance=e.provenance)
+            for e in edges
+        ]
+        return self._store.link(self._tenant, checked)
+
+    def unlink(self, edges: Iterable[Edge]) -> int:
+        """Remove edges, told by source, predicate and target; how many went."""
+        return self._store.unlink(self._tenant, list(edges))
+
+    def load(self, file: str | FilePath) -> LoadResult:
+        """Link the edges of a .csv, .tsv, .jsonl or .ndjson file; bad lines are skipped and counted."""
+        return link_edges(self._store, self._tenant, read_edges(FilePath(file)))
+
+    def load_collection(self, collection: str) -> LoadResult:
+        """Link what the documents of a collection say by themselves: links, headings, imports."""
+        chunks = self._store.scan(self._tenant, collection)
+        return link_edges(self._store, self._tenant, chunk_edges(chunks))
+
+    def edges(self, node: str, *, direction: Direction = "both", limit: int = 100) -> list[Edge]:
+        """The edges that touch a node, strongest first."""
+        return self._store.touching(self._tenant, [node], direction=direction, limit=limit)
+
+    def paths(
+        self,
+        start: str,
+        *,
+        direction: Direction = "both",
+        max_hops: int | None = None,
+        max_results: int | None = None,
+    ) -> list[ScoredPath]:
+        """The paths that begin at a node, shortest first, then strongest, with their base scores."""
+        given = {"max_hops": max_hops, "max_results": max_results}
+        update = {name: value for name, value in given.items() if value is not None}
+        policy = self._policy.model_copy(update=update)
+        found = traverse(self._store, start, policy, tenant=self._tenant, direction=direction)
+        return [ScoredPath(path, base_score(path, policy)) for path in found]
+
+    def cut_slice(self, anchor: str, *, collection: str = "turns", admit: bool = False) -> Slice:
+        """Cut the turns around one turn and sign them; with `admit`, the turns get the slice's token."""
+        chunks = [c for c in self._store.scan(self._tenant, collection) if c.source == "turn"]
+        signed = sign(
+            slice_around(map(Turn.from_chunk, chunks), anchor, self._slice_policy),
+            self._store.secret(self._tenant),
+        )
+        if admit:
+            self._admit(chunks, signed, collection)
+        return signed
+
+    def verify(self, slice: Slice | Mapping[str, Any]) -> bool:
+        """Whether a slice is, unchanged, what was signed for this tenant."""
+        shown = slice if isinstance(slice, Slice) else slice_from(slice)
+        return verify(shown, self._store.secrets(self._tenant), now=self._clock())
+
+    def rotate_secret(self, *, days: float = 30.0) -> float:
+        """Sign with a new secret from now on; until when the former one still verifies."""
+        expires = self._clock() + days * DAY
+        self._store.rotate(self._tenant, expires=expires)
+        return expires
+
+    alink = in_thread(link)
+    aunlink = in_thread(unlink)
+    aload = in_thread(load)
+    aload_collection = in_thread(load_collection)
+    aedges = in_thread(edges)
+    apaths = in_thread(paths)
+    acut_slice = in_thread(cut_slice)
+    averify = in_thread(verify)
+    arotate_secret = in_thread(rotate_secret)
+
+    def _admit(self, chunks: Iterable[Chunk], signed: Slice, collection: str) -> None:
+        """Write the token to the turns of the slice; each turn is a document of one chunk."""
+        admitted = admit(chunks, signed)
+        digests = self._store.digests(self._tenant, collection, [c.document for c in admitted])
+        documents = [
+            Document(
+                id=chunk.document,
+                collection=collection,
+                title=chunk.title,
+                digest=digests.get(chunk.document, ""),
+                source=chunk.source,
+                metadata=chunk.metadata,
+                chunks=(chunk,),
+            )
+            for chunk in admitted
+        ]
+        self._store.put(self._tenant, documents)

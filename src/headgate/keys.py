@@ -1,0 +1,86 @@
+"""API keys: made once, shown once, kept as a hash.
+
+`Keys` is what `hg.keys` gives: create, list and revoke the keys of one tenant.
+A key is 32 random bytes, so one round of SHA-256 is enough: there is nothing to guess it from.
+`admin` opens what concerns the whole service (metrics) and holds the other three scopes for its tenant.
+"""
+
+import re
+import time
+from collections.abc import Sequence
+from hashlib import sha256
+from secrets import token_hex, token_urlsafe
+from typing import Final, NamedTuple, get_args
+
+from headgate.errors import InputError, NotFound
+from headgate.protocols import Clock, KeyStore
+from headgate.twins import in_thread
+from headgate.types import Key, Scope
+
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+OURS: Final = "hg_"  # how each key begins
+_FORM = re.compile(OURS + r"[A-Za-z0-9_-]{43}")
+
+
+class Minted(NamedTuple):
+    """A new key: its token, to be shown once, and what is kept of it."""
+
+    token: str
+    key: Key
+
+
+def mint(tenant: str, scopes: Sequence[str], *, name: str = "", now: float) -> Minted:
+    """A new key for a tenant."""
+    known: list[Scope] = [scope for scope in SCOPES if scope in scopes]
+    if unknown := set(scopes) - set(SCOPES):
+        raise InputError(
+            f"{', '.join(sorted(unknown))} is not a scope", hint=f"scopes are {', '.join(SCOPES)}"
+        )
+    token = OURS + token_urlsafe(32)
+    key = Key(token_hex(4), digest(token), tenant, tuple(known), name, created=now)
+    return Minted(token, key)
+
+
+def digest(token: str) -> str:
+    """What a token is found by."""
+    return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def is_well_formed(token: str) -> bool:
+    """Whether a text could be a key at all, so that nonsense never reaches the store."""
+    return _FORM.fullmatch(token) is not None
+
+
+class Keys:
+    """The API keys of one tenant."""
+
+    def __init__(self, store: KeyStore, tenant: str, *, clock: Clock = time.time) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._clock = clock
+
+    def create(self, scopes: Sequence[str] = ("read", "write"), *, name: str = "") -> Minted:
+        """Make a key. Its token is in the answer and nowhere else."""
+        made = mint(self._tenant, scopes, name=name, now=self._clock())
+        self._store.save_key(made.key)
+        return made
+
+    def list_keys(self, *, all_tenants: bool = False) -> Sequence[Key]:
+        """The keys of this tenant, or of all, oldest first, revoked ones included."""
+        return self._store.keys(None if all_tenants else self._tenant)
+
+    def find(self, token: str) -> Key | None:
+        """The key with that token, whosever it is, revoked or not; None for an unknown one."""
+        return self._store.key(digest(token)) if is_well_formed(token) else None
+
+    def revoke(self, id: str) -> None:
+        """Let a key work no more; an error when this tenant has no working key of that id."""
+        if not self._store.revoke(self._tenant, id):
+            raise NotFound(
+                f"tenant {self._tenant} has no working key {id!r}", hint="see: headgate keys list"
+            )
+
+    acreate = in_thread(create)
+    alist_keys = in_thread(list_keys)
+    afind = in_thread(find)
+    arevoke = in_thread(revoke)

@@ -1,0 +1,457 @@
+"""Steps: each stage called for one request, with its policy and resources, and recorded.
+
+Engine.build says which stage follows which; a step here only says how its stage is called and what stands in for it when
+it fails. No step calls another stage's step, and what a stage needs from an earlier one comes in as data.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from headgate.errors import ConfigError
+from headgate.graph.knowledge import GraphPolicy, anchors, paths
+from headgate.graph.neighborhood import neighborhood
+from headgate.memory.memory import Memory
+from headgate.memory.providers import Recollection
+from headgate.memory.review import ReviewPolicy, ReviewQueue
+from headgate.notes import Fate, NoteCode, Stage
+from headgate.pipeline.fallback import Verdict, ask_person, grade_policy_for, search_outside
+from headgate.pipeline.recorder import TraceRecorder
+from headgate.pipeline.several import GraderByCollection, merge
+from headgate.policy import Limits
+from headgate.protocols import Clock, Grader, Postings, Store, TokenCounter, WebSearch
+from headgate.relevance.confidence import backed
+from headgate.stages.compose import Composed, ComposePolicy, compose
+from headgate.stages.decide import DecidePolicy, decide
+from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wants_more
+from headgate.stages.gate import GatePolicy, gate, report
+from headgate.stages.grade import Action, Calibrated, Graded, GradePolicy, grade
+from headgate.stages.penalize import PenalizePolicy, penalize
+from headgate.stages.propagate import PropagatePolicy, Start, propagate, start_of
+from headgate.stages.retrieve import RetrievePolicy, retrieve
+from headgate.stages.strategy import estimate_content_tokens
+from headgate.text.cache import WindowCache
+from headgate.text.fingerprint import KIND
+from headgate.types import (
+    SIDE,
+    Candidate,
+    Context,
+    Edge,
+    Plan,
+    Request,
+    Sifted,
+    Size,
+    Strategy,
+    Trace,
+)
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Candidates = Sequence[Candidate]
+Rankings = Mapping[str, Sifted]
+"""What was found, by collection."""
+Starts = Mapping[str, Start]
+Views = Callable[[str, str], Postings]
+Vectors = Callable[[str], "npt.ArrayLike | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The knobs of every stage."""
+
+    limits: Limits
+    decide: DecidePolicy
+    retrieve: RetrievePolicy
+    propagate: PropagatePolicy
+    graph: GraphPolicy
+    penalize: PenalizePolicy
+    expand: ExpandPolicy
+    gate: GatePolicy
+    grade: GradePolicy
+    review: ReviewPolicy
+    compose: ComposePolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What the stages work with, the same for every request."""
+
+    store: Store
+    views: Views
+    vectors: Vectors
+    count: TokenCounter
+    memory: Memory | None
+    grader: Grader | None
+    search: WebSearch | None
+    clock: Clock
+    tick: Callable[[], float]
+    name: Callable[[], str]
+    cache: WindowCache
+
+
+class Steps:
+    """The stages of one request. `plan` is set by `decide`, `views` (the collections' indexes) by `retrieve`; a stuffed request has none."""
+
+    plan: Plan
+
+    def __init__(self, resources: Resources, policy: Policies, request: Request) -> None:
+        self.resources = resources
+        self.policy = policy
+        self.request = request
+        self.recorder = TraceRecorder(resources.tick)
+        self.views: dict[str, Postings] = {}
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Every candidate so far, as its last stage left it."""
+        return self.recorder.candidates
+
+    def decide(self) -> Plan:
+        """Whether to retrieve, and how much."""
+        request, store = self.request, self.resources.store
+        none: Mapping[str, Size] = {}
+        sizes = self.recorder.attempt(
+            Stage.DECIDE, lambda: store.collections(request.tenant), instead=none
+        )
+        chars = sum(sizes.get(name, Size()).chars for name in request.collections)
+        tokens = estimate_content_tokens(char_count=chars)
+        self.plan = decide(request, self.policy.decide, content_tokens=tokens)
+        return self.plan
+
+    def retrieve(self) -> Rankings:
+        """What each collection holds for the query, best first; all of it in reading order when stuffing."""
+        request, record = self.request, self.recorder
+        if self.plan.strategy is Strategy.STUFF:
+            return {
+                name: record.run(Stage.RETRIEVE, (), partial(self._load_whole, name))
+                for name in request.collections
+            }
+        self.views = self._open_indexes()
+        if not self.views:
+            return {}
+        vector = record.attempt(
+            Stage.EMBED, lambda: self.resources.vectors(request.query), instead=None
+        )
+        search = partial(retrieve, request.query, policy=self.policy.retrieve, vector=vector)
+        return {
+            name: record.run(Stage.RETRIEVE, (), partial(search, view=view))
+            for name, view in self.views.items()
+        }
+
+    def load_edges(self, found: Rankings) -> tuple[Starts, Sequence[Edge]]:
+        """Where signals start in each collection, and the given edges around it."""
+        if not self.views or not self.request.graph:
+            return {}, ()
+        none: tuple[Starts, Sequence[Edge]] = ({}, ())
+        return self.recorder.attempt(
+            Stage.EDGES, lambda: self._load_edges(found), instead=none, timed=True
+        )
+
+    def propagate(self, found: Rankings, starts: Starts, edges: Sequence[Edge]) -> Candidates:
+        """What was found, and what it is connected to."""
+        query, policy = self.request.query, self.policy.propagate
+        ranked = {name: sifted.kept for name, sifted in found.items()}
+        for name, view in self.views.items():
+            spread = partial(propagate, found[name], query, view, policy)
+            work = partial(spread, start=starts.get(name), edges=edges)
+            ranked[name] = self.recorder.run(Stage.PROPAGATE, ranked[name], work).kept
+        if self.views:
+            return merge(list(ranked.values()))
+        # loaded whole: in reading order, one collection after the other
+        return tuple({c.chunk.id: c for c in chain(*ranked.values())}.values())
+
+    def recall_facts(self) -> Candidates:
+        """What was remembered about the query."""
+        memory = self.resources.memory
+        if memory is None:
+            return ()
+        return self.recorder.run(
+            Stage.MEMORY, (), lambda: memory.recall_facts(self.request, self.plan)
+        ).kept
+
+    async def ask_providers(self) -> Candidates:
+        """What the memory providers answer."""
+        memory = self.resources.memory
+        if memory is None or not memory.providers.names:
+            return ()
+        recalled = await self.recorder.arun(
+            Stage.MEMORY,
+            (),
+            lambda: memory.ask_providers(self.request, self.plan),
+            instead=Recollection(),
+        )
+        for reason in recalled.degraded:
+            self.recorder.degrade(Stage.MEMORY, reason)
+        return recalled.sifted.kept
+
+    def find_paths(self) -> Candidates:
+        """The paths of what the query names, through given knowledge."""
+        request, store, policy = self.request, self.resources.store, self.policy.graph
+        if not request.graph:
+            return ()
+        if self.plan.strategy is Strategy.RAG_GRAPH:
+            # lean on the graph: a hop farther, twice as much
+            wider = {"max_hops": policy.max_hops + 1, "keep": 2 * policy.keep}
+            policy = policy.model_copy(update=wider)
+        none: tuple[str, ...] = ()
+        named = self.recorder.attempt(
+            Stage.GRAPH,
+            lambda: anchors(request.query, store, policy, tenant=request.tenant),
+            instead=none,
+        )
+        if not named:
+            return ()
+        return self.recorder.run(
+            Stage.GRAPH, (), lambda: paths(named, store, policy, tenant=request.tenant)
+        ).kept
+
+    def penalize(self, candidates: Candidates) -> Sifted:
+        """What is new to the window; in reading order when stuffing."""
+        if not self.request.penalize:
+            return Sifted(kept=tuple(candidates))
+        fresh = self.recorder.run(Stage.PENALIZE, candidates, lambda: self._penalize(candidates))
+        if self.plan.strategy is not Strategy.STUFF:
+            return fresh
+        place = {c.chunk.id: at for at, c in enumerate(candidates)}
+        in_order = sorted(fresh.kept, key=lambda c: place[c.chunk.id])
+        return Sifted(tuple(in_order), fresh.dropped)
+
+    def wants_more(self, fresh: Sifted) -> bool:
+        """Whether too little is new, so that it is worth asking once more."""
+        if not self.views or not self.request.penalize:
+            return False
+        return wants_more(fresh, self.request.window, self.policy.expand, k=self.request.k)
+
+    def expand(self, fresh: Sifted, edges: Sequence[Edge]) -> Sifted:
+        """What was new, with what other queries bring."""
+        return self.recorder.run(Stage.EXPAND, fresh.kept, lambda: self._expand(fresh, edges))
+
+    def support(self, fresh: Sifted) -> dict[str, float]:
+        """A second opinion on the order of what the collections found: each chunk's chance to be part of the answer."""
+        if not self.views:
+            return {}
+        none: dict[str, float] = {}
+        return self.recorder.attempt(
+            Stage.SUPPORT, lambda: self._support(fresh.kept), instead=none, timed=True
+        )
+
+    def gate(self, fresh: Sifted, support: Mapping[str, float]) -> Candidates:
+        """What is worth its tokens and fits the budget; a stuffed collection is known to fit."""
+        if self.plan.strategy is Strategy.STUFF:
+            return fresh.kept
+        preview = self.policy.compose.preview_chars if self.request.detail == "preview" else None
+        return self.recorder.run(
+            Stage.GATE,
+            fresh.kept,
+            lambda: gate(
+                fresh.kept,
+                self.plan.budget,
+                self.resources.count,
+                self.policy.gate,
+                k=self.request.k,
+                support=support,
+                conversation=self._all_conversations(),
+                preview_chars=preview,
+            ),
+        ).kept
+
+    async def grade(
+        self,
+        fitting: Candidates,
+        *,
+        found: Candidates = (),
+        support: Mapping[str, float] | None = None,
+    ) -> Graded:
+        """How relevant candidates are; a grader that fails lets all of them pass.
+
+        `found` is the ranking they were taken from, which tells whether the collection knows at all.
+        """
+        grader = self.resources.grader or self._calibrated(found, support)
+        policy = grade_policy_for(self.plan.tier, grader, self.policy.grade)
+        graded = await self.recorder.arun(
+            Stage.GRADE,
+            fitting,
+            lambda: grade(self.request.query, fitting, grader, policy),
+            instead=Graded(Sifted(kept=tuple(fitting)), Action.CORRECT),
+        )
+        self.recorder.annotate(Stage.GRADE, {"action": graded.action.value})
+        return graded
+
+    async def search(self) -> Candidates | None:
+        """What a search outside brings; None when there is none or it failed."""
+        search, failed = self.resources.search, Sifted()
+        if search is None:
+            return None
+        limit = self.policy.grade.search_limit
+        came = await self.recorder.arun(
+            Stage.SEARCH,
+            (),
+            lambda: search_outside(search, self.request.query, limit=limit),
+            instead=failed,
+        )
+        return None if came is failed else came.kept
+
+    def review(self, graded: Graded, reason: str) -> str | None:
+        """The review that now waits, "" when the queue could not take it, None when it is off."""
+        if not self.policy.review.enabled:
+            return None
+        request, resources = self.request, self.resources
+        queue = ReviewQueue(
+            resources.store, request.tenant, self.policy.review, clock=resources.clock
+        )
+        review = self.recorder.attempt(
+            Stage.REVIEW, lambda: ask_person(queue, request, graded, reason), instead=""
+        )
+        self.recorder.annotate(Stage.GRADE, {"review": review})
+        return review
+
+    def compose(self, verdict: Verdict) -> Composed:
+        """One block of what may be shown."""
+        request, resources = self.request, self.resources
+        return self.recorder.run(
+            Stage.COMPOSE,
+            verdict.kept,
+            lambda: compose(
+                verdict.kept,
+                self.plan.budget,
+                resources.count,
+                self.policy.compose,
+                secret=resources.store.secret(request.tenant),
+                detail=request.detail,
+                order=request.order,
+                strips=verdict.strips,
+                side_share=self.policy.gate.graph_share,
+            ),
+            instead=Composed("", 0, Sifted()),
+        )
+
+    def context(self, composed: Composed, verdict: Verdict) -> Context:
+        """The context with its trace."""
+        trace = Trace(
+            id=self.resources.name(),
+            request=self.request,
+            plan=self.plan,
+            steps=self.recorder.steps,
+            candidates=self.candidates,
+            created=self.resources.clock(),
+        )
+        return Context(
+            text=composed.text,
+            chunks=composed.shown,
+            token_estimate=composed.tokens,
+            trace=trace,
+            report=report(composed.sifted.kept, [c for c in trace.candidates if c.dropped]),
+            sources=composed.sources,
+            graph_context=composed.graph_context,
+            admissibility_token=composed.token,
+            fallback=verdict.fallback,
+            fallback_reason=verdict.reason,
+            review=verdict.review,
+            latency_ms=1000 * self.recorder.seconds,
+        )
+
+    def _open_indexes(self) -> dict[str, Postings]:
+        """The collections' indexes; a wrong setting is the caller's to mend, anything else leaves one out."""
+        views: dict[str, Postings] = {}
+        for name in self.request.collections:
+            view = self.recorder.attempt(
+                Stage.INDEX,
+                partial(self.resources.views, self.request.tenant, name),
+                instead=None,
+                fatal=(ConfigError,),
+            )
+            if view is None:
+                continue
+            views[name] = view
+            if view.degraded:
+                self.recorder.degrade(Stage.INDEX, view.degraded)
+        return views
+
+    def _load_edges(self, found: Rankings) -> tuple[Starts, Sequence[Edge]]:
+        request, policy = self.request, self.policy.propagate
+        started = {
+            name: start_of(found[name], request.query, view, policy)
+            for name, view in self.views.items()
+        }
+        starts = {name: start for name, start in started.items() if start is not None}
+        nodes = [node for name, start in starts.items() for node in start.nodes(self.views[name])]
+        if not starts:
+            return {}, ()
+        store, unique = self.resources.store, list(dict.fromkeys(nodes))
+        edges = neighborhood(store, unique, tenant=request.tenant, hops=policy.edge_hops)
+        return starts, edges
+
+    def _load_whole(self, collection: str) -> Sifted:
+        chunks = self.resources.store.scan(self.request.tenant, collection)
+        everyone = tuple(
+            Candidate(c, 1.0).with_note(Stage.RETRIEVE, Fate.ADD, NoteCode.LOADED_WHOLE)
+            for c in chunks
+        )
+        return Sifted(kept=everyone, added=everyone)
+
+    def _penalize(self, candidates: Candidates) -> Sifted:
+        request, cache = self.request, self.resources.cache
+        unread = cache.unknown([c.chunk.text for c in candidates])
+        new = [c.chunk for c, unknown in zip(candidates, unread, strict=True) if unknown]
+        fingerprints: dict[str, bytes] = {}
+        for name in request.collections:
+            ids = [chunk.id for chunk in new if chunk.collection == name]
+            fingerprints |= self.resources.store.attached(request.tenant, name, KIND, ids)
+        return penalize(
+            candidates,
+            request.window,
+            self.policy.penalize,
+            fingerprints=fingerprints,
+            best_effort=request.best_effort,
+            cache=cache,
+        )
+
+    def _expand(self, fresh: Sifted, edges: Sequence[Edge]) -> Sifted:
+        request, policy, vectors = self.request, self.policy.expand, self.resources.vectors
+        known = {c.chunk.id for c in (*fresh.kept, *fresh.dropped)}
+        most = depth(request.k, policy)
+        wider = self.policy.retrieve.model_copy(update={"keep": most + len(known)})
+        queries = variants(
+            request.query, policy, edges=edges, cwd=request.cwd, window=request.window
+        )
+        passes = [
+            retrieve(query, view, wider, vector=vectors(query)).kept
+            for query in queries
+            for view in self.views.values()
+        ]
+        return fuse(fresh.kept, self._penalize(gather(passes, known)[:most]), policy)
+
+    def _support(self, fresh: Candidates) -> dict[str, float]:
+        support: dict[str, float] = {}
+        for name, view in self.views.items():
+            ranked = [c for c in self._of(name, fresh) if c.chunk.source not in SIDE]
+            support |= backed(self.request.query, ranked, view)
+        return support
+
+    def _calibrated(self, found: Candidates, support: Mapping[str, float] | None) -> Grader:
+        """The built-in grader: each collection's candidates in the words of that collection."""
+        graders = {
+            name: Calibrated(view, self._of(name, found), support)
+            for name, view in self.views.items()
+        }
+        first, *others = graders.values()
+        return GraderByCollection(graders) if others else first
+
+    def _all_conversations(self) -> bool:
+        views = self.views.values()
+        return bool(views) and all(view.conversational for view in views)
+
+    def _of(self, collection: str, candidates: Candidates) -> Candidates:
+        """The candidates of one collection; what comes from elsewhere stands with the first."""
+        if len(self.views) == 1:
+            return candidates
+        names = list(self.views)
+        return [
+            c
+            for c in candidates
+            if c.chunk.collection == collection
+            or (collection == names[0] and c.chunk.collection not in names)
+        ]

@@ -1,0 +1,35 @@
+"""Request bodies: read whole, and refused as soon as they are known to be too large."""
+
+from starlette.types import Receive, Scope
+
+from headgate.errors import LimitError
+
+
+class ClientGone(Exception):  # nobody is left to be answered
+    """The client went away before its body was complete."""
+
+
+async def read_body(scope: Scope, receive: Receive, *, limit: int, setting: str) -> bytes:
+    """The whole body of a request.
+
+    LimitError names the setting as soon as the announced or the received length exceeds the limit;
+    ClientGone when the client disconnects first.
+    """
+    announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    too_large = LimitError(
+        f"the body is larger than {limit:,} bytes", hint=f"the limit is {setting}"
+    )
+    if announced.isdigit() and int(announced) > limit:
+        raise too_large
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > limit:
+            raise too_large
+        more = message.get("more_body", False)
+    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,0 +1,109 @@
+"""ContextIn: the JSON body of a request for context, made from the fields of types.Request.
+
+Each field of Request and of its ContextBudget becomes a field of the body, with its type, default and docstring. Only what
+HTTP does differently is written here: published names and defaults, ranges, and three ways to send the window.
+"""
+
+import ast
+import inspect
+from dataclasses import MISSING, fields
+from itertools import pairwise
+from textwrap import dedent
+from typing import Annotated, Any, Final, get_type_hints
+
+from pydantic import Field, create_model
+
+from headgate.service.parse import Body, Name
+from headgate.types import ContextBudget, Request, Window
+
+PUBLISHED: Final = {
+    "budget": "max_tokens",
+    "k": "k_rag",
+    "session": "session_id",
+    "penalize": "enable_self_ref_penalty",
+    "graph": "include_graph",
+}
+"""Fields that HTTP clients know by another name."""
+
+_DEFAULTS: Final = {"budget": 500, "k": 5, "context_length": None}
+_RANGES: Final[dict[str, dict[str, Any]]] = {
+    "query": {"min_length": 1, "pattern": r"\S", "examples": ["how do refunds work?"]},
+    "budget": {"ge": 0, "examples": [500]},
+    "k": {"ge": 1},
+    "context_length": {"ge": 0},
+    "threshold_tokens": {"ge": 0},
+}
+_TYPES: Final[dict[str, Any]] = {
+    "collection": Name | Annotated[list[Name], Field(min_length=1, max_length=100)],
+}
+# The key names the tenant; the others are built from several fields of the body.
+_NOT_SENT: Final = frozenset({"tenant", "window", "context_budget"})
+
+
+def field_docs(noun: type) -> dict[str, str]:
+    """The docstring below each field of a class."""
+    body = ast.parse(dedent(inspect.getsource(noun))).body[0].body  # type: ignore[attr-defined]
+    return {
+        ast.unparse(field.target): inspect.cleandoc(str(doc.value.value))
+        for field, doc in pairwise(body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(doc, ast.Expr)
+        and isinstance(doc.value, ast.Constant)
+    }
+
+
+def _sent(noun: type) -> dict[str, str]:
+    """The fields of a noun that a body has, and what each is called there."""
+    names = [field.name for field in fields(noun) if field.name not in _NOT_SENT]
+    return {name: PUBLISHED.get(name, name) for name in names}
+
+
+def _body_fields(noun: type) -> dict[str, Any]:
+    """The fields of a noun as pydantic wants them: type, default, description and range."""
+    types, docs = get_type_hints(noun) | _TYPES, field_docs(noun)
+    defaults = {field.name: field.default for field in fields(noun)} | _DEFAULTS
+    made: dict[str, Any] = {}
+    for name, published in _sent(noun).items():
+        default = ... if defaults[name] is MISSING else defaults[name]
+        kind = types[name] | None if default is None else types[name]
+        made[published] = (kind, Field(default, description=docs[name], **_RANGES.get(name, {})))
+    return made
+
+
+_FROM_REQUEST, _FROM_BUDGET = _sent(Request), _sent(ContextBudget)
+_RequestFields: Any = create_model(
+    "RequestFields", __base__=Body, **_body_fields(Request), **_body_fields(ContextBudget)
+)
+
+
+class ContextIn(_RequestFields):  # type: ignore[misc]  # its fields are made above
+    """A query, and what the caller knows about the moment it is asked in.
+
+    With `context_length` the answer follows how full the window is.
+    """
+
+    current_window_fingerprint: dict[str, Any] | None = None
+    """What the model already sees, as a fingerprint where its text is not sent; goes before the other two."""
+    current_window_blocks: list[str | dict[str, Any]] | None = None
+    """What the model already sees, as texts or chat messages; goes before the text."""
+    current_window_text: str | None = None
+    """What the model already sees, as one text."""
+    debug: bool = False
+    """Whether to add the numbers behind each chunk."""
+
+    def to_request(self, tenant: str) -> Request:
+        """The request that the library understands."""
+        fingerprint = self.current_window_fingerprint
+        text = self.current_window_blocks or self.current_window_text
+        budget = None
+        if self.context_length is not None:
+            budget = ContextBudget(**self._read(_FROM_BUDGET))
+        return Request(
+            tenant=tenant,
+            window=Window.of(fingerprint if fingerprint is not None else text),
+            context_budget=budget,
+            **self._read(_FROM_REQUEST),
+        )
+
+    def _read(self, names: dict[str, str]) -> dict[str, Any]:
+        return {name: getattr(self, published) for name, published in names.items()}

@@ -1,0 +1,212 @@
+"""Load: the settings in force, from the layers that set them. Nothing else in the package reads the environment.
+
+Arguments > environment > `headgate.toml` > defaults. A key that is unknown, or a value out of its range, is an
+error that names both, and where they came from. The file is the one named by HEADGATE_CONFIG, else `headgate.toml`
+in the current folder where there is one. Tuning arguments of the policies are taken from Python only.
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from headgate.errors import ConfigError
+from headgate.settings.environment import CONFIG, PREFIX, check, nearest, variables
+from headgate.settings.schema import Settings, names, tuned_by
+
+FILE = "headgate.toml"
+
+Tree = dict[str, Any]
+
+
+class Layer(NamedTuple):
+    """Settings from one origin: a file, an environment variable, or the caller's arguments."""
+
+    origin: str
+    tree: Tree
+
+
+class Fault(NamedTuple):
+    """A setting that cannot be used, and why."""
+
+    name: str
+    error: ConfigError
+
+
+def load(
+    path: str | Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    arguments: Mapping[str, Any] | None = None,
+) -> Settings:
+    """The settings in force; an error names the key, its value, where it came from and what is allowed."""
+    layers, errors = read_layers(path, environ)
+    if errors:
+        raise errors[0]
+    return _validate([*layers, Layer("arguments", _nest(arguments or {}))])
+
+
+def changed(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+    """The settings with some of them, by dotted name, set otherwise."""
+    return _validate([Layer("settings", settings.model_dump()), Layer("changes", _nest(changes))])
+
+
+def read_layers(
+    path: str | Path | None, environ: Mapping[str, str] | None
+) -> tuple[list[Layer], list[ConfigError]]:
+    """What file and environment set, weakest first, and what of it cannot be used."""
+    environ = os.environ if environ is None else environ
+    layers: list[Layer] = []
+    errors: list[ConfigError] = []
+    file = _file(path, environ)
+    if file:
+        try:
+            layers.append(Layer(str(file), _read(file)))
+        except ConfigError as error:
+            errors.append(error)
+    for variable, name, value in variables(environ):
+        try:
+            check(variable, name)
+            layers.append(Layer(variable, _nest({name: value})))
+        except ConfigError as error:
+            errors.append(error)
+    faults = [fault for layer in layers for fault in _refuse(layer)]
+    usable = without(layers, (fault.name for fault in faults))
+    return usable, [*errors, *(fault.error for fault in faults)]
+
+
+def validate(layers: Iterable[Layer]) -> tuple[Settings | None, list[Fault]]:
+    """The settings that the layers make together, or what is wrong with them."""
+    layers = list(layers)
+    tree: Tree = {}
+    for layer in layers:
+        tree = _merge(tree, layer.tree)
+    try:
+        return Settings.model_validate(tree), []
+    except ValidationError as invalid:
+        given = origins(layers)
+        return None, [_fault(error, given) for error in invalid.errors()]
+
+
+def origins(layers: Iterable[Layer]) -> dict[str, str]:
+    """Where each dotted name was set last."""
+    return {name: layer.origin for layer in layers for name, _ in _flatten(layer.tree)}
+
+
+def origin_of(name: str, given: Mapping[str, str]) -> str:
+    """Where a setting came from: what set it, a part of it, or the group that it is in."""
+    found = [o for n, o in given.items() if n == name or name.startswith(n + ".")]
+    below = [o for n, o in given.items() if n.startswith(name + ".")]
+    return (found or below or ["default"])[-1]
+
+
+def without(layers: Iterable[Layer], gone: Iterable[str]) -> list[Layer]:
+    """The layers with some names left out of each."""
+    paths = [name.split(".") for name in gone]
+    kept = []
+    for layer in layers:
+        tree = layer.tree
+        for path in paths:
+            tree = _drop(tree, path)
+        kept.append(Layer(layer.origin, tree))
+    return kept
+
+
+def _validate(layers: list[Layer]) -> Settings:
+    settings, faults = validate(layers)
+    if settings is None:
+        raise faults[0].error
+    return settings
+
+
+def _refuse(layer: Layer) -> Iterator[Fault]:
+    """What a file or a variable may not set: tuning arguments, and a whole group at once."""
+    for name, value in _flatten(layer.tree):
+        policy = tuned_by(name)
+        if policy:
+            error = ConfigError(
+                f"{name} (from {layer.origin}) is no setting but an argument in Python",
+                hint=f"give it as {policy}({name.rpartition('.')[2]}=...) in Settings(...)",
+            )
+            yield Fault(name, error)
+        elif not isinstance(value, Mapping) and any(n.startswith(f"{name}.") for n in names()):
+            error = ConfigError(
+                f"{name} (from {layer.origin}) is a group of settings and takes no value itself",
+                hint="see: headgate config show",
+            )
+            yield Fault(name, error)
+
+
+def _fault(error: Any, given: Mapping[str, str]) -> Fault:  # noqa: ANN401  (pydantic's error dict)
+    name = ".".join(map(str, error["loc"]))
+    origin = origin_of(name, given)
+    if error["type"] != "extra_forbidden":
+        message = f"{name} is {error['input']!r} (from {origin}): {error['msg'].lower()}"
+        return Fault(name, ConfigError(message, hint="see: headgate config show"))
+    if origin.startswith(PREFIX):
+        close = nearest(origin)
+    else:
+        close = next(iter(difflib.get_close_matches(name, names(), n=1)), "")
+    hint = f"did you mean {close}?" if close else "see: headgate config show"
+    return Fault(name, ConfigError(f"{name} is not a setting (from {origin})", hint=hint))
+
+
+def _file(path: str | Path | None, environ: Mapping[str, str]) -> Path | None:
+    named = path or environ.get(CONFIG)
+    if named:
+        return Path(named)
+    return Path(FILE) if Path(FILE).is_file() else None
+
+
+def _read(file: Path) -> Tree:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}", hint="check its path") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} is not valid TOML: {error}", hint="mend that line") from error
+
+
+def _nest(dotted: Mapping[str, Any]) -> Tree:
+    tree: Tree = {}
+    for name, value in dotted.items():
+        *parents, leaf = name.split(".")
+        place = tree
+        for parent in parents:
+            place = place.setdefault(parent, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"{name} is set below {parent}, which is itself set to a value")
+        place[leaf] = value
+    return tree
+
+
+def _merge(under: Tree, over: Mapping[str, Any]) -> Tree:
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        both = isinstance(below, dict) and isinstance(value, Mapping)
+        merged[key] = _merge(below, value) if both and below is not None else value
+    return merged
+
+
+def _drop(tree: Tree, path: list[str]) -> Tree:
+    """The tree without what a path leads to, or without the last of it that is there."""
+    head, *rest = path
+    if head not in tree:
+        return tree
+    inner = tree[head]
+    if rest and isinstance(inner, dict) and rest[0] in inner:
+        return {**tree, head: _drop(inner, rest)}
+    return {key: value for key, value in tree.items() if key != head}
+
+
+def _flatten(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flatten(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value

@@ -1,0 +1,138 @@
+"""The schema: every setting with its default, its type and what it does, and how to find one by its dotted name."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from headgate.graph.kernel import SlicePolicy
+from headgate.graph.knowledge import GraphPolicy
+from headgate.guard.policy import GuardPolicy
+from headgate.ingest.load import IngestPolicy
+from headgate.memory.facts import FactsPolicy
+from headgate.memory.provider_pool import RecallPolicy
+from headgate.memory.review import ReviewPolicy
+from headgate.models.embed import EmbedPolicy
+from headgate.models.grade import GraderPolicy
+from headgate.models.search import SearchPolicy
+from headgate.policy import (
+    TUNING,
+    Limits,
+    LogPolicy,
+    Policy,
+    ProxyPolicy,
+    ServicePolicy,
+    TracePolicy,
+    Tuning,
+)
+from headgate.stages.compose import ComposePolicy
+from headgate.stages.decide import DecidePolicy
+from headgate.stages.expand import ExpandPolicy
+from headgate.stages.gate import GatePolicy
+from headgate.stages.grade import GradePolicy
+from headgate.stages.penalize import PenalizePolicy
+from headgate.stages.propagate import PropagatePolicy
+from headgate.stages.retrieve import RetrievePolicy
+
+
+class Settings(Policy):
+    """Everything that can be set, with its default."""
+
+    store: str = ".headgate"
+    """Folder of the store, or ':memory:'."""
+    tenant: str = "default"
+    """Whose data is read and written."""
+    tokens: str = "estimate"
+    """Token counter: 'estimate', or an exact one by vocabulary, as 'o200k_base' (extra 'tokens')."""
+    limits: Limits = Limits()
+    """The largest inputs a request may bring."""
+    ingest: IngestPolicy = IngestPolicy()
+    """How much is read and written at a time, and how texts are cut."""
+    embed: EmbedPolicy = EmbedPolicy()
+    """Which model turns texts into vectors."""
+    decide: DecidePolicy = DecidePolicy()
+    """Whether to retrieve, and how much."""
+    retrieve: RetrievePolicy = RetrievePolicy()
+    """How chunks are found and scored."""
+    propagate: PropagatePolicy = PropagatePolicy()
+    """How far hits lift what they are wired to."""
+    facts: FactsPolicy = FactsPolicy()
+    """How remembered facts are trusted, found and forgotten."""
+    recall: RecallPolicy = RecallPolicy()
+    """How long memory providers may take, and when they are left alone."""
+    graph: GraphPolicy = GraphPolicy()
+    """How far knowledge is followed, and what a path is worth."""
+    slice: Tuning[SlicePolicy] = SlicePolicy()
+    """How far admissibility reaches from an anchor turn."""
+    penalize: PenalizePolicy = PenalizePolicy()
+    """How hard what the model already sees is pushed down."""
+    expand: ExpandPolicy = ExpandPolicy()
+    """When and how to ask a second time."""
+    gate: GatePolicy = GatePolicy()
+    """What is worth its tokens."""
+    grade: GradePolicy = GradePolicy()
+    """When found text counts as relevant."""
+    grader: GraderPolicy = GraderPolicy()
+    """Which language model grades relevance."""
+    search: SearchPolicy = SearchPolicy()
+    """Where to look when a collection does not know."""
+    review: ReviewPolicy = ReviewPolicy()
+    """When a person is asked, and what an answer is worth."""
+    compose: ComposePolicy = ComposePolicy()
+    """How the block is filled and laid out."""
+    log: LogPolicy = LogPolicy()
+    """The line per request beside the store."""
+    trace: TracePolicy = TracePolicy()
+    """How long traces are kept."""
+    guard: GuardPolicy = GuardPolicy()
+    """How the model's stream is watched, held back and resumed."""
+    proxy: ProxyPolicy = ProxyPolicy()
+    """The endpoints that speak like OpenAI and Anthropic."""
+    service: ServicePolicy = ServicePolicy()
+    """The HTTP service."""
+
+
+def values(model: BaseModel, above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every setting of a policy by its dotted name, with its value; tuning arguments are left out."""
+    for key, field in type(model).model_fields.items():
+        if TUNING in field.metadata:
+            continue
+        value = getattr(model, key)
+        if isinstance(value, Policy):
+            yield from values(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def names() -> list[str]:
+    """The dotted names of all settings."""
+    return [name for name, _ in values(Settings())]
+
+
+def describe(name: str) -> str:
+    """What a setting does."""
+    *_, (_, field) = _way(name)
+    return " ".join((field.description or "").split())
+
+
+def tuned_by(name: str) -> str:
+    """The policy class whose Python argument a name is; empty for a setting and for an unknown name."""
+    for model, field in _way(name):
+        if TUNING in field.metadata:
+            return model.__name__
+    return ""
+
+
+def _way(name: str) -> Iterator[tuple[type[BaseModel], FieldInfo]]:
+    """The fields on the way to a dotted name, each with the class that has it, as far as they are known."""
+    model: type[BaseModel] = Settings
+    for part in name.split("."):
+        field = model.model_fields.get(part)
+        if field is None:
+            return
+        yield model, field
+        inner = field.annotation
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return
+        model = inner

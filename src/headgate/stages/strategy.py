@@ -1,0 +1,319 @@
+"""Strategy: how content of some size should reach the model for a task.
+
+Loaded whole (STUFF), searched (RAG, for the largest along the graph), or both (HYBRID). The task is read from the query's
+keywords, or named by the caller. Every number here is published; what measurement changed is marked.
+`decide` builds its plan on these rules, and agents get them as the tool `context_strategy`.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from headgate.errors import InputError
+from headgate.policy import Policy
+from headgate.types import ContextBudget, Strategy
+
+# group -> (task category, keywords); the first group that matches decides
+GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "crisis": ("rag_critical", (
+        "suicid", "kill myself", "end my life", "want to die", "self-harm", "crisis", "emergency",
+        "988", "don't want to live", "better off dead",
+    )),
+    "factual": ("rag_critical", (
+        "what is", "who is", "when did", "where is", "how many", "cite", "source", "reference",
+        "according to", "evidence", "fact check", "verify", "accurate", "precise", "research",
+        "paper", "study", "arxiv",
+    )),
+    "creative": ("stuff_friendly", (
+        "write a", "draft", "story", "poem", "creative", "brainstorm", "idea", "imagine", "design",
+        "translate", "rewrite", "summarize this", "review this code", "refactor",
+    )),
+    "analysis": ("hybrid", (
+        "analyze", "compare", "evaluate", "assess", "plan", "strategy", "pros and cons",
+        "trade-off", "explain", "describe", "how does", "why does",
+    )),
+}  # fmt: skip
+
+NAMED_TASKS: Mapping[str, frozenset[str]] = {
+    "stuff_friendly": frozenset({
+        "summarization", "creative_writing", "brainstorming", "translation", "style_transfer",
+        "code_generation", "code_review", "conversation",
+    }),
+    "rag_critical": frozenset({
+        "factual_qa", "fact_verification", "research", "legal_analysis", "medical_lookup",
+        "crisis_intervention", "data_extraction", "citation_generation", "debugging",
+    }),
+    "hybrid": frozenset({
+        "analysis", "comparison", "planning", "report_writing", "code_explanation",
+        "documentation", "tutorial_creation",
+    }),
+}  # fmt: skip
+
+CATEGORIES = ("rag_critical", "stuff_friendly", "hybrid", "unknown")
+
+SIZE_HINTS = {
+    "tiny": 2_000, "small": 8_000, "medium": 32_000,
+    "large": 100_000, "huge": 500_000, "massive": 2_000_000,
+}  # fmt: skip
+UNKNOWN_SIZE = 64_000
+
+CHARS_PER_TOKEN = 4  # published, for content of which only the size is known
+
+Matching = Literal["word", "substring"]
+
+
+class TaskPolicy(Policy):
+    """How a task is recognized: keyword matching, and what callers add to the named tasks."""
+
+    matching: Matching = "word"
+    """'word': a keyword must begin at a word start; 'substring': anywhere, as published."""
+    stuff_friendly: frozenset[str] = frozenset()
+    """More task names that are stuff_friendly."""
+    rag_critical: frozenset[str] = frozenset()
+    """More task names that are rag_critical."""
+    hybrid: frozenset[str] = frozenset()
+    """More task names that are hybrid."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskClass:
+    """What kind of task a query is, and which group of keywords says so ('' for none)."""
+
+    task: str
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyChoice:
+    """How to load the content, how sure we are, why, and what to do next."""
+
+    strategy: Strategy
+    confidence: float
+    reasoning: str
+    available_budget: int
+    utilization_pct: float
+    retrieval_budget_tokens: int
+    steps: tuple[str, ...]
+
+
+def classify_task(query: str, *, matching: Matching = "word") -> TaskClass:
+    """The category of a query, by the first group with a keyword in it."""
+    for group, (task, keywords) in GROUPS.items():
+        if has_keyword(query, keywords, matching):
+            return TaskClass(task, group)
+    return TaskClass("unknown")
+
+
+def has_keyword(query: str, keywords: Sequence[str], matching: Matching) -> bool:
+    """Whether the query holds one of the keywords."""
+    text = query.lower().replace("’", "'")
+    if matching == "substring":
+        return any(keyword in text for keyword in keywords)
+    return bool(re.search(rf"(?<!\w)(?:{'|'.join(map(re.escape, keywords))})", text))
+
+
+def category_of(task: str, policy: TaskPolicy) -> str:
+    """The category of a task that the caller names: a category itself, or a named task."""
+    if task in CATEGORIES:
+        return task
+    for category, names in NAMED_TASKS.items():
+        if task in names or task in getattr(policy, category):
+            return category
+    named = sorted(name for names in NAMED_TASKS.values() for name in names)
+    raise InputError(f"task is {task!r}", hint=f"use one of: {', '.join((*CATEGORIES, *named))}")
+
+
+def estimate_content_tokens(
+    char_count: int | None = None,
+    files: Sequence[str | Path] | None = None,
+    size_hint: str | None = None,
+) -> int:
+    """Tokens of the content by the first of the three that is given; 64 000 when none is."""
+    if char_count is not None:
+        if char_count < 0:
+            raise InputError(f"char_count is {char_count}; it must be 0 or more")
+        return char_count // CHARS_PER_TOKEN
+    if files:
+        return sum(_size(path) for path in files) // CHARS_PER_TOKEN
+    if size_hint is not None:
+        if size_hint not in SIZE_HINTS:
+            raise InputError(
+                f"size_hint is {size_hint!r}", hint=f"use one of: {', '.join(SIZE_HINTS)}"
+            )
+        return SIZE_HINTS[size_hint]
+    return UNKNOWN_SIZE
+
+
+def _size(path: str | Path) -> int:
+    try:
+        if not Path(path).is_file():
+            raise InputError(f"{path} is not a file", hint="name files, not folders")
+        with Path(path).open("rb") as file:
+            return file.seek(0, 2)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"cannot read {path}: {error}", hint="check its path and rights"
+        ) from error
+
+
+def choose_strategy(
+    *,
+    context_length: int,
+    used_tokens: int,
+    content_tokens: int,
+    task: str,
+    tools: Iterable[str] = (),
+    group: str = "",
+    policy: TaskPolicy | None = None,
+) -> StrategyChoice:
+    """How to load content of that size for that task into that window; each rule as published."""
+    if content_tokens < 0:
+        raise InputError(f"content_tokens is {content_tokens}; it must be 0 or more")
+    window = ContextBudget(context_length, used_tokens)
+    category = category_of(task, policy or TaskPolicy())
+    available = max(0, context_length - window.used_tokens - int(context_length * 0.25))
+    strategy, confidence, because = _rule(context_length, content_tokens, available, category)
+    # measured: published floors of 4 000 could exceed the room there is, so room caps them
+    share = {Strategy.STUFF: 0.0, Strategy.HYBRID: 0.3}.get(strategy, 0.7)
+    retrieval = min(available, max(4000, int(available * share))) if share else 0
+    reasoning = (
+        f"{content_tokens:,} tokens of content, {available:,} of {context_length:,} available, "
+        f"task {category}: {because}."
+    )
+    return StrategyChoice(
+        strategy=strategy,
+        confidence=confidence,
+        reasoning=reasoning,
+        available_budget=available,
+        utilization_pct=_utilization(content_tokens, context_length),
+        retrieval_budget_tokens=retrieval,
+        steps=_steps(strategy, retrieval, category, group=group, tools=frozenset(tools)),
+    )
+
+
+def _rule(
+    context_length: int, content: int, available: int, category: str
+) -> tuple[Strategy, float, str]:
+    fits = content <= available
+    if category == "rag_critical" and fits:
+        return Strategy.HYBRID, 0.85, "it fits, but precision matters, so load and verify"
+    if content <= 32_000 and fits:
+        return Strategy.STUFF, 0.95, "small enough to load whole"
+    if fits and category == "stuff_friendly":
+        return Strategy.STUFF, 0.85, "it fits and the task wants the whole of it"
+    if content <= 128_000 and category in ("hybrid", "stuff_friendly"):
+        if context_length < 16_000:
+            return Strategy.RAG, 0.80, "the window is too small to hold it, so search"
+        return Strategy.HYBRID, 0.75, "load the critical part and search for the rest"
+    if content > 128_000 or not fits:
+        if content > 1_000_000:
+            return Strategy.RAG_GRAPH, 0.70, "far too large to load, so search along its graph"
+        return Strategy.RAG, 0.80, "too large to load, so search"
+    return Strategy.HYBRID, 0.60, "no rule is decisive, so do both"
+
+
+def _utilization(content_tokens: int, context_length: int) -> float:
+    return round(100 * content_tokens / context_length, 1) if context_length else 100.0
+
+
+def _steps(
+    strategy: Strategy, retrieval: int, category: str, *, group: str, tools: frozenset[str]
+) -> tuple[str, ...]:
+    """Next steps, naming only tools the caller has."""
+
+    def having(tool: str, step: str) -> list[str]:
+        return [step] if tool in tools else []
+
+    cap = f"Keep what is retrieved under {retrieval:,} tokens."
+    steps = {
+        Strategy.STUFF: [
+            "Load all of the content directly; retrieval is not needed.",
+            *having("read_file", "Read each file whole with read_file."),
+        ],
+        Strategy.HYBRID: [
+            "Load the 3-5 most critical documents whole.",
+            *having("read_file", "Use read_file for those documents."),
+            *having("session_search", "Use session_search for what earlier sessions hold."),
+            *having("web_search", "Use web_search for what is still missing."),
+            *having("memory", "Use memory for facts that fill the gaps."),
+            cap,
+        ],
+        Strategy.RAG: [
+            "Load no whole documents; search for the passages that answer.",
+            *having("session_search", "Use session_search first."),
+            *having("web_search", "Use web_search and read at most 2-3 pages."),
+            *having("web_extract", "Use web_extract on those pages only."),
+            *having("memory", "Use memory for known facts."),
+            "Rerank what is found and keep the best.",
+            cap,
+            "Where precision matters, confirm with a second source.",
+        ],
+        Strategy.RAG_GRAPH: [
+            "Query the knowledge graph for the subgraph around the question's entities.",
+            *having("memory", "Use memory for facts about those entities."),
+            *having("web_search", "Use web_search for what is not indexed."),
+            cap,
+        ],
+    }[strategy]
+    if category == "rag_critical":
+        steps.append("Verify every retrieved fact and cite sources.")
+    if group == "crisis":
+        steps.append("Accuracy is paramount: ground every statement in verified sources.")
+    return tuple(steps)
+
+
+CONTEXT_STRATEGY_TOOL: Mapping[str, Any] = {
+    "name": "context_strategy",
+    "description": "Decide how content should reach the model: loaded whole, searched, or both.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "What is to be done or answered."},
+            "content_size_hint": {"type": "string", "enum": list(SIZE_HINTS)},
+            "file_paths": {"type": "array", "items": {"type": "string"}},
+            "char_count": {"type": "integer", "minimum": 0},
+            "model_context_length": {"type": "integer", "minimum": 0, "default": 128_000},
+            "used_tokens": {"type": "integer", "default": 0},
+            "available_tools": {"type": "array", "items": {"type": "string"}},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+}
+
+
+def context_strategy(
+    query: str,
+    *,
+    content_size_hint: str | None = None,
+    file_paths: Sequence[str | Path] | None = None,
+    char_count: int | None = None,
+    model_context_length: int = 128_000,
+    used_tokens: int = 0,
+    available_tools: Sequence[str] = (),
+    policy: TaskPolicy | None = None,
+) -> dict[str, Any]:
+    """The agent tool: the choice for a query, with the numbers it rests on."""
+    policy = policy or TaskPolicy()
+    task = classify_task(query, matching=policy.matching)
+    content = estimate_content_tokens(char_count, file_paths, content_size_hint)
+    choice = choose_strategy(
+        context_length=model_context_length, used_tokens=used_tokens, content_tokens=content,
+        task=task.task, tools=available_tools, group=task.group, policy=policy,
+    )  # fmt: skip
+    return {
+        "strategy": choice.strategy.value,
+        "confidence": choice.confidence,
+        "reasoning": choice.reasoning,
+        "available_budget": choice.available_budget,
+        "utilization_pct": choice.utilization_pct,
+        "retrieval_budget_tokens": choice.retrieval_budget_tokens,
+        "steps": list(choice.steps),
+        "content_tokens": content,
+        "model_context_length": model_context_length,
+        "used_tokens": max(0, used_tokens),
+        "task_type": task.task,
+        "group": task.group,
+    }

@@ -1,0 +1,54 @@
+"""Collection: one collection of a MemoryStore, with its change feed.
+
+The feed is a list of (seq, id) in rising order. A line whose id has a later seq is stale and skipped.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from headgate.protocols import Clock
+from headgate.stores.memory.lock import MemoryPart, StoreLock
+from headgate.stores.validate import chunk_clash
+from headgate.types import Chunk, Document
+
+
+@dataclass
+class Collection:
+    """One collection. Dictionaries keep insertion order, so `documents` is in reading order."""
+
+    documents: dict[str, Document] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
+    chunks: dict[str, Chunk] = field(default_factory=dict)
+    seqs: dict[str, int] = field(default_factory=dict)
+    feed: list[tuple[int, str]] = field(default_factory=list)
+    attachments: dict[str, dict[str, bytes]] = field(default_factory=dict)
+
+    def log(self, seq: int, id: str) -> None:
+        """Add a chunk's change to the feed; sweep the feed when more than half of it is stale."""
+        self.seqs[id] = seq
+        self.feed.append((seq, id))
+        if len(self.feed) > 64 + 2 * len(self.seqs):
+            self.feed = [line for line in self.feed if self.seqs[line[1]] == line[0]]
+
+    def in_reading_order(self, ids: Iterable[str]) -> list[str]:
+        """The ids of documents that are in this collection, in reading order."""
+        return sorted({id for id in ids if id in self.places}, key=self.places.__getitem__)
+
+    def refuse_clash(self, incoming: Mapping[str, Document]) -> None:
+        """Raise where an incoming document claims a chunk id of a document that stays."""
+        for document in incoming.values():
+            for chunk in document.chunks:
+                held = self.chunks.get(chunk.id)
+                if held and held.document != document.id and held.document not in incoming:
+                    raise chunk_clash(document.collection, chunk.id, held.document, document.id)
+
+
+class MemoryCollections(MemoryPart):
+    """The collections of all tenants, which the parts that read and write chunks share."""
+
+    def __init__(self, lock: StoreLock, clock: Clock) -> None:
+        super().__init__(lock, clock)
+        self._collections: dict[tuple[str, str], Collection] = {}
+
+    def _collection(self, tenant: str, name: str) -> Collection:
+        return self._collections.setdefault((tenant, name), Collection())

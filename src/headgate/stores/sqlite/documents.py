@@ -1,0 +1,123 @@
+"""SqliteDocuments: documents, chunks and the change feed of the SQLite store.
+
+A put compares each document with what the store holds, row by row, so that only what differs is written.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
+
+from headgate.stores.codec import encode
+from headgate.stores.sqlite.connection import Pool
+from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED, Row, from_row
+from headgate.stores.sqlite.writer import CollectionWriter
+from headgate.stores.validate import check_documents
+from headgate.types import Change, Chunk, Document, Size
+
+_PAGE = 1000  # chunks a scan reads at a time, so that a slow reader holds no snapshot open
+
+
+class SqliteDocuments:
+    """Documents in the tables `documents`, `chunks`, `removed` and `sizes`."""
+
+    _pool: Pool
+
+    def put(self, tenant: str, documents: Sequence[Document]) -> int:
+        incoming = check_documents(tenant, documents)
+        if not incoming:
+            return 0
+        with self._pool.write() as connection:
+            return sum(
+                CollectionWriter(connection, tenant, name).put(by_id)
+                for name, by_id in incoming.items()
+            )
+
+    def remove(
+        self,
+        tenant: str,
+        collection: str,
+        *,
+        documents: Sequence[str] | None = None,
+        chunks: Sequence[str] | None = None,
+    ) -> int:
+        with self._pool.write() as connection:
+            writer = CollectionWriter(connection, tenant, collection)
+            if documents is None and chunks is None:
+                return writer.clear()
+            return writer.remove_documents(documents or ()) + writer.remove_chunks(chunks or ())
+
+    def digests(
+        self, tenant: str, collection: str, ids: Sequence[str] | None = None
+    ) -> Mapping[str, str]:
+        sql, values = f"SELECT id, digest FROM documents WHERE {HERE}", [tenant, collection]
+        if ids is not None:
+            sql, values = f"{sql} AND id {LISTED}", [*values, encode(ids)]
+        with self._pool.read() as connection:
+            return dict(connection.execute(sql, values))
+
+    def collections(self, tenant: str) -> Mapping[str, Size]:
+        with self._pool.read() as connection:
+            rows = connection.execute(
+                "SELECT collection, documents, chunks, chars FROM sizes"
+                " WHERE tenant = ? AND documents > 0 ORDER BY collection",
+                (tenant,),
+            )
+            return {name: Size(*counts) for name, *counts in rows}
+
+    def chunks(self, tenant: str, collection: str, ids: Sequence[str]) -> list[Chunk]:
+        with self._pool.read() as connection:
+            rows = connection.execute(
+                f"SELECT {COLUMNS} FROM chunks WHERE {HERE} AND id {LISTED}",
+                (tenant, collection, encode(ids)),
+            )
+            found = {row[0]: from_row(collection, row) for row in rows}
+        return [found[id] for id in dict.fromkeys(ids) if id in found]
+
+    def scan(self, tenant: str, collection: str, *, document: str | None = None) -> Iterator[Chunk]:
+        only, values = "", [tenant, collection]
+        if document is not None:
+            only = f" AND place = (SELECT place FROM documents WHERE {HERE} AND id = ?)"
+            values += [tenant, collection, document]
+        sql = (
+            f"SELECT place, {COLUMNS} FROM chunks WHERE {HERE}{only}"
+            f" AND (place, position) > (?, ?) ORDER BY place, position LIMIT {_PAGE}"
+        )
+        last: Row = (-1, -1)
+        while True:
+            with self._pool.read() as connection:
+                rows = connection.execute(sql, (*values, *last)).fetchall()
+            for row in rows:
+                yield from_row(collection, row[1:])
+            if len(rows) < _PAGE:
+                return
+            last = (rows[-1][0], rows[-1][3])
+
+    def head(self, tenant: str, collection: str) -> int:
+        with self._pool.read() as connection:
+            last = connection.execute(
+                f"SELECT max(coalesce((SELECT max(seq) FROM chunks WHERE {HERE}), 0),"
+                f" coalesce((SELECT max(seq) FROM removed WHERE {HERE}), 0))",
+                (tenant, collection) * 2,
+            ).fetchone()
+            return int(last[0])
+
+    def changes(
+        self, tenant: str, collection: str, after: int, limit: int = 10_000
+    ) -> list[Change]:
+        span = (tenant, collection, after, max(limit, 0))
+        with self._pool.snapshot() as connection:
+            written = connection.execute(
+                f"SELECT seq, place, {COLUMNS} FROM chunks"
+                f" WHERE {HERE} AND seq > ? ORDER BY seq LIMIT ?",
+                span,
+            ).fetchall()
+            removed = connection.execute(
+                f"SELECT seq, id FROM removed WHERE {HERE} AND seq > ? ORDER BY seq LIMIT ?", span
+            ).fetchall()
+        feed = merge(
+            (Change(seq, row[0], from_row(collection, row), place) for seq, place, *row in written),
+            (Change(seq, id) for seq, id in removed),
+            key=attrgetter("seq"),
+        )
+        return list(islice(feed, max(limit, 0)))

@@ -1,0 +1,93 @@
+"""Twins: one method in two forms, for code inside an event loop and for code outside of one.
+
+A method that blocks gets its async form from `in_thread`, an async method its blocking form from `on_loop`:
+
+    aadd = in_thread(add)
+    context = on_loop(acontext)
+
+Both keep parameters and docstring, so that `help` and editors show them.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+S = TypeVar("S")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def in_thread(
+    method: Callable[Concatenate[S, P], R],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
+    """The async form of a method that blocks: it runs in a thread."""
+
+    @wraps(method)
+    async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await asyncio.to_thread(method, self, *args, **kwargs)
+
+    twin.__name__ = f"a{method.__name__}"
+    return twin
+
+
+class HasLoop(Protocol):
+    """Something with a background loop."""
+
+    @property
+    def _loop(self) -> "BackgroundLoop": ...
+
+
+L = TypeVar("L", bound=HasLoop)
+
+
+def on_loop(
+    method: Callable[Concatenate[L, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[L, P], R]:
+    """The blocking form of an async method: it runs on the object's background loop."""
+
+    @wraps(method)
+    def twin(self: L, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._loop.run(method(self, *args, **kwargs))
+
+    twin.__name__ = method.__name__.removeprefix("a")
+    return twin
+
+
+class BackgroundLoop:
+    """An event loop in a daemon thread, started at first need. Blocking on it works inside other loops too."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(self, work: Coroutine[Any, Any, R]) -> R:
+        """Run the work on the loop and wait for it."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="headgate", daemon=True
+                )
+                self._thread.start()
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def close(self) -> None:
+        """Stop the loop and its threads."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        # on the loop itself: a caller inside another running loop could not run this one
+        asyncio.run_coroutine_threadsafe(_shut_down(loop), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _shut_down(loop: asyncio.AbstractEventLoop) -> None:
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()

@@ -1,0 +1,86 @@
+"""Several: one query over more than one collection."""
+
+import pytest
+
+from headgate import Headgate
+from headgate.notes import Fate, NoteCode, Stage
+from headgate.pipeline.several import merge
+from headgate.types import Candidate, Chunk
+
+NOISE = [
+    {"id": f"n{n}", "text": f"Note {n} about nothing of {n * 7} and the rest of it."}
+    for n in range(300)
+]
+
+
+@pytest.fixture
+def hg():
+    with Headgate.open(":memory:") as opened:
+        opened.add(
+            [*NOISE, {"id": "tide", "text": "The tide in Porto turns at six."}], collection="docs"
+        )
+        opened.add_turns("monday", ["Ann: the tide in Porto turned at seven", "Ben: good night"])
+        opened.add([{"id": "secret", "text": "The tide in Porto never turns."}], collection="other")
+        opened.for_tenant("rival").add(
+            [{"id": "theirs", "text": "The tide in Porto turns at noon."}], collection="docs"
+        )
+        yield opened
+
+
+def test_a_query_over_several_collections_finds_what_each_of_them_holds(hg):
+    made = hg.context("when does the tide turn in Porto?", collection=["docs", "turns"], budget=300)
+    assert {chunk.collection for chunk in made.chunks} == {"docs", "turns"}
+    assert "six" in made.text
+    assert "seven" in made.text
+    assert made.degraded == ()
+
+
+def test_neither_another_collection_nor_another_tenant_takes_part(hg):
+    made = hg.context("when does the tide turn in Porto?", collection=["docs", "turns"], budget=300)
+    seen = {candidate.chunk.id for candidate in made.trace.candidates}
+    assert not seen & {"secret", "theirs"}
+
+
+def test_the_trace_names_all_of_them_and_is_replayed_and_explained(hg):
+    made = hg.context("when does the tide turn in Porto?", collection=["docs", "turns"], budget=300)
+    stored = hg.trace(made.trace.id)
+    assert stored.request.collections == ("docs", "turns")
+    assert hg.replay(stored.id, {}).drift == ()
+    assert hg.why(stored.id, "tide").entered
+
+
+def test_a_review_names_all_of_them(hg):
+    made = hg.context("Who painted the lighthouse of Bergen?", collection=["docs", "turns"])
+    assert hg.reviews.review(made.review).collection == "docs, turns"
+
+
+def test_one_of_several_is_that_one_alone(hg):
+    query = "when does the tide turn in Porto?"
+    one, same = (hg.context(query, collection=name) for name in ("docs", ["docs"]))
+    assert one.text == same.text
+    assert same.trace.request.collection == "docs"
+
+
+def test_an_unknown_one_adds_nothing(hg):
+    query = "when does the tide turn in Porto?"
+    both = hg.context(query, collection=["docs", "nowhere"], budget=300)
+    assert [c.id for c in both.chunks] == [
+        c.id for c in hg.context(query, collection="docs", budget=300).chunks
+    ]
+
+
+def found(id, score, collection):
+    chunk = Chunk(id, id, collection=collection)
+    return Candidate(chunk, score).with_note(Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND)
+
+
+def test_rankings_are_merged_by_score_and_a_shared_id_stands_once():
+    left = [found("a", 1.0, "x"), found("b", 0.4, "x")]
+    right = [found("c", 1.0, "y"), found("b", 0.7, "y"), found("d", 0.1, "y")]
+    merged = merge([left, right])
+    assert [(c.chunk.id, c.score) for c in merged] == [
+        ("a", 1.0),
+        ("c", 1.0),
+        ("b", 0.7),
+        ("d", 0.1),
+    ]

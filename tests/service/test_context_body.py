@@ -1,0 +1,91 @@
+"""The body of /v1/context has the fields of a Request under their published names, and refuses all else by name."""
+
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.service.app import create
+from headgate.service.context_body import PUBLISHED, ContextIn, field_docs
+from headgate.types import ContextBudget, Request, Window
+
+SENT_OTHERWISE = {"tenant", "window", "context_budget"}
+
+
+def test_every_field_of_a_request_is_a_field_of_the_body():
+    names = {f.name for noun in (Request, ContextBudget) for f in fields(noun)} - SENT_OTHERWISE
+    published = {PUBLISHED.get(name, name) for name in names}
+    windows = {"current_window_fingerprint", "current_window_blocks", "current_window_text"}
+    assert set(ContextIn.model_fields) == published | windows | {"debug"}
+
+
+def test_the_published_defaults_hold():
+    request = ContextIn(query="refunds").to_request("acme")
+    assert request == Request("refunds", budget=500, k=5, tenant="acme")
+
+
+def test_published_names_reach_the_fields_they_stand_for():
+    body = ContextIn(
+        query="refunds",
+        max_tokens=70,
+        k_rag=None,
+        session_id="s1",
+        enable_self_ref_penalty=False,
+        include_graph=False,
+        context_length=1000,
+        used_tokens=10,
+        threshold_tokens=800,
+    )
+    assert body.to_request("acme") == Request(
+        "refunds",
+        budget=70,
+        k=None,
+        session="s1",
+        penalize=False,
+        graph=False,
+        tenant="acme",
+        context_budget=ContextBudget(1000, 10, 800),
+    )
+
+
+@given(
+    st.none() | st.just({"version": 1}),
+    st.none() | st.lists(st.text(min_size=1), max_size=2),
+    st.none() | st.text(),
+)
+def test_a_fingerprint_goes_before_blocks_and_blocks_before_text(fingerprint, blocks, text):
+    body = ContextIn(
+        query="x",
+        current_window_fingerprint=fingerprint,
+        current_window_blocks=blocks,
+        current_window_text=text,
+    )
+    expected = fingerprint if fingerprint is not None else blocks or text
+    assert body.to_request("t").window == Window.of(expected)
+
+
+def test_every_field_is_described(gate):
+    schema = create(gate).openapi()["components"]["schemas"]["ContextIn"]
+    assert all(field["description"].endswith(".") for field in schema["properties"].values())
+    assert schema["properties"]["cwd"]["description"] == field_docs(Request)["cwd"]
+    assert schema["required"] == ["query"]
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        ({"query": "x", "nonsense": 1}, "body.nonsense"),
+        ({"query": "x", "budget": 100}, "body.budget"),
+        ({"query": "x", "max_tokens": "10"}, "body.max_tokens"),
+        ({"query": "x", "k_rag": -1}, "body.k_rag"),
+        ({"query": "x", "detail": "brief"}, "body.detail"),
+        ({"query": "x", "current_window_text": 5}, "body.current_window_text"),
+        ({"query": "x", "include_graph": 1}, "body.include_graph"),
+        ({"query": "x", "tenant": "other"}, "body.tenant"),
+    ],
+)
+async def test_what_cannot_be_used_is_named(client, body, where):
+    answer = await client.post("/v1/context", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(where + ":")

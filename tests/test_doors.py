@@ -1,0 +1,196 @@
+"""Doors: each part of the caller's own is the one that is used."""
+
+import numpy as np
+import pytest
+
+from headgate.errors import ConfigError
+from headgate.gateway import Headgate
+from headgate.policy import LogPolicy
+from headgate.settings import Settings
+from headgate.stores.memory.store import MemoryStore
+from headgate.testing import FixedClock
+from headgate.types import Chunk, Edge
+
+ROWS = [
+    {"id": "tides", "text": "The tide in the harbor turns twice a day."},
+    {"id": "boats", "text": "Fishing boats leave the harbor before dawn."},
+]
+
+
+class LetterEmbedder:
+    """Counts a few letters."""
+
+    name = "letters"
+    dimension = 4
+
+    def __init__(self):
+        self.seen = []
+
+    def embed(self, texts):
+        self.seen += texts
+        counts = np.array([[1 + text.count(c) for c in "aeio"] for text in texts], np.float32)
+        return counts / np.linalg.norm(counts, axis=1, keepdims=True)
+
+
+class PickyGrader:
+    """Is sure of boats, and of nothing else."""
+
+    async def grade(self, query, candidates):
+        return [1.0 if "boats" in c.chunk.text else 0.0 for c in candidates]
+
+
+class Almanac:
+    """A web search that knows one page."""
+
+    def __init__(self):
+        self.asked = []
+
+    async def search(self, query, *, limit):
+        self.asked.append((query, limit))
+        page = "https://example.org/moon"
+        return [Chunk("moon", "The moon moves the tides.", document=page, source="web")]
+
+
+class Diary:
+    """A memory provider of the older kind."""
+
+    name = "diary"
+
+    def is_available(self):
+        return True
+
+    def prefetch(self, query):
+        return "- the harbor master is called Ann"
+
+
+def test_a_store_of_ones_own_is_written_to_and_read_from():
+    store = MemoryStore()
+    with Headgate.open(store=store) as hg:
+        hg.add(ROWS)
+        assert [c.id for c in store.scan("default", "main")] == ["tides", "boats"]
+        assert hg.context("when do fishing boats leave?", budget=100).chunks[0].id == "boats"
+
+
+def test_beside_a_store_of_ones_own_the_path_is_the_folder_of_the_index_and_the_log(tmp_path):
+    with Headgate.open(tmp_path / "derived", store=MemoryStore()) as hg:
+        hg.add([{"id": f"r{n}", "text": f"Row {n} tells of the harbor."} for n in range(1_100)])
+    assert {p.name for p in (tmp_path / "derived").iterdir()} == {"index"}
+
+
+def test_nothing_is_written_beside_a_store_of_ones_own_without_a_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Headgate.open(store=MemoryStore()) as hg:
+        hg.add(ROWS)
+        hg.context("boats", budget=100)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_embedder_of_ones_own_embeds_chunks_and_queries():
+    embedder = LetterEmbedder()
+    with Headgate.open(":memory:", embedder=embedder) as hg:
+        hg.add(ROWS)
+        hg.context("when does the tide turn?", budget=100)
+        assert hg.embed("boats").shape == (4,)
+    assert "when does the tide turn?" in embedder.seen
+    assert any("Fishing boats" in text for text in embedder.seen)
+
+
+def test_a_grader_of_ones_own_decides_what_is_relevant():
+    with Headgate.open(":memory:", grader=PickyGrader()) as hg:
+        hg.add(ROWS)
+        found = hg.context("what happens in the harbor?", budget=100)
+    assert [chunk.id for chunk in found.chunks] == ["boats"]
+
+
+def test_a_search_of_ones_own_is_asked_where_the_collection_does_not_know():
+    search = Almanac()
+    with Headgate.open(":memory:", search=search) as hg:
+        hg.add(ROWS)
+        found = hg.context("what moves the moon and the stars?", budget=100)
+    assert search.asked
+    assert "moon" in [chunk.id for chunk in found.chunks]
+
+
+def test_a_memory_provider_of_ones_own_takes_part():
+    with Headgate.open(":memory:", providers=[Diary()]) as hg:
+        hg.add(ROWS)
+        found = hg.context("who is the harbor master?", budget=200)
+    assert "Ann" in found.text
+
+
+def test_a_token_counter_of_ones_own_measures_the_budget():
+    counted = []
+
+    def count(text):
+        counted.append(text)
+        return len(text)
+
+    with Headgate.open(":memory:", counter=count) as hg:
+        hg.add(ROWS)
+        assert hg.count_tokens("harbor") == 6
+        assert hg.context("fishing boats in the harbor", budget=30).chunks == ()
+        assert hg.context("fishing boats in the harbor", budget=1000).chunks != ()
+    assert any("Fishing boats" in text for text in counted)
+
+
+def test_a_clock_of_ones_own_dates_everything():
+    clock = FixedClock(1_000_000.0)
+    with Headgate.open(":memory:", clock=clock) as hg:
+        hg.add(ROWS)
+        assert hg.remember("The quay is 300 m long.").fact.created == 1_000_000.0
+        assert hg.context("boats", budget=100).trace.created == 1_000_000.0
+        assert hg.keys.create().key.created == 1_000_000.0
+        assert hg.graph.rotate_secret(days=1) == 1_086_400.0
+
+
+def test_settings_and_arguments_meet_in_the_folder_that_is_opened(tmp_path):
+    settings = Settings(log=LogPolicy(enabled=False))
+    with Headgate.open(tmp_path / "kb", settings=settings, gate={"order": "entropy"}) as hg:
+        assert (hg.settings.gate.order, hg.settings.log.enabled) == ("entropy", False)
+
+
+@pytest.mark.parametrize("address", ["postgres://ann:s3cret@db/kb", "redis://:s3cret@h"])
+def test_an_address_of_an_unknown_kind_is_refused_and_its_password_kept_quiet(
+    tmp_path, monkeypatch, address
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="://") as caught:
+        Headgate.open(address)
+    assert "s3cret" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_graph_links_follows_and_signs_for_its_tenant_alone():
+    with Headgate.open(":memory:") as hg:
+        assert hg.graph.link([Edge("harbor", "Part Of", "town")]) == 1
+        ((path, score),) = hg.graph.paths("harbor", max_hops=1)
+        assert (path.line, score) == ("harbor -[part_of]-> town", 0.6)
+        assert hg.for_tenant("other").graph.paths("harbor") == []
+        turns = hg.add_turns("s", ["Ann: the tide turns", "Ben: at six"])
+        signed = hg.graph.cut_slice(turns.ids[0], admit=True)
+        assert hg.graph.verify(signed)
+        assert not hg.for_tenant("other").graph.verify(signed)
+        assert hg.graph.unlink(hg.graph.edges("harbor")) == 1
+
+
+def test_keys_are_made_found_and_revoked():
+    with Headgate.open(":memory:") as hg:
+        made = hg.keys.create(["read"], name="ci")
+        assert hg.keys.find(made.token) == made.key
+        assert hg.keys.find("hg_nonsense") is None
+        assert [key.name for key in hg.keys.list_keys()] == ["ci"]
+        assert list(hg.for_tenant("other").keys.list_keys()) == []
+        hg.keys.revoke(made.key.id)
+        assert hg.keys.find(made.token).revoked is not None
+
+
+async def test_facts_reviews_and_keys_have_async_forms_too():
+    async with Headgate.open(":memory:") as hg:
+        fact = (await hg.facts.aadd("The quay is 300 m long.")).fact
+        assert (await hg.facts.asearch("how long is the quay?"))[0].fact.id == fact.id
+        await hg.facts.aforget(fact.id)
+        asked = hg.reviews.ask("why?", collection="main", grades={}, reason="a test")
+        assert (await hg.reviews.aanswer(asked.id, "Since it is so.")).review.status == "answered"
+        made = await hg.keys.acreate(["read"])
+        assert (await hg.keys.afind(made.token)).id == made.key.id
+        assert await hg.graph.alink([Edge("harbor", "part_of", "town")]) == 1
