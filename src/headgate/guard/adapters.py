@@ -39,7 +39,7 @@ class GuardedEvents:
         self._create, self._dialect, self._fields = create, dialect, fields
         self._parameters = inspect.signature(create).parameters  # SDKs drop some now and then
         self._classes: dict[str, Any] = {}  # event type -> the SDK's class
-        knobs = {"resume": dialect.resume, **(options or {})}
+        knobs = {"resume": dialect.resume, "model": str(fields.get("model", "")), **(options or {})}
         self._enabled = bool(knobs.pop("enabled", True)) and not dialect.why_unwatched(fields)
         if not self._heat(SAMPLING[0]):
             knobs.setdefault("sampling", ())

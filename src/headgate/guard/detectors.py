@@ -74,7 +74,9 @@ STUTTER, AMONG, RARELY = 8, 24, 4
 # Characters remembered: two copies of the longest unit, and slack for the walk back.
 HISTORY = 3 * LONGEST
 DEFAULT = RepeatPolicy()
-DEFAULT_MIN_SUSPECT: dict[int, int] = {}  # its min_suspect by period, which is asked for at most looks
+DEFAULT_MIN_SUSPECT: dict[
+    int, int
+] = {}  # its min_suspect by period, which is asked for at most looks
 ALIGNED = 1024  # what is forgotten is a multiple of every stride, so that indexes are aligned like offsets
 
 
@@ -138,10 +140,11 @@ class RepeatDetector:
         base, due, size = self._fresh_base, self._search_chars, len(fresh)
         at = self._next_tiny - base
         while at <= due and at <= size:
-            if (
+            # The same as in _search_tiny; the short text, and the single character first, make it cheap.
+            if (at + base) & 8 or (
                 fresh[at - 1] in fresh[at - 8 : at - 1]
                 and fresh[at - 2 : at] in fresh[at - 9 : at - 1]
-            ) or (at + base) & 8:
+            ):
                 if fresh[at - 8 : at] in fresh[at - 15 : at - 1]:
                     due = size
                     break
@@ -190,35 +193,40 @@ class RepeatDetector:
     def _search(self, text: str) -> bool:
         """Look at every due offset; True when a run is locked, else `_next` is past the text."""
         last, rfind, base = len(text), text.rfind, self._base
-        at, tiny = self._next - base, self._next_tiny - base
+        at = self._next - base
         if self._next - self._at <= CLOSE and self._search_behind_run(text, at):
             return True
-        while True:
-            while tiny <= at and tiny <= last:
-                if not tiny & 8 and not _recurs(text, tiny):
-                    tiny += 16
-                    continue
-                found = rfind(text[tiny - 8 : tiny], tiny - 15, tiny - 1)
-                if found >= 0 and self._lock(text, tiny, tiny - 8 - found):
-                    return True
-                tiny += 8
-            if at > last:
-                break
+        while at <= last:
+            if self._next_tiny - base <= at and self._search_tiny(text, at):
+                return True
             found = rfind(text[at - 16 : at], at - 272 if at > 272 else 0, at - 1)
             step = 32 if found < 0 else self._try_near(text, at, found)
-            if not step:
+            if not step or (not at & 63 and at > 320 and self._search_far(text, at)):
                 return True
-            if not at & 63 and at > 320:
-                most = 512 if at & 64 else _longest_period(text, at)
-                floor = at - 64 - most
-                found = rfind(text[at - 64 : at], floor if floor > 0 else 0, at - 257)
-                if found >= 0 and self._try_far(text, at, found):
-                    return True
             at += step - at % step  # the next multiple of the step
         self._next = base + at
-        if self._finds_tiny:
-            self._next_tiny = base + tiny
+        return self._next_tiny - base <= last and self._search_tiny(text, last)
+
+    def _search_tiny(self, text: str, end: int) -> bool:
+        """Look for periods below 8 up to an offset; True when a run is locked."""
+        at = self._next_tiny - self._base
+        while at <= end:
+            if at & 8 or text[at - 2 : at] in text[at - 9 : at - 1]:
+                found = text.rfind(text[at - 8 : at], at - 15, at - 1)
+                if found >= 0 and self._lock(text, at, at - 8 - found):
+                    return True
+                at += 8
+            else:
+                at += 16
+        self._next_tiny = self._base + at
         return False
+
+    def _search_far(self, text: str, at: int) -> bool:
+        """Look for periods above 256; True when a run is locked."""
+        most = 512 if at & 64 else _longest_period(text, at)
+        floor = at - 64 - most
+        found = text.rfind(text[at - 64 : at], floor if floor > 0 else 0, at - 257)
+        return found >= 0 and self._try_far(text, at, found)
 
     def _try_near(self, text: str, at: int, found: int) -> int:
         """Weigh the hits of the near level: the step to the next look, 0 when a run is locked."""
@@ -355,11 +363,6 @@ class RepeatDetector:
         copies = (self._at - self._onset) / self._period
         reason = f"{copies:.1f} copies of {self._period} characters ({self._kind})"
         return Stall(self._at, self._onset, self._period, reason, unit)
-
-
-def _recurs(text: str, at: int) -> bool:
-    """Whether the last characters came just before, as they do 9 characters into a run with a period below 8."""
-    return text[at - 2 : at] in text[at - 9 : at - 1]
 
 
 def _longest_period(text: str, at: int) -> int:

@@ -41,7 +41,9 @@ def kind_of(unit: str) -> UnitKind:
     """
     counts = Counter(unit[:SAMPLE])
     size = counts.total()
-    alphanumeric = sum(n for c, n in counts.items() if c.isalnum() or c >= "\U0001f000" or _is_braille(c))
+    alphanumeric = sum(
+        n for c, n in counts.items() if c.isalnum() or c >= "\U0001f000" or _is_braille(c)
+    )
     distinct = len(counts) - ("\n" in counts)
     if distinct <= 1 and size > 8:
         return "blank" if alphanumeric else "rule"
