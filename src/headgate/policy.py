@@ -36,11 +36,11 @@ class Limits(Policy):
     """Longest query, in characters."""
     window_chars: PositiveCount = 20_000_000
     """Longest window, in characters over all its blocks."""
-    window_blocks: PositiveCount = 100_000
+    window_blocks: Tuning[PositiveCount] = 100_000
     """Most blocks in a window."""
-    budget: PositiveCount = 10_000_000
+    budget: Tuning[PositiveCount] = 10_000_000
     """Largest token budget of one context."""
-    k: PositiveCount = 10_000
+    k: Tuning[PositiveCount] = 10_000
     """Most chunks one context may ask for."""
 
 

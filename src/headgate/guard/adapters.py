@@ -17,7 +17,7 @@ from headgate.guard.dialects.dialect import Dialect, Event
 from headgate.guard.dialects.messages import MessagesDialect
 from headgate.guard.dialects.responses import ResponsesDialect
 from headgate.guard.report import GuardReport, State
-from headgate.guard.resume import SAMPLING
+from headgate.guard.resume import SAMPLING, conversation
 from headgate.guard.stream import Guard
 
 Options = Mapping[str, Any]
@@ -142,7 +142,7 @@ def chat(
     client: Any, *, messages: Sequence[Any], guard: Options | None = None, **fields: Any
 ) -> GuardedEvents:
     """OpenAI chat completions: `client.chat.completions.create(..., stream=True)`, guarded."""
-    fields["messages"] = list(messages)
+    fields["messages"] = list(conversation(messages))
     return _guarded(client, client.chat.completions, ChatDialect(), fields, guard)
 
 
@@ -158,7 +158,7 @@ def responses(
     client: Any, *, input: Any, guard: Options | None = None, **fields: Any
 ) -> GuardedEvents:
     """OpenAI responses: `client.responses.create(..., stream=True)`, guarded."""
-    fields["input"] = input
+    fields["input"] = input if isinstance(input, str) else list(conversation(input))
     return _guarded(client, client.responses, ResponsesDialect(), fields, guard)
 
 
@@ -166,7 +166,7 @@ def messages(
     client: Any, *, messages: Sequence[Any], guard: Options | None = None, **fields: Any
 ) -> GuardedEvents:
     """Anthropic messages: `client.messages.create(..., stream=True)`, guarded."""
-    fields["messages"] = list(messages)
+    fields["messages"] = list(conversation(messages))
     return _guarded(client, client.messages, MessagesDialect(), fields, guard)
 
 

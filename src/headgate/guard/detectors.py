@@ -10,7 +10,7 @@ All looks are taken at absolute offsets, so the verdict cannot depend on how the
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from headgate.guard.unit_kinds import RepeatPolicy
+from headgate.guard.unit_kinds import PADDING, RepeatPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ class LengthPolicy(Protocol):
 GLANCE, TINY = 16, 8
 LEAD = 16  # characters kept before the fresh text, so that those looks need no more
 STRIDE = 32
+FILLED = frozenset(4 * char for char in PADDING)  # inside a ruler or a blank: not worth a look
 NEVER = 1 << 62  # the offset of a look that is not taken
 LONGEST = 4096
 CLOSE = 16  # the near stride while a suspicion is in the air ...
@@ -144,6 +145,7 @@ class RepeatDetector:
             if (at + base) & 8 or (
                 fresh[at - 1] in fresh[at - 8 : at - 1]
                 and fresh[at - 2 : at] in fresh[at - 9 : at - 1]
+                and fresh[at - 4 : at] not in FILLED
             ):
                 if fresh[at - 8 : at] in fresh[at - 15 : at - 1]:
                     due = size
@@ -211,7 +213,9 @@ class RepeatDetector:
         """Look for periods below 8 up to an offset; True when a run is locked."""
         at = self._next_tiny - self._base
         while at <= end:
-            if at & 8 or text[at - 2 : at] in text[at - 9 : at - 1]:
+            if at & 8 or (
+                text[at - 2 : at] in text[at - 9 : at - 1] and text[at - 4 : at] not in FILLED
+            ):
                 found = text.rfind(text[at - 8 : at], at - 15, at - 1)
                 if found >= 0 and self._lock(text, at, at - 8 - found):
                     return True
