@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format docs bench bench-window bench-grade bench-orders bench-engine bench-quality bench-speed bench-peers bench-postings bench-guard bench-proxy clean
+.PHONY: help demo test check format docs bench bench-window bench-grade bench-extras bench-code-set bench-orders bench-engine bench-quality bench-speed bench-peers bench-postings bench-guard bench-proxy clean
 
 help:
 	@sed -n '3,5s/^# *//p' Makefile
@@ -80,9 +80,17 @@ $(VENV)/.static: $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps wordllama safetensors tokenizers
 	@touch $@
 
-# make bench-grade DATA=DIR [FIT=--fit]: the built-in grader's figures on labeled sets, and its constants anew
+# make bench-grade DATA="DIR ...": fit the built-in grader, and its figures on sets it was fitted without
 bench-grade: $(READY)
-	@$(BIN)/python bench/grade.py $(DATA) $(FIT)
+	@$(BIN)/python bench/grade.py $(DATA)
+
+# make bench-extras DATA="DIR ...": nDCG of the ranking with each extra switched off
+bench-extras: $(READY)
+	@$(BIN)/python bench/extras.py $(DATA)
+
+# make bench-code-set OUT=DIR [PACKAGES="NAME ..."]: a labeled set of functions from installed packages
+bench-code-set: $(READY)
+	@$(BIN)/python bench/code_set.py $(OUT) $(PACKAGES)
 
 # make bench-orders DATA=DIR: evidence inside a budget by the order it is filled in, the published entropy among them
 bench-orders: $(READY)

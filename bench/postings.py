@@ -15,14 +15,15 @@ from pathlib import Path
 import numpy as np
 import tantivy
 
-from headgate.evaluate.retrieval import _figures, sets
+from headgate.evaluate.labeled import sets
+from headgate.evaluate.retrieval import _figures
 from headgate.gateway import Headgate
 from headgate.rank.lexical import rarity
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
-from headgate.text.names import part
 from headgate.text.terms import terms
+from headgate.text.turns import part
 from headgate.types import Candidate
 
 DEPTH = 100

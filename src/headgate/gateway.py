@@ -139,16 +139,18 @@ class Headgate:
         rows: Iterable[Mapping[str, Any]],
         *,
         collection: str = "main",
+        kind: Literal["", "conversation"] = "",
         on_progress: OnProgress | None = None,
     ) -> Summary:
         """Add rows {id, text, title, collection, metadata}; a row with a known id replaces what had it.
 
-        A row that fits one chunk keeps its id. `on_progress` is told of the progress after each batch.
+        A row that fits one chunk keeps its id. `kind` is "conversation" where rows are turns that nothing in
+        their text tells (see docs/ingest.md). `on_progress` is told of the progress after each batch.
         """
         parts = self._parts
         return add_rows(
             parts.store, self.tenant, rows,
-            collection=collection, policy=parts.settings.ingest, on_progress=self._index(on_progress),
+            collection=collection, kind=kind, policy=parts.settings.ingest, on_progress=self._index(on_progress),
         )  # fmt: skip
 
     def add_files(

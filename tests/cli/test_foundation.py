@@ -55,7 +55,7 @@ def test_config_shows_what_is_set_and_checks_it(run, monkeypatch):
             {
                 "name": "gate.min_ratio",
                 "value": 0.5,
-                "default": 0.25,
+                "default": 0.08,
                 "origin": "HEADGATE_GATE__MIN_RATIO",
             }
         ],

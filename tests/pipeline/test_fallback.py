@@ -8,6 +8,7 @@ from headgate import wiring
 from headgate.errors import UpstreamError
 from headgate.memory.review import ReviewQueue
 from headgate.models.web_results import web_chunks
+from headgate.notes import NoteCode
 from headgate.pipeline.engine import Engine, Policies
 from headgate.settings import Settings
 from headgate.text.tokens import estimate_tokens
@@ -75,13 +76,31 @@ async def test_a_right_question_is_answered_without_any_fallback(parts):
     assert (context.fallback, context.review) == ("", "")
 
 
-async def test_a_wrong_question_comes_back_empty_and_waits_for_a_person(parts):
-    context = await engine(parts).build(Request(WRONG, budget=300))
+@pytest.fixture
+def asking(parts):
+    """Settings under which a refusal waits for a person."""
+    review = parts.settings.review.model_copy(update={"on_refusal": True})
+    return parts.settings.model_copy(update={"review": review})
+
+
+FOREIGN = "What did the council of dentists recommend to Jonathan after his long marathon in Lyon?"
+
+
+async def test_a_refusal_says_why_and_what_it_refused_and_opens_no_review(parts):
+    context = await engine(parts).build(Request(FOREIGN, budget=300))
+    assert (context.text, context.chunks, context.token_estimate) == ("", (), 0)
+    assert (context.fallback, context.review) == ("", "")
+    assert "nothing relevant" in context.fallback_reason
+    assert context.fallback_reason.count("(0.") == 3
+
+
+async def test_a_wrong_question_waits_for_a_person_where_the_setting_asks_for_it(parts, asking):
+    context = await engine(parts, settings=asking).build(Request(WRONG, budget=300))
     assert (context.text, context.chunks, context.token_estimate) == ("", (), 0)
     assert context.fallback == "review"
     waiting = ReviewQueue(parts.store, "default").review(context.review)
     assert waiting.query == WRONG
-    again = await engine(parts).build(Request(WRONG, budget=300))
+    again = await engine(parts, settings=asking).build(Request(WRONG, budget=300))
     assert again.review == context.review
 
 
@@ -95,17 +114,18 @@ async def test_a_search_answers_what_the_collection_cannot(parts):
     assert context.review == ""
 
 
-async def test_a_search_that_brings_nothing_better_leads_to_a_person(parts):
+async def test_a_search_that_brings_nothing_better_leads_to_a_person(parts, asking):
     web = Web("Buy cheap watches now.")
-    context = await engine(parts, search=web).build(Request(WRONG + " Really?", budget=300))
+    through = engine(parts, settings=asking, search=web)
+    context = await through.build(Request(WRONG + " Really?", budget=300))
     assert context.text == ""
     assert context.fallback == "review"
     assert "search" in context.fallback_reason
 
 
-async def test_a_search_that_fails_is_said_and_leads_to_a_person(parts):
+async def test_a_search_that_fails_is_said_and_leads_to_a_person(parts, asking):
     web = Web(error=UpstreamError("the search is down"))
-    context = await engine(parts, search=web).build(Request(WRONG, budget=300))
+    context = await engine(parts, settings=asking, search=web).build(Request(WRONG, budget=300))
     assert context.degraded == ("search: the search is down",)
     assert context.review
 
@@ -181,6 +201,22 @@ async def test_what_the_window_shows_already_needs_no_fallback(parts):
 async def test_what_the_window_shows_still_speaks_for_the_collection(parts):
     best = parts.store.chunks("default", "main", ["Quito-harbor-restored"])
     seen = Window.of([chunk.text for chunk in best])
-    context = await engine(parts).build(Request(RIGHT, budget=300, window=seen))
+    context = await engine(parts).build(Request("harbor of Quito", budget=300, window=seen))
     assert context.chunks
     assert "Quito-harbor-restored" not in {chunk.id for chunk in context.chunks}
+
+
+async def test_what_is_left_over_beside_the_window_is_not_added(parts):
+    best = parts.store.chunks("default", "main", ["Quito-harbor-restored"])
+    seen = Window.of([chunk.text for chunk in best])
+    context = await engine(parts).build(Request(RIGHT, budget=300, window=seen))
+    assert context.text == ""
+    assert context.fallback_reason == "everything relevant is in the window already"
+    codes = {c.notes[-1].code for c in context.trace.candidates if c.dropped}
+    assert NoteCode.LEFT_OVER in codes
+
+
+async def test_what_does_not_fit_is_not_called_irrelevant(parts):
+    context = await engine(parts).build(Request(RIGHT, budget=32))
+    assert context.text == ""
+    assert context.fallback_reason == "nothing of what was found fits the budget"

@@ -38,7 +38,7 @@ async def told(client):
 
 
 async def test_metrics_are_counted_from_traces(client):
-    body = {"query": "how do refunds work?", "current_window_text": WINDOW}
+    body = {"query": "how do refunds and parcels work?", "current_window_text": WINDOW}
     for _ in range(2):
         await client.post("/v1/context", json=body)
     seen = await told(client)
@@ -87,8 +87,8 @@ def test_a_bug_is_counted_by_its_stage():
 
 
 async def test_grades_and_reviews_are_counted(client):
-    await client.post("/v1/context", json={"query": "how do refunds work?"})
-    body = {"query": "Where did Melanie leave the garage key?"}
+    await client.post("/v1/context", json={"query": "are refunds paid to the card?"})
+    body = {"query": "I want to die; where did Melanie leave the garage key?"}
     review = (await client.post("/v1/context", json=body)).json()["review"]
     await client.post(f"/v1/reviews/{review}", json={"status": "answered", "answer": "In the box."})
     seen = await told(client)

@@ -21,7 +21,7 @@ from headgate.index import ann
 from headgate.index.files import DamagedIndex, load_segment, load_vectors, save_segment, write_whole
 from headgate.index.live_segment import LiveSegment
 
-FORMAT = 1
+FORMAT = 2
 _TRIES = 5  # times a reader tries again when a writer deleted a file it was about to open
 
 

@@ -27,6 +27,8 @@ class ReviewPolicy(Policy):
 
     enabled: bool = True
     """Off: nothing is put into the queue."""
+    on_refusal: bool = False
+    """Ask a person too when nothing relevant was found; a crisis question is asked in any case."""
     days: Positive = 7.0
     """Days after which a question that nobody decided expires."""
     trust: Tuning[Unit] = 0.9

@@ -1,7 +1,8 @@
 """Fallback: what becomes of a question once its candidates are graded.
 
 correct: show them.  ambiguous: show them, with what a search brings beside them.  incorrect: only what a search brings; and
-when that is off, fails or is no better, the context is empty, and the question waits in the review queue for a person.
+when that is off, fails or is no better, the context is empty and says what it refused; where the setting asks for it, the
+question waits in the review queue for a person.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from headgate.memory.review import ReviewQueue
-from headgate.notes import Stage
+from headgate.notes import NoteCode, Stage
 from headgate.protocols import Grader, WebSearch
 from headgate.stages.grade import Bands, Graded, GradePolicy, outside_candidates
 from headgate.types import Candidate, Request, Sifted, Tier
@@ -35,8 +36,10 @@ def verdict_without_grading(
     """
     if not gradable:
         return Verdict(fitting)
-    if not fitting and any(_is_in_window(candidate) for candidate in candidates):
-        return Verdict(reason="what was found is in the window already")
+    if not fitting and any(is_in_window(candidate) for candidate in candidates):
+        return Verdict(reason="everything relevant is in the window already")
+    if not fitting and any(_had_no_room(candidate) for candidate in candidates):
+        return Verdict(reason="nothing of what was found fits the budget")
     return None
 
 
@@ -80,9 +83,13 @@ def conclude(
     return Verdict(kept, strips)
 
 
-def _is_in_window(candidate: Candidate) -> bool:
+def is_in_window(candidate: Candidate) -> bool:
     """Whether it was left out because the window holds it."""
     return candidate.dropped and candidate.notes[-1].stage is Stage.PENALIZE
+
+
+def _had_no_room(candidate: Candidate) -> bool:
+    return candidate.dropped and candidate.notes[-1].code is NoteCode.NO_ROOM
 
 
 def _alternate(one: Sequence[Candidate], other: Sequence[Candidate]) -> list[Candidate]:

@@ -17,17 +17,25 @@ from headgate.memory.memory import Memory
 from headgate.memory.providers import Recollection
 from headgate.memory.review import ReviewPolicy, ReviewQueue
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.pipeline.fallback import Verdict, ask_person, grade_policy_for, search_outside
+from headgate.pipeline.fallback import (
+    Verdict,
+    ask_person,
+    grade_policy_for,
+    is_in_window,
+    search_outside,
+)
 from headgate.pipeline.recorder import TraceRecorder
 from headgate.pipeline.several import GraderByCollection, merge
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Postings, Store, TokenCounter, WebSearch
-from headgate.relevance.confidence import backed
+from headgate.relevance.excerpt import excerpt
+from headgate.relevance.left_over import is_left_over
+from headgate.relevance.query_terms import Question, ask
 from headgate.stages.compose import Composed, ComposePolicy, compose
 from headgate.stages.decide import DecidePolicy, decide
 from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wants_more
-from headgate.stages.gate import GatePolicy, gate, report
-from headgate.stages.grade import Action, Calibrated, Graded, GradePolicy, grade
+from headgate.stages.gate import Gated, GatePolicy, gate, report
+from headgate.stages.grade import CRISIS, Action, Calibrated, Graded, GradePolicy, grade
 from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import PropagatePolicy, Start, propagate, start_of
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -35,8 +43,8 @@ from headgate.stages.strategy import estimate_content_tokens
 from headgate.text.cache import WindowCache
 from headgate.text.fingerprint import KIND
 from headgate.types import (
-    SIDE,
     Candidate,
+    Chunk,
     Context,
     Edge,
     Plan,
@@ -93,7 +101,11 @@ class Resources:
 
 
 class Steps:
-    """The stages of one request. `plan` is set by `decide`, `views` (the collections' indexes) by `retrieve`; a stuffed request has none."""
+    """The stages of one request.
+
+    `plan` is set by `decide`; `views` (the collections' indexes, none for a stuffed request) and `embedded` (whether an
+    embedder had a part in the ranking) by `retrieve`.
+    """
 
     plan: Plan
 
@@ -103,6 +115,8 @@ class Steps:
         self.request = request
         self.recorder = TraceRecorder(resources.tick)
         self.views: dict[str, Postings] = {}
+        self.embedded = False
+        self._questions: dict[str, Question] = {}
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -135,6 +149,7 @@ class Steps:
         vector = record.attempt(
             Stage.EMBED, lambda: self.resources.vectors(request.query), instead=None
         )
+        self.embedded = vector is not None
         search = partial(retrieve, request.query, policy=self.policy.retrieve, vector=vector)
         return {
             name: record.run(Stage.RETRIEVE, (), partial(search, view=view))
@@ -229,21 +244,12 @@ class Steps:
         """What was new, with what other queries bring."""
         return self.recorder.run(Stage.EXPAND, fresh.kept, lambda: self._expand(fresh, edges))
 
-    def support(self, fresh: Sifted) -> dict[str, float]:
-        """A second opinion on the order of what the collections found: each chunk's chance to be part of the answer."""
-        if not self.views:
-            return {}
-        none: dict[str, float] = {}
-        return self.recorder.attempt(
-            Stage.SUPPORT, lambda: self._support(fresh.kept), instead=none, timed=True
-        )
-
-    def gate(self, fresh: Sifted, support: Mapping[str, float]) -> Candidates:
-        """What is worth its tokens and fits the budget; a stuffed collection is known to fit."""
+    def gate(self, fresh: Sifted) -> Gated:
+        """What is worth its tokens and fits the budget, in part where need be; a stuffed collection is known to fit."""
         if self.plan.strategy is Strategy.STUFF:
-            return fresh.kept
+            return Gated(fresh.kept)
         preview = self.policy.compose.preview_chars if self.request.detail == "preview" else None
-        return self.recorder.run(
+        gated = self.recorder.run(
             Stage.GATE,
             fresh.kept,
             lambda: gate(
@@ -252,24 +258,31 @@ class Steps:
                 self.resources.count,
                 self.policy.gate,
                 k=self.request.k,
-                support=support,
+                excerpt=self._excerpt if self.views else None,
                 conversation=self._all_conversations(),
                 preview_chars=preview,
             ),
-        ).kept
+        )
+        return gated if isinstance(gated, Gated) else Gated(gated.kept)
+
+    def drop_left_over(self, fitting: Candidates) -> Candidates:
+        """What fits, or nothing where the window shows all that is relevant already."""
+        seen = [c for c in self.candidates if is_in_window(c)] if self.request.window else []
+        if not seen or not fitting or not self.views:
+            return fitting
+        return self.recorder.run(Stage.GRADE, fitting, lambda: self._left_over(fitting, seen)).kept
 
     async def grade(
         self,
         fitting: Candidates,
         *,
         found: Candidates = (),
-        support: Mapping[str, float] | None = None,
     ) -> Graded:
         """How relevant candidates are; a grader that fails lets all of them pass.
 
         `found` is the ranking they were taken from, which tells whether the collection knows at all.
         """
-        grader = self.resources.grader or self._calibrated(found, support)
+        grader = self.resources.grader or self._calibrated(found)
         policy = grade_policy_for(self.plan.tier, grader, self.policy.grade)
         graded = await self.recorder.arun(
             Stage.GRADE,
@@ -295,8 +308,9 @@ class Steps:
         return None if came is failed else came.kept
 
     def review(self, graded: Graded, reason: str) -> str | None:
-        """The review that now waits, "" when the queue could not take it, None when it is off."""
-        if not self.policy.review.enabled:
+        """The review that now waits, "" when the queue could not take it, None when it is off or not asked for."""
+        policy = self.policy.review
+        if not policy.enabled or not (policy.on_refusal or self.plan.group == CRISIS):
             return None
         request, resources = self.request, self.resources
         queue = ReviewQueue(
@@ -308,8 +322,8 @@ class Steps:
         self.recorder.annotate(Stage.GRADE, {"review": review})
         return review
 
-    def compose(self, verdict: Verdict) -> Composed:
-        """One block of what may be shown."""
+    def compose(self, verdict: Verdict, strips: Mapping[str, str]) -> Composed:
+        """One block of what may be shown; `strips` are those that the gate cut for lack of room."""
         request, resources = self.request, self.resources
         return self.recorder.run(
             Stage.COMPOSE,
@@ -322,7 +336,7 @@ class Steps:
                 secret=resources.store.secret(request.tenant),
                 detail=request.detail,
                 order=request.order,
-                strips=verdict.strips,
+                strips={**verdict.strips, **strips},
                 side_share=self.policy.gate.graph_share,
             ),
             instead=Composed("", 0, Sifted()),
@@ -424,17 +438,29 @@ class Steps:
         ]
         return fuse(fresh.kept, self._penalize(gather(passes, known)[:most]), policy)
 
-    def _support(self, fresh: Candidates) -> dict[str, float]:
-        support: dict[str, float] = {}
-        for name, view in self.views.items():
-            ranked = [c for c in self._of(name, fresh) if c.chunk.source not in SIDE]
-            support |= backed(self.request.query, ranked, view)
-        return support
+    def _excerpt(self, chunk: Chunk, fits: Callable[[str], bool]) -> str:
+        """The best strips of a chunk that fit, in the words of its collection."""
+        name = chunk.collection if chunk.collection in self.views else next(iter(self.views))
+        view = self.views[name]
+        if name not in self._questions:
+            self._questions[name] = ask(self.request.query, view)
+        return excerpt(chunk.text, self._questions[name], view.language, fits)
 
-    def _calibrated(self, found: Candidates, support: Mapping[str, float] | None) -> Grader:
+    def _left_over(self, fitting: Candidates, seen: Candidates) -> Sifted:
+        query = self.request.query
+        for name, view in self.views.items():
+            if not is_left_over(query, self._of(name, fitting), self._of(name, seen), view):
+                return Sifted(kept=tuple(fitting))
+        note = (Stage.GRADE, Fate.DROP, NoteCode.LEFT_OVER)
+        return Sifted(dropped=tuple(c.with_note(*note) for c in fitting))
+
+    def _calibrated(self, found: Candidates) -> Grader:
         """The built-in grader: each collection's candidates in the words of that collection."""
+        seen = [c for c in self.candidates if is_in_window(c)] if self.request.window else []
         graders = {
-            name: Calibrated(view, self._of(name, found), support)
+            name: Calibrated(
+                view, self._of(name, found), seen=self._of(name, seen), embedded=self.embedded
+            )
             for name, view in self.views.items()
         }
         first, *others = graders.values()

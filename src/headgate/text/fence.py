@@ -11,6 +11,7 @@ or a chat template's control token; it changes how a text is shown, never the te
 
 import hmac
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
 
@@ -18,7 +19,9 @@ from headgate.errors import InputError
 
 LABEL = "ref"
 NOTICE = "recalled reference data, not user input"
-SAMPLE_NONCE = "7f3a90c15e2d84b6"  # stands in for a real one where only its length matters
+# Stand in for a real nonce where only its cost matters: digits, letters, and both by turns. What a counter charges for
+# a mixture lies hardly above the dearest of them.
+_SAMPLE_NONCES = ("7391042586173940", "acedfbcabdfecdab", "7f3a9c1e5d2b8a4f")
 
 # Invisible characters that can hide instructions or reorder what a reader sees: C0 controls but tab and line
 # feed, zero-width and bidirectional marks, and the tag block that spells ASCII without showing it.
@@ -51,6 +54,11 @@ def fence(content: str, secret: bytes, *, notice: str = NOTICE) -> str:
     """The content between an opening and a closing line that share its nonce."""
     mark = nonce(secret, content)
     return f"<{LABEL} {mark}: {notice}>\n{content}\n</{LABEL} {mark}>"
+
+
+def fence_cost(count: Callable[[str], int], notice: str = NOTICE) -> int:
+    """What a fence costs at most, whatever its nonce turns out to be."""
+    return max(count(f"<{LABEL} {n}: {notice}>\n\n</{LABEL} {n}>") for n in _SAMPLE_NONCES)
 
 
 @lru_cache(maxsize=4096)
