@@ -56,7 +56,7 @@ class GuardPolicy(Policy):
     """Longest time anything is held back."""
     keep_alive_s: Tuning[Positive] = 10.0
     """How often the keep-alive hook is called while text is held back."""
-    idle_s: Positive = 300.0
+    idle_s: Tuning[Positive] = 300.0
     """Longest silence of the model before the stream is given up."""
     boundary_chars: Tuning[Count] = 80
     """How far the cut may move on to end at a line, a sentence or a word."""
