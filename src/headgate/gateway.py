@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
+from headgate.explain.redacted import redact_trace
 from headgate.explain.replay import Replay, replay
 from headgate.explain.why import Why, why
 from headgate.graph.graph import Graph
@@ -319,7 +320,7 @@ class Headgate:
         keeping = self._parts.settings.trace
         if keeping.keep:
             self._parts.store.save_trace(
-                trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
+                self._stored(trace), keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
             )
 
     async def awhy(self, trace: str | Trace, chunk: str) -> Why:
@@ -457,6 +458,11 @@ class Headgate:
 
         return follow
 
+    def _stored(self, trace: Trace) -> Trace:
+        """The trace as it is stored: without secrets, unless the settings keep them."""
+        settings = self._all.settings
+        return redact_trace(trace) if settings.redact and settings.trace.text else trace
+
     def _keep(self, context: Context) -> Context:
         """Store the trace and write the log line; where that fails the answer stands and says so."""
         parts = self._all
@@ -465,7 +471,10 @@ class Headgate:
         try:
             if keeping.keep:
                 parts.store.save_trace(
-                    context.trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
+                    self._stored(context.trace),
+                    keep=keeping.keep,
+                    age_s=keeping.age_s,
+                    text=keeping.text,
                 )
         except StoreError as error:
             lost.append(Step(Stage.TRACE, 0.0, degraded=f"not stored: {error}"))

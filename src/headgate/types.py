@@ -19,6 +19,8 @@ _DROP: Final = (
     Fate.DROP
 )  # read thousands of times a request, and a member of an enum is slow to look up
 
+TITLE_CHARS = 500  # of a document or a chunk; longer ones are texts by mistake
+METADATA_BYTES = 16_384  # of a document or a chunk, as JSON
 GRAPH: Final = "graph"
 MEMORY: Final = "memory"
 TURN: Final = "turn"
@@ -510,7 +512,7 @@ class Secret:
     expires: float | None = None
 
 
-Scope = Literal["read", "write", "review", "admin"]
+Scope = Literal["read", "write", "review", "proxy", "admin"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -520,7 +522,8 @@ class Key:
     id: str
     digest: str
     tenant: str
-    scopes: tuple[Scope, ...] = ("read",)
+    scopes: tuple[str, ...] = ("read",)
+    """Scopes; "proxy:NAME" is the scope proxy for one upstream alone."""
     name: str = ""
     created: float = 0.0
     revoked: float | None = None

@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import click
 import orjson
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
 from headgate.cli.options import json_option, opened
+from headgate.cli.terminal import SafeConsole, echo
 from headgate.explain.as_data import summary, trace_data
 from headgate.notes import Stage
 from headgate.types import Step, Trace
@@ -28,7 +28,7 @@ def traces(
         found = [hg.trace(id)] if id else hg.traces(limit=limit)
     if as_json:
         data = trace_data(found[0]) if id else [summary(trace) for trace in found]
-        click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+        echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
     elif id:
         _show(found[0])
     else:
@@ -42,11 +42,11 @@ def _list(found: list[Trace]) -> None:
         when = datetime.fromtimestamp(row["created"], UTC).strftime("%Y-%m-%d %H:%M:%S")
         kept, of, ms = str(row["kept"]), str(row["candidates"]), f"{1000 * row['seconds']:.1f}"
         table.add_row(row["id"], when, kept, of, ms, escape(row["query"][:60]))
-    Console().print(table if found else "no request was traced yet")
+    SafeConsole().print(table if found else "no request was traced yet")
 
 
 def _show(trace: Trace) -> None:
-    console = Console()
+    console = SafeConsole()
     console.print(escape(f"{trace.plan.strategy.value}: {trace.plan.reasoning}"))
     table = Table("stage", "ms", "came", "kept", "dropped", "", box=None, header_style="bold")
     for step in trace.steps:

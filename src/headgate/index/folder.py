@@ -136,7 +136,7 @@ def _delete_unnamed(folder: Path, named: set[str]) -> None:
 @contextmanager
 def write_lock(folder: Path) -> Iterator[bool]:
     """Hold the write lock; False, without waiting, when another process holds it."""
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / "lock").open("a+b") as held:
         if not _try_lock(held.fileno()):
             yield False

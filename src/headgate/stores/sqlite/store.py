@@ -4,6 +4,8 @@ WAL mode: many processes read and write at once, and an acknowledged write survi
 Everything else beside it (full-text and vector indexes) is derived and follows the change feed.
 """
 
+import logging
+import os
 from pathlib import Path
 from time import time
 
@@ -18,6 +20,7 @@ from headgate.stores.sqlite.records import SqliteRecords
 from headgate.stores.sqlite.spends import SqliteSpends
 
 FILE = "headgate.db"
+LOGGER = logging.getLogger("headgate.store")
 
 
 class SqliteStore(SqliteDocuments, SqliteAttachments, SqliteRecords, SqliteKeys, SqliteSpends):
@@ -31,7 +34,7 @@ class SqliteStore(SqliteDocuments, SqliteAttachments, SqliteRecords, SqliteKeys,
         max_bytes: int | None = None,
         clock: Clock = time,
     ) -> None:
-        self.path = _make_folder(Path(folder)) / FILE
+        self.path = _make_private(_make_folder(Path(folder)) / FILE)
         self._pool = Pool(self.path, timeout_s=timeout_s, max_bytes=max_bytes)
         self._clock = clock
         try:
@@ -54,7 +57,7 @@ class SqliteStore(SqliteDocuments, SqliteAttachments, SqliteRecords, SqliteKeys,
 def _make_folder(folder: Path) -> Path:
     """Make the folder of the store, unless it is there."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError as error:
         raise StoreError(
             f"{folder} is a file; a store is a folder", hint="name another path"
@@ -65,3 +68,14 @@ def _make_folder(folder: Path) -> Path:
             hint="check the path and its permissions",
         ) from error
     return folder
+
+
+def _make_private(path: Path) -> Path:
+    """Make the file for its owner alone, as SQLite then makes those beside it; warn where others may read it."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        if os.name == "posix" and path.stat().st_mode & 0o077:
+            LOGGER.warning("others on this machine may read the store %s; run: chmod 600", path)
+    except OSError:
+        pass  # opening the database says what is wrong, in its own words
+    return path
