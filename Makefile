@@ -119,9 +119,9 @@ bench-code-set: $(READY)
 bench-orders: $(READY)
 	@$(BIN)/python bench/orders.py $(DATA)
 
-# make bench-guard [DATA=FILE] [MODEL=1] [ONLY=PART] [ROOTS="DIR ..."]: the loop detector on labeled streams, clean and hostile text, a real model
+# make bench-guard [DATA=FILE] [ANSWERS=DIR] [MODEL=1] [ONLY=PART] [ROOTS="DIR ..."]: the loop detector on labeled streams, answers, clean and hostile text, a real model
 bench-guard: $(READY) $(if $(MODEL),$(VENV)/.model)
-	@$(BIN)/python bench/guard.py $(if $(DATA),--data $(DATA)) $(if $(ONLY),--only $(ONLY)) $(if $(ROOTS),--roots $(ROOTS))
+	@$(BIN)/python bench/guard.py $(if $(DATA),--data $(DATA)) $(if $(ANSWERS),--answers $(ANSWERS)) $(if $(ONLY),--only $(ONLY)) $(if $(ROOTS),--roots $(ROOTS))
 
 $(VENV)/.model: $(READY)
 	@echo "== building llama-cpp-python from source (once, about 20 minutes)"

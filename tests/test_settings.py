@@ -50,10 +50,7 @@ def test_lists_are_written_as_json():
             ["gate.min_ratoi is not a setting", "did you mean HEADGATE_GATE__MIN_RATIO?"],
         ),
         ({"HEADGATE_GATES__X": "1"}, ["gates is not a setting", "HEADGATE_GATES__X"]),
-        (
-            {"HEADGATE_LIMITS__QUERY_CHARS": "many"},
-            ["limits.query_chars", "'many'", "HEADGATE_LIMITS__QUERY_CHARS"],
-        ),
+        ({"HEADGATE_SERVICE__PORT": "many"}, ["service.port", "'many'", "HEADGATE_SERVICE__PORT"]),
         ({"HEADGATE_STOER": "kb"}, ["HEADGATE_STOER", "did you mean HEADGATE_STORE?"]),
         ({"HEADGATE_GATE_ORDER": "value"}, ["did you mean HEADGATE_GATE__ORDER?"]),
         ({"HEADGATE_CONFG": "x.toml"}, ["did you mean HEADGATE_CONFIG?"]),

@@ -7,9 +7,10 @@ import anthropic
 import openai
 import pytest
 
-from headgate.errors import LoopError, UpstreamError
-from headgate.guard import State, adapters
+from headgate.errors import InputError, LoopError, UpstreamError
+from headgate.guard import Guard, State, adapters
 from headgate.guard.resume import RETRY, TURNS
+from headgate.testing import ScriptedModel
 from headgate.testing.agent_messages import MadeCall, Turn, render
 
 INTRO = "The river rose in spring, and the keeper of the gate went out before dawn.\n"
@@ -502,3 +503,34 @@ def test_an_agent_that_stays_in_circles_is_ended_without_a_call(provider):
         assert "I stopped here" in caught.value.text
         assert list(adapters.chat(client, model="m", messages=stuck("chat", 8), guard=off))
     assert len(server.requests) == 1
+
+
+# histories of objects
+
+
+async def test_messages_of_the_sdks_are_a_history(provider):
+    said = openai.types.chat.ChatCompletionMessage(role="assistant", content="Which one?")
+    history = [*ASK, said, {"role": "user", "content": "The keeper of the gate."}]
+    with provider(chat(looping()), chat(tokens(AFTER), id="b")) as server:
+        stream = adapters.chat(openai_async(server), model="m", messages=history)
+        assert [event async for event in stream]
+    for request in server.requests:
+        assert request["messages"][1] == {"role": "assistant", "content": "Which one?"}
+
+
+async def test_the_guard_takes_objects_and_their_parts_as_messages():
+    block = anthropic.types.TextBlock(type="text", text="Which one?", citations=None)
+    message = {"role": "assistant", "content": [block]}
+    model = ScriptedModel([["The third."]])
+    stream = Guard(model).stream(
+        [*ASK, openai.types.chat.ChatCompletionMessage(role="assistant", content="Ah."), message]
+    )
+    assert [piece async for piece in stream] == ["The third."]
+    sent = model.calls[0].messages
+    assert sent[1] == {"role": "assistant", "content": "Ah."}
+    assert sent[2]["content"][0]["text"] == "Which one?"
+
+
+def test_what_is_no_message_is_named():
+    with pytest.raises(InputError, match="a message is a int"):
+        Guard(ScriptedModel([[]])).stream([5])

@@ -209,12 +209,6 @@ def test_a_turn_whose_words_are_in_the_window_is_a_repeat(text, speaker, said):
     assert ids(penalize([chunk], Window(fingerprint=payload), POLICY).dropped) == ["t"]
 
 
-def test_the_head_of_a_line_in_a_document_does_not_count_either():
-    line = "[09:30 on 3 May, 2024] Ann: My sister moved to Lisbon."
-    sifted = penalize(found(line), Window(("My sister moved to Lisbon.",)), POLICY)
-    assert sifted.kept == ()
-
-
 def test_the_same_words_of_two_speakers_are_two_turns():
     came = found("[1 May] Ann: yes, on Friday", "[2 May] Bob: yes, on Friday")
     assert len(penalize(came, Window(("something else",)), POLICY).kept) == 2

@@ -13,6 +13,7 @@ from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.evaluate import labeled
 from headgate.evaluate import retrieval as measure
+from headgate.evaluate.answers import Verdict, evaluate_answers, is_answers, read_answers
 from headgate.evaluate.guard import evaluate, read
 
 MIN_SETS = 4  # sets below which a grader cannot be fitted without one of them
@@ -25,10 +26,24 @@ def evaluation() -> None:
 
 @evaluation.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option("--show", is_flag=True, help="Also list the answers that were cut and go on.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
-def guard(file: Path, as_json: bool) -> None:
-    """The loop detector on labeled streams: FILE is .jsonl or .jsonl.gz."""
-    _print(evaluate(read(file)), as_json, f"guard on {file.name}")
+def guard(file: Path, show: bool, as_json: bool) -> None:
+    """The loop detector on labeled streams or on answers: FILE is .jsonl, .jsonl.gz, .json, or a folder of answers."""
+    if is_answers(file):
+        figures = evaluate_answers(read_answers(file), show=_show_cut if show else None)
+    else:
+        figures = evaluate(read(file))
+    _print(figures, as_json, f"guard on {file.name}")
+
+
+def _show_cut(verdict: Verdict) -> None:
+    stall, text = verdict.stall, verdict.answer.text
+    assert stall is not None
+    mark = "good?" if verdict.good else "     "
+    start = max(0, stall.onset - 60)
+    click.echo(f"{mark} {verdict.answer.id}: {stall.reason}", err=True)
+    click.echo(f"      {text[start : stall.onset + 120]!r}", err=True)
 
 
 @evaluation.command()

@@ -20,7 +20,7 @@ from headgate.guard.dialects.messages import MessagesDialect
 from headgate.guard.dialects.responses import ResponsesDialect
 from headgate.guard.ladder import CirclesPolicy, annotate, climb, ending
 from headgate.guard.report import GuardReport, State
-from headgate.guard.resume import SAMPLING
+from headgate.guard.resume import SAMPLING, conversation
 from headgate.guard.stream import Guard
 
 Options = Mapping[str, Any]
@@ -42,7 +42,7 @@ class GuardedEvents:
         self._create, self._dialect, self._fields = create, dialect, fields
         self._parameters = inspect.signature(create).parameters  # SDKs drop some now and then
         self._classes: dict[str, Any] = {}  # event type -> the SDK's class
-        knobs = {"resume": dialect.resume, **(options or {})}
+        knobs = {"resume": dialect.resume, "model": str(fields.get("model", "")), **(options or {})}
         self._circles = CirclesPolicy.model_validate(knobs.pop("circles", {}))
         self._enabled = bool(knobs.pop("enabled", True)) and not dialect.why_unwatched(fields)
         if not self._heat(SAMPLING[0]):
@@ -161,7 +161,7 @@ def chat(
     client: Any, *, messages: Sequence[Any], guard: Options | None = None, **fields: Any
 ) -> GuardedEvents:
     """OpenAI chat completions: `client.chat.completions.create(..., stream=True)`, guarded."""
-    fields["messages"] = list(messages)
+    fields["messages"] = list(conversation(messages))
     return _guard_stream(client, client.chat.completions, ChatDialect(), fields, guard)
 
 
@@ -177,7 +177,7 @@ def responses(
     client: Any, *, input: Any, guard: Options | None = None, **fields: Any
 ) -> GuardedEvents:
     """OpenAI responses: `client.responses.create(..., stream=True)`, guarded."""
-    fields["input"] = input
+    fields["input"] = input if isinstance(input, str) else list(conversation(input))
     return _guard_stream(client, client.responses, ResponsesDialect(), fields, guard)
 
 
@@ -185,7 +185,7 @@ def messages(
     client: Any, *, messages: Sequence[Any], guard: Options | None = None, **fields: Any
 ) -> GuardedEvents:
     """Anthropic messages: `client.messages.create(..., stream=True)`, guarded."""
-    fields["messages"] = list(messages)
+    fields["messages"] = list(conversation(messages))
     return _guard_stream(client, client.messages, MessagesDialect(), fields, guard)
 
 

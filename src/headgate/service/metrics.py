@@ -18,6 +18,7 @@ from headgate.notes import Fate, Stage
 from headgate.service.log import window_figures
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import RequestState, route_of
+from headgate.text.fence import fence_cost
 from headgate.text.tokens import estimate_tokens
 from headgate.types import SIDE, Candidate, Step, Trace
 
@@ -209,6 +210,7 @@ def tokens_saved(trace: Trace) -> int:
     boilerplate and what does not answer.
     """
     found = [(score, c) for c in trace.candidates if (score := _score_as_found(c)) is not None]
+    room = trace.plan.budget - fence_cost(estimate_tokens)
     sent, chunks = 0, 0
     for _, candidate in sorted(found, key=lambda pair: -pair[0]):
         aside = candidate.chunk.source in SIDE
@@ -216,7 +218,7 @@ def tokens_saved(trace: Trace) -> int:
             continue
         known = candidate.number(Stage.GATE, "tokens")
         cost = estimate_tokens(candidate.chunk.text) if known is None else int(known)
-        if sent + cost <= trace.plan.budget:
+        if sent + cost <= room:
             sent += cost
             chunks += not aside
     shown = (c.number(Stage.COMPOSE, "tokens") or 0 for c in trace.candidates if not c.dropped)

@@ -2,7 +2,7 @@
 
 A chunk that repeats the window costs tokens and adds nothing, so its score falls with its overlap r,
 gently at first:  score · (1 - weight · r^exponent).  An exact repeat (r = 1) falls to 0 and is left out.
-Overlap is measured over what was said: the date and the speaker in front of a turn are not in anybody's window.
+Of a turn what was said is measured: the date and the speaker that Headgate put in front of it are in nobody's window.
 Of several candidates with the same words only the best stays, window or not.
 The stage only reorders and drops. It never alters a chunk, its admission included; with no window, or
 switched off, no score changes by a bit.
@@ -20,7 +20,6 @@ from headgate.text.cache import WindowCache
 from headgate.text.coverage import Shares, copies
 from headgate.text.fingerprint import FORMAT_VERSION, MINHASH_PERM, SHINGLE, WindowFingerprint
 from headgate.text.hashes import Tokens
-from headgate.text.turns import part
 from headgate.types import TURN, Candidate, Chunk, Sifted, Window
 
 Overlap = Callable[[Sequence[str], Tokens], Shares]
@@ -102,13 +101,10 @@ def penalize(
 
 def said_in(chunk: Chunk) -> str:
     """What a chunk says: of a turn the message itself, without the `[date] Speaker:` that stands in front of it."""
-    if chunk.source == TURN:
-        text = chunk.text.partition("] ")[2] if chunk.text.startswith("[") else chunk.text
-        said = text.removeprefix(f"{chunk.metadata.get('speaker', '')}: ")
-    else:
-        line = part(chunk.text)
-        said = line.body if line.date and line.speaker else chunk.text
-    return said if said.strip() else chunk.text
+    if chunk.source != TURN:
+        return chunk.text
+    text = chunk.text.partition("] ")[2] if chunk.text.startswith("[") else chunk.text
+    return text.removeprefix(f"{chunk.metadata.get('speaker', '')}: ") or chunk.text
 
 
 def overlap_with(window: Window, cache: WindowCache, policy: PenalizePolicy) -> Overlap:

@@ -2,7 +2,18 @@
 
 PREFIX = "/v1/"
 OWN = frozenset(
-    {"context", "documents", "facts", "graph", "reviews", "sessions", "strategy", "traces"}
+    {
+        "context",
+        "documents",
+        "facts",
+        "fingerprint",
+        "graph",
+        "reviews",
+        "sessions",
+        "strategy",
+        "traces",
+        "turns",
+    }
 )
 
 

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.errors import BusyError, ConfigError, HeadgateError
 from headgate.guard.dialects import dialect_for
-from headgate.guard.dialects.dialect import Dialect
+from headgate.guard.dialects.dialect import Dialect, InvalidRequest
 from headgate.guard.dialects.error_codes import status_of
 from headgate.guard.ladder import CirclesPolicy
 from headgate.guard.policy import GuardPolicy
@@ -64,12 +64,15 @@ class Proxy:
     ) -> None:
         self.policy, self.guard = policy, guard or GuardPolicy()
         self._circles, self._fuse, self._key = circles or CirclesPolicy(), fuse, key
-        rescue = self.guard.rescue_upstream
-        if rescue and rescue not in policy.upstreams:
-            raise ConfigError(
-                f"guard.rescue_upstream is {rescue!r}, which is no upstream",
-                hint=f"upstreams: {', '.join(sorted(policy.upstreams)) or 'none'}",
-            )
+        by_model = [
+            str(changes.get("rescue_upstream", "")) for changes in self.guard.models.values()
+        ]
+        for rescue in (self.guard.rescue_upstream, *by_model):
+            if rescue and rescue not in policy.upstreams:
+                raise ConfigError(
+                    f"guard.rescue_upstream is {rescue!r}, which is no upstream",
+                    hint=f"upstreams: {', '.join(sorted(policy.upstreams)) or 'none'}",
+                )
         self.upstreams = Upstreams(policy, may_use=may_use)
         self._remembered = Remembered(folder / "proxy.db" if folder else None)
         self._refusals: set[tuple[str, str]] = set()
@@ -213,7 +216,8 @@ class Proxy:
         headers: dict[str, str],
     ) -> None:
         """Ask the model, and give its answer to the client, under the guard where that is wanted."""
-        watched = self._is_watched(dialect, request, call)
+        guard = self._guard_for(request)
+        watched = self._is_watched(guard, dialect, request, call)
         response = await self.upstreams.send(target.upstream, scope, request.body, plain=watched)
         call.answered = response.status == 200
         try:
@@ -226,7 +230,7 @@ class Proxy:
                 return
             headers["x-headgate-guard"] = "on"
             exchange = GuardedExchange(
-                dialect, request, target, self.upstreams, self.guard, scope=scope, call=call
+                dialect, request, target, self.upstreams, guard, scope=scope, call=call
             )
             response = await exchange.run(response, reply, headers)
         except BaseException:
@@ -235,8 +239,19 @@ class Proxy:
         self.upstreams.release(response)
         await self._remember_answer(dialect, call)
 
-    def _is_watched(self, dialect: Dialect, request: ProxyRequest, call: ModelCall) -> bool:
-        if not self.guard.enabled or not request.options.guard:
+    def _guard_for(self, request: ProxyRequest) -> GuardPolicy:
+        """The guard's policy for this model, as the headers change it."""
+        guard = self.guard.for_model(request.model)
+        try:
+            return guard.replace(request.options.guard_changes)
+        except ConfigError as error:
+            raise InvalidRequest(f"x-headgate-guard-*: {error}") from error
+
+    @staticmethod
+    def _is_watched(
+        guard: GuardPolicy, dialect: Dialect, request: ProxyRequest, call: ModelCall
+    ) -> bool:
+        if not guard.enabled or not request.options.guard:
             return False
         call.unwatched = dialect.why_unwatched(request.fields)
         return not call.unwatched

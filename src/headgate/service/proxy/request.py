@@ -17,6 +17,15 @@ from headgate.guard.resume import Message
 from headgate.policy import ProxyPolicy
 from headgate.service.proxy.transport import Headers, header
 
+GUARD_HEADERS = {
+    "detector": "x-headgate-guard-detector",
+    "divergence_token": "x-headgate-guard-divergence-token",
+}
+ENTROPY_HEADERS = {
+    "window": "x-headgate-guard-window",
+    "min_bits": "x-headgate-guard-min-bits",
+    "max_drop": "x-headgate-guard-max-drop",
+}
 SWITCH = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}  # fmt: skip
 
 
@@ -31,6 +40,7 @@ class Options:
     """What the client wants of the gate."""
 
     guard: bool = True
+    guard_changes: Mapping[str, Any] = field(default_factory=dict)
     context: bool = False
     collection: str = "main"
     budget: int = 1000
@@ -103,6 +113,7 @@ def parse_options(headers: Iterable[tuple[bytes, bytes]], policy: ProxyPolicy) -
     }
     return Options(
         guard=_parse_switch(given, "x-headgate-guard", default=True),
+        guard_changes=_parse_guard(given),
         context=_parse_switch(given, "x-headgate-context", default=policy.context),
         collection=given.get("x-headgate-collection") or policy.collection,
         budget=_parse_number(given, "x-headgate-budget") or policy.budget,
@@ -112,6 +123,14 @@ def parse_options(headers: Iterable[tuple[bytes, bytes]], policy: ProxyPolicy) -
         upstream=given.get("x-headgate-upstream", ""),
         circles=_parse_rungs(given),
     )
+
+
+def _parse_guard(given: Mapping[str, str]) -> dict[str, Any]:
+    """What the headers change in the guard's policy; its values are checked there."""
+    rule = {name: given[header] for name, header in ENTROPY_HEADERS.items() if header in given}
+    changes: dict[str, Any] = {"entropy": rule} if rule else {}
+    changes |= {name: given[header] for name, header in GUARD_HEADERS.items() if header in given}
+    return changes
 
 
 def _parse_switch(given: Mapping[str, str], name: str, *, default: bool) -> bool:
