@@ -54,7 +54,7 @@ def test_what_stays_in_the_folder_is_taken(tmp_path, written):
 
 
 # Settings that are text and reach nothing: who, which model by name, what to look in.
-HARMLESS = {"tenant", "tokens", "embed.name", "grader.model", "search.tool", "guard.rescue_model", "guard.rescue_upstream"}  # fmt: skip
+HARMLESS = {"tenant", "tokens", "embed.name", "grader.model", "search.tool", "guard.divergence_token", "guard.rescue_model", "guard.rescue_upstream"}  # fmt: skip
 RULED = {"store", "log.path", "embed.model", "grader.url", "search.searx", "search.mcp", "service.host", "service.keyless"}  # fmt: skip
 
 

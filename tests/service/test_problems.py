@@ -135,7 +135,7 @@ async def test_a_store_that_is_down_is_503_and_what_can_be_answered_is(stack):
     assert answer.status_code == 503
     assert answer.headers["retry-after"]
     assert ready.status_code == 503
-    assert ready.json()["parts"]["store"] == "the store is down"
+    assert ready.json()["parts"]["store"] == "cannot serve; the service's log says why"
 
 
 async def test_a_lost_trace_does_not_lose_the_answer(stack):

@@ -53,7 +53,9 @@ def test_an_ordinary_request_passes(address):
     ids=["many fields", "endless field", "endless address", "large fields"],
 )
 def test_a_head_without_end_is_refused(address, head):
-    assert exchange(address, head, b"x" * 10, b"\r\n\r\n").startswith(b"HTTP/1.1 431")
+    answer = exchange(address, head, b"x" * 10, b"\r\n\r\n")
+    # the connection is closed while the client still sends, so a reset may overtake the answer
+    assert answer.startswith(b"HTTP/1.1 431") or not answer
 
 
 @pytest.mark.parametrize(
