@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from headgate.types import (
+    Attachment,
     Candidate,
     Change,
     Chunk,
@@ -34,12 +35,15 @@ class DocumentStore(Protocol):
     """Documents and their chunks.
 
     `put` is one transaction: each document replaces its former self whole, keeping its place in reading
-    order, and only chunks that differ reach the change feed; it answers how many did. `remove` without
+    order, and only chunks that differ reach the change feed; it answers how many did. `attachments` are bytes
+    computed from these chunks' texts, written with them; those for other chunks are left out. `remove` without
     names empties the collection; it answers how many chunks went. A document that lost a chunk this way
     loses its digest too, and one that lost all of them is gone.
     """
 
-    def put(self, tenant: str, documents: Sequence[Document]) -> int: ...
+    def put(
+        self, tenant: str, documents: Sequence[Document], *, attachments: Iterable[Attachment] = ()
+    ) -> int: ...
     def remove(
         self,
         tenant: str,
@@ -126,7 +130,7 @@ class FactFeed(Protocol):
 
 
 class FactStore(FactFeed, Protocol):
-    """Remembered facts, unique by content within a tenant: saving a repeated one gives the existing fact.
+    """Remembered facts, unique by `Fact.key` within a tenant: saving a repeated one gives the existing fact.
 
     `amend_fact` reads, changes and writes one fact as a single step, so that no feedback is lost between
     two writers.
@@ -152,13 +156,23 @@ class SecretStore(Protocol):
 class ReviewStore(Protocol):
     """The human review queue. `decide` moves a pending review once; a second decision changes nothing.
 
+    What follows from a decision is written with it, in one transaction: `fact` is saved, or, where the tenant knows
+    it already, the known one is amended; so are the facts of `ids` that are there.
     `save_review` answers False, and saves nothing, where `most` others are pending already.
     """
 
     def save_review(self, tenant: str, review: Review, *, most: int | None = None) -> bool: ...
     def review(self, tenant: str, id: str) -> Review | None: ...
     def reviews(self, tenant: str, *, status: str | None = None) -> list[Review]: ...
-    def decide(self, tenant: str, review: Review) -> bool: ...
+    def decide(
+        self,
+        tenant: str,
+        review: Review,
+        *,
+        fact: Fact | None = None,
+        ids: Sequence[str] = (),
+        amend: Callable[[Fact], Fact] = lambda fact: fact,
+    ) -> bool: ...
 
 
 class TraceStore(Protocol):

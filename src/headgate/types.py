@@ -9,7 +9,7 @@ Scores are 0..1 where they end, higher is better; budgets are tokens; times are 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from headgate.errors import InputError
 from headgate.notes import Fate, Note, NoteCode, Stage
@@ -490,6 +490,16 @@ class Fact:
     updated: float = 0.0
     history: tuple[TrustChange, ...] = ()
 
+    @property
+    def key(self) -> str:
+        """What makes two facts the same; a tenant has one fact of a key."""
+        return fact_key(self.content)
+
+
+def fact_key(content: str) -> str:
+    """The content in lower case, with single spaces and without a closing stop."""
+    return " ".join(content.lower().split()).rstrip(".! ")
+
 
 @dataclass(frozen=True, slots=True)
 class FactChange:
@@ -544,6 +554,15 @@ class Review:
     created: float = 0.0
     decided: float = 0.0
     expires: float = 0.0
+
+
+class Attachment(NamedTuple):
+    """Bytes computed from the text of one chunk, by kind ("fingerprint/1")."""
+
+    collection: str
+    chunk: str
+    kind: str
+    value: bytes
 
 
 @dataclass(frozen=True, slots=True)

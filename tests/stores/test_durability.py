@@ -4,11 +4,13 @@ import os
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from headgate.errors import StoreError
+from headgate.stores.codec import encode
 from headgate.stores.sqlite import migrations
 from headgate.stores.sqlite.store import FILE, SqliteStore
 from headgate.testing.samples import document, follow
@@ -184,3 +186,23 @@ def test_what_is_stored_is_there_after_reopening(tmp_path):
     assert (again.secret("t"), again.head("t", "main")) == (secret, head)
     assert [chunk.text for chunk in again.scan("t", "main")] == ["one", "two"]
     again.close()
+
+
+def test_facts_stored_twice_by_an_older_release_are_kept_and_amended_apart(tmp_path):
+    raw = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    migrations.migrate(raw, tmp_path, steps=migrations.STEPS[:4])
+    for n, content in enumerate(["Water is wet.", "water is wet", "Fire is hot."]):
+        row = ("t", f"f{n}", content, n + 1, encode(Fact(f"f{n}", content)))
+        raw.execute("INSERT INTO facts VALUES (?, ?, ?, ?, ?)", row)
+    raw.close()
+    store = SqliteStore(tmp_path)
+    for id in ("f0", "f1"):
+        store.amend_fact("t", id, lambda fact: replace(fact, trust=0.9))
+    assert [(fact.id, fact.trust) for fact in store.facts("t")] == [
+        ("f0", 0.9),
+        ("f1", 0.9),
+        ("f2", 0.5),
+    ]
+    assert store.save_fact("t", Fact("f3", "WATER is wet")).id == "f0"
+    assert store.save_fact("t", Fact("f3", "fire is hot")).id == "f2"
+    store.close()

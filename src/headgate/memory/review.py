@@ -7,13 +7,14 @@ id is the digest of the question and of how often the question was decided befor
 """
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import count
 from typing import Protocol
 
 from headgate.errors import InputError, LimitError, NotFound
-from headgate.memory.facts import Facts, Feedback
+from headgate.memory.facts import Facts, Feedback, with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore, ReviewStore
 from headgate.twins import in_thread
@@ -131,28 +132,32 @@ class ReviewQueue:
         """Answer the question; the answer becomes a trusted fact."""
         if not text.strip():
             raise InputError("the answer is empty", hint="write a sentence, or reject the review")
-        review = self._decide(id, "answered", who=who, note=note, answer=text)
-        facts = self._facts()
-        added = facts.add(
+        review, trust = self.review(id), self._policy.trust
+        fact = self._facts().make(
             f"{review.query} {text.strip()}",
             category="review",
             tags=(f"review:{review.id}",),
-            trust=self._policy.trust,
+            trust=trust,
         )
-        fact = added.fact
-        if not added.new and fact.trust < self._policy.trust:
-            fact = facts.update(fact.id, trust=self._policy.trust)
-        return Decision(review, fact)
+        known: list[Fact] = []
+
+        def confirm(fact: Fact) -> Fact:
+            trusted = with_trust(fact, trust, f"review {review.id}", self._clock())
+            known.append(trusted if fact.trust < trust else fact)
+            return known[-1]
+
+        decided = replace(review, status="answered", who=who, note=note, answer=text)
+        return Decision(
+            self._decide(decided, fact=fact, amend=confirm), known[-1] if known else fact
+        )
 
     def approve(self, id: str, *, who: str = "", note: str = "") -> Decision:
         """Confirm what was found; the facts among it gain trust."""
-        review = self._decide(id, "approved", who=who, note=note)
-        return Decision(review, feedback=self._feedback(review, helpful=True))
+        return self._judge(replace(self.review(id), status="approved", who=who, note=note))
 
     def reject(self, id: str, *, who: str = "", note: str = "") -> Decision:
         """Reject what was found; the facts among it lose trust."""
-        review = self._decide(id, "rejected", who=who, note=note)
-        return Decision(review, feedback=self._feedback(review, helpful=False))
+        return self._judge(replace(self.review(id), status="rejected", who=who, note=note))
 
     aanswer = in_thread(answer)
     aapprove = in_thread(approve)
@@ -160,31 +165,37 @@ class ReviewQueue:
     areview = in_thread(review)
     areviews = in_thread(reviews)
 
+    def _judge(self, review: Review) -> Decision:
+        """Decide, with feedback for the facts among what was found; chunks of documents have no trust."""
+        facts, helpful = self._facts(), review.status == "approved"
+        moves: list[Feedback] = []
+
+        def change(fact: Fact) -> Fact:
+            after = facts.after_feedback(fact, helpful=helpful, note=f"review {review.id}")
+            moves.append(Feedback(fact.id, fact.trust, after.trust))
+            return after
+
+        decided = self._decide(review, ids=tuple(review.grades), amend=change)
+        return Decision(decided, feedback=tuple(moves))
+
     def _decide(
-        self, id: str, status: ReviewStatus, *, who: str, note: str, answer: str = ""
+        self,
+        review: Review,
+        *,
+        fact: Fact | None = None,
+        ids: Sequence[str] = (),
+        amend: Callable[[Fact], Fact],
     ) -> Review:
-        """Move a pending review once; the first decision stands."""
-        review = self.review(id)
-        decided = replace(
-            review, status=status, who=who, note=note, answer=answer, decided=self._clock()
-        )
-        if not self._store.decide(self._tenant, decided):
-            held = self.review(id)
+        """Move a pending review once, together with what follows from it; the first decision stands."""
+        decided = replace(review, decided=self._clock())
+        if not self._store.decide(self._tenant, decided, fact=fact, ids=ids, amend=amend):
+            held = self.review(review.id)
             by = f" by {held.who}" if held.who else ""
             raise InputError(
-                f"review {id!r} is already {held.status}{by}",
+                f"review {review.id!r} is already {held.status}{by}",
                 hint="ask the question again to open a new one",
             )
         return decided
-
-    def _feedback(self, review: Review, *, helpful: bool) -> tuple[Feedback, ...]:
-        """Feedback for the facts among what was found; chunks of documents have no trust."""
-        facts = self._facts()
-        return tuple(
-            facts.feedback(id, helpful=helpful, note=f"review {review.id}")
-            for id in review.grades
-            if self._store.fact(self._tenant, id) is not None
-        )
 
     def _facts(self) -> Facts:
         return Facts(self._store, self._tenant, clock=self._clock)

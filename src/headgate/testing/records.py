@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.errors import InputError
+from headgate.errors import InputError, StoreError
 from headgate.protocols import Store
 from headgate.testing.samples import trace
 from headgate.types import Edge, Fact, Review, TrustChange
@@ -58,6 +58,12 @@ class RecordContract:
         assert store.fact("t", "1") == fact
         assert store.facts("u") == []
         assert store.save_fact("u", Fact("1", "water is wet")).trust == 0.5
+
+    def test_case_spaces_and_a_closing_stop_make_no_other_fact(self, store: Store) -> None:
+        first = store.save_fact("t", Fact("1", "Water is wet."))
+        assert store.save_fact("t", Fact("2", "water  is wet")) == first
+        assert store.save_fact("t", Fact("1", "WATER is wet")).content == "WATER is wet"
+        assert [fact.id for fact in store.facts("t")] == ["1"]
 
     def test_saving_a_fact_again_updates_it(self, store: Store) -> None:
         store.save_fact("t", Fact("1", "old"))
@@ -119,6 +125,37 @@ class RecordContract:
         assert [r.id for r in store.reviews("t", status="pending")] == ["q"]
         with pytest.raises(InputError, match="already answered"):
             store.save_review("t", review)
+
+    def test_a_decision_and_its_fact_are_one(self, store: Store) -> None:
+        review = Review("r", "why?", created=1.0)
+        store.save_review("t", review)
+        store.save_fact("t", Fact("found", "found before"))
+        answered = replace(review, status="answered", answer="so")
+
+        def fail(_: Fact) -> Fact:
+            raise StoreError("in the middle")
+
+        with pytest.raises(StoreError):
+            store.decide("t", answered, fact=Fact("f", "why? so"), ids=["found"], amend=fail)
+        assert store.review("t", "r") == review
+        assert store.fact("t", "f") is None
+
+        def trust(fact: Fact) -> Fact:
+            return replace(fact, trust=0.9)
+
+        ids = ["found", "no fact"]
+        assert store.decide("t", answered, fact=Fact("f", "why? so"), ids=ids, amend=trust)
+        assert {f.id: f.trust for f in store.facts("t")} == {"f": 0.5, "found": 0.9}
+        assert not store.decide("t", answered, fact=Fact("g", "late"))
+        assert store.fact("t", "g") is None
+
+    def test_an_answer_that_is_known_already_amends_the_known_fact(self, store: Store) -> None:
+        store.save_review("t", Review("r", "why?"))
+        store.save_fact("t", Fact("old", "Why? So."))
+        decided = Review("r", "why?", status="answered")
+        fact = Fact("new", "why? so", trust=0.9)
+        assert store.decide("t", decided, fact=fact, amend=lambda f: replace(f, trust=0.9))
+        assert [(f.id, f.trust) for f in store.facts("t")] == [("old", 0.9)]
 
     def test_no_more_reviews_wait_than_are_allowed(self, store: Store) -> None:
         one, two = Review("1", "why?"), Review("2", "how?")

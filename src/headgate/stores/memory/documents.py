@@ -2,14 +2,14 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from headgate.protocols import Clock
 from headgate.stores.memory.collection import Collection, MemoryCollections
 from headgate.stores.memory.lock import StoreLock
-from headgate.stores.validate import check_documents
-from headgate.types import Change, Chunk, Document, Size
+from headgate.stores.validate import check_attachments, check_documents
+from headgate.types import Attachment, Change, Chunk, Document, Size
 
 
 class MemoryDocuments(MemoryCollections):
@@ -20,15 +20,21 @@ class MemoryDocuments(MemoryCollections):
         self._seqs: dict[str, int] = defaultdict(int)
         self._places: dict[str, int] = defaultdict(int)
 
-    def put(self, tenant: str, documents: Sequence[Document]) -> int:
+    def put(
+        self, tenant: str, documents: Sequence[Document], *, attachments: Iterable[Attachment] = ()
+    ) -> int:
         incoming = check_documents(tenant, documents)
+        beside = check_attachments(attachments, incoming)
         with self._lock:
             targets = {name: self._collection(tenant, name) for name in incoming}
             for name, held in targets.items():
                 held.refuse_clash(incoming[name])
-            return sum(
+            changed = sum(
                 self._replace(tenant, held, incoming[name]) for name, held in targets.items()
             )
+            for name, chunk, kind, value in beside:
+                targets[name].attachments.setdefault(chunk, {})[kind] = bytes(value)
+            return changed
 
     def remove(
         self,

@@ -34,7 +34,7 @@ class MemoryRecords(MemoryPart):
         # the edges of a node in order, sorted on first use: a hub is sorted once, not at every read
         self._sorted: dict[tuple[str, str, str], list[RankedEdge]] = {}
         self._facts: dict[str, dict[str, Fact]] = defaultdict(dict)
-        self._contents: dict[tuple[str, str], str] = {}
+        self._fact_keys: dict[tuple[str, str], str] = {}
         self._fact_feed: dict[str, dict[str, int]] = defaultdict(dict)
         self._fact_seqs: dict[str, int] = defaultdict(int)
         self._secrets: dict[str, list[Secret]] = {}
@@ -79,13 +79,13 @@ class MemoryRecords(MemoryPart):
         check_name("tenant", tenant)
         check_name("fact id", fact.id)
         with self._lock:
-            owner = self._contents.get((tenant, fact.content), fact.id)
+            owner = self._fact_keys.get((tenant, fact.key), fact.id)
             if owner != fact.id:
                 return self._facts[tenant][owner]
             former = self._facts[tenant].get(fact.id)
             if former:
-                del self._contents[tenant, former.content]
-            self._contents[tenant, fact.content] = fact.id
+                del self._fact_keys[tenant, former.key]
+            self._fact_keys[tenant, fact.key] = fact.id
             if former != fact:
                 self._log_fact(tenant, fact.id)
             self._facts[tenant][fact.id] = fact
@@ -115,7 +115,7 @@ class MemoryRecords(MemoryPart):
             fact = self._facts[tenant].pop(id, None)
             if fact is None:
                 return False
-            del self._contents[tenant, fact.content]
+            del self._fact_keys[tenant, fact.key]
             self._log_fact(tenant, id)
             return True
 
@@ -163,11 +163,26 @@ class MemoryRecords(MemoryPart):
             found = [r for r in self._reviews[tenant].values() if status in (None, r.status)]
         return sorted(found, key=lambda review: (review.created, review.id))
 
-    def decide(self, tenant: str, review: Review) -> bool:
+    def decide(
+        self,
+        tenant: str,
+        review: Review,
+        *,
+        fact: Fact | None = None,
+        ids: Sequence[str] = (),
+        amend: Callable[[Fact], Fact] = lambda fact: fact,
+    ) -> bool:
         with self._lock:
             held = self._reviews[tenant].get(review.id)
             if held is None or held.status != "pending":
                 return False
+            facts = self._facts[tenant]
+            owner = self._fact_keys.get((tenant, fact.key)) if fact else None
+            known = [id for id in (owner, *ids) if id in facts]
+            # all changes are made before the first is kept, so that one that fails leaves nothing
+            changed = [check_amended(facts[id], amend(facts[id])) for id in known]
+            for new in changed if owner or fact is None else [fact, *changed]:
+                self.save_fact(tenant, new)
             self._reviews[tenant][review.id] = review
             return True
 

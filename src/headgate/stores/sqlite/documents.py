@@ -3,7 +3,7 @@
 A put compares each document with what the store holds, row by row, so that only what differs is written.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
@@ -12,8 +12,8 @@ from headgate.stores.codec import encode
 from headgate.stores.sqlite.connection import Pool
 from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED, Row, from_row
 from headgate.stores.sqlite.writer import CollectionWriter
-from headgate.stores.validate import check_documents
-from headgate.types import Change, Chunk, Document, Size
+from headgate.stores.validate import check_attachments, check_documents
+from headgate.types import Attachment, Change, Chunk, Document, Size
 
 _PAGE = 1000  # chunks a scan reads at a time, so that a slow reader holds no snapshot open
 
@@ -23,15 +23,21 @@ class SqliteDocuments:
 
     _pool: Pool
 
-    def put(self, tenant: str, documents: Sequence[Document]) -> int:
+    def put(
+        self, tenant: str, documents: Sequence[Document], *, attachments: Iterable[Attachment] = ()
+    ) -> int:
         incoming = check_documents(tenant, documents)
         if not incoming:
             return 0
+        beside = check_attachments(attachments, incoming)
         with self._pool.write() as connection:
-            return sum(
+            changed = sum(
                 CollectionWriter(connection, tenant, name).put(by_id)
                 for name, by_id in incoming.items()
             )
+            rows = ((tenant, *attachment) for attachment in beside)
+            connection.executemany("REPLACE INTO attachments VALUES (?, ?, ?, ?, ?)", rows)
+            return changed
 
     def remove(
         self,

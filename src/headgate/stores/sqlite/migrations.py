@@ -10,6 +10,7 @@ import sqlite3
 from pathlib import Path
 
 from headgate.errors import StoreError
+from headgate.types import fact_key
 
 APPLICATION = 0x48474154  # "HGAT" in the file's header, so that no other database is taken for ours
 
@@ -91,7 +92,16 @@ CREATE TABLE keys (
 ) WITHOUT ROWID
 """
 
-STEPS = (DOCUMENTS, RECORDS, TRACES, KEYS)
+# Of facts that were stored twice in other letters the first keeps the bare key; `headgate facts merge` joins them.
+FACT_KEYS = """
+ALTER TABLE facts ADD COLUMN key TEXT NOT NULL DEFAULT '';
+UPDATE facts SET key = fact_key(content);
+UPDATE facts SET key = key || char(0) || id WHERE EXISTS (
+  SELECT 1 FROM facts f WHERE f.tenant = facts.tenant AND f.key = facts.key AND f.rowid < facts.rowid);
+CREATE UNIQUE INDEX facts_key ON facts (tenant, key)
+"""
+
+STEPS = (DOCUMENTS, RECORDS, TRACES, KEYS, FACT_KEYS)
 
 
 def version(connection: sqlite3.Connection) -> int:
@@ -109,6 +119,7 @@ def migrate(connection: sqlite3.Connection, path: Path, *, steps: tuple[str, ...
             f"the store {path} has version {current}; this release reads up to {len(steps)}",
             hint="upgrade headgate: pip install --upgrade headgate",
         )
+    connection.create_function("fact_key", 1, fact_key, deterministic=True)
     for step in steps[current:]:
         for statement in step.split(";"):
             if statement.strip():

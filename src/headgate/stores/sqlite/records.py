@@ -69,23 +69,14 @@ class SqliteRecords:
         check_name("tenant", tenant)
         check_name("fact id", fact.id)
         with self._pool.write() as connection:
-            same = connection.execute(
-                "SELECT body FROM facts WHERE tenant = ? AND content = ? AND id <> ?",
-                (tenant, fact.content, fact.id),
-            ).fetchone()
-            if same:
-                return decode(Fact, same[0])
-            _write_fact(connection, tenant, fact)
-            return fact
+            same = _same_fact(connection, tenant, fact)
+            if same is None:
+                _write_fact(connection, tenant, fact)
+            return same or fact
 
     def amend_fact(self, tenant: str, id: str, change: Callable[[Fact], Fact]) -> Fact | None:
         with self._pool.write() as connection:
-            held = _read_fact(connection, tenant, id)
-            if held is None:
-                return None
-            now = check_amended(held, change(held))
-            _write_fact(connection, tenant, now)
-            return now
+            return _amend_fact(connection, tenant, _read_fact(connection, tenant, id), change)
 
     def fact(self, tenant: str, id: str) -> Fact | None:
         with self._pool.read() as connection:
@@ -182,14 +173,29 @@ class SqliteRecords:
             ).fetchall()
         return [decode(Review, body) for (body,) in rows]
 
-    def decide(self, tenant: str, review: Review) -> bool:
+    def decide(
+        self,
+        tenant: str,
+        review: Review,
+        *,
+        fact: Fact | None = None,
+        ids: Sequence[str] = (),
+        amend: Callable[[Fact], Fact] = lambda fact: fact,
+    ) -> bool:
         with self._pool.write() as connection:
             moved = connection.execute(
                 "UPDATE reviews SET status = ?, created = ?, body = ?"
                 " WHERE tenant = ? AND id = ? AND status = 'pending'",
                 (review.status, review.created, encode(review), tenant, review.id),
             )
-            return moved.rowcount == 1
+            if moved.rowcount != 1:
+                return False
+            known = _same_fact(connection, tenant, fact) if fact else None
+            if fact and known is None:
+                _write_fact(connection, tenant, fact)
+            for held in (known, *(_read_fact(connection, tenant, id) for id in ids)):
+                _amend_fact(connection, tenant, held, amend)
+            return True
 
     def save_trace(
         self,
@@ -247,12 +253,40 @@ def _read_fact(connection: sqlite3.Connection, tenant: str, id: str) -> Fact | N
     return decode(Fact, row[0]) if row else None
 
 
+def _same_fact(connection: sqlite3.Connection, tenant: str, fact: Fact) -> Fact | None:
+    """Another fact of the tenant that says the same."""
+    sql = "SELECT body FROM facts WHERE tenant = ? AND key = ? AND id <> ?"
+    row = connection.execute(sql, (tenant, fact.key, fact.id)).fetchone()
+    return decode(Fact, row[0]) if row else None
+
+
+def _amend_fact(
+    connection: sqlite3.Connection, tenant: str, held: Fact | None, change: Callable[[Fact], Fact]
+) -> Fact | None:
+    if held is None:
+        return None
+    now = check_amended(held, change(held))
+    _write_fact(connection, tenant, now)
+    return now
+
+
 def _write_fact(connection: sqlite3.Connection, tenant: str, fact: Fact) -> None:
     """Write a fact that is new or differs, under the next number of the fact feed."""
-    if _read_fact(connection, tenant, fact.id) == fact:
+    held = _read_fact(connection, tenant, fact.id)
+    if held == fact:
         return
-    row = (tenant, fact.id, fact.content, _next_number(connection, tenant, "fact"), encode(fact))
-    connection.execute("REPLACE INTO facts VALUES (?, ?, ?, ?, ?)", row)
+    seq = _next_number(connection, tenant, "fact")
+    # never REPLACE: it would silently delete another fact of the same key
+    if held is None:
+        sql = "INSERT INTO facts (tenant, id, content, seq, body, key) VALUES (?, ?, ?, ?, ?, ?)"
+        row = (tenant, fact.id, fact.content, seq, encode(fact), fact.key)
+        connection.execute(sql, row)
+    elif held.content == fact.content:
+        sql = "UPDATE facts SET seq = ?, body = ? WHERE tenant = ? AND id = ?"
+        connection.execute(sql, (seq, encode(fact), tenant, fact.id))
+    else:
+        sql = "UPDATE facts SET content = ?, key = ?, seq = ?, body = ? WHERE tenant = ? AND id = ?"
+        connection.execute(sql, (fact.content, fact.key, seq, encode(fact), tenant, fact.id))
     connection.execute("DELETE FROM forgotten WHERE tenant = ? AND id = ?", (tenant, fact.id))
 
 
