@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -43,6 +44,7 @@ from headgate.types import (
     Size,
     Step,
     Trace,
+    TraceSummary,
     Window,
     WindowLike,
 )
@@ -285,7 +287,11 @@ class Headgate:
     async def acontext_for(self, request: Request) -> Context:
         """The context for a ready-made request; its trace is stored."""
         context = await self._parts.engine.build(request)
-        return await asyncio.to_thread(self._keep, context)
+        return (
+            self._keep(context)
+            if self._all.log is None
+            else await asyncio.to_thread(self._keep, context)
+        )
 
     def trace(self, id: str | Trace) -> Trace:
         """A stored trace of this tenant, by its id; a trace at hand stands for itself."""
@@ -294,12 +300,16 @@ class Headgate:
             return id
         id = id.id if isinstance(id, Trace) else id
         found = store.trace(self.tenant, id)
+        if found is None:  # it may still be waiting to be written
+            self._parts.writes.flush()
+            found = store.trace(self.tenant, id)
         if found is None:
             raise NotFound(f"there is no trace {id!r}", hint="see: headgate traces")
         return found
 
-    def traces(self, *, limit: int = 100) -> list[Trace]:
-        """The stored traces of this tenant, newest first."""
+    def traces(self, *, limit: int = 100) -> list[TraceSummary]:
+        """The stored traces of this tenant in one row each, newest first; `trace` reads one whole."""
+        self._parts.writes.flush()
         return self._parts.store.traces(self.tenant, limit=limit)
 
     async def awhy(self, trace: str | Trace, chunk: str) -> Why:
@@ -438,16 +448,14 @@ class Headgate:
         return follow
 
     def _keep(self, context: Context) -> Context:
-        """Store the trace and write the log line; where that fails the answer stands and says so."""
+        """Queue the trace and write the log line; where that fails the answer stands and says so."""
         parts = self._all
         keeping, lost = parts.settings.trace, []
-        try:
-            if keeping.keep:
-                parts.store.save_trace(
-                    context.trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
-                )
-        except StoreError as error:
-            lost.append(Step(Stage.TRACE, 0.0, degraded=f"not stored: {error}"))
+        if keeping.keep:
+            trace = context.trace
+            save = partial(parts.store.save_trace, trace, keep=keeping.keep, text=keeping.text)
+            if problem := parts.writes.put(f"trace {trace.id}", save):
+                lost.append(Step(Stage.TRACE, 0.0, degraded=problem))
         try:
             if parts.log is not None:
                 parts.log.write(context)

@@ -24,6 +24,7 @@ from headgate.types import (
     Secret,
     Size,
     Trace,
+    TraceSummary,
 )
 
 if TYPE_CHECKING:
@@ -158,10 +159,18 @@ class ReviewStore(Protocol):
 
     What follows from a decision is written with it, in one transaction: `fact` is saved, or, where the tenant knows
     it already, the known one is amended; so are the facts of `ids` that are there.
-    `save_review` answers False, and saves nothing, where `most` others are pending already.
+    `save_review` answers False, and saves nothing, where `most` others are pending already. With `patience_s` it waits
+    no longer than that for other writers, and raises NotReady.
     """
 
-    def save_review(self, tenant: str, review: Review, *, most: int | None = None) -> bool: ...
+    def save_review(
+        self,
+        tenant: str,
+        review: Review,
+        *,
+        most: int | None = None,
+        patience_s: float | None = None,
+    ) -> bool: ...
     def review(self, tenant: str, id: str) -> Review | None: ...
     def reviews(self, tenant: str, *, status: str | None = None) -> list[Review]: ...
     def decide(
@@ -176,9 +185,12 @@ class ReviewStore(Protocol):
 
 
 class TraceStore(Protocol):
-    """Stored traces, newest first, at most `keep` of them and none older than `age_s` before the newest.
+    """Stored traces, at most `keep` of a tenant; `traces` lists their summaries, newest first.
 
-    With `text` off neither query, window nor chunk text is kept.
+    Of candidates beyond the first twenty only the last note is kept, and a text that the store holds is read from it
+    again: that of a chunk which changed since may be missing. With `text` off neither query, window nor chunk text
+    is kept. `prune_traces` deletes what is too old, too many, or beyond the bytes that each tenant has; it answers how
+    many went.
     """
 
     def save_trace(
@@ -186,11 +198,13 @@ class TraceStore(Protocol):
         trace: Trace,
         *,
         keep: int = 10_000,
-        age_s: float | None = None,
         text: bool = True,
     ) -> None: ...
     def trace(self, tenant: str, id: str) -> Trace | None: ...
-    def traces(self, tenant: str, *, limit: int = 100) -> list[Trace]: ...
+    def traces(self, tenant: str, *, limit: int = 100) -> list[TraceSummary]: ...
+    def prune_traces(
+        self, *, keep: int, age_s: float | None = None, max_bytes: int | None = None
+    ) -> int: ...
 
 
 class KeyStore(Protocol):

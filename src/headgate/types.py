@@ -19,6 +19,8 @@ _DROP: Final = (
     Fate.DROP
 )  # read thousands of times a request, and a member of an enum is slow to look up
 
+_SUMMARY_CHARS = 500  # of a query in the summary of its trace
+
 GRAPH: Final = "graph"
 MEMORY: Final = "memory"
 SIDE: Final = frozenset({GRAPH, MEMORY})
@@ -372,6 +374,47 @@ class Trace:
     def degraded(self) -> tuple[str, ...]:
         """What did not go as planned, as 'stage: reason'."""
         return tuple(f"{s.stage}: {s.degraded}" for s in self.steps if s.degraded)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSummary:
+    """A request in one row; `query` is cut after 500 characters, `seconds` is the time in all stages."""
+
+    id: str
+    created: float
+    query: str
+    session: str
+    collection: str
+    strategy: str
+    tier: str
+    pressure: float
+    skip: bool
+    budget: int
+    candidates: int
+    kept: int
+    seconds: float
+    degraded: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, trace: Trace) -> "TraceSummary":
+        """The summary of a trace."""
+        plan = trace.plan
+        return cls(
+            id=trace.id,
+            created=trace.created,
+            query=trace.request.query[:_SUMMARY_CHARS],
+            session=trace.request.session,
+            collection=", ".join(trace.request.collections),
+            strategy=plan.strategy.value,
+            tier=plan.tier.value,
+            pressure=plan.pressure,
+            skip=plan.skip,
+            budget=plan.budget,
+            candidates=len(trace.candidates),
+            kept=sum(not candidate.dropped for candidate in trace.candidates),
+            seconds=sum(step.seconds for step in trace.steps),
+            degraded=trace.degraded,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -17,7 +17,9 @@ from headgate.memory.provider_pool import ProviderPool, load_plugins
 from headgate.models.embed import embedder
 from headgate.models.grade import llm_grader
 from headgate.models.search import searcher
+from headgate.pipeline.deferred import DeferredWrites
 from headgate.pipeline.engine import Engine, Policies
+from headgate.policy import TracePolicy
 from headgate.protocols import (
     Clock,
     Embedder,
@@ -61,6 +63,7 @@ class Parts:
     grader: Grader | None
     count: TokenCounter
     clock: Clock
+    writes: DeferredWrites
     log: PerformanceLog | None = None
     closed: Event = field(default_factory=Event)
 
@@ -69,6 +72,7 @@ class Parts:
         if self.closed.is_set():
             return
         self.closed.set()
+        self.writes.close()
         self.memory.close()
         self.indexes.close()
         self.store.close()
@@ -91,6 +95,7 @@ def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -
         store = SqliteStore(folder, clock=clock) if folder else MemoryStore(clock=clock)
     indexes = Indexes(store, folder and folder / "index", vectors)
     memory = Memory(store, ProviderPool(providers, settings.recall), settings.facts, clock=clock)
+    writes = DeferredWrites(upkeep=partial(_prune, store, settings.trace))
     count = lru_cache(maxsize=COUNTED)(own.counter or counter(settings.tokens))
     engine = Engine(
         store,
@@ -102,9 +107,12 @@ def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -
         grader=grader,
         search=search,
         clock=clock,
+        defer=writes.put,
     )
+    if own.store is None and folder:
+        writes.start()  # what is too old goes even where nobody asks anything
     log = _log(settings, folder)
-    return Parts(settings, store, indexes, memory, engine, grader, count, clock, log)
+    return Parts(settings, store, indexes, memory, engine, grader, count, clock, writes, log)
 
 
 def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
@@ -149,6 +157,10 @@ def folder_of(store: str) -> Path | None:
             hint="name a folder, or ':memory:'; hand in a store of your own with store=",
         )
     return Path(store)
+
+
+def _prune(store: Store, policy: TracePolicy) -> None:
+    store.prune_traces(keep=policy.keep, age_s=policy.age_s, max_bytes=policy.max_bytes)
 
 
 def _policies(settings: Settings) -> Policies:

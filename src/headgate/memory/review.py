@@ -9,11 +9,12 @@ id is the digest of the question and of how often the question was decided befor
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from itertools import count
 from typing import Protocol
 
-from headgate.errors import InputError, LimitError, NotFound
+from headgate.errors import InputError, LimitError, NotFound, NotReady, StoreError
 from headgate.memory.facts import Facts, Feedback, with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore, ReviewStore
@@ -21,6 +22,10 @@ from headgate.twins import in_thread
 from headgate.types import Fact, Review, ReviewStatus
 
 DAY = 86_400.0
+PATIENCE_S = 0.02  # that a request waits for another writer before its review is written behind it
+
+Defer = Callable[[str, Callable[[], object]], str]
+"""Queues a named write; answers what is wrong, "" when nothing is."""
 
 
 class ReviewPolicy(Policy):
@@ -59,11 +64,13 @@ class ReviewQueue:
         policy: ReviewPolicy | None = None,
         *,
         clock: Clock = time.time,
+        defer: Defer | None = None,
     ) -> None:
         self._store = store
         self._tenant = tenant
         self._policy = policy or ReviewPolicy()
         self._clock = clock
+        self._defer = defer
 
     def ask(
         self, query: str, *, collection: str, grades: dict[str, float], reason: str
@@ -90,13 +97,23 @@ class ReviewQueue:
             created=now,
             expires=now + self._policy.days * DAY,
         )
-        self._save(review)
+        self._save_soon(review)
         return review
 
-    def _save(self, review: Review) -> None:
+    def _save_soon(self, review: Review) -> None:
+        """Save a review now, or behind the request when another writer holds the store."""
+        if self._defer is None:
+            return self._save(review)
+        try:
+            return self._save(review, patience_s=PATIENCE_S)
+        except NotReady:
+            if problem := self._defer(f"review {review.id}", partial(self._save, review)):
+                raise StoreError(problem) from None
+
+    def _save(self, review: Review, *, patience_s: float | None = None) -> None:
         """Put it into the queue; when that is full, expire old items and try once more."""
         most = self._policy.pending
-        if self._store.save_review(self._tenant, review, most=most):
+        if self._store.save_review(self._tenant, review, most=most, patience_s=patience_s):
             return
         self.reviews("pending")
         if not self._store.save_review(self._tenant, review, most=most):

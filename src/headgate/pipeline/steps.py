@@ -15,7 +15,7 @@ from headgate.graph.knowledge import GraphPolicy, anchors, paths
 from headgate.graph.neighborhood import neighborhood
 from headgate.memory.memory import Memory
 from headgate.memory.providers import Recollection
-from headgate.memory.review import ReviewPolicy, ReviewQueue
+from headgate.memory.review import Defer, ReviewPolicy, ReviewQueue
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.pipeline.fallback import Verdict, ask_person, grade_policy_for, search_outside
 from headgate.pipeline.recorder import TraceRecorder
@@ -90,6 +90,7 @@ class Resources:
     tick: Callable[[], float]
     name: Callable[[], str]
     cache: WindowCache
+    defer: Defer | None = None
 
 
 class Steps:
@@ -300,7 +301,11 @@ class Steps:
             return None
         request, resources = self.request, self.resources
         queue = ReviewQueue(
-            resources.store, request.tenant, self.policy.review, clock=resources.clock
+            resources.store,
+            request.tenant,
+            self.policy.review,
+            clock=resources.clock,
+            defer=resources.defer,
         )
         review = self.recorder.attempt(
             Stage.REVIEW, lambda: ask_person(queue, request, graded, reason), instead=""

@@ -7,7 +7,6 @@ import pytest
 
 from headgate.errors import InputError, StoreError
 from headgate.protocols import Store
-from headgate.testing.samples import trace
 from headgate.types import Edge, Fact, Review, TrustChange
 
 
@@ -180,33 +179,6 @@ class RecordContract:
         decided = store.review("t", "r")
         assert decided
         assert decided.who == str(wins.index(True))
-
-    def test_a_trace_comes_back_whole(self, store: Store) -> None:
-        one = trace("1")
-        store.save_trace(one)
-        assert store.trace("t", "1") == one
-        assert store.trace("u", "1") is None
-        assert store.trace("t", "2") is None
-
-    def test_a_trace_can_be_kept_without_text(self, store: Store) -> None:
-        store.save_trace(trace("1"), text=False)
-        kept = store.trace("t", "1")
-        assert kept
-        assert kept.request.query == ""
-        assert not kept.request.window
-        assert kept.candidates[0].chunk.text == ""
-        assert kept.candidates[0].chunk.admission == "token"
-        assert kept.candidates[0].notes == trace("1").candidates[0].notes
-
-    def test_traces_come_newest_first_and_old_ones_go(self, store: Store) -> None:
-        for n in range(6):
-            store.save_trace(trace(str(n), created=n), keep=4)
-        store.save_trace(trace("x", tenant="u"), keep=4)
-        assert [t.id for t in store.traces("t")] == ["5", "4", "3", "2"]
-        assert [t.id for t in store.traces("t", limit=2)] == ["5", "4"]
-        store.save_trace(trace("6", created=6.0), age_s=2.0)
-        assert [t.id for t in store.traces("t")] == ["6", "5", "4"]
-        assert [t.id for t in store.traces("u")] == ["x"]
 
     def test_a_secret_is_made_once_and_is_its_own_for_each_tenant(self, store: Store) -> None:
         with ThreadPoolExecutor(4) as pool:

@@ -19,11 +19,17 @@ from headgate.testing.documents import DocumentContract
 from headgate.testing.keys import KeyContract
 from headgate.testing.records import RecordContract
 from headgate.testing.samples import document, follow
+from headgate.testing.traces import TraceContract
 from headgate.testing.validate import ValidationContract
 
 
 class StoreContract(
-    DocumentContract, AttachmentContract, RecordContract, KeyContract, ValidationContract
+    DocumentContract,
+    AttachmentContract,
+    RecordContract,
+    TraceContract,
+    KeyContract,
+    ValidationContract,
 ):
     """Everything a store promises; give a `store` fixture and inherit."""
 

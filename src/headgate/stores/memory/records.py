@@ -1,4 +1,4 @@
-"""MemoryRecords: edges, facts, secrets, reviews and traces of the in-memory store, in dictionaries by tenant."""
+"""MemoryRecords: edges, facts, secrets and reviews of the in-memory store, in dictionaries by tenant."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -8,7 +8,6 @@ from operator import itemgetter
 from secrets import token_bytes
 
 from headgate.protocols import Clock
-from headgate.stores.codec import without_text
 from headgate.stores.memory.lock import MemoryPart, StoreLock
 from headgate.stores.validate import (
     already_decided,
@@ -17,7 +16,7 @@ from headgate.stores.validate import (
     check_edges,
     check_name,
 )
-from headgate.types import Edge, Fact, FactChange, Review, Secret, Trace
+from headgate.types import Edge, Fact, FactChange, Review, Secret
 
 EdgeName = tuple[str, str, str]
 EdgeRank = tuple[float, str, str, str]
@@ -25,7 +24,7 @@ RankedEdge = tuple[EdgeRank, Edge]
 
 
 class MemoryRecords(MemoryPart):
-    """Everything a store keeps besides documents and API keys."""
+    """Everything a store keeps besides documents, traces and API keys."""
 
     def __init__(self, lock: StoreLock, clock: Clock) -> None:
         super().__init__(lock, clock)
@@ -39,7 +38,6 @@ class MemoryRecords(MemoryPart):
         self._fact_seqs: dict[str, int] = defaultdict(int)
         self._secrets: dict[str, list[Secret]] = {}
         self._reviews: dict[str, dict[str, Review]] = defaultdict(dict)
-        self._traces: dict[str, dict[str, Trace]] = defaultdict(dict)
 
     def link(self, tenant: str, edges: Sequence[Edge]) -> int:
         check_edges(tenant, edges)
@@ -142,7 +140,14 @@ class MemoryRecords(MemoryPart):
             self._secrets[tenant] = [fresh, replace(former, expires=expires), *older]
             return fresh
 
-    def save_review(self, tenant: str, review: Review, *, most: int | None = None) -> bool:
+    def save_review(
+        self,
+        tenant: str,
+        review: Review,
+        *,
+        most: int | None = None,
+        patience_s: float | None = None,
+    ) -> bool:
         with self._lock:
             reviews = self._reviews[tenant]
             held = reviews.get(review.id)
@@ -185,33 +190,6 @@ class MemoryRecords(MemoryPart):
                 self.save_fact(tenant, new)
             self._reviews[tenant][review.id] = review
             return True
-
-    def save_trace(
-        self,
-        trace: Trace,
-        *,
-        keep: int = 10_000,
-        age_s: float | None = None,
-        text: bool = True,
-    ) -> None:
-        with self._lock:
-            held = self._traces[trace.request.tenant]
-            held.pop(trace.id, None)
-            held[trace.id] = trace if text else without_text(trace)
-            while len(held) > max(keep, 0):
-                del held[next(iter(held))]
-            if age_s is not None:
-                old = [t.id for t in held.values() if t.created < trace.created - age_s]
-                for id in old:
-                    del held[id]
-
-    def trace(self, tenant: str, id: str) -> Trace | None:
-        with self._lock:
-            return self._traces[tenant].get(id)
-
-    def traces(self, tenant: str, *, limit: int = 100) -> list[Trace]:
-        with self._lock:
-            return list(reversed(self._traces[tenant].values()))[: max(limit, 0)]
 
     def _sorted_edges(self, side: str, tenant: str, node: str) -> list[RankedEdge]:
         """The edges of a node on one side, strongest first."""

@@ -11,9 +11,10 @@ from headgate.stores.memory.documents import MemoryDocuments
 from headgate.stores.memory.keys import MemoryKeys
 from headgate.stores.memory.lock import StoreLock
 from headgate.stores.memory.records import MemoryRecords
+from headgate.stores.memory.traces import MemoryTraces
 
 
-class MemoryStore(MemoryDocuments, MemoryAttachments, MemoryRecords, MemoryKeys):
+class MemoryStore(MemoryDocuments, MemoryAttachments, MemoryRecords, MemoryTraces, MemoryKeys):
     """A store that lives as long as the process."""
 
     def __init__(self, *, clock: Clock = time) -> None:

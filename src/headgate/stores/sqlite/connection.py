@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
-from headgate.errors import HeadgateError, StoreError
+from headgate.errors import HeadgateError, NotReady, StoreError
 
 _CACHE_KIB = 32_768  # keeps the inner pages of a million-chunk index in memory
 _MMAP_BYTES = (
@@ -56,7 +56,8 @@ def translate(path: Path, error: sqlite3.Error) -> StoreError:
     """SQLite's error as a StoreError that says what happened and what to do."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind
     what, todo = _MESSAGES.get(code, ("failed", "if it happens again, report it with this message"))
-    return StoreError(f"the store {path} {what}: {error}", hint=todo)
+    kind = NotReady if code == sqlite3.SQLITE_BUSY else StoreError
+    return kind(f"the store {path} {what}: {error}", hint=todo)
 
 
 class Pool:
@@ -91,10 +92,17 @@ class Pool:
             yield connection
 
     @contextmanager
-    def write(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of it or nothing. Durable ones also survive a power cut."""
+    def write(
+        self, *, durable: bool = True, patience_s: float | None = None
+    ) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it or nothing. Durable ones also survive a power cut.
+
+        `patience_s` is how long to wait for other writers, where that is not the store's timeout.
+        """
         with self.read() as connection:
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            patience = self._timeout if patience_s is None else patience_s
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
             with _transaction(connection, "IMMEDIATE"):
                 yield connection
 

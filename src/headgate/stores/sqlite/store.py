@@ -15,11 +15,12 @@ from headgate.stores.sqlite.documents import SqliteDocuments
 from headgate.stores.sqlite.keys import SqliteKeys
 from headgate.stores.sqlite.migrations import STEPS, migrate, version
 from headgate.stores.sqlite.records import SqliteRecords
+from headgate.stores.sqlite.traces import SqliteTraces
 
 FILE = "headgate.db"
 
 
-class SqliteStore(SqliteDocuments, SqliteAttachments, SqliteRecords, SqliteKeys):
+class SqliteStore(SqliteDocuments, SqliteAttachments, SqliteRecords, SqliteTraces, SqliteKeys):
     """A store in a folder. `max_bytes` bounds its file; `timeout_s` how long a writer waits its turn."""
 
     def __init__(
