@@ -84,6 +84,7 @@ class Headgate:
         providers: Sequence[MemoryProvider] | None = None,
         counter: TokenCounter | None = None,
         clock: Clock | None = None,
+        wait_for_index: bool = True,
         **arguments: Any,  # noqa: ANN401  (settings by name, checked by their schema)
     ) -> Self:
         """Open a folder, ":memory:", or what the settings name; it is made when it is not there.
@@ -94,6 +95,10 @@ class Headgate:
         `store`, `embedder`, `grader`, `search`, `providers`, `counter` and `clock` take objects of your own that
         fit the protocols in `headgate.protocols`; they take the place of what the settings name. With a store of
         your own, `path` is the folder of the indexes over it; without one they live in memory.
+
+        A request waits until the index has caught up with the store, so it sees all that was written before. With
+        `wait_for_index` off, as the service has it, it never waits: it is answered from the last complete index, which
+        says in `degraded` when it is behind, or raises NotReady where there is none yet; a thread follows meanwhile.
         """
         given = dict(arguments)
         if path is not None:
@@ -106,7 +111,9 @@ class Headgate:
             settings = changed(settings, given)
         own = Own(store, embedder, grader, search, providers, counter, clock)
         folder = None if path is None or str(path) == ":memory:" else Path(path)
-        return cls(build(settings, own, folder=folder), settings.tenant)
+        return cls(
+            build(settings, own, folder=folder, wait_for_index=wait_for_index), settings.tenant
+        )
 
     @property
     def settings(self) -> Settings:
@@ -348,7 +355,7 @@ class Headgate:
             parts.store.collections(_PROBE)
             return ""
         if part == "index":
-            return parts.indexes.snapshot(_PROBE, "main").degraded
+            return parts.indexes.latest(_PROBE, "main").degraded
         health = parts.memory.providers.health().items()
         return "; ".join(
             f"{name}: {how.last_error or 'late'}" for name, how in health if how.failures_in_a_row
@@ -433,13 +440,15 @@ class Headgate:
         """
         done = 0
         indexes = self._parts.indexes
+        # a request that does not wait finds what was added before only where the index has followed
+        least = _FOLLOW if self._parts.wait_for_index else 1
 
         def follow(progress: Progress) -> None:
             nonlocal done
-            if progress.chunks - done >= (1 if done else _FOLLOW):
+            if progress.chunks - done >= (1 if done else least):
                 with suppress(HeadgateError):
                     for collection in sorted(progress.touched):
-                        indexes.snapshot(self.tenant, collection)
+                        indexes.follow(self.tenant, collection)
                 progress.touched.clear()
                 done = progress.chunks
             if on_progress:
@@ -451,7 +460,7 @@ class Headgate:
         """Queue the trace and write the log line; where that fails the answer stands and says so."""
         parts = self._all
         keeping, lost = parts.settings.trace, []
-        if keeping.keep:
+        if keeping.keep and not getattr(parts.store, "read_only", False):
             trace = context.trace
             save = partial(parts.store.save_trace, trace, keep=keeping.keep, text=keeping.text)
             if problem := parts.writes.put(f"trace {trace.id}", save):

@@ -57,6 +57,7 @@ class DocumentStore(Protocol):
         self, tenant: str, collection: str, ids: Sequence[str] | None = None
     ) -> Mapping[str, str]: ...
     def collections(self, tenant: str) -> Mapping[str, Size]: ...
+    def size(self, tenant: str, collection: str) -> Size: ...
 
 
 class ChunkStore(Protocol):
@@ -72,12 +73,16 @@ class ChangeFeed(Protocol):
     """The change feed that derived indexes follow: `head` is the last change, `changes` what came after one.
 
     A chunk stands in the feed once, at its last change, and a removed one as its removal; seq only grows.
+    `mark_index` notes the mark under which an index is about to be saved, beside the mark it had before; `index_marks`
+    gives both. An index whose mark is not among them was made from another store, or from a later state of this one.
     """
 
     def head(self, tenant: str, collection: str) -> int: ...
     def changes(
         self, tenant: str, collection: str, after: int, limit: int = 10_000
     ) -> list[Change]: ...
+    def index_marks(self, tenant: str, collection: str) -> tuple[str, ...]: ...
+    def mark_index(self, tenant: str, collection: str, mark: str, *, former: str) -> None: ...
 
 
 class AttachmentStore(Protocol):

@@ -58,6 +58,7 @@ class Parts:
     settings: Settings
     store: Store
     indexes: Indexes
+    wait_for_index: bool
     memory: Memory
     engine: Engine
     grader: Grader | None
@@ -78,11 +79,17 @@ class Parts:
         self.store.close()
 
 
-def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -> Parts:  # noqa: B008 (frozen)
+def build(
+    settings: Settings,
+    own: Own = Own(),  # noqa: B008 (frozen)
+    *,
+    folder: Path | None = None,
+    wait_for_index: bool = True,
+) -> Parts:
     """The parts that the caller brings, and the others as the settings say.
 
     With a store of the caller's own, `folder` is where the indexes over it and the log are kept; without one
-    the indexes live in memory.
+    the indexes live in memory. Without `wait_for_index` requests are answered from the last complete index.
     """
     grader = own.grader or llm_grader(settings.grader)
     search = own.search or searcher(settings.search)
@@ -93,13 +100,15 @@ def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -
     if store is None:
         folder = folder_of(settings.store)
         store = SqliteStore(folder, clock=clock) if folder else MemoryStore(clock=clock)
+    read_only = getattr(store, "read_only", False)
     indexes = Indexes(store, folder and folder / "index", vectors)
     memory = Memory(store, ProviderPool(providers, settings.recall), settings.facts, clock=clock)
     writes = DeferredWrites(upkeep=partial(_prune, store, settings.trace))
     count = lru_cache(maxsize=COUNTED)(own.counter or counter(settings.tokens))
+    views = indexes.snapshot if wait_for_index else indexes.latest
     engine = Engine(
         store,
-        indexes.snapshot,
+        views,
         _policies(settings),
         count=count,
         memory=memory,
@@ -109,10 +118,12 @@ def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -
         clock=clock,
         defer=writes.put,
     )
-    if own.store is None and folder:
+    if own.store is None and folder and not read_only:
         writes.start()  # what is too old goes even where nobody asks anything
     log = _log(settings, folder)
-    return Parts(settings, store, indexes, memory, engine, grader, count, clock, writes, log)
+    return Parts(
+        settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes, log
+    )
 
 
 def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
@@ -135,7 +146,7 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
         memory = Memory(parts.store, memory.providers, settings.facts, clock=parts.clock)
     return Engine(
         parts.store,
-        parts.indexes.snapshot,
+        parts.indexes.snapshot if parts.wait_for_index else parts.indexes.latest,
         _policies(settings),
         count=parts.count,
         memory=memory,
@@ -160,7 +171,8 @@ def folder_of(store: str) -> Path | None:
 
 
 def _prune(store: Store, policy: TracePolicy) -> None:
-    store.prune_traces(keep=policy.keep, age_s=policy.age_s, max_bytes=policy.max_bytes)
+    if not getattr(store, "read_only", False):
+        store.prune_traces(keep=policy.keep, age_s=policy.age_s, max_bytes=policy.max_bytes)
 
 
 def _policies(settings: Settings) -> Policies:

@@ -1,15 +1,19 @@
 """The SQLite store on bad days: killed, crowded, full, damaged, foreign, old and too new."""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from headgate.errors import StoreError
+from headgate.gateway import Headgate
 from headgate.stores.codec import encode
 from headgate.stores.sqlite import migrations
 from headgate.stores.sqlite.store import FILE, SqliteStore
@@ -205,4 +209,45 @@ def test_facts_stored_twice_by_an_older_release_are_kept_and_amended_apart(tmp_p
     ]
     assert store.save_fact("t", Fact("f3", "WATER is wet")).id == "f0"
     assert store.save_fact("t", Fact("f3", "fire is hot")).id == "f2"
+    store.close()
+
+
+def test_a_read_only_store_opens_for_reading_and_says_that_it_cannot_be_written(tmp_path):
+    with Headgate.open(tmp_path) as gate:
+        gate.add([{"id": "a", "text": "Refunds are paid by card."}])
+        gate.context("refunds")
+    before = {path.name for path in tmp_path.iterdir()}
+    store = SqliteStore(tmp_path, read_only=True)
+    with Headgate.open(store=store) as gate:
+        made = gate.context("how are refunds paid?")
+        assert [chunk.id for chunk in made.chunks] == ["a"]
+        assert made.degraded == ()
+        with pytest.raises(StoreError, match="cannot be written"):
+            gate.add([{"id": "b", "text": "more"}])
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_a_burst_of_threads_leaves_few_connections(tmp_path):
+    store = SqliteStore(tmp_path)
+    store.put("t", [document("a", "one")])
+    ready = Barrier(30)
+
+    def read(_):
+        with store._pool.read() as connection:
+            ready.wait()
+            return connection.execute("SELECT 1").fetchone()
+
+    with ThreadPoolExecutor(30) as pool:
+        list(pool.map(read, range(30)))
+    assert len(store._pool._idle) <= 8
+    store.close()
+
+
+def test_a_deleted_store_acknowledges_nothing(tmp_path):
+    store = SqliteStore(tmp_path / "kb")
+    store.put("t", [document("a", "one")])
+    shutil.rmtree(tmp_path / "kb")
+    with pytest.raises(StoreError, match="moved, deleted or replaced"):
+        store.put("t", [document("b", "two")])
+    assert not (tmp_path / "kb").exists()
     store.close()

@@ -8,7 +8,9 @@ since a gigabyte should be mapped and not read.
 """
 
 import json
+import mmap
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -25,6 +27,9 @@ from headgate.index.segment import Segment
 _MAGIC = b"HEADGATE SEGMENT 1\n"
 _ALIGN = 64
 _CHECKED = 64 << 20  # bytes; larger files are opened without reading them through
+# bytes; a mapping keeps a descriptor before Python 3.13, and a thousand tenants have small indexes
+_READ = 1 << 20
+_WITHOUT_DESCRIPTOR: Any = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
 Array = npt.NDArray[Any]
 
@@ -73,10 +78,19 @@ def _arrays(part: object, prefix: str) -> Iterator[tuple[str, Array]]:
             yield from _arrays(value, f"{prefix}{field.name}.")
 
 
+def _map(path: Path) -> npt.NDArray[np.uint8]:
+    """The bytes of a file: a small one read, a large one mapped into memory."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size <= _READ:
+            return np.frombuffer(file.read(), np.uint8)
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **_WITHOUT_DESCRIPTOR)
+    return np.frombuffer(mapped, np.uint8)
+
+
 def load_segment(path: Path) -> Segment:
     """Map a segment file into memory."""
     try:
-        raw = np.memmap(path, np.uint8, "r")
+        raw = _map(path)
         at = len(_MAGIC) + 8
         if raw[: len(_MAGIC)].tobytes() != _MAGIC:
             raise DamagedIndex(f"{path.name} is not a segment of this version")
@@ -110,7 +124,7 @@ def _segment(data: npt.NDArray[np.uint8], table: dict[str, Any]) -> Segment:
 def load_vectors(path: Path, count: int) -> npt.NDArray[np.float16]:
     """Map the embeddings of a segment of `count` chunks into memory."""
     try:
-        flat = np.memmap(path, np.float16, "r")
+        flat = _map(path).view(np.float16)
         return np.asarray(flat.reshape(count, -1))
     except (OSError, ValueError) as error:
         raise DamagedIndex(f"{path.name} cannot be read: {error}") from error

@@ -6,8 +6,8 @@ its passages score the trust in the provider. Both keep to the plan, and a provi
 
 import time
 from collections import OrderedDict
-from threading import Lock
 
+from headgate.forks import ForkSafeLock
 from headgate.memory.facts import Facts, FactsPolicy
 from headgate.memory.provider_pool import ProviderPool
 from headgate.memory.providers import Recollection, prefetch_all, reason_not_to_ask
@@ -32,7 +32,7 @@ class Memory:
         self._store = store
         self._policy = policy or FactsPolicy()
         self._clock = clock
-        self._lock = Lock()
+        self._lock = ForkSafeLock()
         self._held: OrderedDict[str, Facts] = OrderedDict()
 
     def facts(self, tenant: str) -> Facts:

@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import Field
 
 from headgate.errors import ConfigError
+from headgate.forks import ForkSafeLock, renew_in_children
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, MemoryProvider
 
@@ -90,7 +91,7 @@ class ProviderPool:
     ) -> None:
         self.policy = policy or RecallPolicy()
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._slots: dict[str, _Slot] = {}
         for provider in providers:
             name = name_of(provider)
@@ -174,8 +175,13 @@ class _Slot:
     def __init__(self, provider: MemoryProvider) -> None:
         self.provider = provider
         self.accepts = accepted_options(provider.prefetch)
-        self.running = 0
         self.health = ProviderHealth()
+        self.renew()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """No call runs, and the loop is started when it is needed: a forked child has no thread for it."""
+        self.running = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
 

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, NotReady
 from headgate.graph.knowledge import GraphPolicy, anchors, paths
 from headgate.graph.neighborhood import neighborhood
 from headgate.memory.memory import Memory
@@ -42,7 +42,6 @@ from headgate.types import (
     Plan,
     Request,
     Sifted,
-    Size,
     Strategy,
     Trace,
 )
@@ -113,11 +112,11 @@ class Steps:
     def decide(self) -> Plan:
         """Whether to retrieve, and how much."""
         request, store = self.request, self.resources.store
-        none: Mapping[str, Size] = {}
-        sizes = self.recorder.attempt(
-            Stage.DECIDE, lambda: store.collections(request.tenant), instead=none
+        chars = self.recorder.attempt(
+            Stage.DECIDE,
+            lambda: sum(store.size(request.tenant, name).chars for name in request.collections),
+            instead=0,
         )
-        chars = sum(sizes.get(name, Size()).chars for name in request.collections)
         tokens = estimate_content_tokens(char_count=chars)
         self.plan = decide(request, self.policy.decide, content_tokens=tokens)
         return self.plan
@@ -366,7 +365,7 @@ class Steps:
                 Stage.INDEX,
                 partial(self.resources.views, self.request.tenant, name),
                 instead=None,
-                fatal=(ConfigError,),
+                fatal=(ConfigError, NotReady),
             )
             if view is None:
                 continue

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from functools import cache
 from hashlib import blake2b
 from itertools import chain
-from threading import Lock
 
 import Stemmer
 
+from headgate.forks import ForkSafeLock
 from headgate.text.languages import ENGLISH, STOPWORDS
 
 LANGUAGES = tuple(STOPWORDS)
@@ -76,7 +76,7 @@ class _Table(dict[str, tuple[int, ...]]):
         super().__init__()
         self._stops = STOPWORDS[language]
         self._stemmer = Stemmer.Stemmer(language)
-        self._lock = Lock()  # a Snowball stemmer holds state
+        self._lock = ForkSafeLock()  # a Snowball stemmer holds state
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
         bare = piece.lower().strip(_EDGES)

@@ -66,14 +66,14 @@ class MemoryDocuments(MemoryCollections):
     def collections(self, tenant: str) -> Mapping[str, Size]:
         with self._lock:
             return {
-                name: Size(
-                    documents=len(held.documents),
-                    chunks=len(held.chunks),
-                    chars=sum(len(chunk.text) for chunk in held.chunks.values()),
-                )
+                name: held.size()
                 for (owner, name), held in sorted(self._collections.items())
                 if owner == tenant and held.documents
             }
+
+    def size(self, tenant: str, collection: str) -> Size:
+        with self._lock:
+            return self._collection(tenant, collection).size()
 
     def chunks(self, tenant: str, collection: str, ids: Sequence[str]) -> list[Chunk]:
         with self._lock:
@@ -109,6 +109,14 @@ class MemoryDocuments(MemoryCollections):
                     place = held.places[chunk.document] if chunk else 0
                     found.append(Change(seq, id, chunk, place))
         return found
+
+    def index_marks(self, tenant: str, collection: str) -> tuple[str, ...]:
+        with self._lock:
+            return self._collection(tenant, collection).marks
+
+    def mark_index(self, tenant: str, collection: str, mark: str, *, former: str) -> None:
+        with self._lock:
+            self._collection(tenant, collection).marks = tuple(filter(None, (mark, former)))
 
     def _next_seq(self, tenant: str) -> int:
         self._seqs[tenant] += 1

@@ -15,6 +15,7 @@ from headgate.stores.sqlite.writer import CollectionWriter
 from headgate.stores.validate import check_attachments, check_documents
 from headgate.types import Attachment, Change, Chunk, Document, Size
 
+_MARK_S = 1.0  # that saving an index waits for other writers; it is saved later then
 _PAGE = 1000  # chunks a scan reads at a time, so that a slow reader holds no snapshot open
 
 
@@ -70,6 +71,13 @@ class SqliteDocuments:
                 (tenant,),
             )
             return {name: Size(*counts) for name, *counts in rows}
+
+    def size(self, tenant: str, collection: str) -> Size:
+        with self._pool.read() as connection:
+            row = connection.execute(
+                f"SELECT documents, chunks, chars FROM sizes WHERE {HERE}", (tenant, collection)
+            ).fetchone()
+        return Size(*row) if row else Size()
 
     def chunks(self, tenant: str, collection: str, ids: Sequence[str]) -> list[Chunk]:
         with self._pool.read() as connection:
@@ -127,3 +135,15 @@ class SqliteDocuments:
             key=attrgetter("seq"),
         )
         return list(islice(feed, max(limit, 0)))
+
+    def index_marks(self, tenant: str, collection: str) -> tuple[str, ...]:
+        with self._pool.read() as connection:
+            row = connection.execute(
+                f"SELECT mark, former FROM index_marks WHERE {HERE}", (tenant, collection)
+            ).fetchone()
+        return tuple(filter(None, row)) if row else ()
+
+    def mark_index(self, tenant: str, collection: str, mark: str, *, former: str) -> None:
+        with self._pool.write(durable=False, patience_s=_MARK_S) as connection:
+            row = (tenant, collection, mark, former)
+            connection.execute("REPLACE INTO index_marks VALUES (?, ?, ?, ?)", row)

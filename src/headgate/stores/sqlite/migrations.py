@@ -122,7 +122,14 @@ CREATE INDEX traces_recent ON traces (tenant, number, size);
 CREATE INDEX traces_age ON traces (created)
 """
 
-STEPS = (DOCUMENTS, RECORDS, TRACES, KEYS, FACT_KEYS, STORED_TRACES)
+INDEX_MARKS = """
+CREATE TABLE index_marks (
+  tenant TEXT NOT NULL, collection TEXT NOT NULL, mark TEXT NOT NULL, former TEXT NOT NULL,
+  PRIMARY KEY (tenant, collection)
+) WITHOUT ROWID
+"""
+
+STEPS = (DOCUMENTS, RECORDS, TRACES, KEYS, FACT_KEYS, STORED_TRACES, INDEX_MARKS)
 
 
 def version(connection: sqlite3.Connection) -> int:
