@@ -21,8 +21,8 @@ from headgate.rank.lexical import rarity
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
-from headgate.text.names import part
 from headgate.text.terms import terms
+from headgate.text.turns import part
 from headgate.types import Candidate
 
 DEPTH = 100

@@ -148,16 +148,18 @@ class Headgate:
         rows: Iterable[Mapping[str, Any]],
         *,
         collection: str = "main",
+        kind: Literal["", "conversation"] = "",
         on_progress: OnProgress | None = None,
     ) -> Summary:
         """Add rows {id, text, title, collection, metadata}; a row with a known id replaces what had it.
 
-        A row that fits one chunk keeps its id. `on_progress` is told of the progress after each batch.
+        A row that fits one chunk keeps its id. `kind` is "conversation" where rows are turns that nothing in
+        their text tells (see docs/ingest.md). `on_progress` is told of the progress after each batch.
         """
         parts = self._parts
         return add_rows(
             parts.store, self.tenant, rows,
-            collection=collection, policy=parts.settings.ingest, on_progress=self._index(on_progress),
+            collection=collection, kind=kind, policy=parts.settings.ingest, on_progress=self._index(on_progress),
         )  # fmt: skip
 
     def add_files(
@@ -319,6 +321,11 @@ class Headgate:
         self._parts.writes.flush()
         return self._parts.store.traces(self.tenant, limit=limit)
 
+    def save_trace(self, trace: Trace) -> None:
+        """Store a trace that was made elsewhere, such as a model call of the proxy, by the settings of all traces."""
+        if problem := self._queue_trace(trace):
+            raise StoreError(problem)
+
     async def awhy(self, trace: str | Trace, chunk: str) -> Why:
         """Where a chunk fell in a stored request, and the smallest change with which it would have entered."""
         found = await asyncio.to_thread(self.trace, trace)
@@ -456,15 +463,20 @@ class Headgate:
 
         return follow
 
+    def _queue_trace(self, trace: Trace) -> str:
+        """Let a trace be written soon; what is wrong with that, "" when nothing is."""
+        parts = self._all
+        keeping = parts.settings.trace
+        if not keeping.keep or getattr(parts.store, "read_only", False):
+            return ""
+        save = partial(parts.store.save_trace, trace, keep=keeping.keep, text=keeping.text)
+        return parts.writes.put(f"trace {trace.id}", save)
+
     def _keep(self, context: Context) -> Context:
         """Queue the trace and write the log line; where that fails the answer stands and says so."""
-        parts = self._all
-        keeping, lost = parts.settings.trace, []
-        if keeping.keep and not getattr(parts.store, "read_only", False):
-            trace = context.trace
-            save = partial(parts.store.save_trace, trace, keep=keeping.keep, text=keeping.text)
-            if problem := parts.writes.put(f"trace {trace.id}", save):
-                lost.append(Step(Stage.TRACE, 0.0, degraded=problem))
+        parts, lost = self._all, []
+        if problem := self._queue_trace(context.trace):
+            lost.append(Step(Stage.TRACE, 0.0, degraded=problem))
         try:
             if parts.log is not None:
                 parts.log.write(context)

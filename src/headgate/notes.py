@@ -31,6 +31,8 @@ class Stage(StrEnum):
     COMPOSE = "compose"
     TRACE = "trace"
     LOG = "log"
+    MODEL = "model"
+    CUT = "cut"
 
 
 class Fate(StrEnum):

@@ -104,7 +104,7 @@ class ServicePolicy(Policy):
 class UpstreamPolicy(Policy):
     """One model service."""
 
-    url: Annotated[str, Field(pattern=r"^https?://[^\s?#]+$")]
+    url: Annotated[str, Field(pattern=r"^https?://[^\s?#@/\\]+(/[^\s?#]*)?$")]
     """Its base address, with the version: everything that a client would write before /chat/completions."""
     models: tuple[str, ...] = ("*",)
     """Names of its models; * and ? stand for any characters and one."""
@@ -114,8 +114,8 @@ class UpstreamPolicy(Policy):
     """How the held key is sent."""
     headers: Mapping[str, str] = {}
     """More headers for each request."""
-    http2: bool = False
-    """HTTP/2 with many streams on one connection; without TLS the server must speak nothing else."""
+    proxy: str = ""
+    """An HTTP proxy on the way to it; those of the environment are never used."""
     connect_s: Positive = 10.0
     """Longest wait for a connection."""
     answer_s: Positive = 600.0

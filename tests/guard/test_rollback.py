@@ -22,7 +22,7 @@ from headgate.guard import (
     Session,
     State,
 )
-from headgate.guard.resume import TURNS
+from headgate.guard.resume import ANSWER_NOW, TURNS
 from headgate.testing import ScriptedModel
 from headgate.testing.model import Pause
 
@@ -347,7 +347,7 @@ async def test_the_reasoning_channel_is_watched_apart():
     assert "".join(p for p in pieces if p.channel == REASONING).count(UNIT) <= 2
     assert guard.report.cuts[0].channel == REASONING
     assert [m["role"] for m in model.calls[1].messages] == ["user"]
-    assert TURNS[0] in model.calls[1].messages[0]["content"]
+    assert ANSWER_NOW in model.calls[1].messages[0]["content"]
     unwatched = Guard(ScriptedModel([thought]), reasoning=False)
     assert len(await run(unwatched)) == len(thought)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.memory.conflicts import conflict, is_same_fact
-from headgate.text.entities import entities
+from headgate.text.names import entities
 from headgate.types import Fact
 
 

@@ -42,7 +42,11 @@ class Served:
 
     url: str
     proxy: Proxy
-    reports: list
+    calls: list
+
+    @property
+    def reports(self):
+        return [call.report for call in self.calls if call.report]
 
 
 class ProxyRig:
@@ -66,7 +70,7 @@ class ProxyRig:
 
     def serve(self, policy=None, guard=None, **more):
         """A proxy in a small application, until the session ends."""
-        reports = []
+        calls = []
 
         async def own(request):
             return JSONResponse({"ours": True})
@@ -76,13 +80,13 @@ class ProxyRig:
                 upstreams={"main": self.at(idle_s=2, answer_s=2, connect_s=2)}
             )
             limits = guard or GuardPolicy(keep_alive_s=0.25)
-            return Proxy(given, limits, observe=lambda _, report: reports.append(report), **more)
+            return Proxy(given, limits, observe=lambda _, call: calls.append(call), **more)
 
         proxy = self.run(made())
         self._proxies.append(proxy)
         url, stop = self.app(Starlette(routes=[Route("/v1/strategy", own), *routes(proxy)]))
         self._stops.append(stop)
-        return Served(url, proxy, reports)
+        return Served(url, proxy, calls)
 
     def app(self, app):
         """Serve an application: its address, and how to end it."""

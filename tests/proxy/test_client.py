@@ -94,3 +94,37 @@ def test_a_connection_is_used_again_when_its_answer_is_complete(rig, served, ups
         web.post(f"{served.url}/v1/chat/completions", json=body)
         time.sleep(0.02)
     assert upstream.accepted <= before + 1
+
+
+def test_a_client_that_leaves_64_kb_unread_costs_no_later_one(rig, served, upstream):
+    flood = rig.script([Endless(b": " + b"x" * 60_000 + b"\n\n")])
+    gone = []
+    for _ in range(8):
+        sock = opened(served, flood)
+        gone.append(sock)
+    until(lambda: len(upstream.seen[flood]) == 8)
+    time.sleep(0.3)  # more than 64 KB wait on each
+    before = upstream.severed
+    for sock in gone:
+        sock.close()
+    script = said(*PROSE)
+    model = rig.script(script)
+    body = {"model": model, "messages": ASK, "stream": True}
+    for _ in range(5):
+        got = web.post(f"{served.url}/v1/chat/completions", json=body, timeout=5)
+        assert got.content == b"".join(script)
+    until(lambda: upstream.severed >= before + 8)
+
+
+def test_a_slow_client_never_slows_another_stream(rig, served, upstream):
+    flood = rig.script([Endless(b": " + b"x" * 60_000 + b"\n\n")])
+    slow = [opened(served, flood) for _ in range(8)]
+    until(lambda: len(upstream.seen[flood]) == 8)
+    script = said(*PROSE, *map(str, range(200)))
+    model = rig.script(script)
+    body = {"model": model, "messages": ASK, "stream": True}
+    for _ in range(5):
+        got = web.post(f"{served.url}/v1/chat/completions", json=body, timeout=5)
+        assert got.content == b"".join(script)
+    for sock in slow:
+        sock.close()

@@ -1,4 +1,7 @@
-"""Where injected context goes: behind what stays the same, never between a call and its result."""
+"""Context in requests: the prefix law, what counts as a question, and where its block stands."""
+
+import json
+from itertools import count
 
 import orjson
 import pytest
@@ -6,111 +9,345 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import StoreError
+from headgate.guard.dialects.chat import ChatDialect
+from headgate.guard.dialects.completions import CompletionsDialect
+from headgate.guard.dialects.messages import MessagesDialect
+from headgate.guard.dialects.responses import ResponsesDialect
 from headgate.policy import ProxyPolicy
-from headgate.service.proxy.inject import inject, placed
-from headgate.service.proxy.request import ask_of
+from headgate.service.proxy.inject import MAX_NEW, inject
+from headgate.service.proxy.remembered import Remembered
+from headgate.service.proxy.request import parse_request
+from headgate.types import Context, Plan, Report, Request, Strategy, Tier, Trace
 
-BLOCK = "<context>...</context>"
-USER = {"role": "user", "content": "And now?"}
-CALLS = {"role": "assistant", "content": None, "tool_calls": [{"id": "c1"}, {"id": "c2"}]}
-RESULTS = [{"role": "tool", "tool_call_id": f"c{n}", "content": "42"} for n in (1, 2)]
-USED = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1"}]}
-RESULT = {
-    "role": "user",
-    "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "42"}],
+# Conversations as each API writes them: a turn is a list of messages, and a message of None is no turn of a person
+
+
+def chat_turn(kind, n):
+    match kind:
+        case "ask":
+            return [{"role": "user", "content": f"Question {n}?"}]
+        case "parts":
+            return [
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "image_url", "image_url": {"url": "data:,"}},
+                        {"type": "text", "text": f"Question {n}?"},
+                    ],
+                }
+            ]
+        case "say":
+            return [{"role": "assistant", "content": f"Answer {n}."}]
+        case "tool":
+            call = {"id": f"c{n}", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+            return [
+                {"role": "assistant", "content": None, "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": f"c{n}", "content": f"result {n}"},
+            ]
+        case "remind":
+            return [{"role": "user", "content": f"<system-reminder>note {n}</system-reminder>"}]
+
+
+def messages_turn(kind, n):
+    match kind:
+        case "parts":
+            return [
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "text",
+                            "text": f"Question {n}?",
+                            "cache_control": {"type": "ephemeral"},
+                        }
+                    ],
+                }
+            ]
+        case "tool":
+            result = {"type": "tool_result", "tool_use_id": f"t{n}", "content": f"result {n}"}
+            return [
+                {
+                    "role": "assistant",
+                    "content": [{"type": "tool_use", "id": f"t{n}", "name": "f", "input": {}}],
+                },
+                {"role": "user", "content": [result]},
+            ]
+        case "remind":
+            result = {
+                "type": "tool_result",
+                "tool_use_id": f"t{n}",
+                "content": [{"type": "text", "text": "ok"}],
+            }
+            return [
+                {
+                    "role": "assistant",
+                    "content": [{"type": "tool_use", "id": f"t{n}", "name": "f", "input": {}}],
+                },
+                {
+                    "role": "user",
+                    "content": [
+                        result,
+                        {"type": "text", "text": f"<system-reminder>note {n}</system-reminder>"},
+                    ],
+                },
+            ]
+    return chat_turn(kind, n)
+
+
+def responses_turn(kind, n):
+    match kind:
+        case "parts":
+            return [
+                {
+                    "type": "message",
+                    "role": "user",
+                    "content": [{"type": "input_text", "text": f"Question {n}?"}],
+                }
+            ]
+        case "tool":
+            return [
+                {"type": "reasoning", "id": f"rs_{n}", "summary": [], "encrypted_content": "gAAA"},
+                {"type": "function_call", "call_id": f"c{n}", "name": "f", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": f"c{n}", "output": f"result {n}"},
+            ]
+        case "remind":
+            return [
+                {
+                    "type": "message",
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "input_text",
+                            "text": "<environment_context>\n<cwd>/x</cwd>\n</environment_context>",
+                        }
+                    ],
+                }
+            ]
+    return chat_turn(kind, n)
+
+
+APIS = {
+    "chat": (ChatDialect, "messages", chat_turn),
+    "messages": (MessagesDialect, "messages", messages_turn),
+    "responses": (ResponsesDialect, "input", responses_turn),
 }
+KINDS = st.lists(st.sampled_from(["ask", "parts", "say", "tool", "remind"]), max_size=8)
 
 
-def test_it_stands_in_front_of_the_last_words_of_the_user():
-    sent = placed([{"role": "system", "content": "Be brief."}, USER], BLOCK)
-    assert sent[0] == {"role": "system", "content": "Be brief."}
-    assert sent[1] == {"role": "user", "content": f"{BLOCK}\n\nAnd now?"}
+def context(text, request):
+    plan = Plan(False, Tier.STUFF, Strategy.RAG, 100)
+    return Context(text, (), 7, Trace("trace-1", request, plan), Report())
 
 
-def test_parts_of_a_turn_are_kept():
-    image = {"type": "image_url", "image_url": {"url": "data:,"}}
-    sent = placed([{"role": "user", "content": [image, {"type": "text", "text": "What?"}]}], BLOCK)
-    assert sent[0]["content"] == [
-        {"type": "text", "text": BLOCK},
-        image,
-        {"type": "text", "text": "What?"},
-    ]
-
-
-def test_it_stands_after_the_results_of_tools():
-    assert placed([USER, CALLS, *RESULTS], BLOCK) == [
-        USER,
-        CALLS,
-        *RESULTS,
-        {"role": "user", "content": BLOCK},
-    ]
-    sent = placed([USER, USED, RESULT], BLOCK)
-    assert sent[:2] == [USER, USED]
-    assert sent[2]["content"] == [*RESULT["content"], {"type": "text", "text": BLOCK}]
-
-
-def test_it_never_stands_after_a_prefill_or_an_open_call():
-    for last in ({"role": "assistant", "content": "Sure:"}, CALLS):
-        sent = placed([USER, last], BLOCK)
-        assert sent[1] == last
-        assert BLOCK in sent[0]["content"]
-
-
-turns = st.sampled_from(
-    [[USER], [{"role": "assistant", "content": "Ah."}], [CALLS, *RESULTS], [USED, RESULT]]
-)
-
-
-@given(
-    st.lists(turns, min_size=1, max_size=6).map(
-        lambda parts: [USER, *(m for p in parts for m in p)]
-    )
-)
-def test_all_before_the_block_is_as_it_was_and_pairs_stay_together(messages):
-    sent = placed(messages, BLOCK)
-    at = next(n for n, message in enumerate(sent) if BLOCK in str(message))
-    assert sent[:at] == messages[:at]
-    assert all(m["role"] in ("user", "assistant", "tool") for m in sent[at:])
-    for n, message in enumerate(sent):
-        if message == CALLS:
-            assert sent[n + 1 : n + 3] == RESULTS
-        if message == USED:
-            assert sent[n + 1]["content"][0] == RESULT["content"][0]
-    assert len(sent) - len(messages) in (0, 1)
-
-
-def asked(messages, **headers):
-    body = orjson.dumps({"model": "m", "messages": messages})
-    pairs = [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()]
-    return ask_of(pairs, body, ProxyPolicy())
-
-
-async def test_the_gate_hears_the_last_question_and_the_whole_window():
-    heard = []
+def changing_gate(heard=None):
+    """A gate over a store that changes all the time: no two contexts are alike."""
+    numbers = count()
 
     async def gate(request):
-        heard.append(request)
+        if heard is not None:
+            heard.append(request)
+        return context(f"<context {next(numbers)}/>", request)
+
+    return gate
+
+
+def settled_gate():
+    """A gate over a store that does not change: a context depends on its request alone."""
+
+    async def gate(request):
+        return context(f"<context {hash((request.query, request.window.texts)) % 9973}/>", request)
+
+    return gate
+
+
+def asked(api, messages, **headers):
+    dialect, name, _ = APIS[api]
+    body = orjson.dumps({"model": "m", name: messages})
+    pairs = [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()]
+    return parse_request(pairs, body, dialect(), ProxyPolicy())
+
+
+async def sent(api, messages, gate, remembered, **headers):
+    request, told = await inject(
+        asked(api, messages, **headers), APIS[api][0](), gate, "t", remembered
+    )
+    return request, told
+
+
+def prefix(body, messages):
+    """The bytes of a request up to the end of its messages."""
+    return body[: body.rindex(b"]}")] if messages else body[: body.rindex(b"[")]
+
+
+@pytest.mark.parametrize("api", APIS)
+@given(kinds=KINDS, restarts=st.sets(st.integers(0, 12)), settled=st.booleans())
+async def test_each_request_begins_with_the_bytes_of_the_one_before_it(
+    api, kinds, restarts, settled
+):
+    turn = APIS[api][2]
+    turns = [turn("ask", 0), *(turn(kind, n) for n, kind in enumerate(kinds, 1))]
+    # With a store that changes, what was added is remembered; with one that does not, it may be forgotten.
+    gate, remembered = settled_gate() if settled else changing_gate(), Remembered()
+    before, messages = b"", []
+    for number, more in enumerate(turns):
+        if settled and number in restarts:
+            remembered = Remembered()
+        messages = [*messages, *more]
+        request, _ = await sent(api, messages, gate, remembered)
+        assert request.body.startswith(before)
+        assert request.body.count(b"<context ") == sum(
+            k in ("ask", "parts") for k in ["ask", *kinds[:number]]
+        )
+        before = prefix(request.body, messages)
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_fifty_tool_calls_keep_the_block_where_it_was(api):
+    turn, remembered, gate = APIS[api][2], Remembered(), changing_gate()
+    messages, before = turn("ask", 0), b""
+    for n in range(1, 51):
+        request, _ = await sent(api, messages, gate, remembered)
+        assert request.body.startswith(before)
+        assert request.body.count(b"<context 0/>") == 1
+        assert request.body.index(b"<context 0/>") < request.body.index(b"Question 0?")
+        before = prefix(request.body, messages)
+        messages = [*messages, *turn("tool", n)]
+
+
+async def test_another_worker_and_a_restart_add_the_same_block(tmp_path):
+    messages = chat_turn("ask", 0)
+    one = Remembered(tmp_path / "proxy.db")
+    first, _ = await sent("chat", messages, changing_gate(), one)
+    other = Remembered(tmp_path / "proxy.db")
+    second, told = await sent("chat", [*messages, *chat_turn("tool", 1)], changing_gate(), other)
+    one.close()
+    after = Remembered(tmp_path / "proxy.db")
+    third, _ = await sent("chat", messages, changing_gate(), after)
+    other.close()
+    after.close()
+    assert second.body.startswith(prefix(first.body, messages))
+    assert third.body == first.body
+    assert told["x-headgate-trace"] == "trace-1"
+    assert (tmp_path / "proxy.db").stat().st_mode & 0o077 == 0
+
+
+async def test_two_workers_at_once_agree_on_the_first_block(tmp_path):
+    one, two = Remembered(tmp_path / "proxy.db"), Remembered(tmp_path / "proxy.db")
+    assert await one.get(b"k") is None
+    assert await two.get(b"k") is None
+    assert await one.put(b"k", b"first") == b"first"
+    assert await two.put(b"k", b"second") == b"first"
+    one.close()
+    two.close()
+
+
+async def test_a_file_that_cannot_be_used_is_told_and_memory_goes_on(tmp_path):
+    remembered = Remembered(tmp_path / "no such folder" / "proxy.db")
+    gate = changing_gate()
+    first, told = await sent("chat", chat_turn("ask", 0), gate, remembered)
+    again, _ = await sent("chat", chat_turn("ask", 0), gate, remembered)
+    assert again.body == first.body
+    assert told["x-headgate-degraded"].startswith("remembered:")
+
+
+async def test_other_options_tenants_and_conversations_have_blocks_of_their_own():
+    remembered, gate = Remembered(), changing_gate()
+    ask = chat_turn("ask", 0)
+    bodies = {(await sent("chat", ask, gate, remembered, **headers))[0].body
+              for headers in ({}, {"x_headgate_budget": "77"}, {"x_headgate_collection": "docs"}, {"x_headgate_session": "s"})}  # fmt: skip
+    other = await inject(asked("chat", ask), ChatDialect(), gate, "another tenant", remembered)
+    bodies.add(other[0].body)
+    assert len(bodies) == 5
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_the_question_is_found_through_tool_results_and_reminders(api):
+    turn, heard = APIS[api][2], []
+    messages = [*turn("ask", 0), *turn("tool", 1), *turn("remind", 2), *turn("tool", 3)]
+    await sent(api, messages, changing_gate(heard), Remembered())
+    assert [request.query for request in heard] == ["Question 0?"]
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_the_window_of_a_question_ends_with_it_and_holds_earlier_blocks(api):
+    turn, heard = APIS[api][2], []
+    messages = [*turn("ask", 0), *turn("tool", 1), *turn("ask", 2), *turn("tool", 3)]
+    await sent(api, messages, changing_gate(heard), Remembered(), x_headgate_window="8000")
+    first, second = heard
+    assert first.window.texts == ("Question 0?",)
+    assert "<context 0/>" in "".join(second.window.texts)
+    assert "result 1" in second.window.texts
+    assert "result 3" not in second.window.texts
+    assert first.context_budget.used_tokens < second.context_budget.used_tokens
+
+
+async def test_the_system_prompt_is_part_of_the_window():
+    heard = []
+    body = orjson.dumps({"model": "m", "system": [{"type": "text", "text": "Be brief."}], "messages": chat_turn("ask", 0)})  # fmt: skip
+    request = parse_request([], body, MessagesDialect(), ProxyPolicy())
+    await inject(request, MessagesDialect(), changing_gate(heard), "t", Remembered())
+    assert heard[0].window.texts == ("Be brief.", "Question 0?")
+
+
+async def test_a_block_stands_in_front_of_the_words_and_behind_tool_results():
+    image = {"type": "image_url", "image_url": {"url": "data:,"}}
+    request, _ = await sent("chat", [{"role": "user", "content": [image, {"type": "text", "text": "What?"}]}], changing_gate(), Remembered())  # fmt: skip
+    assert [part["type"] for part in request.fields["messages"][0]["content"]] == ["text", "image_url", "text"]  # fmt: skip
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "42"}
+    request, _ = await sent("messages", [{"role": "user", "content": [result, {"type": "text", "text": "And now?"}]}], changing_gate(), Remembered())  # fmt: skip
+    assert [part["type"] for part in request.fields["messages"][0]["content"]] == ["tool_result", "text", "text"]  # fmt: skip
+    request, _ = await sent("responses", [{"role": "user", "content": [{"type": "input_text", "text": "And now?"}]}], changing_gate(), Remembered())  # fmt: skip
+    assert [part["type"] for part in request.fields["input"][0]["content"]] == ["input_text"] * 2
+
+
+async def test_a_prompt_is_one_question():
+    body = orjson.dumps({"model": "m", "prompt": "Once upon a time"})
+    request = parse_request([], body, CompletionsDialect(), ProxyPolicy())
+    request, _ = await inject(request, CompletionsDialect(), changing_gate(), "t", Remembered())
+    assert request.fields["prompt"] == "<context 0/>\n\nOnce upon a time"
+
+
+async def test_a_gate_that_fails_is_told_and_its_turn_stays_as_it_was():
+    calls = count()
+
+    async def failing(request):
+        next(calls)
         raise StoreError("the store is gone")
 
-    ask = asked([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "One?"}, *[CALLS, *RESULTS], USER],
-                x_headgate_budget="77", x_headgate_collection="docs", x_headgate_k="3", x_headgate_window="8000")  # fmt: skip
-    same, told = await inject(ask, gate, "tenant-7")
-    request = heard[0]
-    assert (request.query, request.tenant, request.budget) == ("And now?", "tenant-7", 77)
-    assert (request.collection, request.k) == ("docs", 3)
-    assert request.window.texts == ("Be brief.", "One?", "42", "42", "And now?")
-    assert request.context_budget.context_length == 8000
-    assert same is ask
-    assert told == {"x-headgate-degraded": "context: the store is gone"}
+    remembered = Remembered()
+    request, told = await sent("chat", chat_turn("ask", 0), failing, remembered)
+    assert request.fields["messages"] == chat_turn("ask", 0)
+    assert told["x-headgate-degraded"] == "context: the store is gone"
+    again, _ = await sent("chat", chat_turn("ask", 0), changing_gate(), remembered)
+    assert again.body == request.body
+    assert next(calls) == 1
+
+
+async def test_a_long_conversation_that_nobody_remembers_costs_a_bounded_number_of_contexts():
+    heard = []
+    messages = [m for n in range(3 * MAX_NEW) for m in chat_turn("ask", n)]
+    remembered = Remembered()
+    first, _ = await sent("chat", messages, changing_gate(heard), remembered)
+    assert len(heard) == MAX_NEW
+    assert heard[-1].query == f"Question {3 * MAX_NEW - 1}?"
+    again, _ = await sent("chat", messages, changing_gate(heard), remembered)
+    assert (again.body, len(heard)) == (first.body, MAX_NEW)
 
 
 @pytest.mark.parametrize(
-    "messages",
-    [[{"role": "system", "content": "Be brief."}], [RESULT], [{"role": "user", "content": " "}]],
+    "message", [{"role": "system", "content": "Be brief."}, {"role": "user", "content": " "}]
 )
-async def test_without_a_question_nothing_is_asked(messages):
+async def test_without_a_question_nothing_is_asked(message):
     async def gate(request):
         raise AssertionError
 
-    ask = asked(messages)
-    assert (await inject(ask, gate, "t"))[0] is ask
+    request, told = await sent("chat", [message], gate, Remembered())
+    assert json.loads(request.body)["messages"] == [message]
+    assert told == {"x-headgate-context-tokens": "0"}
+
+
+async def test_the_gate_hears_the_options():
+    heard = []
+    options = {"x_headgate_budget": "77", "x_headgate_collection": "docs", "x_headgate_k": "3"}
+    await sent("chat", chat_turn("ask", 0), changing_gate(heard), Remembered(), **options)
+    assert heard[0] == Request("Question 0?", budget=77, tenant="t", collection="docs", k=3, window=heard[0].window)  # fmt: skip

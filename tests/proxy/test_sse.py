@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import UpstreamError
-from headgate.service.proxy.sse import Splitter, event, payload
+from headgate.service.proxy.sse import Splitter, encode, payload
 
 LINES = st.sampled_from(
     ["data: {}", "data:1", ": comment", "event: x", "id: 7", "data: ü🌊", "retry"]
@@ -38,7 +38,7 @@ def test_each_event_is_found(events, line):
 
 def test_data_on_several_lines_is_one():
     assert payload(b'data: {"a":\ndata: 1}\n\n') == b'{"a":\n1}'
-    assert json.loads(payload(event({"a": "ü\n"}, name="x"))) == {"a": "ü\n"}
+    assert json.loads(payload(encode({"a": "ü\n"}, name="x"))) == {"a": "ü\n"}
 
 
 def test_an_event_without_end_is_an_error_that_names_the_limit():

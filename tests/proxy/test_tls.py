@@ -1,16 +1,13 @@
-"""Upstreams behind TLS, as every hosted model is: trusted, agreed on HTTP/2 or not, and not trusted."""
+"""Upstreams behind TLS, as every hosted model is: trusted and not trusted."""
 
-import asyncio
 import ssl
 
 import pytest
 import trustme
 from tests.proxy import web
-from tests.proxy.test_http2 import Http2Upstream
 from tests.proxy.upstream import LOOP, PROSE, Upstream, said
 
 from headgate.policy import ProxyPolicy, UpstreamPolicy
-from headgate.service.proxy import http1, http2
 
 AUTHORITY = trustme.CA()
 
@@ -29,11 +26,7 @@ def trusting(tmp_path_factory):
     AUTHORITY.cert_pem.write_to_path(path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(path))
-        http1._trust.cache_clear()
-        http2._trust.cache_clear()
         yield
-    http1._trust.cache_clear()
-    http2._trust.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +44,9 @@ def asked(rig, port, model, **more):
     return web.post(f"{served.url}/v1/chat/completions", json=body, timeout=20)
 
 
-@pytest.mark.parametrize("wish", [False, True], ids=["http/1.1", "http/2 is asked for in vain"])
-def test_a_stream_over_tls_arrives_byte_for_byte(rig, old, wish):
+def test_a_stream_over_tls_arrives_byte_for_byte(rig, old):
     old.script("clean", said(*PROSE))
-    assert asked(rig, old.port, "clean", http2=wish).content == b"".join(said(*PROSE))
+    assert asked(rig, old.port, "clean").content == b"".join(said(*PROSE))
 
 
 def test_a_loop_over_tls_is_cut_and_resumed(rig, old):
@@ -62,22 +54,6 @@ def test_a_loop_over_tls_is_cut_and_resumed(rig, old):
     got = asked(rig, old.port, "loop")
     assert "Well." in got.text
     assert got.text.count(LOOP[-1]) < len(LOOP)
-
-
-def test_http2_is_agreed_on_over_tls(rig):
-    class Modern(Http2Upstream):
-        links = 0
-        scripts = {"secured": [(said(*PROSE), False)]}  # noqa: RUF012  # as its base has it
-
-    async def begin():
-        tls = secured(AUTHORITY, "h2", "http/1.1")
-        return await asyncio.get_running_loop().create_server(Modern, "127.0.0.1", 0, ssl=tls)
-
-    server = rig.run(begin())
-    got = asked(rig, server.sockets[0].getsockname()[1], "secured", http2=True)
-    rig.background.loop.call_soon_threadsafe(server.close)
-    assert got.content == b"".join(said(*PROSE))
-    assert Modern.links == 1
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused_and_said(rig):

@@ -233,3 +233,86 @@ def answer(content, *, id="chatcmpl-1", usage=(10, 5), **message):
 
 def json_head(status=200, **headers):
     return Head(status, (("content-type", "application/json"), *headers.items()))
+
+
+# What OpenAI's responses say
+
+
+def response_object(id, output=(), status="completed", usage=None):
+    tokens = None
+    if usage:
+        tokens = {"input_tokens": usage[0], "input_tokens_details": {"cached_tokens": 0}, "output_tokens": usage[1],
+                  "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": sum(usage)}  # fmt: skip
+    return {"id": id, "object": "response", "created_at": 1700000000, "model": "up", "status": status, "output": list(output),
+            "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "error": None, "incomplete_details": None,
+            "instructions": None, "metadata": {}, "temperature": 1.0, "top_p": 1.0, "usage": tokens}  # fmt: skip
+
+
+def message_item(text, id="resp_1", status="completed"):
+    part = {"type": "output_text", "text": text, "annotations": []}
+    return {"id": f"msg_{id}", "type": "message", "role": "assistant", "status": status, "content": [part]}  # fmt: skip
+
+
+def reasoning_item(text, id="resp_1", secret="gAAAA-secret"):
+    summary = [{"type": "summary_text", "text": text}] if text else []
+    return {"id": f"rs_{id}", "type": "reasoning", "summary": summary, "encrypted_content": secret}
+
+
+def call_item(arguments, id="resp_1", number=1):
+    return {"id": f"fc_{id}_{number}", "type": "function_call", "status": "completed", "call_id": f"call_{number}",
+            "name": "look", "arguments": arguments}  # fmt: skip
+
+
+def pieces_of(text, size=40):
+    return [text[at : at + size] for at in range(0, len(text), size)] or [""]
+
+
+def response_stream(*items, id="resp_1", usage=(10, 5), end="response.completed", texts=()):
+    """A whole stream of a response with these items; `texts` is short for one message that says them."""
+    items = [message_item("".join(texts), id)] if texts else items
+    begun = response_object(id, status="in_progress")
+    events = [("response.created", {"response": begun}), ("response.in_progress", {"response": begun})]  # fmt: skip
+    for index, item in enumerate(items):
+        place = {"output_index": index, "item_id": item["id"]}
+        empty = {**item, "status": "in_progress"} | {k: v for k, v in (("content", []), ("summary", []), ("arguments", "")) if k in item}  # fmt: skip
+        empty.pop("encrypted_content", None)
+        events.append(("response.output_item.added", {"output_index": index, "item": empty}))
+        events += list(_inside(item, place, texts))
+        events.append(("response.output_item.done", {"output_index": index, "item": item}))
+    events.append((end, {"response": response_object(id, items, usage=usage)}))
+    return [event(kind, sequence_number=n, **fields) for n, (kind, fields) in enumerate(events)]
+
+
+def _inside(item, place, texts):
+    if item["type"] == "message":
+        part, place = item["content"][0], place | {"content_index": 0}
+        yield "response.content_part.added", {**place, "part": {**part, "text": ""}}
+        for text in texts or pieces_of(part["text"]):
+            yield "response.output_text.delta", {**place, "delta": text, "logprobs": []}
+        yield "response.output_text.done", {**place, "text": part["text"], "logprobs": []}
+        yield "response.content_part.done", {**place, "part": part}
+    elif item["type"] == "reasoning" and item["summary"]:
+        part, place = item["summary"][0], place | {"summary_index": 0}
+        yield "response.reasoning_summary_part.added", {**place, "part": {**part, "text": ""}}
+        for text in pieces_of(part["text"]):
+            yield "response.reasoning_summary_text.delta", {**place, "delta": text}
+        yield "response.reasoning_summary_text.done", {**place, "text": part["text"]}
+        yield "response.reasoning_summary_part.done", {**place, "part": part}
+    elif item["type"] == "function_call":
+        for text in pieces_of(item["arguments"]):
+            yield "response.function_call_arguments.delta", {**place, "delta": text}
+        yield "response.function_call_arguments.done", {**place, "arguments": item["arguments"]}
+
+
+def response_answer(*items, id="resp_1", usage=(10, 5)):
+    return [json_head(), json.dumps(response_object(id, items, usage=usage)).encode()]
+
+
+def completion(text, *, finish=None, id="cmpl-1"):
+    choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": finish}
+    data = {"id": id, "object": "text_completion", "created": 1700000000, "model": "up", "choices": [choice]}  # fmt: skip
+    return b"data: " + json.dumps(data).encode() + b"\n\n"
+
+
+def completion_stream(*texts, id="cmpl-1"):
+    return [*(completion(text, id=id) for text in texts), completion("", finish="stop", id=id), DONE]  # fmt: skip

@@ -171,7 +171,7 @@ def test_two_services_in_one_process_count_apart():
 
 def test_every_metric_says_what_it_is_and_is_a_counter_or_a_histogram():
     families = list(text_string_to_metric_families(Metrics().text()))
-    assert len(families) == 26
+    assert len(families) == 31
     assert all(family.documentation.endswith(".") for family in families)
     assert {family.type for family in families} == {"counter", "histogram"}
 

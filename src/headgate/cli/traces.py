@@ -10,7 +10,8 @@ from rich.table import Column, Table
 
 from headgate.cli.options import json_option, opened
 from headgate.explain.as_data import summary_data, trace_data
-from headgate.types import Trace, TraceSummary
+from headgate.notes import Stage
+from headgate.types import Step, Trace, TraceSummary
 
 
 @click.command()
@@ -51,10 +52,17 @@ def _show(trace: Trace) -> None:
     table = Table("stage", "ms", "came", "kept", "dropped", "", box=None, header_style="bold")
     for step in trace.steps:
         counts = map(str, (step.came, step.kept, step.dropped))
-        table.add_row(step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(step.degraded))
+        table.add_row(step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(_remark(step)))
     console.print(table)
     for candidate in trace.candidates:
         console.print(escape(candidate.chunk.id), style="bold", highlight=False)
         for note in candidate.notes:
             line = f"  {note.stage:<10} {note.fate:<5} {note.score:6.3f}  {note.reason}"
             console.print(escape(line), highlight=False)
+
+
+def _remark(step: Step) -> str:
+    """What went wrong, and what is known of a call of the model and of what was cut from its answer."""
+    known = step.facts if step.stage in (Stage.MODEL, Stage.CUT) else {}
+    facts = ", ".join(f"{name} {str(value)[:60]}" for name, value in known.items())
+    return "; ".join(part for part in (step.degraded, facts) if part)

@@ -21,7 +21,7 @@ from headgate.errors import InputError
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import EdgeStore
-from headgate.text.entities import entities, words
+from headgate.text.names import entities, spelled_words
 from headgate.types import Candidate, Chunk, Edge, Sifted
 
 Direction = Literal["out", "in", "both"]
@@ -246,7 +246,7 @@ def _as_candidate(line: str, path: Path, policy: GraphPolicy) -> Candidate:
 def _mentions(query: str) -> list[str]:
     """Names in the query, then its runs of up to three words, longest first."""
     # a question names things early; a pasted text is not a question
-    found = list(words(query))[:32]
+    found = list(spelled_words(query))[:32]
     runs = [
         " ".join(found[i : i + size]) for size in (3, 2, 1) for i in range(len(found) - size + 1)
     ]

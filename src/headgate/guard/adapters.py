@@ -11,37 +11,39 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from typing import Any
 
 from headgate.guard.channels import Piece
-from headgate.guard.dialects import Event, Wire
-from headgate.guard.dialects.chat import ChatWire
-from headgate.guard.dialects.messages import MessagesWire
-from headgate.guard.dialects.responses import ResponsesWire
+from headgate.guard.dialects.chat import ChatDialect
+from headgate.guard.dialects.completions import CompletionsDialect
+from headgate.guard.dialects.dialect import Dialect, Event
+from headgate.guard.dialects.messages import MessagesDialect
+from headgate.guard.dialects.responses import ResponsesDialect
 from headgate.guard.report import GuardReport, State
+from headgate.guard.resume import SAMPLING
 from headgate.guard.stream import Guard
 
 Options = Mapping[str, Any]
 Create = Callable[..., Any]
 
 
-class Events:
+class GuardedEvents:
     """A guarded SDK stream: iterate it as the client does (for or async for), close it, read its report."""
 
     def __init__(
         self,
         create: Create,
-        wire: Wire,
-        prompt: tuple[str, Any],
+        dialect: Dialect,
+        fields: Options,
         *,
         options: Options | None,
-        asked: Options,
-        waits: bool,
+        is_async: bool,
     ) -> None:
-        self._create, self._wire, self._asked = create, wire, asked
-        self._name, self._messages = prompt
-        knobs = dict(options or {})
-        self._enabled = bool(knobs.pop("enabled", True))
-        self._takes = inspect.signature(create).parameters  # SDKs drop parameters now and then
-        self._kinds: dict[str, Any] = {}  # event type -> the SDK's class
-        self._guard = Guard(self._pieces if waits else self._piece, **knobs)
+        self._create, self._dialect, self._fields = create, dialect, fields
+        self._parameters = inspect.signature(create).parameters  # SDKs drop some now and then
+        self._classes: dict[str, Any] = {}  # event type -> the SDK's class
+        knobs = {"resume": dialect.resume, **(options or {})}
+        self._enabled = bool(knobs.pop("enabled", True)) and not dialect.why_unwatched(fields)
+        if not self._heat(SAMPLING[0]):
+            knobs.setdefault("sampling", ())
+        self._guard = Guard(self._open_async if is_async else self._open_sync, **knobs)
         self._running: AsyncGenerator[Any] | Iterator[Any] | None = None
 
     @property
@@ -54,7 +56,7 @@ class Events:
         return stream
 
     def __iter__(self) -> Iterator[Any]:
-        self._running = stream = self._loop()
+        self._running = stream = self._run_sync()
         return stream
 
     async def aclose(self) -> None:
@@ -68,36 +70,41 @@ class Events:
         if close is not None:
             close()
 
-    def _settings(self) -> dict[str, Any]:
-        wire, asked = self._wire, self._asked
+    def _session_settings(self) -> dict[str, Any]:
         return {
             "enabled": self._enabled,
-            "structured": wire.structured(asked),
-            "max_tokens": wire.limit(asked),
+            "structured": self._dialect.is_structured(self._fields),
+            "max_tokens": self._dialect.token_limit(self._fields),
         }
 
     async def _run(self) -> AsyncGenerator[Any]:
-        async with self._guard.stream(self._messages, **self._settings()) as pieces:
+        messages = self._dialect.conversation(self._fields)
+        async with self._guard.stream(messages, **self._session_settings()) as pieces:
             async for piece in pieces:
-                for event in self._out(piece):
-                    yield event
-        for event in self._last():
+                for event in self._dialect.write(piece):
+                    yield self._as_sdk_event(event)
+        for event in self._last_events():
             yield event
 
-    def _loop(self) -> Iterator[Any]:
-        for piece in self._guard.iterate(self._messages, **self._settings()):
-            yield from self._out(piece)
-        yield from self._last()
+    def _run_sync(self) -> Iterator[Any]:
+        messages = self._dialect.conversation(self._fields)
+        for piece in self._guard.iterate(messages, **self._session_settings()):
+            yield from map(self._as_sdk_event, self._dialect.write(piece))
+        yield from self._last_events()
+
+    def _heat(self, sampling: Mapping[str, float]) -> dict[str, float]:
+        heat = self._dialect.heat(sampling, self._fields)
+        return {name: value for name, value in heat.items() if name in self._parameters}
 
     def _request(
         self, messages: Sequence[Any], sampling: Mapping[str, float] | None
     ) -> dict[str, Any]:
-        self._wire.restart()
-        changed = self._wire.sampling(sampling or {}, self._asked)
-        known = {name: value for name, value in changed.items() if name in self._takes}
-        return {**self._asked, **known, self._name: messages, "stream": True}
+        self._dialect.restart()
+        # The first call is the request as it was given.
+        asked = self._dialect.replace_conversation(messages) if self._guard.report.rollbacks else {}
+        return {**self._fields, **self._heat(sampling or {}), **asked, "stream": True}
 
-    async def _pieces(
+    async def _open_async(
         self, messages: Sequence[Any], *, sampling: Mapping[str, float] | None = None
     ) -> AsyncGenerator[Piece]:
         stream = await self._create(**self._request(messages, sampling))
@@ -106,69 +113,65 @@ class Events:
     async def _read(self, stream: Any) -> AsyncGenerator[Piece]:
         async with stream:
             async for event in stream:
-                for piece in self._wire.read(self._plain(event)):
+                for piece in self._dialect.read(self._as_dict(event)):
                     yield piece
 
-    def _piece(
+    def _open_sync(
         self, messages: Sequence[Any], *, sampling: Mapping[str, float] | None = None
     ) -> Iterator[Piece]:
         with self._create(**self._request(messages, sampling)) as stream:
             for event in stream:
-                yield from self._wire.read(self._plain(event))
+                yield from self._dialect.read(self._as_dict(event))
 
-    def _plain(self, event: Any) -> Event:
+    def _as_dict(self, event: Any) -> Event:
         plain: Event = event.to_dict(mode="python", use_api_names=True)
-        self._kinds[str(plain.get("type", ""))] = type(event)
+        self._classes[str(plain.get("type", ""))] = type(event)
         return plain
 
-    def _out(self, piece: Piece) -> Iterator[Any]:
-        return map(self._built, self._wire.write(piece))
-
-    def _last(self) -> Iterator[Any]:
+    def _last_events(self) -> Iterator[Any]:
         report = self.report
         if report.state is State.DONE and report.ended:
-            yield from map(self._built, self._wire.finish(report.ended))
+            yield from map(self._as_sdk_event, self._dialect.finish(report.ended))
 
-    def _built(self, event: Event) -> Any:
-        kind = self._kinds.get(str(event.get("type", "")))
+    def _as_sdk_event(self, event: Event) -> Any:
+        kind = self._classes.get(str(event.get("type", "")))
         return kind.construct(**event) if kind is not None else event
 
 
 def chat(
-    client: Any, *, messages: Sequence[Any], guard: Options | None = None, **asked: Any
-) -> Events:
+    client: Any, *, messages: Sequence[Any], guard: Options | None = None, **fields: Any
+) -> GuardedEvents:
     """OpenAI chat completions: `client.chat.completions.create(..., stream=True)`, guarded."""
-    return Events(
-        client.chat.completions.create,
-        ChatWire(),
-        ("messages", messages),
-        options=guard,
-        asked=asked,
-        waits=hasattr(client, "__aenter__"),
-    )
+    fields["messages"] = list(messages)
+    return _guarded(client, client.chat.completions, ChatDialect(), fields, guard)
 
 
-def responses(client: Any, *, input: Any, guard: Options | None = None, **asked: Any) -> Events:
+def completions(
+    client: Any, *, prompt: Any, guard: Options | None = None, **fields: Any
+) -> GuardedEvents:
+    """OpenAI completions: `client.completions.create(..., stream=True)`, guarded."""
+    fields["prompt"] = prompt
+    return _guarded(client, client.completions, CompletionsDialect(), fields, guard)
+
+
+def responses(
+    client: Any, *, input: Any, guard: Options | None = None, **fields: Any
+) -> GuardedEvents:
     """OpenAI responses: `client.responses.create(..., stream=True)`, guarded."""
-    return Events(
-        client.responses.create,
-        ResponsesWire(),
-        ("input", input),
-        options=guard,
-        asked=asked,
-        waits=hasattr(client, "__aenter__"),
-    )
+    fields["input"] = input
+    return _guarded(client, client.responses, ResponsesDialect(), fields, guard)
 
 
 def messages(
-    client: Any, *, messages: Sequence[Any], guard: Options | None = None, **asked: Any
-) -> Events:
+    client: Any, *, messages: Sequence[Any], guard: Options | None = None, **fields: Any
+) -> GuardedEvents:
     """Anthropic messages: `client.messages.create(..., stream=True)`, guarded."""
-    return Events(
-        client.messages.create,
-        MessagesWire(),
-        ("messages", messages),
-        options=guard,
-        asked=asked,
-        waits=hasattr(client, "__aenter__"),
-    )
+    fields["messages"] = list(messages)
+    return _guarded(client, client.messages, MessagesDialect(), fields, guard)
+
+
+def _guarded(
+    client: Any, resource: Any, dialect: Dialect, fields: Options, options: Options | None
+) -> GuardedEvents:
+    is_async = hasattr(client, "__aenter__")
+    return GuardedEvents(resource.create, dialect, fields, options=options, is_async=is_async)

@@ -34,6 +34,10 @@ class GuardPolicy(Policy):
     """prefill, continuation or restart; auto: continuation for plain words, prefill for a token."""
     sampling: Tuning[tuple[Mapping[str, float], ...]] = SAMPLING
     """Changed sampling by attempt; empty: never changed."""
+    rescue_upstream: str = ""
+    """In the proxy: the upstream that makes the last try, with a key of its own; empty: the same as before."""
+    rescue_model: str = ""
+    """The model to ask there; empty: the one that was asked for."""
     reasoning: Tuning[bool] = True
     """Watch the reasoning channel too."""
     tool_calls: Literal["whole", "pass"] = "whole"

@@ -4,7 +4,8 @@ prefill       the assistant's text so far stands last; the model continues it
 continuation  the assistant's text so far, then a short user turn that says what to do
 restart       the request as it was (nothing was sent yet, or what was sent cannot be continued)
 Divergence None says it in plain words, more firmly each time; a string is injected as published.
-Sampling changes from the first try on: greedy decoding walks straight back into its loop.
+Sampling changes from the first try on: greedy decoding walks straight back into its loop. Where it cannot change, a
+ladder of words stands in for it: go back to the last sentence before the loop, then ask for an end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,31 @@ TURNS = (
     "Stop repeating. Finish your answer now in one or two new sentences.",
 )
 
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One try by words alone: the turn, and whether the history ends before the loop instead of within it."""
+
+    turn: str
+    back: bool = False
+
+
+NUDGE = (
+    "You started to repeat yourself, so the repetition was removed. Continue your answer from there without repeating "
+    "anything. If there is nothing new to add, finish with one sentence."
+)
+FINISH = "Stop here. Write one short closing sentence for your answer and nothing else."
+
+# For targets that take no sampling. Measured on a small chat model, greedily: going back to the last sentence before
+# the loop helps every wording, and asking for a closing sentence is the surest (docs/guard.md).
+LADDER = (Rung(NUDGE, back=True), Rung(FINISH), Rung(FINISH, back=True))
+
+# For a tool call or structured output that looped and was thrown away whole.
+RETRY = "Your last attempt repeated itself without end and was discarded. Do it again, and keep it short."
+
+# For a loop inside the reasoning: more reasoning is what it must not do.
+ANSWER_NOW = "Your reasoning went round in circles. Stop reasoning and give your answer now."
+
 # By attempt, in the names of the OpenAI API; the last step stands for all further ones. A model in its loop is so
 # sure of the next token that a nucleus (top_p, or one that the target sets itself) leaves nothing else, whatever the
 # temperature: only penalties reach it there. A frequency penalty grows with every use and would drive common words
@@ -44,6 +70,19 @@ class Call:
     messages: tuple[Message, ...]
     sampling: Mapping[str, float] | None = None
     steering: str = ""  # text that must not come back in the answer
+    answer_now: bool = (
+        False  # whether the reasoning looped, and should be as short as the API allows
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where the answer was stopped: what the client has of it, where the loop begins in that, and what looped."""
+
+    text: str
+    onset: int | None = None  # None: not in the text
+    whole: bool = False  # a tool call or structured output, of which the client has nothing
+    reasoning: bool = False
 
 
 def conversation(messages: str | Sequence[Message]) -> tuple[Message, ...]:
@@ -59,27 +98,45 @@ def conversation(messages: str | Sequence[Message]) -> tuple[Message, ...]:
 
 def next_call(
     messages: tuple[Message, ...],
-    text: str,
+    stop: Stop,
     *,
     attempt: int,
     divergence: str | None = None,
     how: Resume = "auto",
     sampling: Sequence[Mapping[str, float]] = SAMPLING,
 ) -> Call:
-    """The call that goes on from `text`, for the given attempt (1 is the first)."""
+    """The call that goes on from a stop, for the given attempt (1 is the first); no sampling: by words alone."""
     changed = sampling[min(attempt, len(sampling)) - 1] if sampling else None
-    turn = TURNS[min(attempt, len(TURNS)) - 1] if divergence is None else divergence
     if how == "auto":
         how = "continuation" if divergence is None else "prefill"
-    if how == "restart":
-        return Call(messages, changed)
+    if how == "restart" and changed is not None:
+        return Call(messages, changed, answer_now=stop.reasoning)
+    rung = _rung(stop, attempt, heated=changed is not None)
+    text = before_loop(stop) if rung.back and divergence is None else stop.text
     if how == "prefill":
         injected = divergence or ""
         if not text + injected:
             return Call(messages, changed)
         return Call(_append_answer(messages, text + injected), changed, injected)
+    turn = rung.turn if divergence is None else divergence
     history = _append_answer(messages, text) if text else messages
-    return Call(_append_turn(history, turn), changed, turn)
+    return Call(_append_turn(history, turn), changed, turn, stop.reasoning)
+
+
+def _rung(stop: Stop, attempt: int, *, heated: bool) -> Rung:
+    if stop.reasoning:
+        return Rung(ANSWER_NOW)
+    if heated:
+        return Rung(TURNS[min(attempt, len(TURNS)) - 1])
+    return Rung(RETRY) if stop.whole else LADDER[min(attempt, len(LADDER)) - 1]
+
+
+def before_loop(stop: Stop) -> str:
+    """The text up to the last line or sentence that ends before the loop; up to the loop where none does."""
+    if stop.onset is None:
+        return stop.text
+    # The blank behind a sentence may already count as part of the loop.
+    return stop.text[: last_boundary(stop.text[: stop.onset + 1]) or stop.onset]
 
 
 def _append_answer(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
@@ -97,8 +154,15 @@ def _append_turn(messages: tuple[Message, ...], turn: str) -> tuple[Message, ...
     if last.get("role") == "user" and isinstance(content, str):
         return (*messages[:-1], {**last, "content": f"{content}\n\n{turn}"})
     if last.get("role") == "user" and isinstance(content, Sequence):
-        return (*messages[:-1], {**last, "content": [*content, {"type": "text", "text": turn}]})
+        return (*messages[:-1], {**last, "content": [*content, text_part(turn, content)]})
     return (*messages, {"role": "user", "content": turn})
+
+
+def text_part(text: str, beside: Sequence[Any]) -> Message:
+    """A text as a part of a user turn, of the type that the parts beside it have."""
+    kinds = {part.get("type") for part in beside if isinstance(part, Mapping)}
+    of_responses = any(str(kind).startswith("input_") for kind in kinds - {"input_audio"})
+    return {"type": "input_text" if of_responses else "text", "text": text}
 
 
 ENDS = ("\n", ". ", "! ", "? ", "。", "！", "？")  # of a line or a sentence

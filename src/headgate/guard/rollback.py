@@ -19,7 +19,15 @@ from headgate.guard.counting import CountingDetector
 from headgate.guard.detectors import Detector, RepeatDetector, Stall
 from headgate.guard.policy import GuardPolicy
 from headgate.guard.report import Cut, GuardReport, State
-from headgate.guard.resume import Call, Message, Resume, SteeringFilter, first_boundary, next_call
+from headgate.guard.resume import (
+    Call,
+    Message,
+    Resume,
+    SteeringFilter,
+    Stop,
+    first_boundary,
+    next_call,
+)
 from headgate.text.tokens import estimate_tokens
 
 TRANSITIONS: Mapping[tuple[State, str], State] = {
@@ -52,17 +60,22 @@ class Session:
         divergence: str | None = None,
         structured: bool = False,
         max_tokens: int = 0,
+        how: Resume = "auto",
+        words_only: bool = False,
         count: Callable[[str], int] = estimate_tokens,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.messages = messages
         self.policy = policy or GuardPolicy()
         self.divergence, self.max_tokens = divergence, max_tokens
+        self.words_only = words_only or not self.policy.sampling
+        """Whether the target takes no sampling, so that words alone must do."""
+        self._how: Resume = how if self.policy.resume == "auto" else self.policy.resume
         self.report = GuardReport()
         self._detector, self._count, self._clock = detector, count, clock
         self._content = self._new_channel(CONTENT, whole=structured)
         self._reasoning = self._new_channel(REASONING)
-        self._current = self._content
+        self._current = self._looped = self._content
         self._counting = CountingDetector() if self.policy.counting != "off" else None
         self._steering = SteeringFilter("")
         self._texts: list[str] = []  # content the client has
@@ -153,7 +166,7 @@ class Session:
         return out
 
     def fail(self) -> list[Piece]:
-        """The upstream broke: whatever has_waiting and is not part of a loop."""
+        """The upstream broke: whatever waits and is not part of a loop."""
         self._transition("error")
         return [] if self._current.whole else self._book(self._current.release())
 
@@ -175,16 +188,23 @@ class Session:
             )
         self.report.rollbacks += 1
         self.report.calls += 1
-        call = self._next_call()
-        self.report.resent_tokens += sum(self._count(str(m.get("content"))) for m in call.messages)
         self._content.rewind()
         self._reasoning.rewind()
+        self._looped = self._current
         self._current = self._content
-        self._steering = SteeringFilter(call.steering)
-        self._new_turn = call.messages[-1].get("role") != "assistant"
         self._generated = 0
         self._transition("resume")
-        return call
+        return self._next_call()
+
+    def reword(self) -> Call:
+        """The call of this attempt by words alone, for a target that refused changed sampling."""
+        self.words_only = True
+        return self._next_call()
+
+    @property
+    def last_attempt(self) -> bool:
+        """Whether another stall would end the stream."""
+        return self.report.rollbacks >= self.policy.max_rollbacks
 
     # Inside
 
@@ -317,19 +337,24 @@ class Session:
         return ""
 
     def _next_call(self) -> Call:
-        text = self.text
-        whole = self._current.whole
-        how: Resume = "restart" if whole and not text else self.policy.resume
+        text, cut = self.text, self.report.cuts[-1]
+        whole = self._looped.whole
+        how: Resume = "restart" if whole and not text else self._how
         if how == "restart" and text:  # the client has a part of the answer: go on from there
             how = "auto"
-        return next_call(
+        onset = cut.onset if cut.channel == CONTENT else None
+        call = next_call(
             self.messages,
-            text,
+            Stop(text, onset, whole, cut.channel == REASONING),
             attempt=self.report.rollbacks,
             divergence=self.divergence,
             how=how,
-            sampling=self.policy.sampling,
+            sampling=() if self.words_only else self.policy.sampling,
         )
+        self.report.resent_tokens += sum(self._count(str(m.get("content"))) for m in call.messages)
+        self._steering = SteeringFilter(call.steering)
+        self._new_turn = call.messages[-1].get("role") != "assistant"
+        return call
 
     def _book(self, out: Sequence[Piece]) -> list[Piece]:
         """Book what goes out, and whether anything still waits."""

@@ -75,7 +75,7 @@ class Guard:
     """Watches what `generate` streams; a loop is cut, and the model asked to go on in the same stream.
 
     `generate(messages, *, sampling=None)`, a plain function or `async def`, gives an async iterator of
-    `str` or `Piece` (for `iterate`: an iterator). One that takes no `sampling` is called without.
+    `str` or `Piece` (for `iterate`: an iterator). One that takes no `sampling` is asked by words alone.
     `detector` is a detector, copied for each stream, or a function that makes one.
     """
 
@@ -138,6 +138,7 @@ class Guard:
             divergence=self.divergence,
             structured=structured,
             max_tokens=max_tokens,
+            words_only=not self._takes_sampling,
             count=self._count,
         )
         self.report = session.report

@@ -7,7 +7,7 @@ carries the ordinals that are dead, and merging leaves them out.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,11 @@ from headgate.index.posting_list import (
     to_slots,
 )
 from headgate.rank.fields import BODY, DATE, IN_BODY, IN_HEAD, IN_TITLE, SPEAKER, TITLE, pack
-from headgate.text.languages import ENGLISH
-from headgate.text.names import Line, ends, names, part, word
-from headgate.text.terms import LANGUAGES, NUMBERS, number, read, terms
+from headgate.text.languages import LANGUAGES
+from headgate.text.names import capitalize, ends, names, word
+from headgate.text.stopwords import ENGLISH
+from headgate.text.terms import NUMBERS, number, read, terms
+from headgate.text.turns import Turn, part
 from headgate.types import Chunk
 
 INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER = 0, 1, 2
@@ -46,6 +48,7 @@ class Segment:
     fields: Ints
     chars: Ints
     speaker: Keys
+    told: Bytes
     language: Bytes
     terms: PostingList
     names: PostingList
@@ -70,6 +73,7 @@ class _Drafts:
     case_counts: list[int]
     chars: list[int]
     speaker: list[int]
+    told: list[bool]
     language: list[int]
 
 
@@ -97,7 +101,7 @@ _CACHE = 1_000_000  # pieces remembered; beyond it the table starts afresh
 
 
 def _draft(chunk: Chunk, out: _Drafts) -> None:
-    line = part(chunk.text)
+    line = part(chunk.text, chunk.metadata)
     pieces = line.body.split()
     body, language = read(line.body, pieces)
     title = terms(chunk.title, language) if chunk.title else []
@@ -110,19 +114,20 @@ def _draft(chunk: Chunk, out: _Drafts) -> None:
     out.fields.append((len(title), len(date), len(speaker), len(body)))
     out.chars.append(len(chunk.text))
     out.speaker.append(number(line.speaker) if line.speaker else 0)
+    out.told.append(line.told)
     out.language.append(LANGUAGES.index(language))
     out.case += map(_CASING.__getitem__, pieces)
     out.case_counts.append(len(pieces))
     _draft_names(chunk.title, line, out)
 
 
-def _draft_names(title: str, line: Line, out: _Drafts) -> None:
+def _draft_names(title: str, line: Turn, out: _Drafts) -> None:
     flags = dict.fromkeys(names(line.body), IN_BODY)
     if title:
         for name in names(title):
             flags[name] = flags.get(name, 0) | IN_TITLE
     if line.date or line.speaker:
-        for name in names(f"{line.date}. {line.speaker}"):
+        for name in names(f"{line.date}. {capitalize(line.speaker)}"):
             flags[name] = flags.get(name, 0) | IN_HEAD
     out.names += flags
     out.flags += flags.values()
@@ -145,13 +150,13 @@ def _case(found: list[int], counts: list[int]) -> Counts:
 def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
     """A segment of these chunks, in this order."""
     chunks = list(chunks)
-    out = _Drafts([], [], [], [], [], [], [], [], [], [])
+    out = _Drafts(*([] for _ in fields(_Drafts)))
     for chunk in chunks:
         _draft(chunk, out)
     ids, id_starts = join_texts([chunk.id for chunk in chunks])
     id_keys = np.array([number(chunk.id) for chunk in chunks], np.uint64)
     order = np.argsort(id_keys, kind="stable")
-    fields = np.array(out.fields, np.int64).reshape(len(chunks), 4)
+    lengths = np.array(out.fields, np.int64).reshape(len(chunks), 4)
     name_incidence, labels, label_starts = _names(out)
     return Segment(
         ids=ids,
@@ -160,11 +165,12 @@ def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
         id_ords=order,
         place=np.array(places, np.int64),
         position=np.array([chunk.position for chunk in chunks], np.int64),
-        fields=fields,
+        fields=lengths,
         chars=np.array(out.chars, np.int64),
         speaker=np.array(out.speaker, np.uint64),
+        told=np.array(out.told, np.uint8),
         language=np.array(out.language, np.uint8),
-        terms=_terms(np.array(out.terms, np.uint64), fields),
+        terms=_terms(np.array(out.terms, np.uint64), lengths),
         names=name_incidence,
         labels=labels,
         label_starts=label_starts,
@@ -240,6 +246,7 @@ def join(parts: Sequence[tuple[Segment, Alive]]) -> Segment:
         fields=column("fields").astype(np.int64),
         chars=column("chars").astype(np.int64),
         speaker=column("speaker").astype(np.uint64),
+        told=column("told").astype(np.uint8),
         language=column("language").astype(np.uint8),
         terms=merge([(s.terms, alive) for s, alive in parts]),
         names=found,

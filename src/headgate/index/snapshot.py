@@ -25,14 +25,16 @@ from headgate.index.segment import (
 from headgate.protocols import Hits, Sequences, Spots
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
 from headgate.rank.top import best
-from headgate.text.languages import ENGLISH
-from headgate.text.terms import LANGUAGES, number
+from headgate.text.languages import LANGUAGES
+from headgate.text.stopwords import ENGLISH
+from headgate.text.terms import number
 from headgate.types import Chunk
 
 Fetch = Callable[[Sequence[str]], Sequence[Chunk]]
 
 _SPEAKING = 0.8  # share of texts that open with a speaker in a conversation (measured: chat 1.0, prose < 0.1)
 _FEW, _FEW_SHARE = 8, 0.05  # a conversation has few speakers: at most 8, or one per 20 lines
+_FEW_CHUNKS, _FEW_OF = 2, 0.01  # fewer chunks of a language are taken for quotations
 _SHORT = 600  # characters; half of a conversation's lines are shorter
 _LONG = 256  # postings from which a list is copied by itself; shorter ones are copied all at once
 _FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
@@ -101,7 +103,9 @@ class Snapshot:
 
     @cached_property
     def conversational(self) -> bool:
-        """Whether most texts open with a speaker, speakers are few, and texts are short."""
+        """Whether the chunks are turns: most were told to be, or open with a speaker, speakers are few, texts short."""
+        if self.count and self._column("told")[self.alive].sum() >= _SPEAKING * self.count:
+            return True
         speaker = self._column("speaker")[self.alive].astype(np.uint64)
         speaking = speaker[speaker > 0]
         if len(speaking) < _SPEAKING * self.count or not len(speaking):
@@ -112,9 +116,12 @@ class Snapshot:
 
     @cached_property
     def language(self) -> str:
-        """The language most chunks are written in."""
+        """The languages the chunks are written in, the commonest first, joined by "+"; mostly one."""
         votes = np.bincount(self._column("language")[self.alive], minlength=len(LANGUAGES))
-        return LANGUAGES[int(votes.argmax())]
+        order = np.argsort(-votes, kind="stable")
+        few = max(_FEW_CHUNKS, _FEW_OF * self.count)
+        named = [LANGUAGES[at] for at in order.tolist() if votes[at] >= few]
+        return "+".join(named) or LANGUAGES[int(order[0])]
 
     # -- terms -----------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from headgate.index.arrays import Ints
 from headgate.protocols import Embedder, Store
-from headgate.text.names import part
+from headgate.text.turns import part
 from headgate.types import Chunk
 
 Halves = npt.NDArray[np.float16]
@@ -23,7 +23,7 @@ def embedded_text(chunk: Chunk) -> str:
     """The text of a chunk that is embedded."""
     if chunk.title:
         return f"{chunk.title}. {chunk.text}"
-    line = part(chunk.text)
+    line = part(chunk.text, chunk.metadata)
     return f"{line.speaker}: {line.body}" if line.date and line.speaker else chunk.text
 
 

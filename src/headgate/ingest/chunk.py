@@ -1,21 +1,27 @@
 """Chunk: split a text into passages that can be read alone.
 
-A text that fits `maximum` stays whole. A longer one is packed block by block up to `target`; a block up to
+A chat log is cut at its turns. Any other text that fits `maximum` stays whole. A longer one is packed block by block up to `target`; a block up to
 `maximum` is never cut, and a larger one is cut at blank lines, else at lines, sentences, words, or anywhere.
 Passages are spans of the text, so nothing is added, and only white space between them is lost.
-Size is UTF-8 bytes / 4: close to tokens for English, and cautious for scripts with more bytes a letter.
+Size is the token estimate (text/tokens.py), read once for the whole text.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
 
 from headgate.errors import ConfigError
 from headgate.ingest.blocks import Block, blocks
 from headgate.policy import Policy, PositiveCount
+from headgate.text.tokens import running_tokens
+from headgate.text.turns import split_turns
 
-_BYTES_PER_TOKEN = 4  # of English prose
+Sizes = npt.NDArray[np.float64]
+
 _SEAMS = tuple(
     re.compile(seam)
     for seam in (
@@ -56,10 +62,21 @@ def split_text(text: str, policy: ChunkPolicy, *, kind: str = "markdown") -> lis
     """The passages of a text in reading order; none for white space."""
     if not text.strip():
         return []
-    if _byte_size(text) <= policy.maximum * _BYTES_PER_TOKEN:
+    turns = split_turns(text) if kind != "code" else []
+    if turns:
+        # what stands before the first turn belongs to it
+        spans = pairwise([0, *turns[1:], len(text)])
+        return [p for start, end in spans for p in _split(text[start:end], policy, kind="text")]
+    return _split(text, policy, kind=kind)
+
+
+def _split(text: str, policy: ChunkPolicy, *, kind: str) -> list[Passage]:
+    sizes = running_tokens(text)
+    if sizes[-1] <= policy.maximum:
         path = _first_heading(text) if kind == "markdown" else ()
         return [Passage(_trim(text), path)]
-    packed = _join_tail(_pack(text, blocks(text, kind), policy), text, policy)
+    parts = (p for block in blocks(text, kind) for p in _split_block(text, block, sizes, policy))
+    packed = _join_tail(_pack(parts, sizes, policy.target), sizes, policy)
     return [Passage(_trim(text[b.start : b.end]), b.path) for b in packed]
 
 
@@ -71,80 +88,77 @@ def _first_heading(text: str) -> tuple[str, ...]:
     return first[:1]
 
 
-def _pack(text: str, parts: Sequence[Block], policy: ChunkPolicy) -> list[Block]:
+def _pack(parts: Iterable[Block], sizes: Sizes, target: int) -> list[Block]:
     """Join neighboring blocks while they fit the target; a new section begins anew when half is full."""
-    target, maximum = policy.target * _BYTES_PER_TOKEN, policy.maximum * _BYTES_PER_TOKEN
     packed: list[Block] = []
-    for part in parts:
-        for block in _split_block(text, part, target, maximum):
-            last = packed[-1] if packed else None
-            if last and _may_join(text, last, block, target):
-                packed[-1] = Block(last.start, block.end, last.path)
-            else:
-                packed.append(block)
+    for block in parts:
+        last = packed[-1] if packed else None
+        if last and _may_join(last, block, sizes, target):
+            packed[-1] = Block(last.start, block.end, last.path)
+        else:
+            packed.append(block)
     return packed
 
 
-def _may_join(text: str, last: Block, block: Block, target: int) -> bool:
-    if last.path != block.path and _block_size(text, last) * 2 >= target:
+def _may_join(last: Block, block: Block, sizes: Sizes, target: int) -> bool:
+    if last.path != block.path and 2 * (sizes[last.end] - sizes[last.start]) >= target:
         return False
-    return _byte_size(text[last.start : block.end]) <= target
+    return bool(sizes[block.end] - sizes[last.start] <= target)
 
 
-def _join_tail(packed: list[Block], text: str, policy: ChunkPolicy) -> list[Block]:
+def _join_tail(packed: list[Block], sizes: Sizes, policy: ChunkPolicy) -> list[Block]:
     """A scrap at the end joins the passage before it."""
     if len(packed) > 1:
         last, former = packed[-1], packed[-2]
-        scrap = _block_size(text, last) * 8 < policy.target * _BYTES_PER_TOKEN
-        if scrap and _byte_size(text[former.start : last.end]) <= policy.maximum * _BYTES_PER_TOKEN:
+        scrap = 8 * (sizes[last.end] - sizes[last.start]) < policy.target
+        if scrap and sizes[last.end] - sizes[former.start] <= policy.maximum:
             packed[-2:] = [Block(former.start, last.end, former.path)]
     return packed
 
 
-def _split_block(text: str, block: Block, target: int, maximum: int) -> Iterator[Block]:
+def _split_block(text: str, block: Block, sizes: Sizes, policy: ChunkPolicy) -> Iterator[Block]:
     """The block, or, where it is too large, parts of it no larger than the target."""
-    if _block_size(text, block) <= maximum:
+    if sizes[block.end] - sizes[block.start] <= policy.maximum:
         yield block
         return
-    for start, end in _split_span(text, block.start, block.end, target):
+    for start, end in _split_span(text, block.start, block.end, sizes, policy.target):
         if text[start:end].strip():
             yield Block(start, end, block.path)
 
 
 def _split_span(
-    text: str, start: int, end: int, limit: int, seams: tuple[re.Pattern[str], ...] = _SEAMS
+    text: str, start: int, end: int, sizes: Sizes, limit: int, *, seam: int = 0
 ) -> Iterator[tuple[int, int]]:
     """Spans no larger than the limit, cut at the coarsest seam that serves."""
-    if _byte_size(text[start:end]) <= limit:
+    if sizes[end] - sizes[start] <= limit:
         yield start, end
-    elif not seams:
-        step = max(1, limit // 4)  # no character has more than 4 bytes
-        yield from pairwise([*range(start, end, step), end])
+    elif seam == len(_SEAMS):
+        yield from _slices(start, end, sizes, limit)
     else:
-        cuts = [start, *(m.end() for m in seams[0].finditer(text, start, end)), end]
-        for left, right in _runs(text, cuts, limit):
-            yield from _split_span(text, left, right, limit, seams[1:])
+        cuts = [start, *(m.end() for m in _SEAMS[seam].finditer(text, start, end)), end]
+        for left, right in _runs(cuts, sizes, limit):
+            yield from _split_span(text, left, right, sizes, limit, seam=seam + 1)
 
 
-def _runs(text: str, cuts: Sequence[int], limit: int) -> Iterator[tuple[int, int]]:
+def _slices(start: int, end: int, sizes: Sizes, limit: int) -> Iterator[tuple[int, int]]:
+    """Cut anywhere; a single character larger than the limit stays whole."""
+    while start < end:
+        fits = int(np.searchsorted(sizes, sizes[start] + limit, side="right")) - 1
+        stop = min(end, max(fits, start + 1))
+        yield start, stop
+        start = stop
+
+
+def _runs(cuts: Sequence[int], sizes: Sizes, limit: int) -> Iterator[tuple[int, int]]:
     """Neighboring parts joined while they fit the limit, so that a long line does not become words."""
-    start, last, size = cuts[0], cuts[0], 0
+    start = last = cuts[0]
     for cut in cuts[1:]:
-        more = _byte_size(text[last:cut])
-        if last > start and size + more > limit:
+        if last > start and sizes[cut] - sizes[start] > limit:
             yield start, last
-            start, size = last, 0
-        last, size = cut, size + more
+            start = last
+        last = cut
     if last > start:
         yield start, last
-
-
-def _block_size(text: str, block: Block) -> int:
-    return _byte_size(text[block.start : block.end])
-
-
-def _byte_size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
 def _trim(text: str) -> str:

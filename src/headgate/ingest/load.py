@@ -74,6 +74,7 @@ def add_rows(
     rows: Iterable[Mapping[str, Any]],
     *,
     collection: str = "main",
+    kind: str = "",
     policy: IngestPolicy | None = None,
     on_progress: OnProgress | None = None,
 ) -> Summary:
@@ -81,7 +82,7 @@ def add_rows(
     loader = _Loader(store, tenant, policy or IngestPolicy(), on_progress)
     for number, row in enumerate(rows):
         try:
-            loader.add(parse_row(row, collection=collection))
+            loader.add(parse_row(row, collection=collection, kind=kind))
         except InputError as error:
             loader.flush()
             raise InputError(f"row {number}: {error.message}", hint=error.hint) from error

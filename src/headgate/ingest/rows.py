@@ -19,7 +19,7 @@ from headgate.types import Chunk, Document
 _KNOWN = frozenset({"id", "_id", "text", "content", "title", "collection", "source", "metadata"})
 FILE = "file"
 LINE = "line"
-_FORMAT = b"1"  # raised when texts are split differently, so that files are split again
+_FORMAT = b"2"  # raised when texts are split differently, so that files are split again
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Skip:
     size: int = 0
 
 
-def parse_row(row: object, *, collection: str, id: str = "", size: int = 0) -> Text:
-    """A row as a Text; InputError says what is wrong with it. `id` stands in for a missing one."""
+def parse_row(row: object, *, collection: str, kind: str = "", id: str = "", size: int = 0) -> Text:
+    """A row as a Text; InputError says what is wrong with it. `id` stands in for a missing one, `kind` joins the metadata."""
     if not isinstance(row, Mapping):
         raise InputError(f"a row is {type(row).__name__}, not a mapping", hint=_HINT)
     text = row.get("text", row.get("content"))
@@ -61,7 +61,7 @@ def parse_row(row: object, *, collection: str, id: str = "", size: int = 0) -> T
     given = row.get("metadata") or {}
     if not isinstance(given, Mapping):
         raise InputError(f"the metadata of a row is {type(given).__name__}, not a mapping")
-    rest = {key: row[key] for key in row.keys() - _KNOWN} if len(row) > 3 else {}
+    rest = {key: row[key] for key in row.keys() - _KNOWN}
     own = _row_id(row)
     return Text(
         own or id or blake2b(text.encode(errors="replace"), digest_size=8).hexdigest(),
@@ -69,7 +69,7 @@ def parse_row(row: object, *, collection: str, id: str = "", size: int = 0) -> T
         title=_text_field(row, "title", ""),
         collection=_text_field(row, "collection", "") or collection,
         source=_text_field(row, "source", "") or "document",
-        metadata={**rest, **given},
+        metadata={**({"kind": kind} if kind else {}), **rest, **given},
         size=size or len(text),
         origin=LINE if id and not own else "",
     )

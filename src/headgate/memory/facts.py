@@ -19,7 +19,7 @@ from headgate.memory.fact_index import FactIndex, unique_names
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore
-from headgate.text.entities import entities
+from headgate.text.names import entities
 from headgate.twins import in_thread
 from headgate.types import Candidate, Chunk, Fact, Plan, Sifted, TrustChange
 

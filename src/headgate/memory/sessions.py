@@ -10,17 +10,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
 from headgate.errors import InputError
 from headgate.protocols import DocumentStore
+from headgate.text.turns import format_time
 from headgate.types import Chunk, Document
 
 COLLECTION = "turns"
-_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August",
-           "September", "October", "November", "December")  # fmt: skip
 _SPEAKER = re.compile(r"[^\w .'-]+")
 
 
@@ -144,9 +142,8 @@ def _time_prefix(time: object) -> str:
         return ""
     if isinstance(time, int | float):
         try:
-            moment = datetime.fromtimestamp(time, UTC)
+            return f"[{format_time(time)}] "
         except (OverflowError, OSError, ValueError):
             raise InputError(f"time is {time}; it must be seconds since the epoch") from None
-        return f"[{moment:%H:%M} on {moment.day} {_MONTHS[moment.month - 1]}, {moment.year}] "
     shown = re.sub(r"[\]\[\s]+", " ", str(time)).strip()[:60]
     return f"[{shown}] "

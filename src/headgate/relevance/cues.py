@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from headgate.text.names import part
 from headgate.text.terms import terms
+from headgate.text.turns import part
 
 _ASKS = re.compile(r"[?？؟]\W*(?:\[[^\[\]]*\]\s*)?$")  # a remark in brackets may follow
 _WHEN = re.compile(r"^\W*when\b|\bhow long\b|\b(?:what|which) (?:year|month|day|date|time)\b", re.I)
@@ -59,7 +59,7 @@ def cues(query: str, texts: Sequence[str], language: str, by: Shares) -> list[fl
     lines = [_looks(text) for text in texts]
     asked = {*terms(query, language)}
     named = {s for s in {k.speaker for k in lines} if not asked.isdisjoint(terms(s, language))}
-    when = language == "english" and _WHEN.search(query) is not None
+    when = "english" in language and _WHEN.search(query) is not None
     return [
         (by.asking if line.asks else 1.0)
         * (by.other if len(named) == 1 and line.speaker not in named else 1.0)

@@ -5,7 +5,6 @@ never seen is worth the most.
 """
 
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,13 +14,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from headgate.notes import Stage
+from headgate.text.languages import choose
+from headgate.text.names import capitalized
 from headgate.text.terms import terms
 from headgate.types import Candidate, Chunk
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-_CAPITAL = re.compile(r"(?<=\S\s)[^\W\d_a-z][\w'\u2019-]+")  # a capitalized word that opens no text
 
 
 class Vocabulary(Protocol):
@@ -82,12 +81,13 @@ class Match:
 
 def ask(query: str, words: Vocabulary) -> Question:
     """The query's terms with their worth in this collection."""
-    asked = terms(query, words.language)
+    language = choose(query, words.language)
+    asked = terms(query, language)
     keys = list(dict.fromkeys(asked))
     seen = dict(zip(keys, _frequencies(keys, words), strict=True))
     n = words.count
     worth = {key: _rarity(n, df) for key, df in seen.items()}
-    named = {t for word in _CAPITAL.findall(query) for t in terms(word, words.language)}
+    named = {t for word in capitalized(query) for t in terms(word, language)}
     names = frozenset(named & worth.keys())
     return Question(
         worth=worth,

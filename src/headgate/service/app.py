@@ -59,7 +59,7 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
-    proxy.plug(app, service)
+    proxy.mount(app, service)
     install_schema(app)
     return app
 
@@ -81,5 +81,5 @@ def _admit(app: FastAPI, service: ServiceState, folder: str | None) -> None:
         limits=CallerLimits(policy, folder),
         in_flight=service.in_flight,
         observers=(service.metrics.count_request, request_logger(policy), record_spans),
-        error_response=proxy.refused,
+        error_response=proxy.error_response,
     )

@@ -19,7 +19,7 @@ from starlette.types import Scope as AsgiScope
 
 from headgate.errors import AccessError, ScopeError
 from headgate.keys import OURS, SCOPES, Keys, digest, is_well_formed
-from headgate.service.proxy.paths import proxied
+from headgate.service.proxy.paths import is_proxied
 from headgate.service.request_state import Caller, state_of
 from headgate.types import Key, Scope
 
@@ -54,7 +54,7 @@ class Auth:
         headers: Headers = dict(scope["headers"])
         token = _token(headers)
         # On a proxied path another service's key is meant for that service.
-        if not token or (proxied(scope.get("path", "")) and not token.startswith(OURS)):
+        if not token or (is_proxied(scope.get("path", "")) and not token.startswith(OURS)):
             return await self._local_caller(scope, headers)
         key = await self._key(token)
         if key is None or key.revoked is not None:

@@ -1,7 +1,8 @@
 """The request log: one JSON line for each request, on the logger "headgate.request".
 
 {request_id, method, route, status, ms, tenant, key, session, trace, candidates, penalized, exact_duplicates, expansion,
-novel, tokens, degraded}; the query only where `service.log_query` allows it, and never the text of a chunk.
+novel, tokens, degraded}, and for a call through the proxy {call, model, upstream, guard, unwatched, rollbacks,
+cut_chars, input_tokens, output_tokens, first_byte_ms, error}; the query only where `service.log_query` allows it, and never the text of a chunk.
 """
 
 import logging
@@ -14,6 +15,7 @@ from starlette.types import Scope
 
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import ServicePolicy
+from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import RequestState, route_of
 from headgate.types import Trace
 
@@ -90,4 +92,24 @@ def request_line(state: RequestState, scope: Scope, *, query: bool = False) -> s
         }
         if query:
             line["query"] = trace.request.query
+    if state.call:
+        line |= call_figures(state.call)
     return orjson.dumps(line).decode()
+
+
+def call_figures(call: ModelCall) -> dict[str, Any]:
+    """What a line says of a call through the proxy."""
+    report = call.report
+    return {
+        "call": call.id,
+        "model": call.model,
+        "upstream": call.upstream,
+        "guard": call.outcome,
+        "unwatched": call.unwatched,
+        "rollbacks": report.rollbacks if report else 0,
+        "cut_chars": report.cut_chars if report else 0,
+        "input_tokens": call.input_tokens,
+        "output_tokens": call.output_tokens,
+        "first_byte_ms": round(1000 * call.first_byte_s, 3) if call.first_byte_s else None,
+        "error": call.error,
+    }

@@ -1,6 +1,6 @@
 """Metrics: what the service did, counted from traces and requests after the response is sent.
 
-Labels are routes, methods, statuses, stages and verdicts: a few dozen series, never a tenant, key, session or id.
+Labels are routes, methods, statuses, stages, verdicts, upstreams and models: few values, never a tenant, key, session or id.
 Each service has a registry of its own. The workers of one service count in files of a shared folder (the multi-process
 mode of prometheus_client), and whichever is asked adds them up. There are no gauges, so a worker that ended needs no
 cleaning up: its counts stay in the sum.
@@ -15,11 +15,14 @@ from starlette.types import Scope
 
 from headgate.guard.report import GuardReport, State
 from headgate.service.log import window_figures
+from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import RequestState, route_of
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Step, Trace
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+CALL_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+MAX_MODELS = 200
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 0.95, 1.0)
 COUNTS = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0, 100.0)
 SAMPLE_CHARS = 2000
@@ -40,6 +43,7 @@ class Metrics:
         self._define_request_metrics()
         self._define_context_metrics()
         self._define_guard_metrics()
+        self._define_call_metrics()
 
     def _define_request_metrics(self) -> None:
         count, measure = self._counter, self._histogram
@@ -75,6 +79,15 @@ class Metrics:
         self._recovered = count("guard_recovered", "Streams that looped and still ended well.")
         self._failed = count("guard_failed", "Streams given up because they kept looping.")
         self._guard_saved = count("guard_tokens_saved", "Tokens not generated because a loop was cut.")  # fmt: skip
+
+    def _define_call_metrics(self) -> None:
+        count, measure, call = self._counter, self._histogram, ("route", "upstream", "model")
+        self._calls = count("model_calls", "Calls of models through the proxy, by what the guard made of them.", *call, "guard", "status")  # fmt: skip
+        self._call_tokens = count("model_tokens", "Tokens of these calls.", *call, "direction")
+        self._call_seconds = measure("model_call_seconds", "Time of these calls.", CALL_SECONDS, *call)  # fmt: skip
+        self._first_byte = measure("model_first_byte_seconds", "Time to the first byte of the reply.", CALL_SECONDS, *call)  # fmt: skip
+        self._lost_traces = count("traces_lost", "Traces of model calls that could not be stored.")
+        self._models: set[str] = set()
 
     def _counter(self, name: str, help: str, *labels: str) -> Counter:
         return Counter(f"headgate_{name}_total", help, labels, registry=self._registry)
@@ -117,6 +130,31 @@ class Metrics:
         self._recovered.inc(bool(report.rollbacks) and report.state is State.DONE)
         self._failed.inc(report.state is State.FAILED)
         self._guard_saved.inc(report.saved_tokens)
+
+    def count_call(self, call: ModelCall) -> None:
+        """Count a call through the proxy, and the stream that the guard watched."""
+        labels = (call.path, call.upstream, self._model_label(call))
+        self._calls.labels(*labels, call.outcome, call.status).inc()
+        self._call_seconds.labels(*labels).observe(call.seconds)
+        if call.first_byte_s is not None:
+            self._first_byte.labels(*labels).observe(call.first_byte_s)
+        for direction, tokens in (("input", call.input_tokens), ("output", call.output_tokens)):
+            if tokens:
+                self._call_tokens.labels(*labels, direction).inc(tokens)
+        if call.report is not None:
+            self.count_stream(call.report)
+
+    def count_lost_trace(self) -> None:
+        """Count a trace of a call that could not be stored."""
+        self._lost_traces.inc()
+
+    def _model_label(self, call: ModelCall) -> str:
+        """The model, if an upstream answered for it: clients invent names, and a label must have few values."""
+        if call.model not in self._models:
+            if call.status != 200 or len(self._models) >= MAX_MODELS:
+                return "other"
+            self._models.add(call.model)
+        return call.model
 
     def text(self) -> str:
         """All metrics in the Prometheus text format."""

@@ -12,6 +12,7 @@ from uuid import uuid4
 from starlette.requests import HTTPConnection
 from starlette.types import Scope as AsgiScope
 
+from headgate.service.proxy.model_call import ModelCall
 from headgate.types import Scope, Trace
 
 _SCOPE_KEY = "headgate"
@@ -31,7 +32,8 @@ class Caller:
 class RequestState:
     """One request: its id, its caller and, as it goes on, its status and the trace it made.
 
-    `started` is a reading of time.perf_counter; `tokens` is the size of the context that was given.
+    `started` is a reading of time.perf_counter; `tokens` is the size of the context that was given; `call` is the model
+    call that the proxy made.
     """
 
     id: str
@@ -41,6 +43,7 @@ class RequestState:
     status: int = 0
     trace: Trace | None = None
     tokens: int = 0
+    call: ModelCall | None = None
     deadline: asyncio.Timeout | None = None
 
 

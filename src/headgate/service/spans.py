@@ -6,10 +6,16 @@ The caller's `traceparent` becomes the parent.
 
 import time
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
+from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import RequestState, route_of
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
 
 _INSTALLED = find_spec("opentelemetry") is not None
 
@@ -42,4 +48,42 @@ def record_spans(state: RequestState, scope: Scope) -> None:
             stage.set_attribute("headgate.dropped", step.dropped)
             at += int(1e9 * step.seconds)
             stage.end(at)
+    if state.call and state.call.operation:
+        _record_call(state.call, trace.set_span_in_context(span))
     span.end(end)
+
+
+def _record_call(call: ModelCall, context: "Context") -> None:
+    """The model call, by the semantic conventions for generative AI."""
+    from opentelemetry import trace  # noqa: PLC0415  (an optional package)
+
+    now, now_ns = time.perf_counter(), time.time_ns()
+    start = now_ns - int(1e9 * (now - call.began))
+    server = urlsplit(call.server)
+    attributes: dict[str, str | int | None] = {
+        "gen_ai.operation.name": call.operation,
+        "gen_ai.provider.name": call.upstream,
+        "gen_ai.request.model": call.model,
+        "gen_ai.response.id": call.response_id,
+        "gen_ai.usage.input_tokens": call.input_tokens,
+        "gen_ai.usage.output_tokens": call.output_tokens,
+        "server.address": server.hostname,
+        "server.port": server.port,
+        "error.type": call.error,
+        "headgate.call": call.id,
+        "headgate.guard": call.outcome,
+        "headgate.rollbacks": call.report.rollbacks if call.report else 0,
+        "headgate.unwatched": call.unwatched,
+    }
+    span = trace.get_tracer("headgate").start_span(
+        f"{call.operation} {call.model}", context=context, start_time=start,
+        kind=trace.SpanKind.CLIENT, attributes={k: v for k, v in attributes.items() if v not in ("", None)},
+    )  # fmt: skip
+    for cut in call.report.cuts if call.report else ():
+        told: dict[str, str | int] = {
+            "channel": cut.channel,
+            "reason": cut.reason,
+            "cut_chars": cut.cut_chars,
+        }
+        span.add_event("headgate.cut", told)
+    span.end(start + int(1e9 * call.seconds))

@@ -17,7 +17,7 @@ from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.text.coverage import copies
 from headgate.text.hashes import Tokens
-from headgate.text.stopwords import STOPWORDS
+from headgate.text.stopwords import ENGLISH
 from headgate.text.words import tokens
 from headgate.types import Candidate, Edge, Sifted, Window
 
@@ -78,7 +78,7 @@ def variants(
     ties = _adjacent(query, (e for e in edges if e.predicate in TIES), stale)
     others = _adjacent(query, (e for e in edges if e.predicate not in TIES), stale)
     project = [name for name in _project(cwd) if _fresh(name, query, stale)]
-    keywords = " ".join(word for word in tokens(query) if word not in STOPWORDS)
+    keywords = " ".join(word for word in tokens(query) if word not in ENGLISH)
     tied = [term for term in ties if term not in others[:1]]
     asked = [
         query,

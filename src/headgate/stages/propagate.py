@@ -37,6 +37,7 @@ from headgate.rank.top import best, top
 from headgate.relevance.cues import Shares, cues
 from headgate.text.names import names
 from headgate.text.terms import number, terms, words
+from headgate.text.turns import add_head
 from headgate.types import Candidate, Edge, Sifted
 
 Floats = npt.NDArray[np.float64]
@@ -311,7 +312,7 @@ def _sift(
     fresh = _read_candidates(view, ords[~within(np.sort(scores.kept), ords)])
     if view.conversational:
         lines = [came.get(ord) or fresh.get(ord) for ord in ords.tolist()]
-        texts = [line.chunk.text if line else "" for line in lines]
+        texts = [add_head(line.chunk.text, line.chunk.metadata) if line else "" for line in lines]
         value *= cues(query, texts, view.language, policy.shares)
     kept, added = [], []
     for ord, score, (code, name, gain) in zip(ords.tolist(), value.tolist(), gains, strict=True):

@@ -1,45 +1,55 @@
-"""Names: the proper names in a text, how words are capitalized, and the head of a chat line.
+"""Names: what a text names, found by its looks, and how its words are capitalized.
 
-A name is a span of capitalized words ("Bank of England"); its longer words count as names too.
-Capitals at the start of a sentence prove nothing: a word is a name when it is capitalized in most of the
-other places. `ends` tells where sentences end, `word` what a piece of text between spaces begins with.
+`names` are for linking: spans of capitalized words in lower case ("bank of england") and their longer words.
+`entities` are for showing, as they are written: such spans, what stands in backticks or quotes, identifiers,
+handles, addresses and paths. A capital that opens a sentence proves little: there a common word is no entity,
+and the index counts how a word is written elsewhere (`ends` tells where a sentence may end).
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import chain
 
-from headgate.text.languages import ENGLISH
+from headgate.text.letters import UPPER
+from headgate.text.stopwords import ENGLISH
 
-_UPPER = "A-Z\u00c0-\u00d6\u00d8-\u00de\u0410-\u042f"
-# A look-behind after the capital lets the scan run to the next capital instead of the next word.
-_NAME = re.compile(
-    rf"[{_UPPER}](?<!\w[{_UPPER}])[\w'\u2019-]+"
-    rf"(?:\s+(?:(?:of|the|de|von|van|and)\s+)?[{_UPPER}][\w'\u2019-]+)*"
-)
+ENTITY_CHARS = 80  # longer matches are sentences
+TEXT_CHARS = 20_000  # entities of a longer text are those of its beginning
+_CACHE = 1_000_000  # spans remembered; beyond it the table starts afresh
+
+
+def _span(upper: str) -> re.Pattern[str]:
+    # a look-behind after the capital lets the scan run to the next capital instead of the next word
+    return re.compile(
+        rf"[{upper}](?<!\w[{upper}])[\w'\u2019-]+"
+        rf"(?:\s+(?:(?:of|the|de|von|van|and)\s+)?[{upper}][\w'\u2019-]+)*"
+    )
+
+
+_SPAN, _ASCII_SPAN = _span(UPPER), _span("A-Z")
+_CAPITAL = rf"[{UPPER}](?<!\w[{UPPER}])"
+_CAPITALIZED = re.compile(rf"(?<=\S\s)[{UPPER}][\w'\u2019-]+")
 _WORD = re.compile(r"\(?([^\W\d_][\w'\u2019-]*)")
 _GOES_ON = frozenset(",;)'\u2019-_")  # a sentence goes on after these, as after a letter or a digit
-_HEAD = re.compile(
-    rf"^\[([^\]]{{0,60}})\]\s*(?:([{_UPPER}][\w .'-]{{0,30}}?):\s*)?|^([{_UPPER}][\w .'-]{{0,30}}?):\s+"
+
+_MARKED = re.compile(r"`([^`\n]{1,80})`|\"([^\"\n]{2,80})\"|“([^”\n]{2,80})”")
+_SHAPED = re.compile(
+    r"https?://[^\s<>()\"']+|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]+)+|(?<!\w)@\w[\w-]*"
+    r"|(?<![\w/.-])(?:\.{0,2}/)?[\w-]+(?:/[\w.-]+)+|(?<![\w.])\w+(?:\.\w+)*\.[A-Za-z]\w*\b"
+    r"|\b[a-z0-9]+(?:_[a-z0-9]+)+\b|\b[a-z]+[A-Z]\w*\b|\b(?:[A-Z][a-z0-9]+){2,}\b"
 )
+_TITLE = rf"{_CAPITAL}(?:[\w’'&-]|\.(?=\w))*"
+_RUN = re.compile(rf"{_TITLE}(?: (?:of|de|van|von|der|the|and|&) {_TITLE}| {_TITLE}| \d+\b)*")
+_OPENERS = '.!?:•*-–—])"“('  # after one of these a capital may only open a sentence
+_SPELLED = re.compile(r"[^\W_]+(?:['’_.-][^\W_]+)*")
 
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A text parted into date, speaker and what is said; the first two are empty in most texts."""
-
-    date: str
-    speaker: str
-    body: str
-
-
-def part(text: str) -> Line:
-    """Part '[date] Speaker: text', '[date] text' or 'Speaker: text' at its head."""
-    match = _HEAD.match(text)
-    if match is None:
-        return Line("", "", text)
-    date, one, two = match.groups()
-    return Line(date or "", (one or two or "").strip(), text[match.end() :])
+_COMMON = frozenset(  # words that open sentences and messages without naming anything
+    """
+    add although always another avoid every first get good great hello hey hi however keep last like make many
+    maybe much never new next note ok okay old one please prefer really remember run second see set since
+    sometimes sure thank thanks though three today tomorrow two unless use well whether wow yeah yes yesterday
+    """.split()  # noqa: SIM905 - a paragraph reads better than sixty quoted words
+)
 
 
 class _Spans(dict[str, tuple[str, ...]]):
@@ -57,12 +67,24 @@ class _Spans(dict[str, tuple[str, ...]]):
 
 
 _SPANS = _Spans()
-_CACHE = 1_000_000  # spans remembered; beyond it the table starts afresh
 
 
 def names(text: str) -> set[str]:
     """The names in a text, lower case: whole spans, and their words of four letters or more."""
-    return set(chain.from_iterable(map(_SPANS.__getitem__, _NAME.findall(text))))
+    # looking for other capitals than A-Z costs three times as much, so only where there are some
+    plain = text.isascii() or not any(char > "\x7f" and char.isupper() for char in set(text))
+    pattern = _ASCII_SPAN if plain else _SPAN
+    return set(chain.from_iterable(map(_SPANS.__getitem__, pattern.findall(text))))
+
+
+def capitalized(text: str) -> list[str]:
+    """The capitalized words of a text but its first one."""
+    return _CAPITALIZED.findall(text)
+
+
+def capitalize(name: str) -> str:
+    """A name with capitals, where somebody wrote it without any: "ann lee" is "Ann Lee"."""
+    return name.title() if name.islower() else name
 
 
 def ends(piece: str) -> bool:
@@ -74,3 +96,45 @@ def word(piece: str) -> str:
     """The word a piece of text begins with, as it stands; empty when it begins with none."""
     match = _WORD.match(piece)
     return match[1].replace("\u2019", "'").removesuffix("'s") if match else ""
+
+
+def spelled_words(text: str) -> Iterator[str]:
+    """Lower-case words that are no stopwords, as they are spelled: inner dots, dashes and underscores stay."""
+    for match in _SPELLED.finditer(text.lower()):
+        if match[0] not in ENGLISH:
+            yield match[0]
+
+
+def entities(text: str) -> tuple[str, ...]:
+    """The entities in a text, in order of appearance, each once (letter case aside)."""
+    text = text[:TEXT_CHARS]
+    found = [(m.start(), next(g for g in m.groups() if g)) for m in _MARKED.finditer(text)]
+    found += [(m.start(), m[0].rstrip(".,;:")) for m in _SHAPED.finditer(text)]
+    found += _runs(text)
+    unique: dict[str, str] = {}
+    for _, name in sorted(found):
+        tidy = name.strip(" .,;:'’-")
+        if 1 < len(tidy) <= ENTITY_CHARS:
+            unique.setdefault(tidy.lower(), tidy)
+    return tuple(unique.values())
+
+
+def _runs(text: str) -> list[tuple[int, str]]:
+    kept = []
+    for match in _RUN.finditer(text):
+        name = _without_opener(match[0]) if _opens(text, match.start()) else match[0]
+        if name and name.lower() not in ENGLISH:
+            kept.append((match.start(), re.sub(r"['’]s$", "", name)))
+    return kept
+
+
+def _opens(text: str, place: int) -> bool:
+    before = text[max(0, place - 4) : place]
+    return "\n" in before or not before.strip() or before.rstrip()[-1] in _OPENERS
+
+
+def _without_opener(run: str) -> str:
+    """A sentence's first run without a leading function word: "The Alpine Club" is "Alpine Club"."""
+    first, _, rest = run.partition(" ")
+    common = first.lower() in ENGLISH or first.lower() in _COMMON
+    return rest if common else run

@@ -1,13 +1,12 @@
 """Terms: what a text is about, as numbers.
 
-A text becomes words (lower case, letters and digits, a possessive 's dropped), words become Snowball
-stems, and a stem becomes the first 8 bytes of its BLAKE2b digest, so that postings never hold strings.
-Stopwords have no term. Text without spaces between words (CJK) becomes bigrams of its characters.
-The language of a text is voted by its stopwords; English unless another clearly wins.
+A text becomes words, words become Snowball stems of its language, and a stem becomes the first 8 bytes of its
+BLAKE2b digest, so that postings never hold strings. Stopwords have no term. An identifier (getUserName,
+get_user_name, os.path, utf-8) is a term as a whole, written in one word, and its parts are terms too. Scripts
+without spaces become pairs of signs (see letters.py).
 """
 
 import re
-from collections.abc import Iterable
 from functools import cache
 from hashlib import blake2b
 from itertools import chain
@@ -15,20 +14,28 @@ from itertools import chain
 import Stemmer
 
 from headgate.forks import ForkSafeLock
-from headgate.text.languages import ENGLISH, STOPWORDS
+from headgate.text.languages import choose, detect
+from headgate.text.letters import MARKS, UNSPACED, fold, signs
+from headgate.text.stopwords import stopwords
 
-LANGUAGES = tuple(STOPWORDS)
-_VOTERS = frozenset(chain.from_iterable(STOPWORDS.values()))
-
-_WORD = re.compile(r"[a-z0-9]+")
-# Scripts without spaces between words: Thai, Lao, Khmer, kana, CJK ideographs, hangul is spaced and is not here.
-_DENSE = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_ANY_WORD = re.compile(rf"[{_DENSE}]+|[^\W_{_DENSE}]+")
-_IS_DENSE = re.compile(rf"[{_DENSE}]")
 _CACHE = 1_000_000  # pieces remembered per language; beyond it the table starts afresh
 _EDGES = '.,;:!?()[]{}"\u201c\u201d*_'  # what around a word changes nothing in it
-_LONGEST = 40  # characters; longer pieces (links, text without spaces) are seldom met twice
-_ENOUGH = 4  # stopwords of another language that a text must show before it counts as that language
+_LONGEST = 40  # characters; longer pieces are seldom met twice, and longer words are no identifiers
+_STEMMED = frozenset(Stemmer.algorithms())
+_POINT = "."
+_FEW_PARTS = 4
+_SAMPLE = 48  # pieces at the beginning of a text that may prove it English
+_TELLING = frozenset(
+    ["the", "of", "and", "with", "that", "this", "from", "was", "were", "for", "The"]
+)
+
+_POSSESSIVE = re.compile(r"['\u2019][sS](?!\w)")
+_ASCII = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
+_ANY = re.compile(rf"[\w{MARKS}]+(?:[.-][\w{MARKS}]+)*")
+_SEAM = re.compile(r"[_.-]+")
+_SCRIPT = re.compile(rf"[{UNSPACED}]+|[^{UNSPACED}]+")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
 def number(text: str) -> int:
@@ -50,20 +57,55 @@ NUMBERS = Numbers()
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words in reading order; runs of CJK characters as overlapping bigrams."""
-    low = text.lower().replace("\u2019", "'").replace("'s", " ")
-    if low.isascii():
-        return _WORD.findall(low)
-    found: list[str] = _ANY_WORD.findall(low)
-    if not _IS_DENSE.search(low):
-        return found
-    return [piece for word in found for piece in _pieces(word)]
+    """Lower-case words in reading order; identifiers whole and in parts, unspaced scripts as pairs of signs."""
+    pattern = _ASCII if text.isascii() else _ANY
+    if "'" in text or "\u2019" in text:
+        text = _POSSESSIVE.sub(" ", text)
+    return [word for compound in pattern.findall(text) for word in _open(compound)]
 
 
-def _pieces(word: str) -> Iterable[str]:
-    if len(word) < 3 or not _IS_DENSE.match(word):
-        return (word,)
-    return (word[i : i + 2] for i in range(len(word) - 1))
+def _open(compound: str) -> list[str]:
+    """The words of a compound, after the compound as one word where it has several."""
+    if compound.isalnum():
+        return _parts(compound)
+    simple = [word for word in _SEAM.split(compound) if word]
+    parts = list(chain.from_iterable(map(_parts, simple)))
+    if len(simple) > 1 and len(compound) <= _LONGEST:
+        return [_whole(simple), *parts]
+    return parts
+
+
+def _whole(simple: list[str]) -> str:
+    """Written in one word; numbers keep a point between them, since 3.11 is not 311."""
+    digits = all(word.isdigit() for word in simple)
+    return fold((_POINT if digits else "").join(simple))
+
+
+def _parts(word: str) -> list[str]:
+    """A word, and the parts of an identifier after it."""
+    if not word.isascii():
+        low = fold(word)
+        if not _UNSPACED.search(low):
+            return [low]
+        runs = _SCRIPT.findall(low)
+        return [w for run in runs for w in (signs(run) if _UNSPACED.match(run) else [run])]
+    low = word.lower()
+    if word.isdigit() or len(word) > _LONGEST or (word.isalpha() and _is_plain(word, low)):
+        return [low]
+    parts = _PART.findall(word)
+    if len(parts) < 2 or _is_random(word, parts):
+        return [low]
+    return [low, *(part.lower() for part in parts if len(part) > 1)]
+
+
+def _is_random(word: str, parts: list[str]) -> bool:
+    """Whether a word is a digest or a key rather than an identifier: many parts, of two characters mostly."""
+    return len(parts) > _FEW_PARTS and 5 * len(parts) > 2 * len(word)
+
+
+def _is_plain(word: str, low: str) -> bool:
+    """Whether a word hides no parts in its capitals."""
+    return word[1:] == low[1:] or word.isupper()
 
 
 class _Table(dict[str, tuple[int, ...]]):
@@ -74,12 +116,15 @@ class _Table(dict[str, tuple[int, ...]]):
 
     def __init__(self, language: str) -> None:
         super().__init__()
-        self._stops = STOPWORDS[language]
-        self._stemmer = Stemmer.Stemmer(language)
+        self._stops = stopwords(language)
+        self._stem = Stemmer.Stemmer(language).stemWords if language in _STEMMED else None
         self._lock = ForkSafeLock()  # a Snowball stemmer holds state
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
-        bare = piece.lower().strip(_EDGES)
+        bare = piece.strip(_EDGES)
+        low = bare.lower()
+        if bare[1:] == low[1:] or bare.isupper():  # no parts are hidden in its capitals
+            bare = low
         found = self[bare] if bare != piece else self._read(piece)
         if len(piece) <= _LONGEST:
             if len(self) >= _CACHE:
@@ -88,9 +133,16 @@ class _Table(dict[str, tuple[int, ...]]):
         return found
 
     def _read(self, piece: str) -> tuple[int, ...]:
-        kept = [word for word in words(piece) if word not in self._stops]
-        with self._lock:
-            return tuple(map(NUMBERS.__getitem__, self._stemmer.stemWords(kept)))
+        # most pieces are one plain word, and need none of the rules for identifiers
+        plain = piece.isalpha() and piece.isascii() and piece.islower()
+        found = [piece] if plain else words(piece)
+        kept = [word for word in found if word not in self._stops]
+        if not kept:
+            return ()
+        if self._stem is not None:
+            with self._lock:
+                kept = self._stem(kept)
+        return tuple([NUMBERS[stem] for stem in kept])
 
 
 @cache
@@ -99,8 +151,11 @@ def _table(language: str) -> _Table:
 
 
 def terms(text: str, language: str = "english") -> list[int]:
-    """The terms of a text in reading order, stopwords left out."""
-    return _terms(text.split(), language)
+    """The terms of a text in reading order, stopwords left out.
+
+    Of several languages, joined by "+", the text's own is taken, and the first where it has none of them.
+    """
+    return _terms(text.split(), choose(text, language))
 
 
 def _terms(pieces: list[str], language: str) -> list[int]:
@@ -109,20 +164,9 @@ def _terms(pieces: list[str], language: str) -> list[int]:
 
 def read(text: str, pieces: list[str]) -> tuple[list[int], str]:
     """The terms of a text, given as a whole and split at spaces, in its own language; and that language."""
-    found = _terms(pieces, "english")
-    # English prose has 35-50 % stopwords, headings and code 5-20 %: what has many needs no vote
-    if 5 * (len(pieces) - len(found)) >= len(pieces):
-        return found, "english"
-    language = guess(words(text))
-    return (found if language == "english" else _terms(pieces, language)), language
-
-
-def guess(found: list[str]) -> str:
-    """The language of these words: English unless another list of stopwords fits clearly better."""
-    voters = [word for word in found if word in _VOTERS]
-    english = sum(word in ENGLISH for word in voters)
-    if len(voters) < max(_ENOUGH, 2 * english):  # nobody can win, which is most of English text
-        return "english"
-    votes = {name: sum(word in stops for word in voters) for name, stops in STOPWORDS.items()}
-    best = max(votes, key=lambda name: votes[name])
-    return best if votes[best] >= max(_ENOUGH, 2 * english) else "english"
+    # What opens with many words that only English has needs no vote.
+    sample = pieces[:_SAMPLE]
+    if 8 * sum(map(_TELLING.__contains__, sample)) >= len(sample):
+        return _terms(pieces, "english"), "english"
+    language = detect(text)
+    return _terms(pieces, language), language

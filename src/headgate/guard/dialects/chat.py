@@ -1,28 +1,113 @@
-"""Chat: the chunks of OpenAI's chat completions, and of all who speak like it.
+"""Chat: OpenAI's chat completions, and all who speak like it.
 
-Choice 0 is guarded; other choices of the same request pass as they are.
+Choice 0 is guarded; a request for several choices passes unwatched.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from headgate.errors import HeadgateError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
-from headgate.guard.dialects import Event, warmer
+from headgate.guard.dialects.dialect import Event, Fields, Usage, check_messages, less, pick, warmer
+from headgate.guard.dialects.error_codes import openai_error
+from headgate.guard.dialects.turns import add_block, human_text
+from headgate.guard.resume import Message, Resume
 
-REASONS = ("reasoning_content", "reasoning")  # as different servers name it
+REASONING_FIELDS = ("reasoning_content", "reasoning")  # as different servers name it
+HEATED = ("temperature", "frequency_penalty", "presence_penalty", "top_p")
+LIMITS = ("max_tokens", "max_completion_tokens")
 
 
-class ChatWire:
-    """Chat completion chunks as pieces and back."""
+class ChatDialect:
+    """Chat completions."""
+
+    path: ClassVar[str] = "/v1/chat/completions"
+    operation: ClassVar[str] = "chat"
+    resume: ClassVar[Resume] = "auto"
+    reference_field: ClassVar[str] = ""
+    done: ClassVar[bytes] = b"[DONE]"
 
     def __init__(self) -> None:
+        self.ended = False
+        self.answer_ids = ("", "")  # nothing is stored
         self._first: Event = {}  # id, model and so on of the first chunk
         self._calls = 0
         self._begun = False  # whether the client has seen the role
 
+    # Requests
+
+    def conversation(self, fields: Fields) -> tuple[Message, ...]:
+        """`messages`."""
+        return check_messages(fields.get("messages"), "messages")
+
+    def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """`messages`."""
+        return {"messages": messages}
+
+    def why_unwatched(self, fields: Fields) -> str:
+        """Several choices cannot be asked for again one by one."""
+        choices = fields.get("n")
+        return "" if choices in (None, 1) else f"n is {choices}: several choices cannot be resumed"
+
+    def is_structured(self, fields: Fields) -> bool:
+        """Whether a JSON response format is asked for."""
+        wanted = fields.get("response_format")
+        return isinstance(wanted, Mapping) and wanted.get("type") in ("json_object", "json_schema")
+
+    def token_limit(self, fields: Fields) -> int:
+        """max_completion_tokens, or max_tokens."""
+        limits = [fields[name] for name in LIMITS if isinstance(fields.get(name), int)]
+        return limits[-1] if limits else 0
+
+    def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
+        """The same, less what was said."""
+        return less(fields, LIMITS, used_tokens)
+
+    def heat(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
+        """Temperature and penalties."""
+        return warmer(sampling, fields, HEATED)
+
+    def answer_now(self, fields: Fields) -> dict[str, Any]:
+        """The least effort, where the request names one."""
+        return (
+            {"reasoning_effort": "low"} if isinstance(fields.get("reasoning_effort"), str) else {}
+        )
+
+    # Turns
+
+    def preamble(self, fields: Fields) -> tuple[str, ...]:  # it is a message here
+        """Nothing: the system prompt is a message."""
+        return ()
+
+    def human_text(self, message: Message) -> str:
+        """The words of a user message; tool results are messages of their own."""
+        return human_text(message)
+
+    def add_block(self, message: Message, block: str) -> Message:
+        """In front of the words of a user message."""
+        return add_block(message, block)
+
+    # The stream
+
     def restart(self) -> None:
         """A new call begins."""
         self._calls += 1
+        self.ended = False
+
+    def plain_text(self, event: Event) -> str | None:
+        """The content of a chunk with one delta that has nothing else."""
+        match event:
+            case {
+                "choices": [
+                    {"delta": {"content": str(text), **rest}, "finish_reason": None, "index": 0}
+                ]
+            }:
+                if text and not rest and not event.get("usage"):
+                    return text
+        return None
+
+    def note_passed(self, event: Event, text: str) -> None:
+        """Nothing to note: chunks do not build on each other."""
 
     def read(self, event: Event) -> list[Piece]:
         """The parts of a chunk that carry text, each with a chunk of its own, then what is left of it."""
@@ -31,17 +116,19 @@ class ChatWire:
         choices = event.get("choices") or []
         if len(choices) != 1 or choices[0].get("index", 0) != 0:
             return [Piece(EVENT, raw=event)]
-        parts = _parts(choices[0].get("delta") or {})
-        last = choices[0].get("finish_reason")
+        choice = choices[0]
+        parts = _text_parts(choice.get("delta") or {})
+        last = choice.get("finish_reason")
+        self.ended = self.ended or bool(last)
         if len(parts) == 1 and not last:
             channel, text, call, _ = parts[0]
             return [Piece(channel, text, call=call, raw=event)]
         pieces = [
-            Piece(channel, text, call=call, raw=self._chunk(event, choices[0], delta))
+            Piece(channel, text, call=call, raw=self._chunk(event, choice, delta))
             for channel, text, call, delta in parts
         ]
         if last or not parts:
-            rest = {**event, "choices": [{**choices[0], "delta": _rest(choices[0])}]}
+            rest = {**event, "choices": [{**choice, "delta": _without_text(choice)}]}
             pieces.append(Piece(EVENT, raw=rest))
         return pieces
 
@@ -49,8 +136,8 @@ class ChatWire:
         """A chunk with the id of the first one; a role is said once."""
         raw = piece.raw
         if raw is None:
-            return [self._made(piece)]
-        if piece.channel == EVENT and self._again(raw):
+            return [self._new_chunk(piece)]
+        if piece.channel == EVENT and self._repeats_role(raw):
             return []
         self._begun = True
         return [raw if self._calls <= 1 else {**raw, **self._first}]
@@ -59,33 +146,47 @@ class ChatWire:
         """The last chunk of a stream that was ended after complete tool calls."""
         return [self._chunk({}, {"finish_reason": ended or "stop"}, {})]
 
-    def sampling(self, changed: Mapping[str, float], asked: Mapping[str, Any]) -> dict[str, float]:
-        """Temperature and penalties."""
-        return warmer(
-            changed, asked, ("temperature", "frequency_penalty", "presence_penalty", "top_p")
-        )
+    def event_name(self, event: Event) -> str:  # events have no names here
+        """Nothing."""
+        return ""
 
-    def structured(self, asked: Mapping[str, Any]) -> bool:
-        """Whether a JSON response format is asked for."""
-        wanted = asked.get("response_format")
-        return isinstance(wanted, Mapping) and wanted.get("type") in ("json_object", "json_schema")
+    def is_error(self, event: Event) -> bool:
+        """Whether an event tells of an error."""
+        return bool(event.get("error")) and not event.get("choices")
 
-    def limit(self, asked: Mapping[str, Any]) -> int:
-        """max_completion_tokens, or max_tokens."""
-        return int(asked.get("max_completion_tokens") or asked.get("max_tokens") or 0)
+    def usage(self, found: Event) -> Usage | None:
+        """The usage of a chunk or an answer."""
+        usage = found.get("usage")
+        return usage if isinstance(usage, dict) else None
 
-    def _again(self, raw: Event) -> bool:
+    def with_usage(self, found: Event, usage: Usage) -> Event:
+        """At the top."""
+        return {**found, "usage": usage}
+
+    def estimate_usage(self, prompt: int, said: int) -> Usage:
+        """Prompt, completion and total."""
+        total = prompt + said
+        return {"prompt_tokens": prompt, "completion_tokens": said, "total_tokens": total}
+
+    def usage_events(self, last: Event, fields: Fields) -> list[Event]:
+        """A chunk without choices, where stream_options ask for it."""
+        options = fields.get("stream_options")
+        if not isinstance(options, Mapping) or not options.get("include_usage"):
+            return []
+        return [{**last, "choices": [], "usage": self.estimate_usage(0, 0)}]
+
+    def _repeats_role(self, raw: Event) -> bool:
         """Whether an event only says for a second time who speaks."""
         choices = raw.get("choices") or []
         if not self._begun or self._calls <= 1 or not choices:
             return False
         return not choices[0].get("finish_reason") and choices[0].get("index", 0) == 0
 
-    def _made(self, piece: Piece) -> Event:
+    def _new_chunk(self, piece: Piece) -> Event:
         self._begun = True
         delta: Event = {"content": piece.text}
         if piece.channel == REASONING:
-            delta = {REASONS[0]: piece.text}
+            delta = {REASONING_FIELDS[0]: piece.text}
         elif piece.channel == TOOL:
             delta = {"tool_calls": [{"index": piece.call, "function": {"arguments": piece.text}}]}
         return self._chunk({}, {}, delta)
@@ -96,11 +197,60 @@ class ChatWire:
             made["finish_reason"] = None
         return {"object": "chat.completion.chunk", **self._first, **event, "choices": [made]}
 
+    # Whole answers
 
-def _parts(delta: Event) -> list[tuple[str, str, int, Event]]:
+    def pieces(self, answer: Event) -> list[Piece]:
+        """Reasoning, content and tool calls of the one message."""
+        match answer:
+            case {"choices": [{"message": {**message}}]}:
+                pass
+            case _:
+                return []
+        found = [
+            Piece(channel, text)
+            for channel, names in ((REASONING, REASONING_FIELDS), (CONTENT, ("content",)))
+            for text in (next((message[n] for n in names if message.get(n)), None),)
+            if isinstance(text, str)
+        ]
+        calls = message.get("tool_calls")
+        for at, call in enumerate(calls if isinstance(calls, list) else ()):
+            match call:
+                case {"function": {"arguments": str(text)}}:
+                    found.append(Piece(TOOL, text, call=at, raw=call))
+        return found
+
+    def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
+        """The message with these texts and so many of its calls."""
+        choice = answer["choices"][0]
+        message = dict(choice["message"])
+        if texts[CONTENT] or message.get("content"):
+            message["content"] = texts[CONTENT]
+        name = next((n for n in REASONING_FIELDS if message.get(n)), REASONING_FIELDS[0])
+        if texts[REASONING]:
+            message[name] = texts[REASONING]
+        reason = choice.get("finish_reason")
+        called = message.get("tool_calls")
+        if isinstance(called, list) and len(called) > calls:
+            message["tool_calls"], reason = called[:calls], "tool_calls"
+        made = {**choice, "message": message, "finish_reason": reason}
+        same = pick(first, "id", "created", "model")
+        return {**answer, "choices": [made], **same}
+
+    # Errors
+
+    def error(self, error: HeadgateError, param: str | None = None) -> Event:
+        """{"error": {message, type, param, code}}."""
+        return openai_error(error, param)
+
+    def error_event(self, error: HeadgateError) -> Event:
+        """The same; no [DONE] follows."""
+        return openai_error(error, None)
+
+
+def _text_parts(delta: Event) -> list[tuple[str, str, int, Event]]:
     """What carries text in a delta: channel, text, call, and the delta that says only this."""
     parts: list[tuple[str, str, int, Event]] = []
-    for name in REASONS:
+    for name in REASONING_FIELDS:
         if isinstance(text := delta.get(name), str) and text:
             parts.append((REASONING, text, 0, {name: text}))
             break
@@ -114,8 +264,9 @@ def _parts(delta: Event) -> list[tuple[str, str, int, Event]]:
     return parts
 
 
-def _rest(choice: Event) -> Event:
-    told: Sequence[str] = ("content", "tool_calls", *REASONS)
+def _without_text(choice: Event) -> Event:
+    """A choice's delta less what `_text_parts` found in it."""
+    read: Sequence[str] = ("content", "tool_calls", *REASONING_FIELDS)
     delta = choice.get("delta") or {}
-    rest = {name: value for name, value in delta.items() if name not in told or not value}
-    return {k: v for k, v in rest.items() if k != "role"} if _parts(delta) else rest
+    rest = {name: value for name, value in delta.items() if name not in read or not value}
+    return {k: v for k, v in rest.items() if k != "role"} if _text_parts(delta) else rest

@@ -1,44 +1,147 @@
-"""Messages: the events of Anthropic's messages stream.
+"""Messages: Anthropic's messages.
 
 The client's stream is a row of blocks. After a rollback the new call begins with blocks of its own:
 one that continues the block still open at the client (same type) is merged into it, any other gets the
 next free index, and the second message_start is left out.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
+import orjson
+
+from headgate.errors import HeadgateError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
-from headgate.guard.dialects import Event, warmer
+from headgate.guard.dialects.dialect import Event, Fields, Usage, check_messages, less, pick, warmer
+from headgate.guard.dialects.error_codes import status_of
+from headgate.guard.dialects.turns import add_block, human_text
+from headgate.guard.resume import Message, Resume
 
 DELTAS = {
     "text_delta": (CONTENT, "text"),
     "thinking_delta": (REASONING, "thinking"),
     "input_json_delta": (TOOL, "partial_json"),
 }
-MADE = {channel: (kind, name) for kind, (channel, name) in DELTAS.items()}
+DELTA_OF = {channel: (kind, name) for kind, (channel, name) in DELTAS.items()}
+ERROR_TYPES: Mapping[int, str] = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+}
 
 
-class MessagesWire:
-    """Message stream events as pieces and back."""
+class MessagesDialect:
+    """Messages."""
+
+    path: ClassVar[str] = "/v1/messages"
+    operation: ClassVar[str] = "chat"
+    resume: ClassVar[Resume] = "auto"
+    reference_field: ClassVar[str] = ""
+    done: ClassVar[bytes] = b""
 
     def __init__(self) -> None:
+        self.ended = False
+        self.answer_ids = ("", "")  # nothing is stored
         self._calls = 0
-        self._tools: set[int] = set()  # indexes of tool blocks in the call of now
-        self._blocks: dict[int, int] = {}  # index in the call of now -> index at the client
+        self._tools: set[int] = set()  # indexes of tool blocks in the current call
+        self._blocks: dict[int, int] = {}  # index in the current call -> index at the client
         self._open: tuple[int, str] | None = None  # index and type of the block open at the client
         self._merged = False  # whether the open block continues one of an earlier call
         self._next = 0
 
+    # Requests
+
+    def conversation(self, fields: Fields) -> tuple[Message, ...]:
+        """`messages`."""
+        return check_messages(fields.get("messages"), "messages")
+
+    def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """`messages`."""
+        return {"messages": messages}
+
+    def why_unwatched(self, fields: Fields) -> str:  # each answer is one message
+        """Nothing: every answer is one message."""
+        return ""
+
+    def is_structured(self, fields: Fields) -> bool:
+        """Whether an output format is asked for."""
+        config = fields.get("output_config")
+        return bool(fields.get("output_format")) or (
+            isinstance(config, Mapping) and bool(config.get("format"))
+        )
+
+    def token_limit(self, fields: Fields) -> int:
+        """max_tokens."""
+        limit = fields.get("max_tokens")
+        return limit if isinstance(limit, int) else 0
+
+    def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
+        """max_tokens less what was said, and more than the thinking may take."""
+        thinking = fields.get("thinking")
+        budget = thinking.get("budget_tokens") if isinstance(thinking, Mapping) else 0
+        floor = budget + 1 if isinstance(budget, int) and budget else 1
+        return less(fields, ("max_tokens",), used_tokens, floor)
+
+    def heat(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
+        """Temperature, at most 1; not beside thinking, which allows no other than 1."""
+        if _thinks(fields):
+            return {}
+        warm = warmer(sampling, fields, ("temperature",))
+        return {name: min(1.0, value) for name, value in warm.items()}
+
+    def answer_now(self, fields: Fields) -> dict[str, Any]:
+        """Without thinking."""
+        return {"thinking": {"type": "disabled"}} if _thinks(fields) else {}
+
+    # Turns
+
+    def preamble(self, fields: Fields) -> tuple[str, ...]:
+        """`system`, a text or a list of parts."""
+        system = fields.get("system")
+        if isinstance(system, str):
+            return (system,)
+        parts = system if isinstance(system, list) else []
+        texts = (part.get("text") for part in parts if isinstance(part, Mapping))
+        return tuple(text for text in texts if isinstance(text, str))
+
+    def human_text(self, message: Message) -> str:
+        """The words of a user message; tool results stand in user messages too, and are no words."""
+        return human_text(message)
+
+    def add_block(self, message: Message, block: str) -> Message:
+        """In front of the words, behind the tool results."""
+        return add_block(message, block)
+
+    # The stream
+
     def restart(self) -> None:
         """A new call begins."""
         self._calls += 1
+        self.ended = False
         self._tools.clear()
         self._blocks.clear()
+
+    def plain_text(self, event: Event) -> str | None:
+        """The text of a text delta."""
+        match event:
+            case {
+                "type": "content_block_delta",
+                "delta": {"type": "text_delta", "text": str(text)},
+            }:
+                return text or None
+        return None
+
+    def note_passed(self, event: Event, text: str) -> None:
+        """Nothing to note: deltas do not build on each other."""
 
     def read(self, event: Event) -> list[Piece]:
         """Deltas on their channel; everything about a tool block on its call; the rest as events."""
         kind, index = event.get("type"), int(event.get("index") or 0)
+        if kind == "message_stop":
+            self.ended = True
         if kind == "content_block_delta":
             delta = event.get("delta") or {}
             channel, name = DELTAS.get(str(delta.get("type")), (EVENT, ""))
@@ -57,18 +160,18 @@ class MessagesWire:
         """The event at its place in the client's row of blocks."""
         event = piece.raw
         if event is None:
-            return self._made(piece)
+            return self._new_delta(piece)
         match event.get("type"):
             case "message_start":
                 return [event] if self._calls <= 1 else []
             case "content_block_start":
-                return self._start(event)
+                return self._start_block(event)
             case "content_block_delta":
-                return self._delta(event)
+                return self._place_delta(event)
             case "content_block_stop":
-                return self._stop(event)
+                return self._stop_block(event)
             case "message_delta" if self._open:
-                return [*self._close(), event]
+                return [*self._close_block(), event]
         return [event]
 
     def finish(self, ended: str) -> list[Event]:
@@ -76,57 +179,113 @@ class MessagesWire:
         reason = "tool_use" if ended == "tool_calls" else "end_turn"
         delta = {"stop_reason": reason, "stop_sequence": None}
         return [
-            *self._close(),
+            *self._close_block(),
             {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 0}},
             {"type": "message_stop"},
         ]
 
-    def sampling(self, changed: Mapping[str, float], asked: Mapping[str, Any]) -> dict[str, float]:
-        """Temperature, at most 1."""
-        warm = warmer(changed, asked, ("temperature",))
-        return {name: min(1.0, value) for name, value in warm.items()}
+    def event_name(self, event: Event) -> str:
+        """Its type."""
+        return str(event.get("type", ""))
 
-    def structured(self, asked: Mapping[str, Any]) -> bool:
-        """Whether an output format is asked for."""
-        config = asked.get("output_config")
-        return bool(asked.get("output_format")) or (
-            isinstance(config, Mapping) and bool(config.get("format"))
-        )
+    def is_error(self, event: Event) -> bool:
+        """Whether an event tells of an error."""
+        return event.get("type") == "error"
 
-    def limit(self, asked: Mapping[str, Any]) -> int:
-        """max_tokens."""
-        return int(asked.get("max_tokens") or 0)
+    def usage(self, found: Event) -> Usage | None:
+        """The usage of message_start, message_delta or a whole message."""
+        inner = found.get("message")
+        usage = inner.get("usage") if isinstance(inner, dict) else found.get("usage")
+        if not isinstance(usage, dict):
+            return None
+        # What a message_start tells of its output is only the beginning of it.
+        return {k: v for k, v in usage.items() if k != "output_tokens"} if inner else usage
 
-    def _start(self, event: Event) -> list[Event]:
+    def with_usage(self, found: Event, usage: Usage) -> Event:
+        """At the top."""
+        return {**found, "usage": usage}
+
+    def estimate_usage(self, prompt: int, said: int) -> Usage:
+        """Input and output."""
+        return {"input_tokens": prompt, "output_tokens": said}
+
+    def usage_events(self, last: Event, fields: Fields) -> list[Event]:
+        """Nothing: message_delta tells it."""
+        return []
+
+    def _start_block(self, event: Event) -> list[Event]:
         index, kind = int(event["index"]), str(event["content_block"]["type"])
         if self._open and self._open[1] == kind and index not in self._tools:
             self._blocks[index], self._merged = self._open[0], True
             return []
-        out = self._close()
+        out = self._close_block()
         self._blocks[index], self._merged = self._next, False
         self._open = (self._next, kind)
         self._next += 1
         return [*out, {**event, "index": self._blocks[index]}]
 
-    def _delta(self, event: Event) -> list[Event]:
+    def _place_delta(self, event: Event) -> list[Event]:
         if self._merged and event["delta"].get("type") == "signature_delta":
             return []  # it signs only the second half of what the client has
         index = int(event["index"])
         return [{**event, "index": self._blocks.get(index, index)}]
 
-    def _stop(self, event: Event) -> list[Event]:
+    def _stop_block(self, event: Event) -> list[Event]:
         index = int(event["index"])
         self._open = None
         return [{**event, "index": self._blocks.get(index, index)}]
 
-    def _close(self) -> list[Event]:
+    def _close_block(self) -> list[Event]:
         if self._open is None:
             return []
         index, self._open = self._open[0], None
         return [{"type": "content_block_stop", "index": index}]
 
-    def _made(self, piece: Piece) -> list[Event]:
-        kind, name = MADE[piece.channel]
+    def _new_delta(self, piece: Piece) -> list[Event]:
+        kind, name = DELTA_OF[piece.channel]
         index = self._open[0] if self._open else max(0, self._next - 1)
         delta = {"type": kind, name: piece.text}
         return [{"type": "content_block_delta", "index": index, "delta": delta}]
+
+    # Whole answers
+
+    def pieces(self, answer: Event) -> list[Piece]:
+        """Thinking, text and tool use, in their order."""
+        found: list[Piece] = []
+        blocks = answer.get("content")
+        for at, block in enumerate(blocks if isinstance(blocks, list) else ()):
+            match block:
+                case {"type": "thinking", "thinking": str(text)}:
+                    found.append(Piece(REASONING, text))
+                case {"type": "text", "text": str(text)}:
+                    found.append(Piece(CONTENT, text))
+                case {"type": "tool_use", "input": dict(given)}:
+                    found.append(Piece(TOOL, orjson.dumps(given).decode(), call=at, raw=block))
+        return found
+
+    def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
+        """The last message, its text that of all calls; thinking of severed calls has no signature and is left out."""
+        blocks = [b for b in answer["content"] if b.get("type") != "text"]
+        used = [b for b in blocks if b.get("type") == "tool_use"]
+        others = [b for b in blocks if b.get("type") != "tool_use"]
+        said = [{"type": "text", "text": texts[CONTENT]}] if texts[CONTENT] else []
+        made = {**answer, "content": [*others, *said, *used[:calls]]}
+        if len(used) > calls:
+            made["stop_reason"] = "tool_use"
+        return made | pick(first, "id", "model")
+
+    # Errors
+
+    def error(self, error: HeadgateError, param: str | None = None) -> Event:
+        """{"type": "error", "error": {type, message}}."""
+        kind = ERROR_TYPES.get(status_of(error), "api_error")
+        return {"type": "error", "error": {"type": kind, "message": str(error)}}
+
+    def error_event(self, error: HeadgateError) -> Event:
+        """The same; no message_stop follows."""
+        return self.error(error)
+
+
+def _thinks(fields: Fields) -> bool:
+    thinking = fields.get("thinking")
+    return isinstance(thinking, Mapping) and thinking.get("type") in ("enabled", "adaptive")

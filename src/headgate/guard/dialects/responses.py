@@ -1,53 +1,157 @@
-"""Responses: the events of OpenAI's responses stream.
+"""Responses: OpenAI's responses, the one API that Codex speaks.
 
-The client's stream is a row of items. After a rollback the new call's message item is merged into the
-one still open at the client; other items get the next free place. Events that repeat the whole text
-(done, completed) are rewritten to what the client received, and sequence numbers run on.
+The client's stream is a row of items. After a rollback the new call's message is merged into the one still open at the
+client; other items get the next free place and stay as they are, encrypted reasoning included. A reasoning item that
+was severed never ends, and is not in the final output: it could not be sent back. Events that repeat the whole text
+(done, completed) are rewritten to what the client received; sequence numbers run on, and the response keeps its id.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
+from headgate.errors import HeadgateError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
-from headgate.guard.dialects import Event, warmer
+from headgate.guard.dialects.dialect import Event, Fields, Usage, check_messages, less, pick, warmer
+from headgate.guard.dialects.error_codes import openai_error, type_and_code
+from headgate.guard.dialects.turns import add_block, human_text
+from headgate.guard.resume import Message, Resume
 
+TEXT_DELTA = "response.output_text.delta"
 DELTAS = {
-    "response.output_text.delta": CONTENT,
+    TEXT_DELTA: CONTENT,
     "response.reasoning_text.delta": REASONING,
     "response.reasoning_summary_text.delta": REASONING,
     "response.function_call_arguments.delta": TOOL,
     "response.custom_tool_call_input.delta": TOOL,
 }
-CALLS = ("function_call", "custom_tool_call")
+CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 BEGIN = ("response.created", "response.in_progress", "response.queued")
 END = ("response.completed", "response.incomplete", "response.failed")
+LIMIT = "max_output_tokens"
+LEAST_LIMIT = 16  # a smaller one is refused
+UNWATCHED = {
+    "background": "a response in the background cannot be severed",
+    "conversation": "a resumed answer would leave its steering in the stored conversation",
+}
 
 
-class ResponsesWire:
-    """Response stream events as pieces and back."""
+class ResponsesDialect:
+    """Responses."""
+
+    path: ClassVar[str] = "/v1/responses"
+    operation: ClassVar[str] = "chat"
+    resume: ClassVar[Resume] = "auto"
+    reference_field: ClassVar[str] = "previous_response_id"
+    done: ClassVar[bytes] = b""
 
     def __init__(self) -> None:
+        self.ended = False
+        self.answer_ids = ("", "")
         self._calls = 0
         self._number = 0
         self._first: Event = {}  # the response object of the first call
-        self._tools: set[int] = set()  # output indexes of calls in the call of now
+        self._tools: set[int] = set()  # output indexes of tool calls in the current call
         self._places: dict[int, tuple[int, str]] = {}  # index now -> (index, id) at the client
-        self._open: dict[str, tuple[int, str]] = {}  # item type -> place, while it is open
-        self._texts: dict[str, str] = {}  # item id -> text the client has
-        self._delta: dict[
-            str, Event
-        ] = {}  # channel -> the last delta seen, a pattern for made ones
-        self._items: list[Event] = []  # items done at the client
+        self._items = 0  # items that the client has seen begin
+        self._message: tuple[int, str] | None = None  # place of the message open at the client
+        self._open_parts: set[tuple[str, int]] = set()  # item id and content index
+        self._texts: dict[str, list[str]] = {}  # item id -> texts the client has
+        self._deltas: dict[str, Event] = {}  # channel -> the last delta, a pattern for new ones
+        self._done: list[Event] = []  # items that are complete at the client
+
+    # Requests
+
+    def conversation(self, fields: Fields) -> tuple[Message, ...]:
+        """`input`, a text or a list of items; none where a stored prompt brings it."""
+        given = fields.get("input")
+        if given is None:
+            return ()
+        if isinstance(given, str):
+            return ({"role": "user", "content": given},)
+        return check_messages(given, "input", roles=False)
+
+    def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """`input`."""
+        return {"input": messages}
+
+    def why_unwatched(self, fields: Fields) -> str:
+        """What would leave traces at the upstream cannot be asked for again."""
+        name = next((name for name in UNWATCHED if fields.get(name)), "")
+        return f"{name} is set: {UNWATCHED[name]}" if name else ""
+
+    def is_structured(self, fields: Fields) -> bool:
+        """Whether a JSON text format is asked for."""
+        text = fields.get("text")
+        wanted = text.get("format") if isinstance(text, Mapping) else None
+        return isinstance(wanted, Mapping) and wanted.get("type") in ("json_object", "json_schema")
+
+    def token_limit(self, fields: Fields) -> int:
+        """max_output_tokens."""
+        limit = fields.get(LIMIT)
+        return limit if isinstance(limit, int) else 0
+
+    def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
+        """max_output_tokens less what was said."""
+        return less(fields, (LIMIT,), used_tokens, LEAST_LIMIT)
+
+    def heat(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
+        """Temperature, where the request names one: models that reason take none."""
+        if fields.get("temperature") is None:
+            return {}
+        return warmer(sampling, fields, ("temperature",))
+
+    def answer_now(self, fields: Fields) -> dict[str, Any]:
+        """The least effort, where the request asks for reasoning."""
+        reasoning = fields.get("reasoning")
+        return (
+            {"reasoning": {**reasoning, "effort": "low"}} if isinstance(reasoning, Mapping) else {}
+        )
+
+    # Turns
+
+    def preamble(self, fields: Fields) -> tuple[str, ...]:
+        """`instructions`."""
+        given = fields.get("instructions")
+        return (given,) if isinstance(given, str) else ()
+
+    def human_text(self, message: Message) -> str:
+        """The words of a user message; tool results are items of their own."""
+        return human_text(message)
+
+    def add_block(self, message: Message, block: str) -> Message:
+        """In front of the words of a user message."""
+        return add_block(message, block)
+
+    # The stream
 
     def restart(self) -> None:
         """A new call begins."""
         self._calls += 1
+        self.ended = False
         self._tools.clear()
         self._places.clear()
 
+    def plain_text(self, event: Event) -> str | None:
+        """The delta of an output text."""
+        if event.get("type") == TEXT_DELTA and event.get("output_index") not in self._tools:
+            text = event.get("delta")
+            if isinstance(text, str) and text:
+                self._deltas[CONTENT] = event
+                return text
+        return None
+
+    def note_passed(self, event: Event, text: str) -> None:
+        """The text, for the events that repeat it, and the number."""
+        self._number += 1
+        self._text_of(str(event.get("item_id"))).append(text)
+
     def read(self, event: Event) -> list[Piece]:
-        """Deltas on their channel; everything about a call on that call; the rest as events."""
+        """Deltas on their channel; everything about a tool call on that call; the rest as events."""
         kind, index = str(event.get("type")), int(event.get("output_index") or 0)
+        if kind in END:
+            self.ended = True
+        if kind in BEGIN or kind in END:
+            self._note_id(event)
         if kind == "response.output_item.added" and event["item"].get("type") in CALLS:
             self._tools.add(index)
         channel = DELTAS.get(kind, EVENT)
@@ -55,108 +159,213 @@ class ResponsesWire:
             channel = TOOL
         text = str(event.get("delta") or "") if kind in DELTAS else ""
         if kind in DELTAS:
-            self._delta[channel] = event
+            self._deltas[channel] = event
         return [Piece(channel, text, call=index if channel == TOOL else 0, raw=event)]
 
     def write(self, piece: Piece) -> list[Event]:
         """The event at its place in the client's row of items."""
         event = piece.raw
         if event is None:
-            event = {**self._delta[piece.channel], "delta": piece.text}
+            event = {**self._deltas[piece.channel], "delta": piece.text}
         kind = event.get("type")
         if kind in BEGIN:
             return self._begin(event)
         if kind in END:
-            return [self._numbered({**event, "response": self._whole(event["response"])})]
+            return [self._number_event({**event, "response": self._whole(event["response"])})]
         if kind == "response.output_item.added":
-            return self._added(event)
+            return self._add_item(event)
         if "output_index" not in event:
-            return [self._numbered(event)]
-        return self._placed(event)
+            return [self._number_event(event)]
+        return self._place(event)
 
     def finish(self, ended: str) -> list[Event]:  # the output says that calls are there
         """The end of a stream that was ended after complete tool calls."""
-        response = {**self._first, "status": "completed", "output": list(self._items)}
-        return [self._numbered({"type": "response.completed", "response": response})]
+        response = {**self._first, "status": "completed", "output": list(self._done)}
+        response["usage"] = self.estimate_usage(0, 0)
+        return [self._number_event({"type": "response.completed", "response": response})]
 
-    def sampling(self, changed: Mapping[str, float], asked: Mapping[str, Any]) -> dict[str, float]:
-        """Temperature."""
-        return warmer(changed, asked, ("temperature",))
+    def event_name(self, event: Event) -> str:
+        """Its type."""
+        return str(event.get("type", ""))
 
-    def structured(self, asked: Mapping[str, Any]) -> bool:
-        """Whether a JSON text format is asked for."""
-        text = asked.get("text")
-        wanted = text.get("format") if isinstance(text, Mapping) else None
-        return isinstance(wanted, Mapping) and wanted.get("type") in ("json_object", "json_schema")
+    def is_error(self, event: Event) -> bool:
+        """Whether an event tells of an error; a failed response is an end like others."""
+        return event.get("type") == "error"
 
-    def limit(self, asked: Mapping[str, Any]) -> int:
-        """max_output_tokens."""
-        return int(asked.get("max_output_tokens") or 0)
+    def usage(self, found: Event) -> Usage | None:
+        """The usage of a response, alone or in an event."""
+        inner = found.get("response")
+        usage = inner.get("usage") if isinstance(inner, dict) else found.get("usage")
+        return usage if isinstance(usage, dict) else None
+
+    def with_usage(self, found: Event, usage: Usage) -> Event:
+        """In the response."""
+        inner = found.get("response")
+        if isinstance(inner, dict):
+            return {**found, "response": {**inner, "usage": usage}}
+        return {**found, "usage": usage}
+
+    def estimate_usage(self, prompt: int, said: int) -> Usage:
+        """Input, output and total."""
+        return {
+            "input_tokens": prompt,
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": said,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": prompt + said,
+        }
+
+    def usage_events(self, last: Event, fields: Fields) -> list[Event]:
+        """Nothing: the completed response tells it."""
+        return []
+
+    def _note_id(self, event: Event) -> None:
+        first, last = self.answer_ids
+        last = str((event.get("response") or {}).get("id") or last)
+        self.answer_ids = (first or last, last)
+
+    def _text_of(self, id: str) -> list[str]:
+        return self._texts.setdefault(id, [])
 
     def _begin(self, event: Event) -> list[Event]:
         if self._calls > 1:
             return []
         self._first = event.get("response") or {}
-        return [self._numbered(event)]
+        return [self._number_event(event)]
 
-    def _added(self, event: Event) -> list[Event]:
+    def _add_item(self, event: Event) -> list[Event]:
         index, item = int(event["output_index"]), event["item"]
-        kind = str(item.get("type"))
-        if kind in self._open and kind not in CALLS:
-            self._places[index] = self._open[kind]
+        is_message = item.get("type") == "message"
+        if is_message and self._message:
+            self._places[index] = self._message
             return []
-        place = (len(self._texts), str(item.get("id")))
-        self._places[index] = self._open[kind] = place
-        self._texts[place[1]] = ""
-        return [self._numbered({**event, "output_index": place[0]})]
+        place = (self._items, str(item.get("id")))
+        self._items += 1
+        self._places[index] = place
+        if is_message:
+            self._message = place
+        return [self._number_event({**event, "output_index": place[0]})]
 
-    def _placed(self, event: Event) -> list[Event]:
+    def _place(self, event: Event) -> list[Event]:
         index = int(event["output_index"])
-        known = next(reversed(self._open.values()), (index, str(event.get("item_id"))))
-        place, id = self._places.get(index, known)
+        other = self._message or (index, str(event.get("item_id")))
+        place, id = self._places.get(index, other)
         event = {**event, "output_index": place}
         if "item_id" in event:
             event["item_id"] = id
         kind = str(event["type"])
-        if kind == "response.content_part.added" and self._texts.get(id):
-            return []  # the part is open already
-        if kind in DELTAS:
-            self._texts[id] = self._texts.get(id, "") + event["delta"]
+        if kind == "response.content_part.added":
+            part = (id, int(event.get("content_index") or 0))
+            if part in self._open_parts:
+                return []
+            self._open_parts.add(part)
+        elif kind == TEXT_DELTA:
+            self._text_of(id).append(event["delta"])
         elif kind.endswith(".done"):
-            event = self._done(event, id)
-        return [self._numbered(event)]
+            event = self._complete(event, place, id)
+        return [self._number_event(event)]
 
-    def _done(self, event: Event, id: str) -> Event:
-        """The event with the text that the client really has."""
-        text = self._texts.get(id, "")
+    def _complete(self, event: Event, place: int, id: str) -> Event:
+        """A done event with the text that the client really has."""
+        if "item" in event:
+            item = self._with_text({**event["item"], "id": id})
+            self._done.append(item)
+            if self._message == (place, id):
+                self._message = None
+            return {**event, "item": item}
+        if id not in self._texts:
+            return event
+        text = "".join(self._texts[id])
         if isinstance(event.get("text"), str):
             return {**event, "text": text}
-        if "part" in event:
-            return {**event, "part": _said(event["part"], text)}
-        if "item" in event:
-            item = self._patched({**event["item"], "id": id})
-            self._items.append(item)
-            self._open.pop(str(item.get("type")), None)
-            return {**event, "item": item}
+        if isinstance(event.get("part"), Mapping):
+            return {**event, "part": _replace_text(event["part"], text)}
         return event
 
-    def _patched(self, item: Event) -> Event:
-        text = self._texts.get(str(item.get("id")), "")
-        if item.get("type") != "message" or not item.get("content"):
+    def _with_text(self, item: Event) -> Event:
+        texts = self._texts.get(str(item.get("id")))
+        parts = item.get("content")
+        # A message of several parts cannot have been resumed: its texts stand as they are.
+        if texts is None or not isinstance(parts, list) or len(parts) != 1:
             return item
-        return {**item, "content": [_said(part, text) for part in item["content"]]}
+        return {**item, "content": [_replace_text(parts[0], "".join(texts))]}
 
     def _whole(self, response: Event) -> Event:
         """The final response as the client saw it come: the id of the first call, all items."""
         if self._calls <= 1:
             return response
-        return {**response, "id": self._first.get("id"), "output": list(self._items)}
+        return {**response, "id": self._first.get("id"), "output": list(self._done)}
 
-    def _numbered(self, event: Event) -> Event:
+    def _number_event(self, event: Event) -> Event:
         event = {**event, "sequence_number": self._number}
         self._number += 1
         return event
 
+    # Whole answers
 
-def _said(part: Event, text: str) -> Event:
-    return {**part, "text": text} if part.get("type") == "output_text" else part
+    def pieces(self, answer: Event) -> list[Piece]:
+        """Reasoning summaries, texts and tool calls, in their order."""
+        self._note_id({"response": answer})
+        found: list[Piece] = []
+        items = answer.get("output")
+        for at, item in enumerate(items if isinstance(items, list) else ()):
+            match item:
+                case {"type": "reasoning"}:
+                    texts = [*_texts(item.get("summary")), *_texts(item.get("content"))]
+                    found += [Piece(REASONING, text) for text in texts]
+                case {"type": "message"}:
+                    found += [Piece(CONTENT, text) for text in _texts(item.get("content"))]
+                case {"type": "function_call" | "custom_tool_call" as kind}:
+                    found.append(Piece(TOOL, str(item.get(CALLS[kind]) or ""), call=at, raw=item))
+        return found
+
+    def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
+        """The last response with the text of all calls in its message; reasoning of severed calls is left out."""
+        output, used, said = [], 0, bool(texts[CONTENT])
+        for item in answer["output"]:
+            if item.get("type") in CALLS:
+                used += 1
+                output += [item] if used <= calls else []
+            elif item.get("type") == "message" and said:
+                output.append({**item, "content": [_message_part(item, texts[CONTENT])]})
+                said = False
+            elif item.get("type") != "message":
+                output.append(item)
+        if said:  # the last call answered with tool calls alone
+            id, part = f"msg_{first.get('id')}", _message_part({}, texts[CONTENT])
+            message = {"id": id, "type": "message", "role": "assistant", "status": "completed"}
+            output.insert(0, {**message, "content": [part]})
+        same = pick(first, "id", "created_at", "model")
+        return {**answer, "output": output, **same}
+
+    # Errors
+
+    def error(self, error: HeadgateError, param: str | None = None) -> Event:
+        """{"error": {message, type, param, code}}."""
+        return openai_error(error, param)
+
+    def error_event(self, error: HeadgateError) -> Event:
+        """An error event; no response.completed follows."""
+        _, code = type_and_code(error)
+        told = {"type": "error", "code": code, "message": str(error), "param": None}
+        return self._number_event(told)
+
+
+def _replace_text(part: Any, text: str) -> Any:  # noqa: ANN401  # a part, whatever the upstream sent
+    """An output text with another text; what points into the old one is gone."""
+    if not isinstance(part, Mapping) or part.get("type") != "output_text":
+        return part
+    return part if part.get("text") == text else {**part, "text": text, "annotations": []}
+
+
+def _message_part(item: Event, text: str) -> Event:
+    parts = item.get("content")
+    first = parts[0] if isinstance(parts, list) and parts else {}
+    same = first if isinstance(first, dict) and first.get("type") == "output_text" else {}
+    return {"type": "output_text", "annotations": [], **same, "text": text}
+
+
+def _texts(parts: object) -> list[str]:
+    rows = parts if isinstance(parts, list) else []
+    texts = [row.get("text") for row in rows if isinstance(row, Mapping)]
+    return [text for text in texts if isinstance(text, str)]

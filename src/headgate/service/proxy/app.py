@@ -1,9 +1,11 @@
-"""Plug: the proxy in the service, behind the same door: keys, limits, log and metrics.
+"""App: the proxy in the service, under the same keys, limits, log and metrics as every other route.
 
-Streams take longer than other requests, so the door's deadline does not hold for them; the upstream's own limits do.
-What the door refuses on these paths is told in the way of their APIs.
+Streams take longer than other requests, so the service's deadline does not hold for them; the upstream's own limits do.
+What the service refuses on these paths has the shape of their APIs. Every call becomes a trace.
 """
 
+import asyncio
+import time
 from collections.abc import Callable
 
 from fastapi import FastAPI
@@ -11,52 +13,88 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.errors import HeadgateError, ScopeError
-from headgate.guard.report import GuardReport
+from headgate.guard.dialects import dialect_for
+from headgate.guard.dialects.error_codes import status_of
 from headgate.service.problems import refusal
-from headgate.service.proxy.paths import proxied
+from headgate.service.proxy.call_trace import call_trace
+from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.paths import is_proxied
 from headgate.service.proxy.proxy import Proxy
 from headgate.service.proxy.routes import routes
-from headgate.service.proxy.speech import ChatSpeech, MessagesSpeech, Speech, status_of
 from headgate.service.request_state import Caller, RequestState
 from headgate.service.state import ServiceState
 from headgate.types import Context, Request
+from headgate.wiring import folder_of
 
 
-def plug(app: FastAPI, service: ServiceState) -> None:
+def mount(app: FastAPI, service: ServiceState) -> None:
     """Mount the proxy that the settings describe."""
     settings = service.gate.settings
+    observer = _Observer(service)
 
     async def gate(request: Request) -> Context:
         return await service.gate_for(Caller(request.tenant, frozenset())).acontext_for(request)
 
-    def observe(_: Scope, report: GuardReport) -> None:
-        service.metrics.count_stream(report)
+    proxy = Proxy(
+        settings.proxy,
+        settings.guard,
+        gate=gate,
+        tenant=_tenant,
+        observe=observer.observe,
+        folder=folder_of(settings.store),
+    )
+    app.router.routes.extend(routes(proxy, wrap=_admit))
+    service.on_shutdown += [proxy.close, observer.close]
 
-    proxy = Proxy(settings.proxy, settings.guard, gate=gate, tenant=_tenant, observe=observe)
-    app.router.routes.extend(routes(proxy, wrap=_admitted))
-    service.on_shutdown.append(proxy.close)
+
+class _Observer:
+    """Hands every call to the metrics, to the request's state (for log and spans), and to the store as a trace."""
+
+    def __init__(self, service: ServiceState) -> None:
+        self._service = service
+        self._saving: set[asyncio.Future[None]] = set()
+
+    def observe(self, scope: Scope, call: ModelCall) -> None:
+        """A call is over."""
+        state = _state(scope)
+        state.call = call
+        self._service.metrics.count_call(call)
+        if call.operation and state.caller:
+            trace = call_trace(call, tenant=state.caller.tenant, now=time.time())
+            gate = self._service.gate_for(state.caller)
+            saving = asyncio.ensure_future(asyncio.to_thread(gate.save_trace, trace))
+            self._saving.add(saving)
+            saving.add_done_callback(self._saved)
+
+    def _saved(self, saving: asyncio.Future[None]) -> None:
+        self._saving.discard(saving)
+        if not saving.cancelled() and isinstance(saving.exception(), HeadgateError):
+            self._service.metrics.count_lost_trace()
+
+    async def close(self) -> None:
+        """Wait for the last traces."""
+        await asyncio.gather(*self._saving, return_exceptions=True)
 
 
-def refused(error: HeadgateError, scope: Scope, request_id: str) -> Response:
-    """What the door refuses, as the path's API says it."""
-    said = refusal(error, request_id)
-    if not proxied(scope["path"]):
-        return said
-    speech: Speech = MessagesSpeech() if "/messages" in scope["path"] else ChatSpeech()
+def error_response(error: HeadgateError, scope: Scope, request_id: str) -> Response:
+    """What the service refuses, in the shape that the path's API has."""
+    refused = refusal(error, request_id)
+    if not is_proxied(scope["path"]):
+        return refused
     names = ("retry-after", "www-authenticate")
-    headers = {name: said.headers[name] for name in names if name in said.headers}
-    return JSONResponse(speech.error(error), status_of(error), headers)
+    headers = {name: refused.headers[name] for name in names if name in refused.headers}
+    return JSONResponse(dialect_for(scope["path"]).error(error), status_of(error), headers)
 
 
-def _admitted(app: ASGIApp) -> Callable[[Scope, Receive, Send], object]:
-    """The application for callers who may read, without the door's deadline."""
+def _admit(app: ASGIApp) -> Callable[[Scope, Receive, Send], object]:
+    """The application for callers who may read, without the service's deadline."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         state = _state(scope)
         if state.caller is None or "read" not in state.caller.scopes:
             hint = "make one with: headgate keys create --scope read"
             error = ScopeError("this key lacks the scope read", hint=hint)
-            await refused(error, scope, state.id)(scope, receive, send)
+            await error_response(error, scope, state.id)(scope, receive, send)
             return
         if state.deadline is not None:
             state.deadline.reschedule(None)

@@ -1,16 +1,18 @@
-"""Exchange: one request of a client, as plain ASGI, since every layer between costs each chunk of a stream.
+"""Asgi: one request of a client, as plain ASGI, since every layer between costs each chunk of a stream.
 
 The reply begins with its first bytes, so that an error before them still gets a status of its own. A client that
 goes away ends the work at once, and with it the upstream's.
 """
 
 import asyncio
+import time
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
 import orjson
 from starlette.types import Receive, Send
 
+from headgate.service.body import ClientGone
 from headgate.service.proxy.transport import Headers
 
 
@@ -19,14 +21,15 @@ class Reply:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._status, self._headers = 200, list[tuple[bytes, bytes]]()
+        self.status, self._headers = 200, list[tuple[bytes, bytes]]()
         self._body = b""
         self.begun = self.ended = False
+        self.begun_at: float | None = None
 
     def head(self, status: int, headers: Headers, more: Mapping[str, str] | None = None) -> None:
         """Status and headers of the reply, `more` of our own after them."""
-        ours = [(k.encode("latin-1"), _plain(v)) for k, v in (more or {}).items()]
-        self._status, self._headers = status, [*headers, *ours]
+        ours = [(k.encode("latin-1"), _one_line(v)) for k, v in (more or {}).items()]
+        self.status, self._headers = status, [*headers, *ours]
 
     async def write(self, data: bytes) -> None:
         """More of the body."""
@@ -42,11 +45,10 @@ class Reply:
             self.ended = True
             await self._send({"type": "http.response.body", "body": data or self._body})
 
-    async def json(self, status: int, value: object, more: Mapping[str, str] | None = None) -> None:
-        """A whole JSON reply."""
+    def put_json(self, status: int, value: object, more: Mapping[str, str] | None = None) -> None:
+        """A whole JSON reply; `end` sends it."""
         self.head(status, [(b"content-type", b"application/json")], more)
         self.put(orjson.dumps(value))
-        await self.end()
 
     def put(self, data: bytes) -> None:
         """The whole body, of known length; `end` sends it."""
@@ -54,16 +56,16 @@ class Reply:
         self._body = data
 
     async def _begin(self) -> None:
-        self.begun = True
+        self.begun, self.begun_at = True, time.perf_counter()
         await self._send(
-            {"type": "http.response.start", "status": self._status, "headers": self._headers}
+            {"type": "http.response.start", "status": self.status, "headers": self._headers}
         )
 
 
-async def attended(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Do the work as long as the client is there."""
+async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
+    """Do the work as long as the client is there; ClientGone when it left before the end."""
     task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_gone(receive))
+    gone = asyncio.ensure_future(_wait_for_disconnect(receive))
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -72,16 +74,17 @@ async def attended(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
             waiting.cancel()
         if left:
             await asyncio.wait(left)
-    if not task.cancelled():
-        task.result()
+    if task.cancelled():
+        raise ClientGone
+    task.result()
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-HOP = frozenset(
+HOP_BY_HOP = frozenset(
     {
         b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection",
         b"te", b"trailer", b"trailers", b"transfer-encoding", b"upgrade",
@@ -89,7 +92,7 @@ HOP = frozenset(
 )  # fmt: skip
 
 
-def passed(headers: Iterable[tuple[bytes, bytes]], without: Iterable[bytes] = ()) -> Headers:
+def forwardable(headers: Iterable[tuple[bytes, bytes]], without: Iterable[bytes] = ()) -> Headers:
     """Headers that may go on: not those of one connection, not ours, and not those named."""
     headers = list(headers)
     named = {
@@ -98,7 +101,7 @@ def passed(headers: Iterable[tuple[bytes, bytes]], without: Iterable[bytes] = ()
         if name.lower() == b"connection"
         for token in value.split(b",")
     }
-    stay = HOP | named | frozenset(without)
+    stay = HOP_BY_HOP | named | frozenset(without)
     return [
         (name, value)
         for name, value in headers
@@ -106,6 +109,6 @@ def passed(headers: Iterable[tuple[bytes, bytes]], without: Iterable[bytes] = ()
     ]
 
 
-def _plain(value: str) -> bytes:
+def _one_line(value: str) -> bytes:
     """A header value on one line, whatever was in it."""
     return " ".join(value.split()).encode("ascii", "backslashreplace")[:1000]

@@ -1,100 +1,140 @@
-"""Inject: context for the last question, put into the request on its way to the model.
+"""Inject: context for each question of a conversation, put into the request on its way to the model.
 
-The query is the last user turn, the window is the whole conversation. The block goes to the end, behind all that stays
-the same from turn to turn, so that prompt caches survive: in front of the words of the last user turn, or after the
-results of tool calls, never between a call and its result. Nothing is kept: the client's own history stays as it is.
+The prefix law: what is changed in message i depends only on the messages up to i. So each request of a conversation
+begins with the very bytes of the one before it, and the provider's prompt cache holds, through tool calls, further
+turns, restarts and several workers. A question is a human turn; its block stands in front of its words, in this and
+every later request. It is built once, when the question is new, and remembered by a hash of the conversation up to
+there: the store may change, the block does not.
 """
 
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import asdict, dataclass
+
+import orjson
 
 from headgate.errors import HeadgateError, InputError
-from headgate.service.proxy.request import Ask
+from headgate.guard.dialects.dialect import Dialect
+from headgate.guard.resume import Message
+from headgate.service.proxy.remembered import Remembered
+from headgate.service.proxy.request import Options, ProxyRequest
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Context, ContextBudget, Request, Window
 
 Gate = Callable[[Request], Awaitable[Context]]
-Message = Mapping[str, Any]
+
+MAX_NEW = (
+    32  # questions of one request that get a new block; older ones that are not known get none
+)
 
 
-async def inject(ask: Ask, gate: Gate, tenant: str) -> tuple[Ask, dict[str, str]]:
-    """The request with context in it, and the headers that tell of it. A gate that fails is told, not felt."""
-    place = _last(ask.messages, "user")
-    query = "\n".join(_texts(ask.messages[place])) if place is not None else ""
-    if place is None or not query.strip():
-        return ask, {"x-headgate-context-tokens": "0"}
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What was added for one question: nothing, where nothing was worth it or the gate failed."""
+
+    text: str = ""
+    trace: str = ""
+    tokens: int = 0
+    chunks: int = 0
+    degraded: str = ""
+
+    def headers(self) -> dict[str, str]:
+        """What the client is told of it."""
+        told = {"x-headgate-context-tokens": str(self.tokens)}
+        if self.trace:
+            told |= {
+                "x-headgate-trace": self.trace,
+                "x-headgate-context-chunks": str(self.chunks),
+            }
+        return told | ({"x-headgate-degraded": self.degraded} if self.degraded else {})
+
+
+async def inject(
+    request: ProxyRequest, dialect: Dialect, gate: Gate, tenant: str, remembered: Remembered
+) -> tuple[ProxyRequest, dict[str, str]]:
+    """The request with a block for each of its questions, and the headers that tell of the last one."""
+    messages, preamble = list(request.messages), dialect.preamble(request.fields)
+    questions = [at for at, m in enumerate(messages) if dialect.human_text(m).strip()]
+    earlier = request.fields.get(dialect.reference_field)  # what the upstream itself has stored
+    keys = _keys(request, questions, (tenant, earlier, *preamble))
+    known = [await remembered.get(key) for key in keys]
+    unknown = [n for n, value in enumerate(known) if value is None]
+    block = Block()
+    for number, (at, key) in enumerate(zip(questions, keys, strict=True)):
+        stored = known[number]
+        if stored is None:
+            new = Block()
+            if number in unknown[-MAX_NEW:]:
+                query = dialect.human_text(messages[at])
+                window = _window(preamble, messages[: at + 1])
+                new = await _build(gate, _context_request(request.options, query, window, tenant))
+            stored = await remembered.put(key, orjson.dumps(asdict(new)))
+        block = Block(**orjson.loads(stored))
+        if block.text:
+            messages[at] = dialect.add_block(messages[at], block.text)
+    told = block.headers()
+    if remembered.failure:
+        told["x-headgate-degraded"] = f"remembered: {remembered.failure}"
+    # Always written anew: the same messages are the same bytes, whether or not this request brings a block.
+    changed = dialect.replace_conversation(messages) if messages else {}
+    return request.with_fields(changed), told
+
+
+async def _build(gate: Gate, request: Request) -> Block:
+    """The block for a question. A gate that fails gives an empty one, which says why."""
     try:
-        context = await gate(_request(ask, query, tenant))
+        context = await gate(request)
     except InputError:
         raise
     except HeadgateError as error:
-        return ask, {"x-headgate-degraded": f"context: {error.message}"}
-    told = {
-        "x-headgate-trace": context.trace.id,
-        "x-headgate-context-tokens": str(context.token_estimate),
-        "x-headgate-context-chunks": str(len(context.chunks)),
-    }
-    if context.degraded:
-        told["x-headgate-degraded"] = "; ".join(context.degraded)
-    if not context.text:
-        return ask, told
-    return ask.changed(messages=placed(ask.messages, context.text)), told
-
-
-def _request(ask: Ask, query: str, tenant: str) -> Request:
-    knobs = ask.knobs
-    window = Window.of(ask.messages)
-    room = None
-    if knobs.window:
-        used = sum(estimate_tokens(text) for text in window.texts)
-        room = ContextBudget(context_length=knobs.window, used_tokens=used)
-    return Request(
-        query,
-        budget=knobs.budget,
-        tenant=tenant,
-        collection=knobs.collection,
-        window=window,
-        k=knobs.k,
-        context_budget=room,
-        session=knobs.session,
+        return Block(degraded=f"context: {error.message}")
+    return Block(
+        context.text,
+        context.trace.id,
+        context.token_estimate,
+        len(context.chunks),
+        "; ".join(context.degraded),
     )
 
 
-def placed(messages: Sequence[Message], block: str) -> list[Message]:
-    """The messages with the block in its place."""
-    last = messages[-1]
-    if last["role"] == "tool":
-        return [*messages, {"role": "user", "content": block}]
-    at = _last(messages, "user")
-    if at is None:
-        return list(messages)
-    return [*messages[:at], _joined(messages[at], block), *messages[at + 1 :]]
+def _keys(request: ProxyRequest, questions: Sequence[int], before: Sequence[object]) -> list[bytes]:
+    """For each question a hash of all that its block depends on: the options, and the conversation up to it."""
+    options = request.options
+    asked = (options.collection, options.budget, options.k, options.window, options.session)
+    digest = hashlib.blake2b(orjson.dumps([asked, before]), digest_size=20)
+    keys, wanted = [], set(questions)
+    for at, message in enumerate(request.messages):
+        digest.update(orjson.dumps(message))
+        if at in wanted:
+            keys.append(b"block:" + digest.digest())
+    return keys
 
 
-def _joined(message: Message, block: str) -> Message:
-    """A user turn with the block in front of its words, and behind the results of tools that it brings."""
-    content = message.get("content")
-    if not isinstance(content, list):
-        return {**message, "content": f"{block}\n\n{content or ''}"}
-    results = [at for at, part in enumerate(content) if _kind(part) == "tool_result"]
-    at = results[-1] + 1 if results else 0
-    part = {"type": "text", "text": block}
-    return {**message, "content": [*content[:at], part, *content[at:]]}
+def _window(preamble: Sequence[str], messages: Sequence[Message]) -> Window:
+    """What the model sees up to the question: earlier blocks and tool results included."""
+    return Window.of([*(text for text in preamble if text), *map(_readable, messages)])
 
 
-def _last(messages: Sequence[Message], role: str) -> int | None:
-    return next((at for at in reversed(range(len(messages))) if messages[at]["role"] == role), None)
+def _readable(message: Message) -> Mapping[str, object]:
+    """A message with its text under `content`: the results of tools stand elsewhere in some APIs."""
+    if message.get("content") is not None:
+        return message
+    output = message.get("output")
+    return {"content": output} if isinstance(output, str | list) else {}
 
 
-def _texts(message: Message) -> list[str]:
-    content = message.get("content")
-    if isinstance(content, str):
-        return [content]
-    parts = content if isinstance(content, list) else []
-    return [
-        p["text"] for p in parts if _kind(p) in ("text", "input_text") and isinstance(p.get("text"), str)
-    ]  # fmt: skip
-
-
-def _kind(part: object) -> str:
-    return str(part.get("type")) if isinstance(part, Mapping) else ""
+def _context_request(options: Options, query: str, window: Window, tenant: str) -> Request:
+    room = None
+    if options.window:
+        used = sum(estimate_tokens(text) for text in window.texts)
+        room = ContextBudget(context_length=options.window, used_tokens=used)
+    return Request(
+        query,
+        budget=options.budget,
+        tenant=tenant,
+        collection=options.collection,
+        window=window,
+        k=options.k,
+        context_budget=room,
+        session=options.session,
+    )

@@ -1,4 +1,4 @@
-"""Passing: requests that are none of the gate's business go to an upstream and come back as they are.
+"""Passthrough: requests that are none of the gate's business go to an upstream and come back as they are.
 
 The list of models is that of all upstreams, each with those that requests would really reach there.
 """
@@ -13,42 +13,50 @@ from starlette.types import Scope
 from headgate.errors import HeadgateError, NotFound, UpstreamError
 from headgate.policy import UpstreamPolicy
 from headgate.service.proxy.asgi import Reply
-from headgate.service.proxy.request import knobs_of
-from headgate.service.proxy.transport import Answer, header
-from headgate.service.proxy.upstreams import Upstreams, parts, replied, whole
+from headgate.service.proxy.request import parse_options
+from headgate.service.proxy.transport import Response, header
+from headgate.service.proxy.upstreams import (
+    Upstreams,
+    read_parts,
+    read_whole,
+    returned_headers,
+)
 
 MODELS = "/v1/models"
+BODILESS = (204, 205, 304)
 
 
-async def pass_on(upstreams: Upstreams, scope: Scope, body: bytes, reply: Reply) -> None:
-    """One request there and back."""
+async def pass_on(
+    upstreams: Upstreams, scope: Scope, body: bytes, reply: Reply, path: str
+) -> tuple[str, str]:
+    """One request there and back, to this path; the model and the upstream it was for."""
     several = len(upstreams.policy.upstreams) > 1
     if scope["path"] == MODELS and scope["method"] == "GET" and several:
-        await _models(upstreams, scope, reply)
-        return
-    knobs = knobs_of(scope["headers"], upstreams.policy)
-    name, upstream = _found(upstreams, _model(scope, body), knobs.upstream)
-    answer = await upstreams.send(upstream, scope, body)
+        await _list_models(upstreams, scope, reply)
+        return "", ""
+    options = parse_options(scope["headers"], upstreams.policy)
+    model = _model_of(scope, body)
+    name, upstream = _find(upstreams, model, options.upstream)
+    response = await upstreams.send(upstream, scope, body, path=path)
     try:
-        told = {"x-headgate-upstream": name, "x-headgate-guard": "off"}
-        await copy(answer, reply, told, upstream.idle_s)
+        await copy(response, reply, {"x-headgate-upstream": name, "x-headgate-guard": "off"})
     finally:
-        await answer.close()
+        await response.close()
+    return model, name
 
 
-async def copy(answer: Answer, reply: Reply, told: Mapping[str, str], idle_s: float) -> None:
-    """The answer to the client, byte for byte."""
-    headers = replied(answer)
-    length = header(answer.headers, b"content-length")
-    if length:
-        headers.append((b"content-length", length))
-    reply.head(answer.status, headers, told)
-    async for data in parts(answer, idle_s):
+async def copy(response: Response, reply: Reply, headers: Mapping[str, str]) -> None:
+    """The response to the client, byte for byte, all but the end of the reply."""
+    returned = returned_headers(response)
+    length = header(response.headers, b"content-length")
+    if length and response.status not in BODILESS:
+        returned.append((b"content-length", length))
+    reply.head(response.status, returned, headers)
+    async for data in read_parts(response):
         await reply.write(data)
-    await reply.end()
 
 
-def _found(upstreams: Upstreams, model: str, named: str) -> tuple[str, UpstreamPolicy]:
+def _find(upstreams: Upstreams, model: str, named: str) -> tuple[str, UpstreamPolicy]:
     """The upstream for a request that may name no model: then the one for any model, else the first."""
     try:
         return upstreams.find(model, named)
@@ -58,7 +66,7 @@ def _found(upstreams: Upstreams, model: str, named: str) -> tuple[str, UpstreamP
         return next(iter(upstreams.policy.upstreams.items()))
 
 
-def _model(scope: Scope, body: bytes) -> str:
+def _model_of(scope: Scope, body: bytes) -> str:
     """The model that a request is about, where it can be told."""
     path: str = scope["path"]
     if path.startswith(f"{MODELS}/"):
@@ -73,39 +81,40 @@ def _model(scope: Scope, body: bytes) -> str:
     return model if isinstance(model, str) else ""
 
 
-async def _models(upstreams: Upstreams, scope: Scope, reply: Reply) -> None:
+async def _list_models(upstreams: Upstreams, scope: Scope, reply: Reply) -> None:
     """The models of all upstreams; one that does not answer is left out and named."""
     named = upstreams.policy.upstreams
-    lists = await asyncio.gather(*(_list(upstreams, name, scope) for name in named))
+    lists = await asyncio.gather(*(_models_of(upstreams, name, scope) for name in named))
     failed = [name for name, rows in zip(named, lists, strict=True) if rows is None]
     if len(failed) == len(named):
         raise UpstreamError("no upstream told its models", hint=f"asked: {', '.join(named)}")
     rows = {row["id"]: row for found in lists for row in found or ()}
-    told = {"x-headgate-degraded": f"models: {', '.join(failed)}"} if failed else {}
-    await reply.json(200, {"object": "list", "data": list(rows.values())}, told)
+    headers = {"x-headgate-degraded": f"models: {', '.join(failed)}"} if failed else {}
+    reply.put_json(200, {"object": "list", "data": list(rows.values())}, headers)
 
 
-async def _list(upstreams: Upstreams, name: str, scope: Scope) -> list[dict[str, Any]] | None:
+async def _models_of(upstreams: Upstreams, name: str, scope: Scope) -> list[dict[str, Any]] | None:
     """One upstream's models that requests would reach there; None when it cannot be asked."""
     upstream = upstreams.policy.upstreams[name]
     try:
-        answer = await upstreams.send(upstream, scope, b"", plain=True)
-        try:
-            body = await whole(answer, 8_000_000, 10.0)
-        finally:
-            await answer.close()
+        async with asyncio.timeout(10):
+            response = await upstreams.send(upstream, scope, b"", plain=True)
+            try:
+                body = await read_whole(response, 8_000_000)
+            finally:
+                await response.close()
         found = orjson.loads(body)
-    except (HeadgateError, orjson.JSONDecodeError):
+    except (HeadgateError, TimeoutError, orjson.JSONDecodeError):
         return None
-    rows = found.get("data") if isinstance(found, dict) and answer.status == 200 else None
+    rows = found.get("data") if isinstance(found, dict) and response.status == 200 else None
     if not isinstance(rows, list):
         return None
     return [
-        row for row in rows if isinstance(row, dict) and _reached(upstreams, name, row.get("id"))
+        row for row in rows if isinstance(row, dict) and _is_reached(upstreams, name, row.get("id"))
     ]
 
 
-def _reached(upstreams: Upstreams, name: str, model: object) -> bool:
+def _is_reached(upstreams: Upstreams, name: str, model: object) -> bool:
     try:
         return isinstance(model, str) and upstreams.find(model)[0] == name
     except NotFound:

@@ -4,6 +4,6 @@ PREFIX = "/v1/"
 OWN = frozenset({"context", "documents", "facts", "graph", "reviews", "strategy", "traces"})
 
 
-def proxied(path: str) -> bool:
+def is_proxied(path: str) -> bool:
     """Whether a path is passed on."""
     return path.startswith(PREFIX) and path[len(PREFIX) :].split("/", 1)[0] not in OWN

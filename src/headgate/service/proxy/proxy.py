@@ -1,56 +1,41 @@
 """Proxy: change one URL, and loops are over.
 
-chat and messages go through the gate: context in where it is asked for, the guard on what comes out. Everything else
-under /v1 that is not ours is passed on as it is. Each method is an ASGI application.
+Requests of the APIs that the guard knows go through the gate: context in where it is asked for, the guard on what comes
+out. Everything else under /v1 that is not ours is passed on as it is. Each app here is an ASGI application.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
-from starlette.types import Receive, Scope, Send
+import orjson
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headgate.errors import HeadgateError, UpstreamError
+from headgate.errors import ConfigError, HeadgateError
+from headgate.guard.dialects import dialect_for
+from headgate.guard.dialects.dialect import Dialect
+from headgate.guard.dialects.error_codes import status_of
 from headgate.guard.policy import GuardPolicy
-from headgate.guard.report import GuardReport
-from headgate.guard.resume import Call
-from headgate.guard.rollback import Session
-from headgate.policy import ProxyPolicy, UpstreamPolicy
+from headgate.policy import ProxyPolicy
 from headgate.service.body import ClientGone, read_body
-from headgate.service.proxy.answer import guarded
-from headgate.service.proxy.asgi import Reply, attended
-from headgate.service.proxy.inflate import plain
+from headgate.service.proxy.asgi import Reply, run_while_connected
+from headgate.service.proxy.guarded import GuardedExchange, Target
 from headgate.service.proxy.inject import Gate, inject
+from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.passthrough import copy, pass_on
-from headgate.service.proxy.relay import Relay
-from headgate.service.proxy.request import Ask, ask_of
-from headgate.service.proxy.speech import ChatSpeech, MessagesSpeech, Speech, status_of
-from headgate.service.proxy.transport import Answer, header
-from headgate.service.proxy.upstreams import Upstreams, replied, whole
-from headgate.text.tokens import estimate_tokens
+from headgate.service.proxy.remembered import Remembered
+from headgate.service.proxy.request import ProxyRequest, parse_request
+from headgate.service.proxy.sse import encode
+from headgate.service.proxy.upstreams import Upstreams, request_path
 
-STREAM = b"text/event-stream"
-END_S = (
-    0.25  # how long the end of an answer is waited for, so that its connection can be used again
-)
-REFUSED = (400, 422)  # what upstreams say to sampling they do not know
-
-Observe = Callable[[Scope, GuardReport], None]
-
-
-class Sent(NamedTuple):
-    """One exchange with the model: what was asked, of whom, by whom."""
-
-    speech: Speech
-    ask: Ask
-    upstream: UpstreamPolicy
-    scope: Scope
+Observe = Callable[[Scope, ModelCall], None]
+Work = Callable[[bytes], Awaitable[None]]
 
 
 class Proxy:
     """The door in front of the models.
 
-    `gate` builds contexts (Headgate.acontext_for), `tenant` says whose a request is, `observe` gets the guard's report of
-    every answer.
+    `gate` builds contexts (Headgate.acontext_for), `tenant` says whose a request is, `observe` gets every call when it
+    is over, `folder` is where injected blocks are remembered beyond the life of the process.
     """
 
     def __init__(
@@ -61,190 +46,173 @@ class Proxy:
         gate: Gate | None = None,
         tenant: Callable[[Scope], str] = lambda _: "default",
         observe: Observe | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.policy, self.guard = policy, guard or GuardPolicy()
-        self.upstreams = Upstreams(policy, tick_s=self.guard.keep_alive_s)
+        rescue = self.guard.rescue_upstream
+        if rescue and rescue not in policy.upstreams:
+            raise ConfigError(
+                f"guard.rescue_upstream is {rescue!r}, which is no upstream",
+                hint=f"upstreams: {', '.join(sorted(policy.upstreams)) or 'none'}",
+            )
+        self.upstreams = Upstreams(policy)
+        self._remembered = Remembered(folder / "proxy.db" if folder else None)
+        self._refusals: set[tuple[str, str]] = set()
         self._gate, self._tenant, self._observe = gate, tenant, observe
 
     async def close(self) -> None:
         """Close the connections to the upstreams."""
         await self.upstreams.close()
+        self._remembered.close()
 
-    async def chat(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """OpenAI's chat completions."""
-        await self._serve(ChatSpeech(), scope, receive, send)
+    def app_for(self, kind: type[Dialect]) -> ASGIApp:
+        """The application for the path of an API."""
 
-    async def messages(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Anthropic's messages."""
-        await self._serve(MessagesSpeech(), scope, receive, send)
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["method"] != "POST":
+                await self.rest(scope, receive, send)
+                return
+            reply, dialect = Reply(send), kind()
+            call = ModelCall(kind.path, kind.operation)
+
+            async def work(body: bytes) -> None:
+                await self._exchange(dialect, scope, body, reply, call)
+
+            await self._serve(dialect, reply, scope, receive, work, call=call)
+
+        return app
 
     async def rest(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Everything else."""
-        speech: Speech = MessagesSpeech() if "/messages" in scope["path"] else ChatSpeech()
-        reply = Reply(send)
+        reply, call = Reply(send), ModelCall("/v1/*")
+        dialect = dialect_for(scope["path"])
 
         async def work(body: bytes) -> None:
-            await pass_on(self.upstreams, scope, body, reply)
+            path = await self._stored_path(dialect, request_path(scope))
+            call.model, call.upstream = await pass_on(self.upstreams, scope, body, reply, path)
 
-        await self._attend(speech, reply, scope, receive, work)
+        await self._serve(dialect, reply, scope, receive, work, call=call)
 
-    async def _serve(self, speech: Speech, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "POST":
-            await self.rest(scope, receive, send)
-            return
-        reply = Reply(send)
-
-        async def work(body: bytes) -> None:
-            await self._exchange(speech, scope, body, reply)
-
-        await self._attend(speech, reply, scope, receive, work)
-
-    async def _attend(
+    async def _serve(
         self,
-        speech: Speech,
+        dialect: Dialect,
         reply: Reply,
         scope: Scope,
         receive: Receive,
-        work: Any,  # noqa: ANN401  # async (bytes) -> None
+        work: Work,
+        *,
+        call: ModelCall,
     ) -> None:
-        """Read the body, do the work, and tell what goes wrong in the way of the API."""
+        """Read the body, do the work, tell what goes wrong in the way of the API, and report the call.
+
+        The call is reported before the end of its reply: whoever has the reply finds the call counted.
+        """
+        last = b""
         try:
             limit = self.policy.max_body_bytes
             body = await read_body(scope, receive, limit=limit, setting="proxy.max_body_bytes")
-            await attended(receive, work(body))
+            await run_while_connected(receive, _coroutine(work, body))
         except ClientGone:
+            self._report(scope, call, reply)
             return
         except HeadgateError as error:
+            call.error = type(error).__name__
             if reply.begun:
-                await reply.end(speech.broken(error))
-                return
-            param = getattr(error, "param", None)
-            await reply.json(status_of(error), speech.error(error, param))
-
-    async def _exchange(self, speech: Speech, scope: Scope, body: bytes, reply: Reply) -> None:
-        ask = ask_of(scope["headers"], body, self.policy)
-        name, upstream = self.upstreams.find(ask.model, ask.knobs.upstream)
-        told = {"x-headgate-upstream": name}
-        if ask.knobs.context and self._gate is not None:
-            ask, more = await inject(ask, self._gate, self._tenant(scope))
-            told |= more
-        guard = self._watched(ask)
-        answer = await self.upstreams.send(upstream, scope, ask.body, plain=guard)
-        try:
-            if not guard or answer.status != 200:
-                await self._raw(answer, upstream, reply, told | {"x-headgate-guard": "off"})
-                await answer.close()
-                return
-            answer = plain(answer)
-            told["x-headgate-guard"] = "on"
-            answer = await self._guarded(Sent(speech, ask, upstream, scope), answer, reply, told)
-        except BaseException:
-            await answer.close()
+                event = dialect.error_event(error)
+                last = encode(event, name=dialect.event_name(event))
+            else:
+                reply.put_json(
+                    status_of(error), dialect.error(error, getattr(error, "param", None))
+                )
+        except BaseException as error:
+            call.error = type(error).__name__
+            self._report(scope, call, reply)
             raise
-        self.upstreams.release(answer)
+        self._report(scope, call, reply)
+        await reply.end(last)
 
-    def _watched(self, ask: Ask) -> bool:
-        """Whether the guard watches; several choices at once cannot be asked for again."""
-        return self.guard.enabled and ask.knobs.guard and ask.fields.get("n") in (None, 1)
+    def _report(self, scope: Scope, call: ModelCall, reply: Reply) -> None:
+        call.status = reply.status
+        call.end(reply.begun_at)
+        if self._observe is not None:
+            self._observe(scope, call)
 
-    async def _raw(
-        self, answer: Answer, upstream: UpstreamPolicy, reply: Reply, told: Mapping[str, str]
+    async def _exchange(
+        self, dialect: Dialect, scope: Scope, body: bytes, reply: Reply, call: ModelCall
     ) -> None:
-        """Pass an answer on as it is."""
-        await copy(answer, reply, told, upstream.idle_s)
-
-    async def _guarded(
-        self, sent: Sent, answer: Answer, reply: Reply, told: dict[str, str]
-    ) -> Answer:
-        session = self._session(sent)
-        serve = (
-            self._stream
-            if header(answer.headers, b"content-type").startswith(STREAM)
-            else self._answer
-        )
+        request = parse_request(scope["headers"], body, dialect, self.policy)
+        call.model = request.model
+        name, upstream = self.upstreams.find(request.model, request.options.upstream)
+        call.upstream, call.server = name, upstream.url
+        request = await self._stored_reference(dialect, request)
+        questions = (dialect.human_text(message) for message in reversed(request.messages))
+        call.query = next((text for text in questions if text.strip()), "")
+        call.session = request.options.session
+        headers = {"x-headgate-upstream": name, "x-headgate-call": call.id}
+        if request.options.context and self._gate is not None:
+            tenant = self._tenant(scope)
+            request, told = await inject(request, dialect, self._gate, tenant, self._remembered)
+            call.context_trace = told.get("x-headgate-trace", "")
+            headers |= told
+        watched = self._is_watched(dialect, request, call)
+        response = await self.upstreams.send(upstream, scope, request.body, plain=watched)
         try:
-            answer = await serve(sent, session, answer, reply, told)
-        finally:
-            session.leave()
-            if self._observe is not None:
-                self._observe(sent.scope, session.report)
-        await reply.end()
-        return answer
+            if not watched or response.status != 200:
+                headers["x-headgate-guard"] = "off"
+                if call.unwatched:
+                    headers["x-headgate-guard-reason"] = call.unwatched
+                await copy(response, reply, headers)
+                await response.close()
+                return
+            headers["x-headgate-guard"] = "on"
+            target = Target(name, upstream, self._refusals)
+            exchange = GuardedExchange(
+                dialect, request, target, self.upstreams, self.guard, scope=scope, call=call
+            )
+            response = await exchange.run(response, reply, headers)
+        except BaseException:
+            await response.close()
+            raise
+        self.upstreams.release(response)
+        await self._remember_answer(dialect, call)
 
-    def _session(self, sent: Sent) -> Session:
-        fields, wire = sent.ask.fields, sent.speech.wire
-        limit = wire.limit(fields) if _numbers(fields) else 0
-        return Session(
-            sent.ask.messages,
-            policy=self.guard,
-            structured=wire.structured(fields),
-            max_tokens=limit,
-        )
+    def _is_watched(self, dialect: Dialect, request: ProxyRequest, call: ModelCall) -> bool:
+        if not self.guard.enabled or not request.options.guard:
+            return False
+        call.unwatched = dialect.why_unwatched(request.fields)
+        return not call.unwatched
 
-    async def _stream(
-        self, sent: Sent, session: Session, answer: Answer, reply: Reply, told: dict[str, str]
-    ) -> Answer:
-        reply.head(answer.status, replied(answer), told)
-        options = sent.ask.fields.get("stream_options")
-        relay = Relay(
-            sent.speech,
-            session,
-            policy=self.policy,
-            idle_s=sent.upstream.idle_s,
-            again=lambda call: self._again(sent, session, call),
-            write=reply.write,
-            usage=isinstance(options, Mapping) and bool(options.get("include_usage")),
-        )
-        return await relay.run(answer)
+    # Answers that an upstream stores. After a rollback the client knows one by the id of its first call, and the
+    # upstream by that of the last: whoever names the first means the last.
 
-    async def _answer(
-        self, sent: Sent, session: Session, answer: Answer, reply: Reply, told: dict[str, str]
-    ) -> Answer:
-        limit, idle_s = self.policy.max_answer_bytes, sent.upstream.idle_s
-        headers = replied(answer)
-        body = await whole(answer, limit, idle_s)
+    async def _remember_answer(self, dialect: Dialect, call: ModelCall) -> None:
+        known, stored = dialect.answer_ids
+        call.response_id = known
+        if known != stored:
+            await self._remembered.put(_answer_key(known), stored.encode())
 
-        async def again(call: Call) -> bytes:
-            further = await self._again(sent, session, call)
-            try:
-                return await whole(further, limit, idle_s)
-            finally:
-                await further.close()
+    async def _stored_id(self, id: str) -> str:
+        stored = await self._remembered.get(_answer_key(id))
+        return stored.decode() if stored else id
 
-        body = await guarded(body, sent.speech, session, again)
-        told["x-headgate-rollbacks"] = str(session.report.rollbacks)
-        reply.head(answer.status, headers, told)
-        reply.put(body)
-        return answer
+    async def _stored_reference(self, dialect: Dialect, request: ProxyRequest) -> ProxyRequest:
+        name = dialect.reference_field
+        id = request.fields.get(name) if name else None
+        stored = await self._stored_id(id) if isinstance(id, str) and id else id
+        return request if stored == id else request.with_fields({name: stored})
 
-    async def _again(self, sent: Sent, session: Session, call: Call) -> Answer:
-        """Call the model once more, to go on; without changed sampling where it does not take it."""
-        speech, fields = sent.speech, sent.ask.fields
-        left = speech.limited(fields, estimate_tokens(session.text)) if _numbers(fields) else {}
-        changed = speech.wire.sampling(call.sampling or {}, fields) if _numbers(fields) else {}
-        answer = await self._ask(sent, {"messages": call.messages, **left, **changed})
-        if answer.status in REFUSED and changed:
-            await answer.close()
-            answer = await self._ask(sent, {"messages": call.messages, **left})
-        if answer.status != 200:
-            status = answer.status
-            await answer.close()
-            raise UpstreamError(f"the upstream answered {status} when it was asked to go on")
-        return plain(answer)
-
-    async def _ask(self, sent: Sent, fields: Mapping[str, Any]) -> Answer:
-        body = sent.ask.changed(**fields).body
-        return await self.upstreams.send(sent.upstream, sent.scope, body, plain=True)
+    async def _stored_path(self, dialect: Dialect, path: str) -> str:
+        """A path below that of an API, such as /v1/responses/ID, with the id that the upstream knows."""
+        start = f"{dialect.path}/"
+        if not dialect.reference_field or not path.startswith(start):
+            return path
+        id, slash, rest = path.removeprefix(start).partition("/")
+        return f"{start}{await self._stored_id(id)}{slash}{rest}"
 
 
-def _numbers(fields: Mapping[str, Any]) -> bool:
-    """Whether what the guard would change are numbers; anything else is for the upstream to refuse."""
-    names = (
-        "max_tokens",
-        "max_completion_tokens",
-        "temperature",
-        "frequency_penalty",
-        "presence_penalty",
-        "top_p",
-    )
-    return all(isinstance(fields.get(name), int | float | None) for name in names)
+def _answer_key(id: str) -> bytes:
+    return b"answer:" + orjson.dumps(id)
+
+
+async def _coroutine(work: Work, body: bytes) -> None:
+    await work(body)

@@ -6,36 +6,37 @@ loop reaches the client byte for byte. A stall severs the upstream before the ne
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
-from headgate.errors import HeadgateError, UpstreamError, UpstreamTimeout
+from headgate.errors import HeadgateError, UpstreamError
 from headgate.guard.channels import CONTENT, Piece
-from headgate.guard.dialects import Event
+from headgate.guard.dialects.dialect import Dialect, Event, Fields
+from headgate.guard.dialects.usage import UsageSum
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
 from headgate.policy import ProxyPolicy
-from headgate.service.proxy.speech import Bill, Speech
-from headgate.service.proxy.sse import DONE, KEEP_ALIVE, Splitter, parsed, payload
-from headgate.service.proxy.transport import Answer
+from headgate.service.proxy.sse import KEEP_ALIVE, Splitter, encode, encode_data, parse, payload
+from headgate.service.proxy.transport import Response
 from headgate.text.tokens import estimate_tokens
 
-Again = Callable[[Call], Awaitable[Answer]]
+CallAgain = Callable[[Call], Awaitable[Response]]
 Write = Callable[[bytes], Awaitable[None]]
+# What reading an event of another shape than its API has may raise.
+STRANGE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 
 class Frame:
     """The bytes of an event, and how many of its pieces have not yet gone out."""
 
-    __slots__ = ("data", "left", "made", "own")
+    __slots__ = ("as_it_came", "data", "left", "written")
 
-    def __init__(self, data: bytes, left: int, *, own: bool) -> None:
-        self.data, self.left, self.own = data, left, own
-        self.made: list[Event] = []  # of the pieces that have, should the rest be cut
+    def __init__(self, data: bytes, left: int, *, as_it_came: bool) -> None:
+        self.data, self.left, self.as_it_came = data, left, as_it_came
+        self.written: list[Event] = []  # of the pieces that have, should the rest be cut
 
 
-class Told(Exception):  # not an error of ours: the upstream tells of its own
-    """The upstream told of an error within its stream."""
+class UpstreamSaidError(Exception):
+    """The upstream told of an error within its stream; it is passed on as it came."""
 
     def __init__(self, event: bytes) -> None:
         super().__init__("the upstream told of an error")
@@ -47,97 +48,89 @@ class Relay:
 
     def __init__(
         self,
-        speech: Speech,
+        dialect: Dialect,
         session: Session,
+        fields: Fields,
         *,
         policy: ProxyPolicy,
-        idle_s: float,
-        again: Again,
+        call_again: CallAgain,
         write: Write,
-        usage: bool = False,
     ) -> None:
-        self.speech, self.session = speech, session
-        self.bill = Bill()
-        self._policy, self._idle_s = policy, idle_s
-        self._again, self._write = again, write
-        self._usage = usage  # whether the client asked for a usage chunk
-        self._wire = speech.wire
+        self.dialect, self.session = dialect, session
+        self.usage = UsageSum()
+        self.said_error = False
+        """Whether the upstream told of an error within its stream."""
+        self._fields, self._policy = fields, policy
+        self._call_again, self._write = call_again, write
         self._frame: Frame | None = None  # the one that is out in part
         self._calls = 0
-        self._begun = False  # whether the wire knows the beginning of the stream
-        self._chars = 0  # of the call of now
+        self._begun = False  # whether the dialect knows the beginning of the stream
+        self._chars = 0  # of the current call
         self._held = 0  # bytes of events that have not gone out
         self._total = 0
         self._loop = asyncio.get_running_loop()
         self._written = self._loop.time()
+        guard = session.policy
+        self._tick_s = min(guard.keep_alive_s, guard.max_hold_s)
 
-    async def run(self, answer: Answer) -> Answer:
-        """From the first answer to the end of the stream: the last answer, which the caller closes.
+    async def run(self, response: Response) -> Response:
+        """From the first response to the end of the stream: the last response, which the caller closes.
 
         Errors are raised once all that was clean is sent.
         """
         self.session.start()
         while True:
-            self._begin()
+            self._begin_call()
             try:
-                await self._call(answer)
-            except Told as told:
-                await self._send([*self._failed(), told.event])
-                return answer
+                await self._read_call(response)
+            except UpstreamSaidError as said:
+                self.said_error = True
+                await self._send([*self._release_clean(), said.event])
+                return response
             except BaseException as error:
-                await answer.close()
+                await response.close()
                 if isinstance(error, HeadgateError):
-                    await self._send(self._failed())
+                    await self._send(self._release_clean())
                 raise
             if not self.session.stalled:
                 break
-            self._severed()
-            answer = await self._again(self.session.resume())
-        await self._send(self._last())
-        return answer
+            self._count_severed()
+            response = await self._call_again(self.session.resume())
+        await self._send(self._finish())
+        return response
 
-    def _severed(self) -> None:
-        said = -(-self._chars // 4)
-        self.bill.cut(self.speech.estimate(self._prompt(), said))
-
-    def _begin(self) -> None:
+    def _begin_call(self) -> None:
         self._calls += 1
-        self._wire.restart()
+        self.dialect.restart()
         self._chars = self._held = 0
-        self.speech.ended = False
 
-    def _prompt(self) -> int:
-        return sum(
-            estimate_tokens(str(message.get("content"))) for message in self.session.messages
-        )
+    def _count_severed(self) -> None:
+        prompt = sum(estimate_tokens(str(m.get("content"))) for m in self.session.messages)
+        text = self.session.text
+        said = round(self._chars * estimate_tokens(text) / len(text)) if text else self._chars // 4
+        self.usage.sever(self.dialect.estimate_usage(prompt, said))
 
-    async def _call(self, answer: Answer) -> None:
+    async def _read_call(self, response: Response) -> None:
         """One call, to its end or its stall."""
-        splitter = Splitter(self._policy.max_event_bytes)
-        heard, session = self._loop.time(), self.session
-        while not self._closed():
-            data = await answer.read()
+        splitter, session = Splitter(self._policy.max_event_bytes), self.session
+        while not self._is_over():
+            data = await response.read(self._tick_s if self._held or session.holding else None)
             if data:
-                heard = self._loop.time()
-                self._count(len(data))
+                self._count_bytes(len(data))
                 out = self._take(splitter.feed(data))
-            elif data is None:
-                if self._loop.time() - heard >= self._idle_s:
-                    raise UpstreamTimeout(f"the upstream sent nothing for {self._idle_s:g} s")
-                out = []
             else:
-                out = self._over(splitter.end())
+                out = [] if data is None else self._end_call(splitter.end())
             if session.stalled:
-                await answer.close()  # before anything else: each moment costs tokens
+                await response.close()  # before anything else: each moment costs tokens
             elif session.holding:
                 out += self._emit(session.tick())
             await self._send(out)
 
-    def _closed(self) -> bool:
-        """Whether nothing more is wanted of the call of now."""
+    def _is_over(self) -> bool:
+        """Whether nothing more is wanted of the current call."""
         return self.session.stalled or self.session.done
 
-    def _count(self, size: int) -> None:
+    def _count_bytes(self, size: int) -> None:
         self._total += size
         if self._total > self._policy.max_stream_bytes:
             raise UpstreamError(
@@ -151,9 +144,9 @@ class Relay:
             await self._write(out[0] if len(out) == 1 else b"".join(out))
             self._written = self._loop.time()
         elif self._held and not self.session.stalled:
-            await self._alive()
+            await self._keep_alive()
 
-    async def _alive(self) -> None:
+    async def _keep_alive(self) -> None:
         now = self._loop.time()
         if now - self._written >= self.session.policy.keep_alive_s * 0.99:
             self._written = now
@@ -167,50 +160,49 @@ class Relay:
             data = payload(event)
             if not data:
                 out.append(event)  # a comment need not wait for anything
-            elif data == DONE:
+            elif data == self.dialect.done:
                 out += self._emit(self.session.end())
                 if self._calls == 1:
                     out.append(event)
             else:
-                out += self._read(event, parsed(data))
-            if self._closed():
+                out += self._read(event, parse(data))
+            if self._is_over():
                 break
         return out
 
     def _read(self, event: bytes, found: Event) -> Sequence[bytes]:
         """One event of the model. Plain content is not taken apart further: it passes as it is, or waits."""
-        text = self.speech.plainly(found) if self._begun and self._calls == 1 else None
+        text = self.dialect.plain_text(found) if self._begun and self._calls == 1 else None
         if text is None:
             self._begun = True
             return self._feed(event, found)
         self._chars += len(text)
-        piece = Piece(CONTENT, text, raw=(Frame(event, 1, own=True), found))
+        piece = Piece(CONTENT, text, raw=(Frame(event, 1, as_it_came=True), found))
         ready = self.session.feed(piece)
         if len(ready) == 1 and ready[0] is piece and self._frame is None:
+            self.dialect.note_passed(found, text)
             return (event,)
         self._hold(event)
-        return [*self._emit(ready), *(self._cut() if self._closed() else ())]
+        return [*self._emit(ready), *(self._write_rest() if self._is_over() else ())]
 
     def _feed(self, event: bytes, found: Event) -> list[bytes]:
         """One event of the model: the bytes that may go out now."""
         try:
-            if self.speech.failed(found):
-                raise Told(event)
-            self.speech.note(found)
-            self.bill.note(self.speech.usage(found))
-            pieces = self._wire.read(found)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            start = event[:120].decode("utf-8", "replace").strip()
-            raise UpstreamError(f"the stream holds an event of a strange shape: {start}") from error
-        frame = Frame(event, len(pieces), own=self._calls == 1)
+            if self.dialect.is_error(found):
+                raise UpstreamSaidError(event)
+            self.usage.note(self.dialect.usage(found))
+            pieces = self.dialect.read(found)
+        except STRANGE as error:
+            raise _strange(event) from error
+        frame = Frame(event, len(pieces), as_it_came=self._calls == 1)
         self._hold(event)
         out: list[bytes] = []
         for piece in pieces:
             self._chars += len(piece)
             piece.raw = (frame, piece.raw)
             out += self._emit(self.session.feed(piece))
-            if self._closed():
-                out += self._cut()
+            if self._is_over():
+                out += self._write_rest()
                 break
         return out
 
@@ -229,66 +221,76 @@ class Relay:
             frame: Frame | None = None
             if piece.raw is not None:
                 frame, piece.raw = piece.raw
-            made = self._wire.write(piece)
+            try:
+                written = self.dialect.write(piece)
+            except STRANGE as error:
+                raise _strange(frame.data if frame else b"") from error
             if frame is None:  # half of a piece that was cut in two
-                out += self._cut()
-                out += [self._made(event) for event in made]
+                out += self._write_rest()
+                out += [self._encode(event) for event in written]
             else:
-                out += self._piece(frame, made)
+                out += self._emit_piece(frame, written)
         return out
 
-    def _piece(self, frame: Frame, made: Sequence[Event]) -> list[bytes]:
+    def _emit_piece(self, frame: Frame, written: Sequence[Event]) -> list[bytes]:
         """One more piece of an event goes out."""
         frame.left -= 1
         if not frame.left:
             self._held -= len(frame.data)
-        if not frame.own:
-            return [self._made(event) for event in made]
+        if not frame.as_it_came:
+            return [self._encode(event) for event in written]
         if frame.left:
-            frame.made += made
+            frame.written += written
             self._frame = frame
             return []
         self._frame = None
         return [frame.data]
 
-    def _cut(self) -> list[bytes]:
+    def _write_rest(self) -> list[bytes]:
         """What is out of an event whose rest will not come."""
         frame, self._frame = self._frame, None
-        return [self._made(event) for event in frame.made] if frame else []
+        return [self._encode(event) for event in frame.written] if frame else []
 
-    def _made(self, event: Event) -> bytes:
+    def _encode(self, event: Event) -> bytes:
         """An event written anew; usage is that of all calls."""
-        usage = self.speech.usage(event)
-        if usage and self.bill:
-            event = {**event, "usage": self.bill.summed(usage, self._split())}
-        return self.speech.write(event)
+        usage = self.dialect.usage(event)
+        if usage and self.usage:
+            event = self.dialect.with_usage(event, self.usage.total(usage, self._figures()))
+        return encode(event, name=self.dialect.event_name(event))
 
-    def _split(self) -> Mapping[str, Any]:
+    def _figures(self) -> dict[str, int]:
         report = self.session.report
         return {"rollbacks": report.rollbacks, "cut_chars": report.cut_chars}
 
     # Endings
 
-    def _over(self, rest: bytes) -> list[bytes]:
+    def _end_call(self, rest: bytes) -> list[bytes]:
         """The upstream closed: what is left, if the answer is complete."""
         out = self._take([rest]) if rest.strip() else []
-        if self._closed():
+        if self._is_over():
             return out
-        if not self.speech.ended:
+        if not self.dialect.ended:
             raise UpstreamError("the upstream ended the stream before the answer was complete")
         return out + self._emit(self.session.end())
 
-    def _failed(self) -> list[bytes]:
-        if self._closed():
+    def _release_clean(self) -> list[bytes]:
+        """After an error: what waits and is clean."""
+        if self._is_over():
             return []
-        return [*self._emit(self.session.fail()), *self._cut()]
+        return [*self._emit(self.session.fail()), *self._write_rest()]
 
-    def _last(self) -> list[bytes]:
+    def _finish(self) -> list[bytes]:
         """The end of a stream that is no longer the upstream's own."""
         ended = self.session.report.ended
+        end = [encode_data(self.dialect.done)] if self.dialect.done else []
         if ended:
-            self._severed()
-            told = self._wire.finish(ended)
-            counted = self.speech.counted(told[0]) if self._usage else ()
-            return [*map(self._made, told), *map(self._made, counted), self.speech.done]
-        return [self.speech.done] if self._calls > 1 else []
+            self._count_severed()
+            last = self.dialect.finish(ended)
+            more = self.dialect.usage_events(last[0], self._fields)
+            return [*map(self._encode, last), *map(self._encode, more), *end]
+        return end if self._calls > 1 else []
+
+
+def _strange(event: bytes) -> UpstreamError:
+    start = event[:120].decode("utf-8", "replace").strip()
+    return UpstreamError(f"the stream holds an event of a strange shape: {start}")

@@ -9,11 +9,12 @@ from typing import Any
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headgate.service.proxy.paths import proxied
+from headgate.guard.dialects import DIALECTS
+from headgate.service.proxy.paths import is_proxied
 from headgate.service.proxy.proxy import Proxy
 
-ANY = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
-KNOWN = ("/v1/models", "/v1/embeddings", "/v1/completions", "/v1/responses")
+METHODS = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
+KNOWN = ("/v1/models", "/v1/embeddings")
 
 
 class _App:
@@ -26,14 +27,18 @@ class _App:
         await self._app(scope, receive, send)
 
 
-class Foreign(Route):
-    """Every path that is not the gate's own."""
+class ProxiedRoute(Route):
+    """A route for paths that are not the gate's own."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """No match for our own paths, whatever the method: an upstream shall not see them."""
-        if not proxied(scope.get("path", "")):
+        """No match for our own paths, whatever the method: an upstream shall not see them.
+
+        The scope gets the route, by which log and metrics name it.
+        """
+        if not is_proxied(scope.get("path", "")):
             return Match.NONE, {}
-        return super().matches(scope)
+        match, found = super().matches(scope)
+        return match, {**found, "route": self}
 
 
 def routes(
@@ -41,9 +46,9 @@ def routes(
 ) -> Sequence[BaseRoute]:
     """What to append to an application's routes; `wrap` goes around each."""
     rest = ("/v1/{rest:path}",) if proxy.policy.upstreams else KNOWN
-    served = {"/v1/chat/completions": proxy.chat, "/v1/messages": proxy.messages}
+    served: dict[str, ASGIApp] = {kind.path: proxy.app_for(kind) for kind in DIALECTS}
     served |= dict.fromkeys(rest, proxy.rest)
     return [
-        Foreign(path, _App(wrap(app)), methods=ANY, include_in_schema=False)
+        ProxiedRoute(path, _App(wrap(app)), methods=METHODS, include_in_schema=False)
         for path, app in served.items()
     ]

@@ -5,7 +5,6 @@ Line ends may be LF, CRLF or CR, and may be split anywhere. What the guard needs
 """
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -15,8 +14,6 @@ from headgate.errors import UpstreamError
 END = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2,}")  # further blank lines say nothing
 LINE = re.compile(rb"\r\n|\r|\n")
 KEEP_ALIVE = b": keep-alive\n\n"
-DONE = b"[DONE]"
-END_OF_STREAM = b"data: [DONE]\n\n"
 
 
 class Splitter:
@@ -63,29 +60,29 @@ def payload(event: bytes) -> bytes:
     return b"\n".join(lines)
 
 
-def parsed(data: bytes) -> dict[str, Any]:
+def parse(data: bytes) -> dict[str, Any]:
     """The JSON object in an event's data; UpstreamError for anything else."""
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise UpstreamError(
-            f"the stream holds an event that is not JSON: {_start(data)}"
+            f"the stream holds an event that is not JSON: {_beginning(data)}"
         ) from error
     if not isinstance(found, dict):
-        raise UpstreamError(f"the stream holds an event that is no object: {_start(data)}")
+        raise UpstreamError(f"the stream holds an event that is no object: {_beginning(data)}")
     return found
 
 
-def event(data: object, *, name: str = "") -> bytes:
+def encode(data: object, *, name: str = "") -> bytes:
     """An event with JSON data, and a name where the dialect has names."""
     head = f"event: {name}\n".encode() if name else b""
     return b"%bdata: %b\n\n" % (head, orjson.dumps(data))
 
 
-def joined(parts: Iterable[bytes]) -> bytes:
-    """Parts in one."""
-    return b"".join(parts)
+def encode_data(data: bytes) -> bytes:
+    """An event with these data, or nothing for none."""
+    return b"data: %b\n\n" % data if data else b""
 
 
-def _start(data: bytes) -> str:
+def _beginning(data: bytes) -> str:
     return " ".join(data[:120].decode("utf-8", "replace").split()) or "(nothing)"

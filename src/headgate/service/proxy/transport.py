@@ -1,55 +1,68 @@
-"""Wire: what the proxy needs from an HTTP client, as small as it can be.
+"""Transport: what the proxy needs from an HTTP client, as small as it can be.
 
-A Transport sends a request and gives an Answer once its head has come. `read` gives the next bytes as they arrived,
-b"" at the end, and None when nothing came for `tick_s`, so that the caller can keep its own client alive. Closing
-an answer that is not complete severs the connection at once, which is how a model is made to stop.
+A Transport sends a Request and gives a Response once its head has come. `read` gives the next bytes as they arrived
+and b"" at the end; with a `tick_s` it gives None when nothing came for so long, so that the caller can keep its own
+client alive. Closing a response that is not complete severs the connection at once, which is how a model is stopped.
 """
 
 from dataclasses import dataclass, field
 from typing import Protocol
-from urllib.parse import SplitResult, urlsplit
 
 Headers = list[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
-    """One request on its way to an upstream."""
+class Address:
+    """Where an upstream is: its parts are parsed once, and a request only ever adds to the path."""
 
-    method: str
-    url: str
-    headers: Headers = field(default_factory=list, repr=False)
-    body: bytes = field(default=b"", repr=False)
+    scheme: str
+    host: str
+    port: int
+    path: str = ""  # of the base address, without a last slash
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to wait for a connection, for the head of an answer, and between two of its parts; and one tick."""
+class Timeouts:
+    """How long to wait for a connection, for the head of a response, and between two of its parts."""
 
     connect_s: float = 10.0
     answer_s: float = 600.0
     idle_s: float = 300.0
-    tick_s: float = 10.0
 
 
-class Answer(Protocol):
-    """An answer whose head has come."""
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request on its way to an upstream."""
+
+    method: str
+    address: Address
+    target: str  # path and query behind the base address, as they go out
+    headers: Headers = field(default_factory=list, repr=False)
+    body: bytes = field(default=b"", repr=False)
+    timeouts: Timeouts = Timeouts()
+    proxy: str = ""
+    decompress: bool = False
+    """Whether a body that came compressed is given plain; else it is passed on as it came."""
+
+
+class Response(Protocol):
+    """A response whose head has come."""
 
     status: int
     headers: Headers
 
-    async def read(self) -> bytes | None:
+    async def read(self, tick_s: float | None = None) -> bytes | None:
         """The next bytes; b"" at the end; None after a tick of silence."""
 
     async def close(self) -> None:
-        """Done with it: the connection is used again if the answer is complete, else severed."""
+        """Done with it: the connection is used again if the response is complete, else severed."""
 
 
 class Transport(Protocol):
     """Sends requests; keeps connections for the next ones."""
 
-    async def send(self, request: Outgoing, patience: Patience) -> Answer:
-        """The answer, once its head has come."""
+    async def send(self, request: Request) -> Response:
+        """The response, once its head has come."""
 
     async def close(self) -> None:
         """Close every idle connection."""
@@ -58,9 +71,3 @@ class Transport(Protocol):
 def header(headers: Headers, name: bytes) -> bytes:
     """The value of a header, b"" where there is none."""
     return next((value for key, value in headers if key.lower() == name), b"")
-
-
-def origin(url: str) -> tuple[SplitResult, str, int]:
-    """The parts of an address, its host and its port."""
-    parts = urlsplit(url)
-    return parts, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)

@@ -1,148 +1,39 @@
 """Upstreams: requests of clients sent on to the model service that has the model."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from functools import lru_cache
+from urllib.parse import unquote, urlsplit
 
 from starlette.types import Scope
 
-from headgate.errors import ConfigError, InputError, NotFound, UpstreamError, UpstreamTimeout
+from headgate.errors import ConfigError, InputError, NotFound, UpstreamError
 from headgate.keys import OURS
 from headgate.policy import ProxyPolicy, UpstreamPolicy
-from headgate.service.proxy.asgi import passed
-from headgate.service.proxy.http1 import Http1
-from headgate.service.proxy.http2 import Http2
-from headgate.service.proxy.transport import Answer, Headers, Outgoing, Patience, Transport
+from headgate.service.proxy.asgi import forwardable
+from headgate.service.proxy.http_client import HttpClient
+from headgate.service.proxy.transport import (
+    Address,
+    Headers,
+    Request,
+    Response,
+    Timeouts,
+    Transport,
+)
 
 PREFIX = "/v1"
-END_S = 0.25  # how long the end of an answer is waited for after its last event
-KEYS = (b"authorization", b"x-api-key")
-NEVER = (b"host", b"content-length", b"cookie", b"expect")
-REPLIED = (b"content-length", b"date", b"server")
-
-
-class Upstreams:
-    """The model services, and the connections to them."""
-
-    def __init__(self, policy: ProxyPolicy, *, tick_s: float = 10.0) -> None:
-        self.policy = policy
-        self.tick_s = tick_s
-        self._http1: Transport = Http1()
-        self._http2: Transport = Http2()
-        self._ending: set[asyncio.Future[None]] = set()
-
-    def find(self, model: str, named: str = "") -> tuple[str, UpstreamPolicy]:
-        """The upstream that a header names, or the one that has the model."""
-        if not named:
-            return choose(self.policy, model)
-        upstream = self.policy.upstreams.get(named)
-        if upstream is None:
-            raise InputError(
-                f"x-headgate-upstream: there is no upstream {named!r}",
-                hint=f"upstreams: {', '.join(sorted(self.policy.upstreams)) or 'none'}",
-            )
-        return named, upstream
-
-    async def send(
-        self, upstream: UpstreamPolicy, scope: Scope, body: bytes, *, plain: bool = False
-    ) -> Answer:
-        """The upstream's answer to the client's request with this body; `plain` asks for no compression."""
-        path = _path(scope)
-        query = scope.get("query_string", b"").decode("latin-1")
-        url = upstream.url + path.removeprefix(PREFIX) + (f"?{query}" if query else "")
-        request = Outgoing(
-            scope["method"], url, _headers(scope["headers"], upstream, plain=plain), body
-        )
-        tick_s = min(self.tick_s, upstream.idle_s)
-        patience = Patience(upstream.connect_s, upstream.answer_s, upstream.idle_s, tick_s)
-        transport = self._http2 if upstream.http2 else self._http1
-        return await transport.send(request, patience)
-
-    def release(self, answer: Answer) -> None:
-        """Done with an answer whose last event has come: its end is awaited aside, so that its connection is kept."""
-        task = asyncio.ensure_future(_ended(answer))
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
-
-    async def close(self) -> None:
-        """Close every idle connection."""
-        await asyncio.gather(*self._ending)
-        await self._http1.close()
-        await self._http2.close()
-
-
-def _path(scope: Scope) -> str:
-    """The path as the client wrote it; one that climbs out of the version is refused."""
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    path = raw.split(b"?", 1)[0].decode("latin-1")
-    if ".." in scope["path"].split("/") or not path.startswith(PREFIX):
-        raise InputError(f"the path {path[:200]!r} cannot be passed on")
-    return path
-
-
-def _headers(
-    given: Iterable[tuple[bytes, bytes]], upstream: UpstreamPolicy, *, plain: bool
-) -> Headers:
-    without = [*NEVER, *(KEYS if upstream.key else ())]
-    if plain:
-        without.append(b"accept-encoding")
-    headers = [
-        (name, value)
-        for name, value in passed(given, without)
-        if name not in KEYS or not value.removeprefix(b"Bearer ").startswith(OURS.encode())
-    ]
-    if plain:
-        headers.append((b"accept-encoding", b"identity"))
-    more = dict(upstream.headers)
-    if upstream.key:
-        key = upstream.key.get_secret_value()
-        more |= (
-            {"authorization": f"Bearer {key}"} if upstream.auth == "bearer" else {"x-api-key": key}
-        )
-    return headers + [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in more.items()]
-
-
-async def _ended(answer: Answer) -> None:
-    with suppress(TimeoutError, UpstreamError):
-        async with asyncio.timeout(END_S):
-            while await answer.read():
-                pass
-    await answer.close()
-
-
-def replied(answer: Answer) -> Headers:
-    """The headers of an answer that the client may have."""
-    return passed(answer.headers, REPLIED)
-
-
-async def parts(answer: Answer, idle_s: float) -> AsyncIterator[bytes]:
-    """The body of an answer as it comes; silence for too long is an error."""
-    clock = asyncio.get_running_loop().time
-    heard = clock()
-    while (data := await answer.read()) != b"":
-        if data:
-            heard = clock()
-            yield data
-        elif clock() - heard >= idle_s:
-            raise UpstreamTimeout(f"the upstream sent nothing for {idle_s:g} s")
-
-
-async def whole(answer: Answer, limit: int, idle_s: float) -> bytes:
-    """The whole body of an answer."""
-    body = bytearray()
-    async for data in parts(answer, idle_s):
-        body += data
-        if len(body) > limit:
-            raise UpstreamError(
-                f"the upstream answered more than max_answer_bytes {limit}",
-                hint="raise proxy.max_answer_bytes",
-            )
-    return bytes(body)
+DRAIN_S = 0.25  # how long the end of a response is waited for after its last event
+KEYS = (b"authorization", b"x-api-key", b"api-key")
+NEVER_SENT = (b"host", b"content-length", b"cookie", b"expect")
+NEVER_RETURNED = (b"content-length", b"date", b"server")
+_our_key = re.compile(re.escape(OURS.encode()) + rb"[A-Za-z0-9_-]{20}")
 
 
 def choose(policy: ProxyPolicy, model: str) -> tuple[str, UpstreamPolicy]:
-    """The upstream for a model: its name and its settings."""
+    """The upstream for a model, its name and its settings: the longest pattern that fits, then the first named."""
     if not policy.upstreams:
         raise ConfigError(
             "no upstream is set up",
@@ -162,3 +53,151 @@ def choose(policy: ProxyPolicy, model: str) -> tuple[str, UpstreamPolicy]:
     best = max(size for size, _ in fits)
     name = next(name for size, name in fits if size == best)
     return name, policy.upstreams[name]
+
+
+class Upstreams:
+    """The model services, and the connections to them."""
+
+    def __init__(self, policy: ProxyPolicy, transport: Transport | None = None) -> None:
+        self.policy = policy
+        self._transport: Transport = transport or HttpClient()
+        self._draining: set[asyncio.Future[None]] = set()
+
+    def find(self, model: str, named: str = "") -> tuple[str, UpstreamPolicy]:
+        """The upstream that a header names, or the one that has the model."""
+        if not named:
+            return choose(self.policy, model)
+        upstream = self.policy.upstreams.get(named)
+        if upstream is None:
+            raise InputError(
+                f"x-headgate-upstream: there is no upstream {named!r}",
+                hint=f"upstreams: {', '.join(sorted(self.policy.upstreams)) or 'none'}",
+            )
+        return named, upstream
+
+    async def send(
+        self,
+        upstream: UpstreamPolicy,
+        scope: Scope,
+        body: bytes,
+        *,
+        plain: bool = False,
+        own_key_only: bool = False,
+        path: str | None = None,
+    ) -> Response:
+        """The upstream's response to the client's request with this body.
+
+        `plain` asks for no compression, and undoes it; `own_key_only` keeps the client's key from this upstream.
+        """
+        target = (path or request_path(scope)).removeprefix(PREFIX)
+        query: bytes = scope.get("query_string", b"")
+        if _our_key.search(query):
+            raise InputError("the gate's key stands in the query", hint="send it in a header")
+        if query:
+            target += f"?{query.decode('latin-1')}"
+        headers = _headers(scope["headers"], upstream, plain=plain, own_key_only=own_key_only)
+        request = Request(
+            scope["method"],
+            _address(upstream.url),
+            target,
+            headers,
+            body,
+            Timeouts(upstream.connect_s, upstream.answer_s, upstream.idle_s),
+            upstream.proxy,
+            decompress=plain,
+        )
+        response = await self._transport.send(request)
+        if not 200 <= response.status < 600:
+            await response.close()
+            raise UpstreamError(f"the upstream answered with the status {response.status}")
+        return response
+
+    def release(self, response: Response) -> None:
+        """Done with a response whose last event has come: its end is awaited aside, so that its connection is kept."""
+        task = asyncio.ensure_future(_drain(response))
+        self._draining.add(task)
+        task.add_done_callback(self._draining.discard)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await asyncio.gather(*self._draining)
+        await self._transport.close()
+
+
+@lru_cache(maxsize=256)
+def _address(url: str) -> Address:
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return Address(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))
+
+
+def request_path(scope: Scope) -> str:
+    """The path as the client wrote it; one that climbs out of the version, however it is written, is refused."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    path = raw.split(b"?", 1)[0].decode("latin-1")
+    if not path.startswith(f"{PREFIX}/") or _climbs(path):
+        raise InputError(f"the path {path[:200]!r} cannot be passed on")
+    return path
+
+
+def _climbs(path: str) -> bool:
+    for _ in range(3):  # encoded twice is seen too
+        path = unquote(path)
+    return any(part.split(";")[0] == ".." for part in path.replace("\\", "/").split("/"))
+
+
+def _headers(
+    given: Iterable[tuple[bytes, bytes]],
+    upstream: UpstreamPolicy,
+    *,
+    plain: bool,
+    own_key_only: bool,
+) -> Headers:
+    more = dict(upstream.headers)
+    if upstream.key:
+        key = upstream.key.get_secret_value()
+        more |= (
+            {"authorization": f"Bearer {key}"} if upstream.auth == "bearer" else {"x-api-key": key}
+        )
+    if plain:
+        more["accept-encoding"] = "identity"
+    ours = [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in more.items()]
+    without = [*NEVER_SENT, *(name for name, _ in ours)]
+    if upstream.key or own_key_only:
+        without += KEYS
+    theirs = [
+        (name, value) for name, value in forwardable(given, without) if not _our_key.search(value)
+    ]
+    return theirs + ours
+
+
+async def _drain(response: Response) -> None:
+    with suppress(TimeoutError, UpstreamError):
+        async with asyncio.timeout(DRAIN_S):
+            while await response.read():
+                pass
+    await response.close()
+
+
+def returned_headers(response: Response) -> Headers:
+    """The headers of a response that the client may have."""
+    return forwardable(response.headers, NEVER_RETURNED)
+
+
+async def read_parts(response: Response) -> AsyncIterator[bytes]:
+    """The body of a response as it comes."""
+    while data := await response.read():
+        yield data
+
+
+async def read_whole(response: Response, limit: int) -> bytes:
+    """The whole body of a response."""
+    body = bytearray()
+    async for data in read_parts(response):
+        body += data
+        if len(body) > limit:
+            raise UpstreamError(
+                f"the upstream answered more than max_answer_bytes {limit}",
+                hint="raise proxy.max_answer_bytes",
+            )
+    return bytes(body)

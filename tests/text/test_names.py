@@ -1,10 +1,10 @@
-"""Entities: names are found by their looks, once, and in bounded time."""
+"""Names: they are found by their looks, once, and in bounded time."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.entities import ENTITY_CHARS, entities, words
+from headgate.text.names import ENTITY_CHARS, entities, spelled_words
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_name_comes_once_whatever_its_case():
 
 
 def test_words_leave_the_small_ones_out():
-    assert list(words("What is the payment_service's port, v1.2?")) == [
+    assert list(spelled_words("What is the payment_service's port, v1.2?")) == [
         "payment_service's",
         "port",
         "v1.2",

@@ -1,0 +1,191 @@
+"""Dialect: what the guard must know of an API, in four parts: its requests, its stream, its whole answers, its errors.
+
+One object serves one answer, over as many calls as it takes. It reads the events of every call, and writes what the
+guard lets out as events of the first one: one id, one numbering, no second beginning, and text that adds up.
+Each API is one file beside this one, and a line in DIALECTS.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+from headgate.errors import HeadgateError, InputError
+from headgate.guard.channels import Piece
+from headgate.guard.resume import Message, Resume
+
+Event = dict[str, Any]
+Fields = Mapping[str, Any]
+"""The fields of a request's body."""
+Usage = dict[str, Any]
+
+
+class InvalidRequest(InputError):
+    """A request that its API would refuse: which parameter is wrong, and how."""
+
+    status = 400
+
+    def __init__(self, message: str, *, param: str | None = None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.param = param
+
+
+class RequestFormat(Protocol):
+    """What a request asks for, and how it is asked again."""
+
+    path: ClassVar[str]
+    operation: ClassVar[str]
+    """What OpenTelemetry calls it: chat or text_completion."""
+    resume: ClassVar[Resume]
+    """How a call goes on from a text; auto: as the policy says."""
+    reference_field: ClassVar[str]
+    """The field that names an earlier answer which the upstream has stored, where there is one."""
+
+    def conversation(self, fields: Fields) -> tuple[Message, ...]:
+        """The conversation, oldest message first; InvalidRequest where it cannot be read."""
+
+    def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """The fields that carry this conversation."""
+
+    def why_unwatched(self, fields: Fields) -> str:
+        """Why an answer to this request cannot be resumed, so that nobody watches it; else nothing."""
+
+    def is_structured(self, fields: Fields) -> bool:
+        """Whether structured output is asked for."""
+
+    def token_limit(self, fields: Fields) -> int:
+        """The request's limit of output tokens, 0 where there is none."""
+
+    def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
+        """The fields that limit the rest of the answer."""
+
+    def heat(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
+        """Changed sampling as fields of this API, never cooler than asked for; none where it takes none."""
+
+    def answer_now(self, fields: Fields) -> dict[str, Any]:
+        """The fields that end the reasoning, or shorten it, where the request asked for it."""
+
+
+class TurnFormat(Protocol):
+    """Who said what, for context that is added to a request."""
+
+    def preamble(self, fields: Fields) -> tuple[str, ...]:
+        """What stands before the conversation: the system prompt, where it is a field of its own."""
+
+    def human_text(self, message: Message) -> str:
+        """What a person said in this message; nothing for tool results, and for all other roles."""
+
+    def add_block(self, message: Message, block: str) -> Message:
+        """The message with a block in front of its words, and behind the tool results that it brings."""
+
+
+class StreamFormat(Protocol):
+    """The events of a stream."""
+
+    done: ClassVar[bytes]
+    """The data of the event that ends every stream, where there is one."""
+    ended: bool
+    """Whether the current call said that its answer is complete."""
+    answer_ids: tuple[str, str]
+    """The id under which the client knows the answer, and that under which the upstream may have stored it."""
+
+    def restart(self) -> None:
+        """A new call begins."""
+
+    def plain_text(self, event: Event) -> str | None:
+        """The text of an event that brings content and nothing else, as nearly all do; else None."""
+
+    def note_passed(self, event: Event, text: str) -> None:
+        """An event of plain text went to the client as it came, without `write`."""
+
+    def read(self, event: Event) -> Sequence[Piece]:
+        """An event of the current call as pieces."""
+
+    def write(self, piece: Piece) -> Sequence[Event]:
+        """A piece for the client as events."""
+
+    def finish(self, ended: str) -> Sequence[Event]:
+        """The events that end a stream which the guard ended itself."""
+
+    def event_name(self, event: Event) -> str:
+        """The name of an event on the wire, or nothing."""
+
+    def is_error(self, event: Event) -> bool:
+        """Whether an event tells of an error, after which nothing comes."""
+
+    def usage(self, found: Event) -> Usage | None:
+        """The usage inside an event or a whole answer, or None."""
+
+    def with_usage(self, found: Event, usage: Usage) -> Event:
+        """The event or whole answer with another usage."""
+
+    def estimate_usage(self, prompt: int, said: int) -> Usage:
+        """Usage in the words of this API."""
+
+    def usage_events(self, last: Event, fields: Fields) -> list[Event]:
+        """The events that tell usage after the last one, where this API has such and the request asked for them."""
+
+
+class AnswerFormat(Protocol):
+    """An answer that is not streamed."""
+
+    def pieces(self, answer: Event) -> list[Piece]:
+        """Its text, reasoning and tool calls; nothing for an answer of another shape."""
+
+    def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
+        """The last call's answer with the texts of all calls, so many of its tool calls, and the first one's id."""
+
+
+class ErrorFormat(Protocol):
+    """Errors of ours, as clients of this API expect them."""
+
+    def error(self, error: HeadgateError, param: str | None = None) -> Event:
+        """The body of an error."""
+
+    def error_event(self, error: HeadgateError) -> Event:
+        """An error in the middle of a stream."""
+
+
+class Dialect(RequestFormat, TurnFormat, StreamFormat, AnswerFormat, ErrorFormat, Protocol):
+    """One API."""
+
+
+def warmer(sampling: Mapping[str, float], fields: Fields, names: Sequence[str]) -> dict[str, float]:
+    """The larger of what was asked for and what is changed, for the names an API knows.
+
+    A value that is no number is for the upstream to refuse: it stays as it is.
+    """
+    return {
+        name: max(value, fields.get(name) or 0)
+        for name, value in sampling.items()
+        if name in names and is_number(fields.get(name))
+    }
+
+
+def less(fields: Fields, names: Sequence[str], used: int, floor: int = 1) -> dict[str, int]:
+    """Limits of tokens less those that are used."""
+    return {n: max(floor, fields[n] - used) for n in names if isinstance(fields.get(n), int)}
+
+
+def pick(found: Event, *names: str) -> Event:
+    """Some fields of an event, those that it has."""
+    return {name: found[name] for name in names if name in found}
+
+
+def is_number(value: object) -> bool:
+    """Whether a field is a number, or not given."""
+    return isinstance(value, int | float | None)
+
+
+def check_messages(messages: object, name: str, *, roles: bool = True) -> tuple[Message, ...]:
+    """A list of messages with roles and readable contents; an InvalidRequest names the first that is not."""
+    if not isinstance(messages, list) or not messages:
+        raise InvalidRequest(f"{name} must be a list of at least one message", param=name)
+    for at, message in enumerate(messages):
+        place = f"{name}[{at}]"
+        if not isinstance(message, dict) or (roles and not isinstance(message.get("role"), str)):
+            what = "an object with a role" if roles else "an object"
+            raise InvalidRequest(f"{place} must be {what}", param=place)
+        if not isinstance(message.get("content"), str | list | None):
+            raise InvalidRequest(
+                f"{place}.content must be a text or a list of parts", param=f"{place}.content"
+            )
+    return tuple(messages)

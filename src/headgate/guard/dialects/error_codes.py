@@ -1,0 +1,45 @@
+"""Error codes: what each error of ours is called in the words of these APIs, and its status there."""
+
+from headgate.errors import (
+    AccessError,
+    BusyError,
+    ConfigError,
+    GuardError,
+    HeadgateError,
+    InputError,
+    LimitError,
+    NotFound,
+    ScopeError,
+    StoreError,
+)
+
+_CODES: tuple[tuple[type[HeadgateError], str, str], ...] = (
+    (LimitError, "invalid_request_error", "too_large"),
+    (NotFound, "invalid_request_error", "model_not_found"),
+    (InputError, "invalid_request_error", "invalid_request"),
+    (ScopeError, "permission_error", "insufficient_scope"),
+    (AccessError, "authentication_error", "invalid_api_key"),
+    (BusyError, "rate_limit_error", "rate_limit_exceeded"),
+    (StoreError, "server_error", "not_available"),
+    (ConfigError, "server_error", "not_configured"),
+    (GuardError, "upstream_error", "model_loop"),
+    (HeadgateError, "upstream_error", "upstream_failed"),
+)
+
+
+def status_of(error: HeadgateError) -> int:
+    """The status that clients of these APIs expect."""
+    if isinstance(error, ConfigError):
+        return 503
+    return 400 if error.status == 422 else error.status
+
+
+def type_and_code(error: HeadgateError) -> tuple[str, str]:
+    """The `type` and the `code` of an error as OpenAI names them."""
+    return next((kind, code) for cls, kind, code in _CODES if isinstance(error, cls))
+
+
+def openai_error(error: HeadgateError, param: str | None) -> dict[str, object]:
+    """{"error": {message, type, param, code}}."""
+    kind, code = type_and_code(error)
+    return {"error": {"message": str(error), "type": kind, "param": param, "code": code}}

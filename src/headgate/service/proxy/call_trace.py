@@ -1,0 +1,59 @@
+"""Call traces: a call that went through the proxy, as a trace like any other, with what was cut from its answer."""
+
+from collections.abc import Mapping
+
+from headgate.guard.report import Cut
+from headgate.notes import Stage
+from headgate.service.proxy.model_call import ModelCall
+from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
+
+
+def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
+    """The call as a trace: one step for the call itself, and one for each cut."""
+    what = f"{call.model} at {call.upstream}: {call.outcome}" if call.upstream else call.error
+    plan = Plan(
+        skip=True,
+        tier=Tier.STUFF,
+        strategy=Strategy.STUFF,
+        budget=0,
+        reasoning=f"{call.path} {what}",
+    )
+    request = Request(call.query, tenant=tenant, session=call.session)
+    cuts = call.report.cuts if call.report else []
+    steps = (_call_step(call), *(_cut_step(cut) for cut in cuts))
+    return Trace(call.id, request, plan, steps, created=now)
+
+
+def _call_step(call: ModelCall) -> Step:
+    facts: dict[str, float | str] = {
+        "path": call.path,
+        "model": call.model,
+        "upstream": call.upstream,
+        "status": call.status,
+        "guard": call.outcome,
+        "rollbacks": call.report.rollbacks if call.report else 0,
+        "input_tokens": call.input_tokens,
+        "output_tokens": call.output_tokens,
+        "first_byte_s": round(call.first_byte_s or 0.0, 4),
+        "unwatched": call.unwatched,
+        "rescued_by": call.rescued_by,
+        "response_id": call.response_id,
+        "context_trace": call.context_trace,
+    }
+    return Step(Stage.MODEL, call.seconds, degraded=call.error, facts=_given(facts))
+
+
+def _cut_step(cut: Cut) -> Step:
+    facts: dict[str, float | str] = {
+        "channel": cut.channel,
+        "onset": cut.onset,
+        "period": cut.period,
+        "cut_chars": cut.cut_chars,
+        "reason": cut.reason,
+        "unit": cut.unit,
+    }
+    return Step(Stage.CUT, 0.0, facts=facts)
+
+
+def _given(facts: Mapping[str, float | str]) -> dict[str, float | str]:
+    return {name: value for name, value in facts.items() if value != ""}

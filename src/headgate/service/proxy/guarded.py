@@ -1,0 +1,176 @@
+"""Guarded: one answer under the guard, streamed or whole, over as many calls as it takes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.types import Scope
+
+from headgate.errors import UpstreamError
+from headgate.guard.dialects.dialect import Dialect
+from headgate.guard.dialects.usage import UsageSum
+from headgate.guard.policy import GuardPolicy
+from headgate.guard.resume import SAMPLING, Call
+from headgate.guard.rollback import Session
+from headgate.policy import UpstreamPolicy
+from headgate.service.proxy.asgi import Reply
+from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.relay import Relay
+from headgate.service.proxy.request import ProxyRequest
+from headgate.service.proxy.transport import Response, header
+from headgate.service.proxy.upstreams import Upstreams, read_whole, returned_headers
+from headgate.service.proxy.whole_answer import guard_answer
+from headgate.text.tokens import estimate_tokens
+
+EVENT_STREAM = b"text/event-stream"
+REFUSED = (400, 422)  # what upstreams say to fields they do not know
+
+
+@dataclass(slots=True)
+class Target:
+    """Whom a request goes to, and what is known of them."""
+
+    name: str
+    upstream: UpstreamPolicy
+    refusals: set[tuple[str, str]] = field(default_factory=set)
+    """Upstreams and models that refused changed sampling."""
+
+
+class GuardedExchange:
+    """A client's request, its answer so far, and how the model is asked to go on."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        request: ProxyRequest,
+        target: Target,
+        upstreams: Upstreams,
+        guard: GuardPolicy,
+        *,
+        scope: Scope,
+        call: ModelCall,
+    ) -> None:
+        self._dialect, self._request, self._target = dialect, request, target
+        self._upstreams, self._guard, self._scope, self._call = upstreams, guard, scope, call
+        fields = request.fields
+        cold = (target.name, request.model) in target.refusals
+        self._session = Session(
+            request.messages,
+            policy=guard,
+            structured=dialect.is_structured(fields),
+            max_tokens=dialect.token_limit(fields),
+            how=dialect.resume,
+            words_only=cold or not dialect.heat(SAMPLING[0], fields),
+        )
+        call.report = self._session.report
+
+    async def run(self, response: Response, reply: Reply, headers: dict[str, str]) -> Response:
+        """From the first response to all but the end of the reply: the last response, which the caller releases."""
+        is_stream = header(response.headers, b"content-type").startswith(EVENT_STREAM)
+        try:
+            if is_stream:
+                return await self._stream(response, reply, headers)
+            await self._answer(response, reply, headers)
+            return response
+        finally:
+            self._session.leave()
+
+    async def _stream(self, response: Response, reply: Reply, headers: dict[str, str]) -> Response:
+        reply.head(response.status, returned_headers(response), headers)
+        relay = Relay(
+            self._dialect,
+            self._session,
+            self._request.fields,
+            policy=self._upstreams.policy,
+            call_again=self._call_again,
+            write=reply.write,
+        )
+        try:
+            return await relay.run(response)
+        finally:
+            self._note_tokens(relay.usage)
+            if relay.said_error:
+                self._call.error = "the upstream told of an error"
+
+    async def _answer(self, response: Response, reply: Reply, headers: dict[str, str]) -> None:
+        limit, usage = self._upstreams.policy.max_answer_bytes, UsageSum()
+        body = await read_whole(response, limit)
+
+        async def call_again(call: Call) -> bytes:
+            further = await self._call_again(call)
+            try:
+                return await read_whole(further, limit)
+            finally:
+                await further.close()
+
+        try:
+            body = await guard_answer(body, self._dialect, self._session, usage, call_again)
+        finally:
+            self._note_tokens(usage)
+        headers["x-headgate-rollbacks"] = str(self._session.report.rollbacks)
+        reply.head(response.status, returned_headers(response), headers)
+        reply.put(body)
+
+    def _note_tokens(self, usage: UsageSum) -> None:
+        """The tokens of all calls: as the upstream told them, else estimated from what the client has."""
+        self._call.input_tokens, told = usage.tokens()
+        self._call.output_tokens = told or estimate_tokens(self._session.text)
+
+    # Asking again
+
+    async def _call_again(self, call: Call) -> Response:
+        """Call the model once more, to go on; by words alone where it refuses what is changed."""
+        dialect, fields, session = self._dialect, self._request.fields, self._session
+        if session.last_attempt and (rescued := await self._ask_rescue()):
+            return rescued
+        changed: dict[str, Any] = dialect.heat(call.sampling or {}, fields)
+        if changed and session.words_only:  # the rescue was tried in vain
+            call, changed = session.reword(), {}
+        if call.answer_now:
+            changed |= dialect.answer_now(fields)
+        response = await self._ask({**self._going_on(call), **changed})
+        if response.status in REFUSED and changed:
+            await response.close()
+            self._target.refusals.add((self._target.name, self._request.model))
+            response = await self._ask(self._going_on(session.reword()))
+        if response.status != 200:
+            status = response.status
+            await response.close()
+            raise UpstreamError(f"the upstream answered {status} when it was asked to go on")
+        return response
+
+    def _going_on(self, call: Call) -> dict[str, Any]:
+        """The fields of a call that goes on: its conversation, and what is left of the limit."""
+        used = estimate_tokens(self._session.text)
+        return {
+            **self._dialect.replace_conversation(call.messages),
+            **self._dialect.remaining_limit(self._request.fields, used),
+        }
+
+    async def _ask(self, changed: Mapping[str, Any]) -> Response:
+        body = self._request.with_fields(changed).body
+        return await self._upstreams.send(self._target.upstream, self._scope, body, plain=True)
+
+    async def _ask_rescue(self) -> Response | None:
+        """The last try at another upstream; None where there is none, or it does not answer.
+
+        It gets its own key and never the client's, and cannot take over an answer that builds on a stored one.
+        """
+        name = self._guard.rescue_upstream
+        upstream = self._upstreams.policy.upstreams.get(name)
+        if upstream is None or self._request.fields.get(self._dialect.reference_field):
+            return None
+        model = self._guard.rescue_model or self._request.model
+        changed = {"model": model, **self._going_on(self._session.reword())}
+        body = self._request.with_fields(changed).body
+        try:
+            response = await self._upstreams.send(
+                upstream, self._scope, body, plain=True, own_key_only=True
+            )
+        except UpstreamError:
+            return None
+        if response.status != 200:
+            await response.close()
+            return None
+        self._call.rescued_by = name
+        return response

@@ -1,0 +1,251 @@
+"""HttpClient: the Transport on aiohttp, with what a proxy must promise beyond a plain client.
+
+No redirects, no cookies, no proxies of the environment, certificates checked. The head is bounded (size, number of
+headers, informational responses before it), and bodies come with backpressure, decompressed ones too. A request is
+sent a second time only when it went over a kept connection that the server closed before it answered anything.
+"""
+
+import asyncio
+import ssl
+from io import BytesIO
+from types import SimpleNamespace
+from typing import Any
+
+from headgate.errors import MissingExtra, UpstreamError, UpstreamTimeout
+from headgate.service.proxy.transport import Headers, Request, Response, header
+
+try:
+    import aiohttp
+    from aiohttp import http
+    from yarl import URL
+except ImportError as error:
+    raise MissingExtra("aiohttp", extra="service") from error
+
+MAX_FIELD = 16_384  # bytes of one header, and of the status line; longer than any provider sends
+MAX_HEADERS = 128
+MAX_INFORMATIONAL = 10  # responses with a status of 1xx before the real one
+BUFFER = 65_536  # bytes that wait before reading pauses is twice this
+KEEP_S = 55.0  # an idle connection is not trusted for longer; common servers close after 60 s
+LARGE = 1 << 20  # larger bodies are written in parts, so that other streams have their turn
+AUTO_HEADERS = ("accept", "accept-encoding", "user-agent", "content-type")
+DECODED = (b"", b"identity", b"gzip", b"deflate")
+
+
+class HttpClient:
+    """HTTP/1.1 with kept connections."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}  # by whether they decompress
+        self._connector: aiohttp.TCPConnector | None = None
+
+    async def send(self, request: Request) -> Response:
+        """The response, once its head has come; UpstreamError says why there is none."""
+        place = f"{request.address.host}:{request.address.port}"
+        kept = SimpleNamespace(reused=False)
+        try:
+            async with asyncio.timeout(request.timeouts.answer_s):
+                try:
+                    found = await self._send(request, kept)
+                except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                    if not kept.reused:
+                        raise
+                    found = await self._send(request, kept)
+        except TimeoutError as error:
+            if isinstance(error, aiohttp.ServerTimeoutError):  # of the connection
+                raise UpstreamTimeout(f"{place} cannot be reached in time") from error
+            limit = request.timeouts.answer_s
+            raise UpstreamTimeout(f"{place} gave no answer within {limit:g} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _translate(error, place) from error
+        response = HttpResponse(found, place, request.timeouts.idle_s)
+        if request.decompress and header(response.headers, b"content-encoding") not in DECODED:
+            await response.close()
+            raise _wrong_encoding(header(response.headers, b"content-encoding").decode("latin-1"))
+        return response.without_encoding() if request.decompress else response
+
+    async def _send(self, request: Request, kept: SimpleNamespace) -> aiohttp.ClientResponse:
+        address = request.address
+        url = URL.build(
+            scheme=address.scheme,
+            host=address.host,
+            port=address.port,
+            path=(address.path + request.target) or "/",
+            encoded=True,
+        )
+        headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in request.headers]
+        body = BytesIO(request.body) if len(request.body) > LARGE else request.body
+        has_body = request.body or request.method in {"POST", "PUT", "PATCH"}
+        return await self._session(decompress=request.decompress).request(
+            request.method,
+            url,
+            headers=headers,
+            data=body if has_body else None,
+            allow_redirects=False,
+            proxy=request.proxy or None,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.timeouts.connect_s),
+            trace_request_ctx=kept,
+        )
+
+    def _session(self, *, decompress: bool) -> aiohttp.ClientSession:
+        if decompress not in self._sessions:
+            if self._connector is None:
+                self._connector = aiohttp.TCPConnector(
+                    limit=0, keepalive_timeout=KEEP_S, ssl=_trusted()
+                )
+            self._sessions[decompress] = aiohttp.ClientSession(
+                connector=self._connector,
+                connector_owner=False,
+                auto_decompress=decompress,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=AUTO_HEADERS,
+                response_class=_BoundedResponse,
+                read_bufsize=BUFFER,
+                max_line_size=MAX_FIELD,
+                max_field_size=MAX_FIELD,
+                max_headers=MAX_HEADERS,
+                trace_configs=[_reuse_trace()],
+            )
+        return self._sessions[decompress]
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for session in self._sessions.values():
+            await session.close()
+        if self._connector is not None:
+            await self._connector.close()
+
+
+class HttpResponse:
+    """A response of aiohttp.
+
+    Silence is timed here: the library's own timer may outlive its response and break the next one on the connection.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse, place: str, idle_s: float) -> None:
+        self.status = response.status
+        self.headers: Headers = list(response.raw_headers)
+        self._response, self._content, self._place = response, response.content, place
+        self._idle_s = idle_s
+        self._reading: asyncio.Future[bytes] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._waits_since: float | None = None
+        self._timer = self._loop.call_later(idle_s, self._check_silence)
+
+    def without_encoding(self) -> "HttpResponse":
+        """The same, its body decompressed by the library."""
+        gone = (b"content-encoding", b"content-length")
+        if header(self.headers, b"content-encoding"):
+            self.headers = [pair for pair in self.headers if pair[0].lower() not in gone]
+        return self
+
+    async def read(self, tick_s: float | None = None) -> bytes | None:
+        """The next bytes; b"" at the end; None after a tick of silence."""
+        try:
+            if tick_s is None and self._reading is None:
+                return await self._read()
+            if self._reading is None:
+                self._reading = asyncio.ensure_future(self._read())
+            done, _ = await asyncio.wait({self._reading}, timeout=tick_s)
+            if not done:
+                return None
+            reading, self._reading = self._reading, None
+            return reading.result()
+        except aiohttp.SocketTimeoutError as error:
+            raise UpstreamTimeout(f"the upstream sent nothing for {self._idle_s:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise _translate(error, self._place) from error
+
+    async def _read(self) -> bytes:
+        self._waits_since = self._loop.time()
+        try:
+            return await self._content.readany()
+        finally:
+            self._waits_since = None
+
+    def _check_silence(self) -> None:
+        """One timer serves many waits: it moves on when it fires too early."""
+        now = self._loop.time()
+        since = now if self._waits_since is None else self._waits_since
+        left_s = since + self._idle_s - now
+        if left_s > 0.001:
+            self._timer = self._loop.call_later(left_s, self._check_silence)
+        else:
+            self._content.set_exception(aiohttp.SocketTimeoutError())
+
+    async def close(self) -> None:
+        """Done with it: severed unless it is complete."""
+        self._timer.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait({self._reading})
+        connection = self._response.connection
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
+        self._response.close()
+
+
+class _BoundedResponse(aiohttp.ClientResponse):
+    """A response that takes only so many informational ones before it; the library itself reads them without end."""
+
+    async def start(self, connection: Any) -> aiohttp.ClientResponse:  # noqa: ANN401  # the library's own
+        protocol, heads = connection.protocol, 0
+        read = protocol.read
+
+        async def read_head() -> object:
+            nonlocal heads
+            heads += 1
+            if heads > MAX_INFORMATIONAL + 1:
+                raise http.HttpProcessingError(
+                    code=400, message="informational responses without end"
+                )
+            return await read()
+
+        protocol.read = read_head
+        try:
+            return await super().start(connection)
+        finally:
+            del protocol.read
+
+
+def _reuse_trace() -> aiohttp.TraceConfig:
+    """Notes when a request goes over a kept connection."""
+
+    async def note(_: object, context: Any, __: object) -> None:  # noqa: ANN401
+        context.trace_request_ctx.reused = True
+
+    trace = aiohttp.TraceConfig()
+    trace.on_connection_reuseconn.append(note)
+    return trace
+
+
+def _trusted() -> ssl.SSLContext:
+    """The system's certificates; SSL_CERT_FILE names others."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _wrong_encoding(what: str) -> UpstreamError:
+    return UpstreamError(
+        f"the upstream compressed its answer although plain text was asked for: {what}",
+        hint="turn its compression off, or send x-headgate-guard: off",
+    )
+
+
+def _translate(error: Exception, place: str) -> UpstreamError:
+    """An error of the library in the words of this project."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        what = f"the certificate of {place} is not trusted: {error.certificate_error}"
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        what = f"{place} cannot be reached: {error.os_error}"
+    elif isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError):
+        what = f"{place} closed the connection"
+    elif isinstance(error, aiohttp.ClientPayloadError):
+        what = f"{place} closed the connection before the answer was complete: {error}"
+    elif isinstance(error, aiohttp.ClientResponseError) and "content-encoding" in error.message:
+        return _wrong_encoding(error.message)
+    elif isinstance(error, aiohttp.ClientResponseError):
+        what = f"{place} answered with a head that is too large or not HTTP: {error.message}"
+    else:
+        what = f"{place}: {error}"
+    return UpstreamError(" ".join(what.split())[:500])

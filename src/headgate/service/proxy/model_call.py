@@ -1,0 +1,58 @@
+"""ModelCall: what is known of one call that went through the proxy, for metrics, log, spans and traces."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+from uuid import uuid4
+
+from headgate.guard.report import GuardReport, State
+
+Outcome = Literal["off", "clean", "recovered", "failed", "abandoned"]
+
+
+@dataclass(slots=True)
+class ModelCall:
+    """One call, filled while it happens and read when it is over."""
+
+    path: str
+    id: str = field(default_factory=lambda: uuid4().hex, kw_only=True)
+    operation: str = ""
+    model: str = ""
+    upstream: str = ""
+    server: str = ""
+    query: str = ""
+    """What the last human turn asked."""
+    session: str = ""
+    context_trace: str = ""
+    status: int = 0
+    unwatched: str = ""
+    """Why the guard did not watch although it was asked to."""
+    report: GuardReport | None = None
+    """What the guard did; None where it did not watch."""
+    rescued_by: str = ""
+    """The upstream that made the last try, where another one did."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    error: str = ""
+    response_id: str = ""
+    began: float = field(default_factory=time.perf_counter)
+    seconds: float = 0.0
+    first_byte_s: float | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of the answer under the guard."""
+        report = self.report
+        if report is None:
+            return "off"
+        if report.state is State.FAILED:
+            return "failed"
+        if report.state is State.CLOSED:
+            return "abandoned"
+        return "recovered" if report.rollbacks or report.cuts else "clean"
+
+    def end(self, begun_at: float | None) -> None:
+        """The call is over; the reply began at this time, if it did."""
+        self.seconds = time.perf_counter() - self.began
+        if begun_at is not None:
+            self.first_byte_s = begun_at - self.began

@@ -1,0 +1,117 @@
+"""Remembered: small values by key, kept for as long as conversations last, shared by the workers of a machine.
+
+The first value under a key stays: whoever comes later gets it, whatever they would have written. The values stand in a
+SQLite file beside the store, and the latest of them in memory; without a file (a store in memory, or one behind a URL)
+in memory alone. A file that cannot be used is said in `failure`, and memory goes on.
+"""
+
+import asyncio
+import os
+import sqlite3
+import time
+from collections import OrderedDict
+from contextlib import closing
+from pathlib import Path
+from threading import Lock
+
+MEMORY = 4096  # values kept in memory
+ROWS = 100_000  # values kept in the file; beyond, the oldest go
+AGE_S = 30 * 86_400.0  # and those that were written so long ago
+PRUNE_EVERY = 500  # writes between two looks at what is old
+
+
+class Remembered:
+    """Values by key; the first one written stays."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._memory: OrderedDict[bytes, bytes] = OrderedDict()
+        self._connection: sqlite3.Connection | None = None
+        self._lock = Lock()
+        self._writes = 0
+        self.failure = ""
+        """Why the file cannot be used, if so."""
+
+    async def get(self, key: bytes) -> bytes | None:
+        """The value under a key, or None."""
+        if key in self._memory:
+            self._memory.move_to_end(key)
+            return self._memory[key]
+        if self._path is None:
+            return None
+        value = await asyncio.to_thread(self._read, key)
+        return None if value is None else self._keep(key, value)
+
+    async def put(self, key: bytes, value: bytes) -> bytes:
+        """Remember a value unless there is one; the one that stays."""
+        if self._path is not None:
+            value = await asyncio.to_thread(self._write, key, value)
+        return self._keep(key, value)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _keep(self, key: bytes, value: bytes) -> bytes:
+        kept = self._memory.setdefault(key, value)
+        if len(self._memory) > MEMORY:
+            self._memory.popitem(last=False)
+        return kept
+
+    def _read(self, key: bytes) -> bytes | None:
+        with self._lock:
+            try:
+                rows = self._open().execute("SELECT value FROM remembered WHERE key = ?", (key,))
+                row = rows.fetchone()
+            except (sqlite3.Error, OSError) as error:
+                self.failure = str(error)
+                return None
+        return None if row is None else bytes(row[0])
+
+    def _write(self, key: bytes, value: bytes) -> bytes:
+        with self._lock:
+            try:
+                connection = self._open()
+                with connection:
+                    connection.execute(
+                        "INSERT OR IGNORE INTO remembered VALUES (?, ?, ?)",
+                        (key, value, time.time()),
+                    )
+                    self._prune(connection)
+                sql = "SELECT value FROM remembered WHERE key = ?"
+                with closing(connection.execute(sql, (key,))) as rows:
+                    row = rows.fetchone()
+            except (sqlite3.Error, OSError) as error:
+                self.failure = str(error)
+                return value
+        self.failure = ""
+        return value if row is None else bytes(row[0])
+
+    def _prune(self, connection: sqlite3.Connection) -> None:
+        self._writes += 1
+        if self._writes % PRUNE_EVERY != 1:
+            return
+        connection.execute("DELETE FROM remembered WHERE written < ?", (time.time() - AGE_S,))
+        connection.execute(
+            "DELETE FROM remembered WHERE written < (SELECT written FROM remembered "
+            "ORDER BY written DESC LIMIT 1 OFFSET ?)",
+            (ROWS,),
+        )
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            assert self._path is not None
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            connection = sqlite3.connect(self._path, timeout=5, check_same_thread=False)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS remembered "
+                "(key BLOB PRIMARY KEY, value BLOB NOT NULL, written REAL NOT NULL) WITHOUT ROWID"
+            )
+            connection.execute("CREATE INDEX IF NOT EXISTS by_age ON remembered (written)")
+            self._connection = connection
+        return self._connection

@@ -1,0 +1,87 @@
+"""Whole answer: a reply that is not streamed, through the same guard.
+
+Without a loop it is passed on as it came. A loop in it is cut, and the model asked to go on; what comes out is the last
+call's reply with the text of all calls in it, under the id of the first, its usage summed.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+
+from headgate.errors import UpstreamError
+from headgate.guard.channels import CONTENT, REASONING, TOOL, Piece
+from headgate.guard.dialects.dialect import Dialect
+from headgate.guard.dialects.usage import UsageSum
+from headgate.guard.resume import Call
+from headgate.guard.rollback import Session
+from headgate.service.proxy.relay import STRANGE
+from headgate.text.tokens import estimate_tokens
+
+CallAgain = Callable[[Call], Awaitable[bytes]]
+Answer = dict[str, Any]
+
+
+async def guard_answer(
+    body: bytes, dialect: Dialect, session: Session, usage: UsageSum, call_again: CallAgain
+) -> bytes:
+    """The reply that the client gets for the first call's reply; `usage` holds that of all calls."""
+    texts: dict[str, list[str]] = {CONTENT: [], REASONING: []}
+    first = _parse(body)
+    answer = first
+    session.start()
+    while True:
+        try:
+            pieces = dialect.pieces(answer) if answer else []
+            usage.note(dialect.usage(answer or {}))
+        except STRANGE as error:
+            raise _strange(error) from error
+        calls = _feed(session, pieces, texts)
+        if not session.stalled:
+            break
+        prompt = sum(estimate_tokens(str(m.get("content"))) for m in session.messages)
+        usage.sever(dialect.estimate_usage(prompt, sum(map(estimate_tokens, pieces))))
+        answer = _parse(await call_again(session.resume()))
+    if not session.report.cuts or answer is None or first is None:
+        return body
+    try:
+        joined = dialect.join(
+            answer, {name: "".join(parts) for name, parts in texts.items()}, calls, first
+        )
+        if usage:
+            told = dialect.usage(answer) or dialect.estimate_usage(0, 0)
+            report = session.report
+            figures = {"rollbacks": report.rollbacks, "cut_chars": report.cut_chars}
+            joined = dialect.with_usage(joined, usage.total(told, figures))
+    except STRANGE as error:
+        raise _strange(error) from error
+    return orjson.dumps(joined)
+
+
+def _feed(session: Session, pieces: list[Piece], texts: dict[str, list[str]]) -> int:
+    """Feed a reply to the guard, note what it lets out, and how many tool calls that were."""
+    out: list[Piece] = []
+    for piece in pieces:
+        out += session.feed(piece)
+        if session.stalled or session.done:
+            break
+    else:
+        out += session.end()
+    for piece in out:
+        if piece.channel in texts:
+            texts[piece.channel].append(piece.text)
+    return len({piece.call for piece in out if piece.channel == TOOL})
+
+
+def _parse(body: bytes) -> Answer | None:
+    """The object in a reply; None where it is something else, which then passes as it is."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        start = body[:120].decode("utf-8", "replace").strip()
+        raise UpstreamError(f"the upstream's answer is not JSON: {start or '(nothing)'}") from error
+    return found if isinstance(found, dict) else None
+
+
+def _strange(error: Exception) -> UpstreamError:
+    return UpstreamError(f"the upstream's answer is of a strange shape: {error!r}")

@@ -1,0 +1,60 @@
+"""Letters: which characters make words, and how the words of every script are cut and compared.
+
+A word character is a letter, a digit or a combining mark, as Unicode has it (the vowel signs of Hindi are
+marks). Some scripts put no spaces between words: Chinese, Japanese, Thai, Lao, Khmer, Burmese; Korean glues
+particles to its words. `signs` cuts these into overlapping pairs of signs, where a sign of the Indic kind is a
+consonant with its vowels. `fold` gives the form in which words are compared.
+"""
+
+import re
+import unicodedata
+from itertools import chain, pairwise
+
+
+def _characters(*categories: str) -> str:
+    """All characters beyond ASCII of some Unicode categories."""
+    # the blocks left out, of ideographs and Hangul, hold letters without marks and without case
+    blocks = chain(range(0x80, 0x3400), range(0xA000, 0xAC00), range(0xF900, 0x11000))
+    return "".join(chr(code) for code in blocks if unicodedata.category(chr(code)) in categories)
+
+
+MARKS = _characters("Mn", "Mc", "Me")
+UPPER = "A-Z" + _characters("Lu", "Lt")
+"""The inside of a character class of all capitals."""
+
+_INDIC = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai and Lao, Burmese, Khmer
+_EAST = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # kana, Han
+_HANGUL = "\u1100-\u11ff\uac00-\ud7a3"
+UNSPACED = f"{_INDIC}{_EAST}{_HANGUL}"
+"""The inside of a character class of scripts whose words are cut into pairs of signs."""
+
+# A vowel written before its consonant, the consonant, then stacked consonants, vowels and tones.
+_SIGN = re.compile(
+    "[\u0e40-\u0e44\u0ec0-\u0ec4]?"
+    "[^\u0e40-\u0e44\u0ec0-\u0ec4]"
+    f"(?:[\u17d2\u1039].|[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3{MARKS}])*"
+    "|."
+)
+_IS_INDIC = re.compile(f"[{_INDIC}]")
+
+# Written or not, these do not change a word: vowel points of Hebrew and Arabic, the stretching of Arabic
+# letters, joiners between Indic letters, the soft hyphen, and the dot that lower() leaves over a Turkish i.
+_OPTIONAL = re.compile(
+    "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0640"
+    "\u00ad\u200d]|(?<=[\u0900-\u0dff])\u200c|(?<=i)\u0307"
+)
+_ACCENTS = str.maketrans("άέήίόύώϊϋΐΰς", "αεηιουωιυιυσ")  # Greek capitals are written without
+
+
+def fold(text: str) -> str:
+    """Lower case, composed, and without what may be left out: the form in which words are compared."""
+    low = text.lower()
+    if low.isascii():
+        return low
+    return _OPTIONAL.sub("", unicodedata.normalize("NFC", low)).translate(_ACCENTS)
+
+
+def signs(run: str) -> list[str]:
+    """A run of an unspaced script as overlapping pairs of signs; a single sign stays alone."""
+    found = _SIGN.findall(run) if _IS_INDIC.match(run) else run
+    return [a + b for a, b in pairwise(found)] if len(found) > 1 else [run]

@@ -1,0 +1,126 @@
+"""Turns: the head of a chat line in whatever dress: who speaks, and when.
+
+    [8 May, 2023] Ann: …     12/03/2023, 21:14 - Ann: …     <ann> …     **Ann:** …     ann (21:14): …     user: …
+
+A head is a date, a speaker, or both; what it does not have is empty. Metadata that name the speaker go before
+the form of the text, and `kind: conversation` marks a turn whose speaker nobody knows. One line never proves a
+conversation ("Note: …" looks like a turn): the whole collection does, see the index.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+CONVERSATION = "conversation"
+_LONGEST = 60  # characters of a speaker's name
+_HEAD = 200  # characters of a line that are looked at for its head
+_FEW = 8  # lines; a log of half as many turns is too short to be sure of
+
+_NAME = r"[^\W\d_][\w .'’-]{0,30}?"
+_CLOCK = r"\d{1,4}[./:-][\d./:-]{1,16}(?:[T, ]{1,3}\d{1,2}[:.]\d\d[\d:.,Z+-]{0,12})?(?:\s?[AaPp]\.?[Mm]\b\.?)?"
+_DATE = re.compile(rf"\[([^\]\n]{{0,60}})\]\s*|\(({_CLOCK})\)\s*|({_CLOCK})\s+(?:[-–—]\s+)?")
+_SPEAKER = re.compile(
+    rf"<@?({_NAME})>\s*"  # <ann>
+    rf"|(?:\*\*|__)({_NAME})(?::(?:\*\*|__)|(?:\*\*|__)\s*:)\s*"  # **Ann:** and **Ann**:
+    rf"|@?({_NAME})(?:,?\s*[\[(]([^\])\n]{{1,40}})[\])])?\s*(?::(?:\s+|$)|：\s*)"  # Ann: and Ann (21:14):
+    rf"|@?({_NAME})\s*[,—–-]\s+\[?({_CLOCK})\]?\s*\n"  # Ann — 21:14, and the words below
+)
+_ROLES = frozenset({"user", "assistant", "system", "tool", "human", "ai", "bot", "agent", "model"})
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A text parted into date, speaker and what is said; the first two are empty in most texts.
+
+    `told` is whether metadata said that this is a turn.
+    """
+
+    date: str
+    speaker: str
+    body: str
+    told: bool = False
+
+
+def part(text: str, metadata: Mapping[str, Any] | None = None) -> Turn:
+    """Part a text at the head of a chat line, and take from its metadata what they tell."""
+    line = _part(text)
+    return _complete(line, metadata) if metadata else line
+
+
+def _part(text: str) -> Turn:
+    dated = _DATE.match(text)
+    begin = dated.end() if dated else 0
+    date = next(filter(None, dated.groups()), "") if dated else ""
+    match = _SPEAKER.match(text, begin)
+    if match is None:
+        # a bare number is a date only before a speaker; one in brackets is always
+        return Turn(date, "", text[begin:]) if text[:1] == "[" and dated else Turn("", "", text)
+    tag, marked, plain, when, above, moment = match.groups()
+    if tag and f"</{tag}>" in text:
+        return Turn("", "", text)  # an element of HTML or XML
+    if when and not any(map(str.isdigit, when)):
+        return Turn("", "", text)
+    speaker = tag or marked or plain or above or ""
+    return Turn(date or when or moment or "", speaker.strip(), text[match.end() :])
+
+
+def _complete(line: Turn, metadata: Mapping[str, Any]) -> Turn:
+    role = metadata.get("role")
+    known = metadata.get("speaker") or metadata.get("sender")
+    speaker = known or (role if isinstance(role, str) and role.lower() in _ROLES else "")
+    if not isinstance(speaker, str) or not (speaker or metadata.get("kind") == CONVERSATION):
+        return line
+    date = line.date or _date(metadata)
+    return Turn(date, line.speaker or speaker.strip()[:_LONGEST], line.body, told=True)
+
+
+def _date(metadata: Mapping[str, Any]) -> str:
+    """When something was said: a text as it stands, seconds since the epoch as a date."""
+    when = next((metadata[key] for key in ("time", "timestamp", "date") if metadata.get(key)), "")
+    if isinstance(when, int | float) and not isinstance(when, bool):
+        try:
+            return format_time(when)
+        except (OverflowError, OSError, ValueError):
+            return ""
+    return when[:60] if isinstance(when, str) else ""
+
+
+def add_head(text: str, metadata: Mapping[str, Any]) -> str:
+    """A text under the head that its metadata tell; as it stands where they tell none, or it has its own."""
+    turn = part(text, metadata)
+    if not turn.told or not turn.speaker or turn.body != text:
+        return text
+    return f"[{turn.date}] {turn.speaker}: {text}" if turn.date else f"{turn.speaker}: {text}"
+
+
+def split_turns(text: str) -> list[int]:
+    """Where the turns of a chat log begin, in order; nothing for a text that is none.
+
+    A log is known by lines whose heads cannot be anything else (date and speaker, <name>, or a role), which
+    make up half of its lines, by at least two of them from each speaker.
+    """
+    starts: list[int] = []
+    speakers: Counter[str] = Counter()
+    lines = place = 0
+    for line in text.splitlines(keepends=True):
+        lines += not line.isspace()
+        turn = _part(line[:_HEAD])
+        if turn.speaker and (turn.date or line[0] == "<" or turn.speaker.lower() in _ROLES):
+            starts.append(place)
+            speakers[turn.speaker] += 1
+        place += len(line)
+    enough = 2 * len(starts) >= max(lines, _FEW) and len(starts) >= 2 * len(speakers)
+    return starts if enough else []
+
+
+def format_time(seconds: float) -> str:
+    """Seconds since the epoch as people ask for them, month by name; an error where no calendar reaches."""
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment:%H:%M} on {moment.day} {_MONTHS[moment.month - 1]}, {moment.year}"

@@ -1,0 +1,164 @@
+"""What a call through the proxy leaves behind: metrics, a line of the log, a span, and a trace with what was cut."""
+
+import json
+import logging
+import time
+
+import pytest
+from click.testing import CliRunner
+from opentelemetry import trace as otel
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.parser import text_string_to_metric_families
+from tests.proxy import web
+from tests.proxy.upstream import LOOP, PROSE, json_head, response_stream, said
+
+from headgate.cli import app
+from headgate.gateway import Headgate
+from headgate.policy import ProxyPolicy
+from headgate.service.app import create
+from headgate.service.metrics import MAX_MODELS, Metrics
+from headgate.service.proxy.model_call import ModelCall
+from headgate.settings import Settings
+
+ASK = [{"role": "user", "content": "When are refunds paid?"}]
+
+
+@pytest.fixture
+def spans(monkeypatch):
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(otel, "get_tracer", provider.get_tracer)
+    return exporter
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "kb"
+
+
+@pytest.fixture
+def address(rig, folder, spans):
+    policy = ProxyPolicy(upstreams={"main": rig.at()})
+    with Headgate.open(settings=Settings(store=str(folder), proxy=policy)) as gate:
+        gate.add([{"id": "refunds", "text": "Refunds are paid within 14 days to the card."}])
+        url, stop = rig.app(create(gate))
+        yield url
+        stop()
+
+
+def post(address, model, path="/v1/chat/completions", headers=None, **more):
+    body = {"model": model, "messages": ASK, "stream": True, **more}
+    return web.post(address + path, json=body, headers=headers, timeout=20)
+
+
+def samples(address):
+    text = web.get(f"{address}/metrics").text
+    return {
+        (s.name, *(f"{k}={v}" for k, v in sorted(s.labels.items()))): s.value
+        for family in text_string_to_metric_families(text)
+        for s in family.samples
+    }
+
+
+def until(found):
+    for _ in range(200):
+        if found():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it never came")
+
+
+def test_metrics_name_route_model_upstream_and_what_the_guard_did(rig, address):
+    model = rig.script(said(*LOOP), said("Well.", usage=(70, 9)))
+    post(address, model)
+    seen = samples(address)
+    labels = (f"model={model}", "route=/v1/chat/completions", "upstream=main")
+    assert seen["headgate_model_calls_total", "guard=recovered", *labels[:2], "status=200", labels[2]] == 1  # fmt: skip
+    tokens = {d: seen["headgate_model_tokens_total", f"direction={d}", *labels] for d in ("input", "output")}  # fmt: skip
+    assert tokens["input"] > 70
+    assert tokens["output"] > 9
+    assert seen["headgate_model_call_seconds_count", *labels] == 1
+    assert seen["headgate_model_first_byte_seconds_count", *labels] == 1
+
+
+def test_names_that_clients_invent_do_not_become_labels():
+    metrics = Metrics()
+    for n in range(MAX_MODELS + 10):
+        metrics.count_call(ModelCall("/v1/responses", model=f"m{n}", upstream="main", status=200))
+        metrics.count_call(ModelCall("/v1/responses", model=f"x{n}", upstream="main", status=404))
+    families = text_string_to_metric_families(metrics.text())
+    calls = next(f for f in families if f.name == "headgate_model_calls")
+    models = {s.labels["model"] for s in calls.samples}
+    assert len(models) == MAX_MODELS + 1
+    assert "other" in models
+    assert not any(name.startswith("x") for name in models)
+
+
+def test_a_line_of_the_log_tells_of_the_call_and_never_what_was_said(rig, address, caplog):
+    model = rig.script(said(*LOOP), said("Well.", usage=(70, 9)))
+    with caplog.at_level(logging.INFO, "headgate.request"):
+        got = post(address, model)
+        until(lambda: caplog.records)
+    line = json.loads(caplog.records[-1].message)
+    assert (line["model"], line["upstream"], line["guard"]) == (model, "main", "recovered")
+    assert (line["rollbacks"], line["status"], line["error"]) == (1, 200, "")
+    assert line["cut_chars"] > 0
+    assert line["output_tokens"] > 9
+    assert line["call"] == got.headers["x-headgate-call"]
+    assert PROSE[0][:20] not in caplog.records[-1].message
+    assert ASK[0]["content"] not in caplog.records[-1].message
+
+
+def test_a_call_that_is_not_watched_says_so_in_the_log(rig, address, caplog):
+    with caplog.at_level(logging.INFO, "headgate.request"):
+        post(address, rig.script(said(*PROSE)), n=2)
+        until(lambda: caplog.records)
+    line = json.loads(caplog.records[-1].message)
+    assert line["guard"] == "off"
+    assert "n is 2" in line["unwatched"]
+
+
+def test_a_span_follows_the_conventions_for_generative_ai(rig, address, spans):
+    model = rig.script(response_stream(texts=LOOP), response_stream(texts=("Well.",), id="resp_2"))
+    post(address, model, "/v1/responses", input="Hi")
+    until(lambda: "POST /v1/responses" in {span.name for span in spans.get_finished_spans()})
+    done = {span.name: span for span in spans.get_finished_spans()}
+    call, request = done[f"chat {model}"], done["POST /v1/responses"]
+    told = call.attributes
+    assert call.parent.span_id == request.context.span_id
+    assert call.kind is otel.SpanKind.CLIENT
+    assert (told["gen_ai.operation.name"], told["gen_ai.request.model"]) == ("chat", model)
+    assert (told["gen_ai.provider.name"], told["server.address"]) == ("main", "127.0.0.1")
+    assert (told["gen_ai.response.id"], told["headgate.guard"]) == ("resp_1", "recovered")
+    assert told["gen_ai.usage.output_tokens"] > 5
+    assert [event.name for event in call.events] == ["headgate.cut"]
+    assert request.start_time <= call.start_time <= call.end_time
+
+
+def test_a_call_is_a_trace_that_the_command_lists_with_what_was_cut(rig, address, folder):
+    model = rig.script(said(*LOOP), said("Well."))
+    got = post(address, model, headers={"x-headgate-context": "on"})
+    id, context = got.headers["x-headgate-call"], got.headers["x-headgate-trace"]
+    run = CliRunner(env={"COLUMNS": "400"}).invoke
+    until(lambda: id in run(app, ["traces", "--store", str(folder)]).output)
+    shown = run(app, ["traces", id, "--store", str(folder)]).output
+    assert f"/v1/chat/completions {model} at main: recovered" in shown
+    assert "channel content" in shown
+    assert "copies of" in shown
+    data = json.loads(run(app, ["traces", id, "--store", str(folder), "--json"]).output)
+    call, cut = data["steps"]
+    assert data["query"] == ASK[0]["content"]
+    assert (call["facts"]["guard"], call["facts"]["context_trace"]) == ("recovered", context)
+    assert "water rises again" in cut["facts"]["unit"]
+    assert web.get(f"{address}/v1/traces/{id}").status_code == 200
+
+
+def test_errors_of_an_upstream_are_counted_with_their_status(rig, address):
+    model = rig.script([json_head(429), b"{}"])
+    post(address, model)
+    post(address, "unknown", headers={"x-headgate-upstream": "moon"})
+    calls = {key: n for key, n in samples(address).items() if key[0] == "headgate_model_calls_total"}  # fmt: skip
+    statuses = {next(part for part in key if str(part).startswith("status")) for key in calls}
+    assert statuses == {"status=429", "status=400"}

@@ -1,0 +1,166 @@
+"""The relay alone: no split of the upstream's bytes, and no short cut, changes what the client gets."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.proxy.upstream import (
+    DONE,
+    LOOP,
+    PROSE,
+    UNIT,
+    call_item,
+    chunk,
+    completion_stream,
+    event,
+    message_item,
+    reasoning_item,
+    response_stream,
+    said,
+    told,
+)
+
+from headgate.errors import LoopError
+from headgate.guard.dialects import (  # fmt: skip
+    ChatDialect,
+    CompletionsDialect,
+    MessagesDialect,
+    ResponsesDialect,
+)
+from headgate.guard.rollback import Session
+from headgate.policy import ProxyPolicy
+from headgate.service.proxy.relay import Relay
+
+TEXT, REPEAT = "".join(PROSE), (*[UNIT] * 2, UNIT[:40], "but never above the gate. ")
+CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}  # fmt: skip
+TOOL = {"type": "tool_use", "id": "tool_1", "name": "f", "input": {}}
+CLEAN = {
+    "chat": (ChatDialect, [*said(*PROSE, *REPEAT, "ü世🌊", usage=(1, 2))[:-2], chunk({"tool_calls": [CALL]}), chunk({}, finish="tool_calls"), DONE]),
+    "completions": (CompletionsDialect, completion_stream(*PROSE, *REPEAT, "ü世🌊")),
+    "messages": (MessagesDialect, [*told(*PROSE, *REPEAT, "ü世🌊")[:-2],
+                 event("content_block_start", index=1, content_block=TOOL),
+                 event("content_block_delta", index=1, delta={"type": "input_json_delta", "partial_json": '{"a": 1}'}),
+                 event("content_block_stop", index=1), *told()[-2:]]),
+    "responses": (ResponsesDialect, response_stream(reasoning_item("Hm, " + UNIT * 2), message_item(TEXT + "".join(REPEAT) + "ü世🌊"), call_item('{"a": 1}'))),
+}  # fmt: skip
+LOOPS = {
+    "chat": (ChatDialect, [said(*LOOP), said("All is ", "well.", id="b", usage=(7, 9))]),
+    "completions": (CompletionsDialect, [completion_stream(*LOOP), completion_stream("All is ", "well.", id="b")]),
+    "messages": (MessagesDialect, [told(*LOOP), told("All is ", "well.", id="b")]),
+    "responses": (ResponsesDialect, [response_stream(texts=LOOP), response_stream(texts=("All is ", "well."), id="b")]),
+}  # fmt: skip
+
+
+class Parts:
+    """A response that gives these parts."""
+
+    status, headers = 200, ()
+
+    def __init__(self, parts):
+        self.parts, self.closed = iter(parts), False
+
+    async def read(self, tick_s=None):
+        return next(self.parts, b"")
+
+    async def close(self):
+        self.closed = True
+
+
+class LongSession(Session):
+    """A session that never takes the fast path."""
+
+    def _may_use_fast_path(self):
+        return False
+
+
+def long_dialect(kind):
+    class LongDialect(kind):
+        def plain_text(self, event):
+            return None
+
+    return LongDialect()
+
+
+async def relayed(dialect, calls, *, session=Session):
+    """What the client gets of these calls, each a list of parts."""
+    responses, out = [Parts(parts) for parts in calls], []
+
+    async def call_again(call):
+        return responses.pop(0)
+
+    async def write(data):
+        out.append(data)
+
+    machine = session(({"role": "user", "content": "Hi"},))
+    relay = Relay(dialect, machine, {}, policy=ProxyPolicy(), call_again=call_again, write=write)
+    await relay.run(responses.pop(0))
+    return b"".join(out), machine.report
+
+
+def split(data, cuts):
+    ends = sorted({min(cut, len(data)) for cut in cuts} | {len(data)})
+    return [data[a:b] for a, b in zip([0, *ends], ends, strict=False) if a < b]
+
+
+@pytest.mark.parametrize("api", CLEAN)
+async def test_a_split_at_any_position_changes_nothing(api):
+    kind, script = CLEAN[api]
+    data = b"".join(script)
+    for at in range(1, len(data), 7):
+        got, report = await relayed(kind(), [[data[:at], data[at:]]])
+        assert got == data
+        assert report.rollbacks == 0
+
+
+@pytest.mark.parametrize("api", CLEAN)
+@settings(max_examples=60)
+@given(data=st.data())
+async def test_any_splits_and_either_path_give_the_bytes_that_came(api, data):
+    kind, script = CLEAN[api]
+    stream = b"".join(script)
+    cuts = data.draw(st.lists(st.integers(1, len(stream)), max_size=30))
+    short, _ = await relayed(kind(), [split(stream, cuts)])
+    long, _ = await relayed(long_dialect(kind), [split(stream, cuts)], session=LongSession)
+    assert short == long == stream
+
+
+@pytest.mark.parametrize("api", LOOPS)
+@settings(max_examples=40)
+@given(data=st.data())
+async def test_either_path_and_any_splits_cut_a_loop_alike(api, data):
+    kind, calls = LOOPS[api]
+    streams = [b"".join(call) for call in calls]
+    cuts = [data.draw(st.lists(st.integers(1, len(s)), max_size=12)) for s in streams]
+    parts = [split(s, c) for s, c in zip(streams, cuts, strict=True)]
+    whole, report = await relayed(kind(), [[s] for s in streams])
+    short, _ = await relayed(kind(), parts)
+    long, _ = await relayed(long_dialect(kind), parts, session=LongSession)
+    assert short == long == whole
+    assert report.rollbacks == 1
+    times = 5 if api == "responses" else 1  # whose last events say all of it again
+    assert whole.count(UNIT.encode()) <= 2 * times
+
+
+@pytest.mark.parametrize("api", LOOPS)
+async def test_a_stall_closes_the_response_before_the_next_call(api):
+    kind, calls = LOOPS[api]
+    first, second = Parts([b"".join(calls[0])]), Parts([b"".join(calls[1])])
+    closed = []
+
+    async def call_again(call):
+        closed.append(first.closed)
+        return second
+
+    async def write(data):
+        pass
+
+    session = Session(({"role": "user", "content": "Hi"},))
+    relay = Relay(kind(), session, {}, policy=ProxyPolicy(), call_again=call_again, write=write)
+    assert await relay.run(first) is second
+    assert closed == [True]
+
+
+@pytest.mark.parametrize("api", LOOPS)
+async def test_a_model_that_only_loops_is_given_up(api):
+    kind, calls = LOOPS[api]
+    with pytest.raises(LoopError):
+        await relayed(kind(), [[b"".join(calls[0])]] * 4)
