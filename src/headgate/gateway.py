@@ -121,6 +121,11 @@ class Headgate:
         return self._parts.settings
 
     @property
+    def store(self) -> Store:
+        """The store itself, for what has no method here."""
+        return self._parts.store
+
+    @property
     def facts(self) -> Facts:
         """The facts of this tenant: add, update, forget, search, feedback."""
         return self._parts.memory.facts(self.tenant)

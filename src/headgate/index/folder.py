@@ -63,12 +63,15 @@ def manifest_mark(folder: Path) -> str:
         return ""
 
 
-def read_state(folder: Path) -> IndexState | None:
-    """The index in a folder, None where there is none; Damaged when it cannot be used."""
+def read_state(folder: Path, *, verify: bool = False) -> IndexState | None:
+    """The index in a folder, None where there is none; DamagedIndex when it cannot be used.
+
+    With `verify` large files are read through and compared with their checksums too.
+    """
     for left in reversed(range(_TRIES)):
         before = manifest_mark(folder)
         try:
-            return _read_manifest(folder)
+            return _read_manifest(folder, verify=verify)
         except DamagedIndex:
             # a writer may have replaced both after we read the manifest and before we read the files
             if not left or manifest_mark(folder) == before:
@@ -76,12 +79,12 @@ def read_state(folder: Path) -> IndexState | None:
     return None
 
 
-def _read_manifest(folder: Path) -> IndexState | None:
+def _read_manifest(folder: Path, *, verify: bool) -> IndexState | None:
     try:
         manifest = json.loads((folder / "manifest.json").read_bytes())
         if manifest["format"] != FORMAT:
             raise DamagedIndex(f"the index has format {manifest['format']}, not {FORMAT}")
-        lives = tuple(_load_live(folder, entry) for entry in manifest["segments"])
+        lives = tuple(_load_live(folder, entry, verify=verify) for entry in manifest["segments"])
         return IndexState(
             manifest["mark"], manifest["seen"], lives, manifest["kind"], manifest["complete"]
         )
@@ -91,8 +94,8 @@ def _read_manifest(folder: Path) -> IndexState | None:
         raise DamagedIndex(f"the index manifest cannot be read: {error}") from error
 
 
-def _load_live(folder: Path, entry: dict[str, str]) -> LiveSegment:
-    segment = load_segment(folder / entry["file"])
+def _load_live(folder: Path, entry: dict[str, str], *, verify: bool) -> LiveSegment:
+    segment = load_segment(folder / entry["file"], verify=verify)
     dead = np.zeros(0, np.int64)
     if entry["dead"]:
         try:

@@ -16,6 +16,7 @@ from headgate.stores.validate import check_attachments, check_documents
 from headgate.types import Attachment, Change, Chunk, Document, Size
 
 _MARK_S = 1.0  # that saving an index waits for other writers; it is saved later then
+_CLEAR = 5_000  # chunks that go in one transaction when a collection is emptied, some 50 ms
 _PAGE = 1000  # chunks a scan reads at a time, so that a slow reader holds no snapshot open
 
 
@@ -48,11 +49,22 @@ class SqliteDocuments:
         documents: Sequence[str] | None = None,
         chunks: Sequence[str] | None = None,
     ) -> int:
+        if documents is None and chunks is None:
+            return self._clear(tenant, collection)
         with self._pool.write() as connection:
             writer = CollectionWriter(connection, tenant, collection)
-            if documents is None and chunks is None:
-                return writer.clear()
             return writer.remove_documents(documents or ()) + writer.remove_chunks(chunks or ())
+
+    def _clear(self, tenant: str, collection: str) -> int:
+        """Empty a collection, some documents at a time, so that others get their turn and the log stays small."""
+        gone = 0
+        while True:
+            with self._pool.write() as connection:
+                writer = CollectionWriter(connection, tenant, collection)
+                removed, left = writer.clear_some(_CLEAR)
+            gone += removed
+            if not left:
+                return gone
 
     def digests(
         self, tenant: str, collection: str, ids: Sequence[str] | None = None

@@ -17,11 +17,14 @@ from headgate.stores.sqlite.keys import SqliteKeys
 from headgate.stores.sqlite.migrations import STEPS, migrate, version
 from headgate.stores.sqlite.records import SqliteRecords
 from headgate.stores.sqlite.traces import SqliteTraces
+from headgate.stores.sqlite.upkeep import SqliteUpkeep
 
 FILE = "headgate.db"
 
 
-class SqliteStore(SqliteDocuments, SqliteAttachments, SqliteRecords, SqliteTraces, SqliteKeys):
+class SqliteStore(
+    SqliteDocuments, SqliteAttachments, SqliteRecords, SqliteTraces, SqliteKeys, SqliteUpkeep
+):
     """A store in a folder. `max_bytes` bounds its file; `timeout_s` how long a writer waits its turn.
 
     A folder that this process may not write to is opened for reading, as with `read_only`; every write is an error then.
