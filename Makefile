@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format docs bench bench-window bench-grade bench-orders bench-engine bench-quality bench-speed bench-peers bench-postings bench-guard bench-proxy clean
+.PHONY: help demo test check format docs bench bench-window bench-grade bench-orders bench-engine bench-quality bench-speed bench-peers bench-postings bench-guard bench-proxy bench-faults soak mutants clean
 
 help:
 	@sed -n '3,5s/^# *//p' Makefile
@@ -105,6 +105,18 @@ $(VENV)/.model: $(READY)
 
 bench-proxy: $(READY) .bench/litellm/bin/litellm
 	@$(BIN)/python bench/proxy.py $(if $(MODEL),--model $(MODEL))
+
+# make bench-faults [KILLS=200]: kill a worker over all kinds of work, and see that nothing acknowledged is lost
+bench-faults: $(READY)
+	@$(BIN)/python bench/faults.py --kills $(or $(KILLS),200)
+
+# make soak [MINUTES=30] [TENANTS=1000]: the service under mixed traffic and faults; flat or it fails
+soak: $(READY)
+	@$(BIN)/python bench/soak.py --minutes $(or $(MINUTES),30) --tenants $(or $(TENANTS),1000)
+
+# make mutants [ROOMS="stores memory"] [SAMPLE=20]: whether the tests of a room notice small mistakes in it
+mutants: $(READY)
+	@$(BIN)/python bench/mutants.py $(foreach room,$(or $(ROOMS),stores memory index),--room $(room)) --sample $(or $(SAMPLE),20)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench

@@ -230,3 +230,27 @@ def test_a_store_that_was_moved_is_not_made_anew_under_its_old_name(tmp_path):
     indexes.close()
     store.close()
     assert not home.exists()
+
+
+def test_a_damaged_file_that_is_too_large_to_check_at_once_is_found_in_the_background(
+    store, tmp_path, open_indexes, monkeypatch
+):
+    fill(store, 300)
+    first = Indexes(store, tmp_path / "index")
+    first.snapshot("t", "main")
+    first.close()
+    (segment,) = (tmp_path / "index").rglob("*.seg")
+    data = bytearray(segment.read_bytes())
+    data[-100] ^= 0xFF
+    segment.write_bytes(data)
+    for module in ("files", "folder"):
+        monkeypatch.setattr(f"headgate.index.{module}.CHECKED", 0)
+    indexes = open_indexes(store)
+    assert indexes.snapshot("t", "main").degraded == ""
+    for _ in range(2000):
+        view = indexes.snapshot("t", "main")
+        if "does not match its checksum" in view.degraded:
+            break
+        threading.Event().wait(0.005)
+    assert "the index was rebuilt" in view.degraded
+    assert len(found(view)) == 300

@@ -63,7 +63,7 @@ def test_a_damaged_index_is_found_and_made_anew(kb):
 
 
 def test_a_large_index_file_is_checked_too(kb, monkeypatch):
-    monkeypatch.setattr("headgate.index.files._CHECKED", 0)
+    monkeypatch.setattr("headgate.index.files.CHECKED", 0)
     segment = next((kb / "index").rglob("*.seg"))
     data = bytearray(segment.read_bytes())
     data[-100] ^= 0xFF

@@ -19,6 +19,7 @@ from headgate.forks import renew_in_children
 from headgate.index.files import DamagedIndex
 from headgate.index.folder import (
     IndexState,
+    has_unchecked,
     manifest_mark,
     new_mark,
     read_state,
@@ -69,6 +70,7 @@ class Collection:
         self._state = IndexState("", 0)
         self._current = self._snapshot_of(())
         self._opened = False
+        self._unchecked = False
         self._unsaved = 0
         self._save_after = 0.0
         self.renew()
@@ -112,8 +114,15 @@ class Collection:
             )
         return (self._current.stale if behind else self._current), behind
 
+    @property
+    def unchecked(self) -> bool:
+        """Whether files were opened that are too large to be checked at once; `follow_batch` checks them."""
+        return self._unchecked
+
     def follow_batch(self) -> bool:
         """Take in the next batch of changes and save where it is time; whether the end of the feed is reached."""
+        if self._unchecked:
+            self._check_files()
         with self._lock:
             self._load()
             return self._follow_batch()
@@ -123,6 +132,17 @@ class Collection:
         with self._lock:
             self._save_after = 0.0
             self._flush(least=1)
+
+    def _check_files(self) -> None:
+        """Read all files through once; where one is damaged, start over."""
+        assert self._folder is not None
+        self._unchecked = False
+        try:
+            read_state(self._folder, verify=True)
+        except DamagedIndex as error:
+            with self._lock:
+                self._current = self._snapshot_of(())
+                self._start_over(f"the index was rebuilt: {error.message}")
 
     def _follow_batch(self) -> bool:
         changes = self._store.changes(self._tenant, self._name, self._state.seen, _BATCH)
@@ -182,6 +202,7 @@ class Collection:
             )
         self._opened = True
         self._set_state(state)
+        self._unchecked = has_unchecked(self._folder, state)
         if not self._belongs(state):
             self._start_over("the index was rebuilt: it did not belong to this store")
 

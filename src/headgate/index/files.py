@@ -3,8 +3,8 @@
     magic | length of the head | head (JSON: checksum, and dtype, shape, offset of each array) | arrays
 
 A file is written under a temporary name, flushed to disk and renamed, so a file under its name is complete.
-Small files are checked against their checksum when they are opened; of large ones only the head and the size,
-since a gigabyte should be mapped and not read.
+Small files are checked against their checksum when they are opened. Of large ones only the head and the size are, since
+a gigabyte should be mapped and not read; the background reads them through once.
 """
 
 import json
@@ -26,7 +26,7 @@ from headgate.index.segment import Segment
 
 _MAGIC = b"HEADGATE SEGMENT 1\n"
 _ALIGN = 64
-_CHECKED = 64 << 20  # bytes; larger files are opened without reading them through
+CHECKED = 64 << 20  # bytes; larger files are opened without reading them through
 # bytes; a mapping keeps a descriptor before Python 3.13, and a thousand tenants have small indexes
 _READ = 1 << 20
 _WITHOUT_DESCRIPTOR: Any = {"trackfd": False} if sys.version_info >= (3, 13) else {}
@@ -99,7 +99,7 @@ def load_segment(path: Path, *, verify: bool = False) -> Segment:
         data = raw[begin:]
         if len(data) != head["size"]:
             raise DamagedIndex(f"{path.name} is cut short")
-        if (verify or len(data) <= _CHECKED) and crc32(data.data) != head["crc"]:
+        if (verify or len(data) <= CHECKED) and crc32(data.data) != head["crc"]:
             raise DamagedIndex(f"{path.name} does not match its checksum")
         return _segment(data, head["arrays"])
     except (OSError, ValueError, KeyError, TypeError) as error:

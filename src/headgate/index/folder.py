@@ -19,7 +19,14 @@ from uuid import uuid4
 import numpy as np
 
 from headgate.index import ann
-from headgate.index.files import DamagedIndex, load_segment, load_vectors, save_segment, write_whole
+from headgate.index.files import (
+    CHECKED,
+    DamagedIndex,
+    load_segment,
+    load_vectors,
+    save_segment,
+    write_whole,
+)
 from headgate.index.live_segment import LiveSegment
 
 FORMAT = 2
@@ -77,6 +84,14 @@ def read_state(folder: Path, *, verify: bool = False) -> IndexState | None:
             if not left or manifest_mark(folder) == before:
                 raise
     return None
+
+
+def has_unchecked(folder: Path, state: IndexState) -> bool:
+    """Whether a file of the index was too large to be compared with its checksum when it was opened."""
+    names = [live.file for live in state.lives if live.file]
+    with suppress(OSError):
+        return any((folder / name).stat().st_size > CHECKED for name in names)
+    return False
 
 
 def _read_manifest(folder: Path, *, verify: bool) -> IndexState | None:

@@ -53,19 +53,24 @@ class Indexes:
 
     def snapshot(self, tenant: str, collection: str) -> Snapshot:
         """The postings of one collection, caught up with the store."""
-        return self._collection(tenant, collection).snapshot()
+        opened = self._collection(tenant, collection)
+        snapshot = opened.snapshot()
+        if opened.unchecked:
+            self._follow_later((tenant, collection))
+        return snapshot
 
     def latest(self, tenant: str, collection: str) -> Snapshot:
         """The last complete postings of one collection, which say so when the store has gone on since.
 
         NotReady where there are none yet. What is missing is followed in the background.
         """
+        opened = self._collection(tenant, collection)
         try:
-            snapshot, behind = self._collection(tenant, collection).latest()
+            snapshot, behind = opened.latest()
         except NotReady:
             self._follow_later((tenant, collection))
             raise
-        if behind:
+        if behind or opened.unchecked:
             self._follow_later((tenant, collection))
         return snapshot
 
