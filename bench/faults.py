@@ -177,8 +177,7 @@ def main():
             opened = time.perf_counter() - began
             found = (1, len(acknowledged), lost(gate, acknowledged), len(findings),
                      rankings_differ(gate), undecided_without_fact(gate))  # fmt: skip
-        for finding in findings:
-            print(kind, finding.what)
+        print(f"{n + 1:4} {kind:10}", *found[1:], *(f.what for f in findings), file=sys.stderr)
         totals[kind] = [a + b for a, b in zip(totals[kind], found, strict=True)]
         assert opened < 30
         if n % 28 == 27 or n == args.kills - 1:
