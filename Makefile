@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format docs bench bench-window bench-grade bench-orders bench-engine bench-quality bench-speed bench-peers bench-postings bench-guard bench-proxy bench-faults soak mutants clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 
 help:
 	@sed -n '3,5s/^# *//p' Makefile
@@ -80,22 +80,38 @@ $(VENV)/.static: $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps wordllama safetensors tokenizers
 	@touch $@
 
-# make bench-grade DATA=DIR [FIT=--fit]: the built-in grader's figures on labeled sets, and its constants anew
+# make bench-grade DATA="DIR ...": fit the built-in grader, and its figures on sets it was fitted without
 bench-grade: $(READY)
-	@$(BIN)/python bench/grade.py $(DATA) $(FIT)
+	@$(BIN)/python bench/grade.py $(DATA)
+
+# make bench-extras DATA="DIR ...": nDCG of the ranking with each extra switched off
+bench-extras: $(READY)
+	@$(BIN)/python bench/extras.py $(DATA)
+
+# make bench-code-set OUT=DIR [PACKAGES="NAME ..."]: a labeled set of functions from installed packages
+bench-code-set: $(READY)
+	@$(BIN)/python bench/code_set.py $(OUT) $(PACKAGES)
 
 # make bench-orders DATA=DIR: evidence inside a budget by the order it is filled in, the published entropy among them
 bench-orders: $(READY)
 	@$(BIN)/python bench/orders.py $(DATA)
 
-# make bench-guard [DATA=FILE] [MODEL=1] [ONLY=PART] [ROOTS="DIR ..."]: the loop detector on labeled streams, clean and hostile text, a real model
+# make bench-guard [DATA=FILE] [ANSWERS=DIR] [MODEL=1] [ONLY=PART] [ROOTS="DIR ..."]: the loop detector on labeled streams, answers, clean and hostile text, a real model
 bench-guard: $(READY) $(if $(MODEL),$(VENV)/.model)
-	@$(BIN)/python bench/guard.py $(if $(DATA),--data $(DATA)) $(if $(ONLY),--only $(ONLY)) $(if $(ROOTS),--roots $(ROOTS))
+	@$(BIN)/python bench/guard.py $(if $(DATA),--data $(DATA)) $(if $(ANSWERS),--answers $(ANSWERS)) $(if $(ONLY),--only $(ONLY)) $(if $(ROOTS),--roots $(ROOTS))
 
 $(VENV)/.model: $(READY)
 	@echo "== building llama-cpp-python from source (once, about 20 minutes)"
 	@CMAKE_ARGS="-DGGML_NATIVE=OFF" $(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench-model
 	@touch $@
+
+# make bench-tools [SESSIONS=1000] [DATA=DIR]: circles of tool calls beside the usual rule, their cost, and reading recorded sessions
+bench-tools: $(READY)
+	@$(BIN)/python bench/tools.py $(if $(SESSIONS),--sessions $(SESSIONS)) $(DATA)
+
+# make bench-circles URL=http://127.0.0.1:8642/v1 MODEL=name: whether a real model leaves a circle when it is told
+bench-circles: $(READY)
+	@$(BIN)/python bench/circles.py $(URL) $(MODEL)
 
 # make bench-proxy [MODEL=file.gguf]: CPU a streamed chunk beside LiteLLM's proxy, on the same upstream in the same run
 .bench/litellm/bin/litellm:

@@ -1,8 +1,8 @@
 """Orders: how much labeled evidence a budget holds, by the order it is filled in: `make bench-orders DATA=DIR`.
 
-The ranking as it ships, filled by the gate's value (with the support of each chunk, as the engine does), by that
-without entropy, by the score alone, by the published entropy score, and at random (mean of five draws); counted and
-framed alike.
+The ranking as it ships, filled by the gate's value (the first that does not fit as its best strips, as the engine does),
+by that without strips, without entropy, by the score alone, by the published entropy score, and at random (mean of five
+draws); counted and framed alike.
 """
 
 import random
@@ -11,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from headgate.evaluate.retrieval import BUDGETS, sets
+from headgate.evaluate.labeled import sets
+from headgate.evaluate.retrieval import BUDGETS
 from headgate.gateway import Headgate
-from headgate.relevance.confidence import backed
+from headgate.relevance.excerpt import excerpt
+from headgate.relevance.query_terms import ask
 from headgate.stages.gate import GatePolicy, gate
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -31,22 +33,24 @@ def found(kept, labels):
 
 def ways(ranking, text, view, budget, labels):
     """Name of the order -> share of the evidence inside the budget."""
+    question = ask(text, view)
 
-    def fill(candidates, policy, support=None):
+    def strips(chunk, fits):
+        return excerpt(chunk.text, question, view.language, fits)
+
+    def fill(candidates, policy, cut=None):
         talk = view.conversational
-        sifted = gate(
-            candidates, budget, estimate_tokens, policy, support=support, conversation=talk
-        )
+        sifted = gate(candidates, budget, estimate_tokens, policy, excerpt=cut, conversation=talk)
         return found(sifted.kept, labels)
 
     def shuffled(seed):
         dice = random.Random(seed)
         return [Candidate(c.chunk, dice.random()) for c in ranking]
 
-    support = backed(text, ranking, view)
     return {
-        "value": fill(ranking, GatePolicy(), support),
-        "value without entropy": fill(ranking, DULL, support),
+        "value": fill(ranking, GatePolicy(), strips),
+        "value without strips": fill(ranking, GatePolicy()),
+        "value without entropy": fill(ranking, DULL, strips),
         "score": fill(ranking, PLAIN),
         "entropy, as published": fill(ranking, GatePolicy(order="entropy")),
         "random": np.mean([fill(shuffled(seed), PLAIN) for seed in range(DRAWS)]),

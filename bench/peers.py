@@ -18,7 +18,7 @@ os.environ.setdefault(
 
 import synthetic
 
-from headgate.evaluate.retrieval import sets
+from headgate.evaluate.labeled import sets
 from headgate.gateway import Headgate
 from headgate.models.static import StaticEmbedder
 from headgate.stages.propagate import propagate

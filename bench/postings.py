@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import tantivy
 
-from headgate.evaluate.retrieval import _figures, sets
+from headgate.evaluate.labeled import sets
+from headgate.evaluate.retrieval import _figures
 from headgate.gateway import Headgate
 from headgate.rank.lexical import rarity
 from headgate.stages.propagate import PropagatePolicy, propagate

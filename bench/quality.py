@@ -11,7 +11,8 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from headgate.evaluate.retrieval import BUDGETS, evaluate, sets
+from headgate.evaluate.labeled import sets
+from headgate.evaluate.retrieval import BUDGETS, evaluate
 from headgate.models.embed import PACKAGE
 
 FIGURES = ("evidence@1000", "ndcg@10", "context_evidence@1000")
@@ -40,7 +41,8 @@ def main(folder):
     for labeled in sets(Path(folder)):
         print(f"\n{labeled.name}: {len(labeled.rows)} passages, {len(labeled.queries)} queries")
         print(f"{'':24}" + "".join(f"{name:>24}" for name in FIGURES))
-        measured = {name: evaluate(labeled, embedder=model) for name, model in embedders.items()}
+        runs = {name: evaluate(labeled, embedder=model) for name, model in embedders.items()}
+        measured = {name: run.figures() for name, run in runs.items()}
         for embedder, whole in measured.items():
             for name, figures in rows(whole, embedder):
                 shown = [f"{figures[f]:.3f}" if f in figures else "" for f in FIGURES]

@@ -88,7 +88,7 @@ class Gate(Headgate):
 
 
 def filled(folder):
-    hg = Gate.open(folder / "kb")
+    hg = Gate.open(folder / "kb", review={"on_refusal": True})
     hg.folder = folder
     (folder / "page.md").write_text(LONG["text"])
     hg.add(ROWS)

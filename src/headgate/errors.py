@@ -7,6 +7,7 @@ HeadgateError                 anything below; carries a hint and the HTTP status
 ├── AccessError       401     it is not known who asks
 │   └── ScopeError    403     ... or the key does not open this
 ├── BusyError         429     too much is asked at once; carries after how many seconds to try again
+├── PausedError       402     a session, key or tenant has reached its cap and waits for a person
 ├── DeadlineError     504     the answer took longer than it may
 ├── ClosingError      503     the service is shutting down
 ├── ConfigError       500     a setting is unknown, out of range or contradicts another
@@ -72,6 +73,12 @@ class BusyError(HeadgateError):
     def __init__(self, message: str, *, retry_after: float, hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.retry_after = retry_after
+
+
+class PausedError(HeadgateError):
+    """A session, key or tenant has reached its cap and waits for a person."""
+
+    status = 402
 
 
 class DeadlineError(HeadgateError):

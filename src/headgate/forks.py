@@ -6,6 +6,8 @@ What must not be caught in the middle, as a transaction of SQLite, is paused whi
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import Protocol
 from weakref import WeakSet
@@ -44,6 +46,19 @@ def renew_in_children(one: Renewable) -> None:
     _OBJECTS.add(one)
 
 
+_FILES: set[int] = set()
+
+
+@contextmanager
+def closed_in_children(descriptor: int) -> Iterator[None]:
+    """Close an open file in every child forked inside the block: a lock on it would outlive its holder there."""
+    _FILES.add(descriptor)
+    try:
+        yield
+    finally:
+        _FILES.discard(descriptor)
+
+
 class ForkSafeLock:
     """A lock that is free in a forked child, whoever held it in the parent."""
 
@@ -65,6 +80,10 @@ class ForkSafeLock:
 
 
 def _renew_all() -> None:
+    for descriptor in _FILES:
+        with suppress(OSError):
+            os.close(descriptor)
+    _FILES.clear()
     for one in list(_OBJECTS):
         one.renew()
 

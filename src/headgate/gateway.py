@@ -2,7 +2,7 @@
 
 Every call that waits or writes has two forms: `acontext` for code that runs in an event loop, `context` for code
 that does not (twins.py). The blocking forms work everywhere, notebooks included.
-`facts`, `graph`, `reviews` and `keys` hold the operations on what they name.
+`facts`, `graph`, `reviews`, `keys` and `spending` hold the operations on what they name.
 """
 
 import asyncio
@@ -35,6 +35,7 @@ from headgate.protocols import (
     WebSearch,
 )
 from headgate.settings import Settings, changed, load
+from headgate.spending import Spending
 from headgate.twins import BackgroundLoop, in_thread, on_loop
 from headgate.types import (
     Chunk,
@@ -148,6 +149,12 @@ class Headgate:
         """The API keys of this tenant: create, list, revoke."""
         return Keys(self._parts.store, self.tenant, clock=self._parts.clock)
 
+    @property
+    def spending(self) -> Spending:
+        """What sessions, keys and this tenant have spent through the proxy: list, resume."""
+        parts = self._parts
+        return Spending(parts.store, self.tenant, parts.settings.fuse, clock=parts.clock)
+
     def add(
         self,
         rows: Iterable[Mapping[str, Any]],
@@ -247,7 +254,10 @@ class Headgate:
         tags: Sequence[str] = (),
         trust: float | None = None,
     ) -> AddedFact:
-        """Remember a fact; one that is known already comes back as it is, with `new` False."""
+        """Remember a fact; one that is known already comes back as it is, with `new` False.
+
+        What repeats a text that a context gave is not stored: it comes back with `echo` True.
+        """
         return self.facts.add(content, category=category, tags=tags, trust=trust)
 
     def recall(
@@ -480,6 +490,7 @@ class Headgate:
     def _keep(self, context: Context) -> Context:
         """Queue the trace and write the log line; where that fails the answer stands and says so."""
         parts, lost = self._all, []
+        parts.memory.injected.add(context.trace)
         if problem := self._queue_trace(context.trace):
             lost.append(Step(Stage.TRACE, 0.0, degraded=problem))
         try:

@@ -23,7 +23,6 @@ class Stage(StrEnum):
     GRAPH = "graph"
     PENALIZE = "penalize"
     EXPAND = "expand"
-    SUPPORT = "support"
     GATE = "gate"
     GRADE = "grade"
     SEARCH = "search"
@@ -33,6 +32,8 @@ class Stage(StrEnum):
     LOG = "log"
     MODEL = "model"
     CUT = "cut"
+    CIRCLES = "circles"
+    FUSE = "fuse"
 
 
 class Fate(StrEnum):
@@ -73,10 +74,12 @@ class NoteCode(StrEnum):
     BOILERPLATE = "boilerplate"
     LOW_ENTROPY = "low_entropy"
     FITS = "fits"
+    FITS_IN_PART = "fits_in_part"
     NO_ROOM = "no_room"
     BEYOND_K = "beyond_k"
     GRADED = "graded"
     NOT_GRADED = "not_graded"
+    LEFT_OVER = "left_over"
     ALL_INCORRECT = "all_incorrect"
     LOW_CONFIDENCE = "low_confidence"
     FOUND_OUTSIDE = "found_outside"
@@ -111,10 +114,12 @@ SENTENCES: Final[Mapping[NoteCode, str]] = {
     NoteCode.BOILERPLATE: "boilerplate, compresses to {ratio:.2f}",
     NoteCode.LOW_ENTROPY: "entropy {entropy:.2f} is under the floor",
     NoteCode.FITS: "fits {tokens:.0f} tokens",
+    NoteCode.FITS_IN_PART: "fits {tokens:.0f} tokens as its best strips",
     NoteCode.NO_ROOM: "no room for {tokens:.0f} tokens",
     NoteCode.BEYOND_K: "beyond k",
     NoteCode.GRADED: "{subject}, confidence {confidence:.2f}",
     NoteCode.NOT_GRADED: "not graded",
+    NoteCode.LEFT_OVER: "says less than what the window shows already",
     NoteCode.ALL_INCORRECT: "nothing reaches {lower:g}, this has {confidence:.2f}",
     NoteCode.LOW_CONFIDENCE: "confidence {confidence:.3f} under the floor {floor:g}",
     NoteCode.FOUND_OUTSIDE: "found outside",

@@ -23,6 +23,8 @@ from headgate.types import (
     Review,
     Secret,
     Size,
+    Spend,
+    SpendScope,
     Trace,
     TraceSummary,
 )
@@ -225,6 +227,26 @@ class KeyStore(Protocol):
     def revoke(self, tenant: str, id: str) -> bool: ...
 
 
+class SpendStore(Protocol):
+    """What sessions, keys and tenants have spent.
+
+    `amend_spends` reads several rows, changes and writes them as a single step, so that nothing is lost or let through
+    between two workers; a row that is not there yet begins at zero. `spends` gives those used last first.
+    `forget_spends` removes sessions that were idle since then; it answers how many.
+    """
+
+    def amend_spends(
+        self,
+        tenant: str,
+        names: Sequence[tuple[SpendScope, str]],
+        change: Callable[[list[Spend]], list[Spend]],
+    ) -> list[Spend]: ...
+    def spends(
+        self, tenant: str, *, scope: SpendScope | None = None, limit: int = 100
+    ) -> list[Spend]: ...
+    def forget_spends(self, tenant: str, *, idle_since: float) -> int: ...
+
+
 class Store(
     DocumentStore,
     ChunkStore,
@@ -236,6 +258,7 @@ class Store(
     ReviewStore,
     TraceStore,
     KeyStore,
+    SpendStore,
     Protocol,
 ):
     """Everything that must not be lost. `headgate.testing.StoreContract` checks an implementation."""

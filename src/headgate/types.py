@@ -23,6 +23,7 @@ _SUMMARY_CHARS = 500  # of a query in the summary of its trace
 
 GRAPH: Final = "graph"
 MEMORY: Final = "memory"
+TURN: Final = "turn"
 SIDE: Final = frozenset({GRAPH, MEMORY})
 """Sources of knowledge rather than of documents: few and short, they are sure of a section of the budget."""
 SIDE_SHARE: Final = 0.3
@@ -249,7 +250,7 @@ class Request:
     session: str = ""
     """The conversation this belongs to."""
     cwd: str = ""
-    """The caller's working folder; its last name counts as the project."""
+    """The caller's working folder. The nearest folder above it with a repository or a project file names the project."""
     penalize: bool = True
     """Whether to push down what the model already sees."""
     graph: bool = True
@@ -629,3 +630,39 @@ class Size:
     documents: int = 0
     chunks: int = 0
     chars: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A size in tokens, and in millionths of a currency."""
+
+    tokens: int = 0
+    micros: int = 0
+
+
+SpendScope = Literal["session", "key", "tenant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """What a session, a key or a tenant (name "") has spent since it was last resumed, and in all.
+
+    Held is what calls under way are expected to spend. A rate is a smoothed size of one call.
+    """
+
+    scope: SpendScope
+    name: str = ""
+    tokens: int = 0
+    micros: int = 0
+    calls: int = 0
+    held_tokens: int = 0
+    held_micros: int = 0
+    held_at: float = 0.0
+    total_tokens: int = 0
+    total_micros: int = 0
+    total_calls: int = 0
+    rate_tokens: float = 0.0
+    rate_micros: float = 0.0
+    since: float = 0.0
+    last: float = 0.0
+    paused: float | None = None

@@ -102,7 +102,8 @@ def build(
         store = SqliteStore(folder, clock=clock) if folder else MemoryStore(clock=clock)
     read_only = getattr(store, "read_only", False)
     indexes = Indexes(store, folder and folder / "index", vectors)
-    memory = Memory(store, ProviderPool(providers, settings.recall), settings.facts, clock=clock)
+    pool = ProviderPool(providers, settings.recall)
+    memory = Memory(store, pool, settings.facts, clock=clock)
     writes = DeferredWrites(upkeep=partial(_prune, store, settings.trace))
     count = lru_cache(maxsize=COUNTED)(own.counter or counter(settings.tokens))
     views = indexes.snapshot if wait_for_index else indexes.latest
@@ -121,6 +122,7 @@ def build(
     if own.store is None and folder and not read_only:
         writes.start()  # what is too old goes even where nobody asks anything
     log = _log(settings, folder)
+    pool.start(settings.tenant)
     return Parts(
         settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes, log
     )

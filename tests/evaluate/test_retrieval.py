@@ -7,7 +7,8 @@ from click.testing import CliRunner
 
 from headgate.cli.eval import evaluation
 from headgate.errors import InputError
-from headgate.evaluate.retrieval import evaluate, read, sets
+from headgate.evaluate.labeled import read, sets
+from headgate.evaluate.retrieval import evaluate, leave_one_out
 
 CORPUS = [
     {"_id": "a", "title": "Vega", "text": "The Vega turbine was built in Lisbon by Marta Dias."},
@@ -39,16 +40,22 @@ def folder(tmp_path):
 
 
 def test_figures_are_means_over_labeled_queries(folder):
-    figures = evaluate(read(folder), budgets=[10, 500])
+    figures = evaluate(read(folder), budgets=[10, 500]).figures()
     assert figures["queries"] == 3
     assert figures["passages"] == 4
     assert figures["ndcg@10"] == pytest.approx(2 / 3)
     assert figures["recall@10"] == figures["evidence@500"] == pytest.approx(2 / 3)
     assert figures["evidence@10"] == 0  # both answers are longer than ten tokens
     assert figures["context_evidence@500"] == pytest.approx(2 / 3)
+    assert figures["recall@5"] == figures["all_evidence@10"] == pytest.approx(2 / 3)
+    assert figures["ungraded_evidence@500"] == pytest.approx(2 / 3)
+    assert figures["best_shown@500"] == 1
+    assert figures["empty@500"] == pytest.approx(1 / 3)  # nothing holds a word of q4
+    assert "stopped" not in figures  # there is no other set
     low, high = figures["intervals"]["ndcg@10"]
     assert low <= figures["ndcg@10"] <= high
     assert figures["baselines"]["bm25"]["recall@10"] == pytest.approx(2 / 3)
+    assert figures["baselines"]["bm25"]["framed_evidence@500"] == pytest.approx(2 / 3)
     assert figures["misses"] == [{"query": "q4", "text": "submarine volcano", "missed": {"c": 0}}]
 
 
@@ -60,6 +67,51 @@ def test_the_command_prints_the_figures_of_one_set_and_of_many(folder):
     assert {"ndcg@10", "recall@10", "evidence@500", "context_evidence@500", "p50_ms", "p95_ms",
             "passages", "queries"} <= json.loads(one.stdout).keys()  # fmt: skip
     assert "evidence@4096" in json.loads(many.stdout)["sets"]["tiny"]
+
+
+@pytest.fixture
+def four(folder):
+    for n in range(3):
+        other = folder.parent / f"other{n}"
+        other.mkdir()
+        rows = [{"_id": "x", "text": f"Sorrel number {n} grows in the shade of the old mill."}]
+        (other / "corpus.jsonl").write_text(lines(rows))
+        (other / "queries.jsonl").write_text(lines([{"_id": "q", "text": f"sorrel number {n}"}]))
+        (other / "qrels.tsv").write_text("query\tpassage\tgrade\nq\tx\t1\n")
+    return folder.parent
+
+
+def test_questions_of_other_sets_should_be_stopped(four):
+    everyone = list(sets(four))
+    run = evaluate(everyone[-1], budgets=[500], others=everyone)
+    assert run.labeled.name == "tiny"
+    assert run.figures()["stopped"] == 1  # no word of theirs stands here
+    assert {one.source for one in run.asked} == {"tiny", "other0", "other1", "other2"}
+
+
+def test_each_set_can_be_judged_by_constants_fitted_without_it(four):
+    everyone = list(sets(four))
+    runs = [evaluate(one, budgets=[500], others=everyone) for one in everyone]
+    figures = leave_one_out(runs)
+    assert figures.keys() == {"tiny", "other0", "other1", "other2"}
+    assert figures["tiny"]["ungraded_evidence@500"] == pytest.approx(2 / 3)
+    assert 0 <= figures["tiny"]["context_evidence@500"] <= 2 / 3
+
+
+def test_the_command_measures_several_folders_and_their_mean(four):
+    folders = [str(four / name) for name in ("tiny", "other0")]
+    args = ["retrieval", *folders, "--budget", "500"]
+    found = json.loads(CliRunner().invoke(evaluation, [*args, "--json"]).stdout)
+    assert found["sets"].keys() == {"tiny", "other0"}
+    assert found["mean"]["recall@10"] == pytest.approx((2 / 3 + 1) / 2)
+    shown = CliRunner().invoke(evaluation, args).stdout
+    assert "BM25@500" in shown
+    assert "mean" in shown
+
+
+def test_leaving_one_out_needs_sets_to_fit_on(folder):
+    result = CliRunner().invoke(evaluation, ["retrieval", str(folder), "--leave-one-out"])
+    assert isinstance(result.exception, InputError)
 
 
 def test_the_table_names_misses_when_asked(folder):

@@ -72,7 +72,7 @@ def test_boilerplate_names_its_threshold(gate):
     told = gate.why(made.trace.id, "c0")
     assert told.reason.startswith("boilerplate")
     ((name, was, now),) = [(c.name, c.was, c.now) for c in told.changes]
-    assert (name, was) == ("gate.min_ratio", 0.25)
+    assert (name, was) == ("gate.min_ratio", 0.08)
     assert now < was
 
 

@@ -12,7 +12,7 @@ from headgate.types import Edge
 
 
 def test_an_export_imports_whole(tmp_path):
-    with Headgate.open(tmp_path / "one") as gate:
+    with Headgate.open(tmp_path / "one", review={"on_refusal": True}) as gate:
         gate.add([{"id": f"p{n}", "text": f"Refund {n}.", "metadata": {"n": n}} for n in range(30)])
         gate.add([{"id": "q", "text": "word " * 3000, "collection": "other", "title": "Q"}])
         gate.remember("Ada maintains the ferry.")

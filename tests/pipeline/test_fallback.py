@@ -5,9 +5,10 @@ from dataclasses import fields
 import pytest
 
 from headgate import wiring
-from headgate.errors import UpstreamError
+from headgate.errors import StoreError, UpstreamError
 from headgate.memory.review import ReviewQueue
 from headgate.models.web_results import web_chunks
+from headgate.notes import NoteCode, Stage
 from headgate.pipeline.engine import Engine, Policies
 from headgate.settings import Settings
 from headgate.text.tokens import estimate_tokens
@@ -75,13 +76,31 @@ async def test_a_right_question_is_answered_without_any_fallback(parts):
     assert (context.fallback, context.review) == ("", "")
 
 
-async def test_a_wrong_question_comes_back_empty_and_waits_for_a_person(parts):
-    context = await engine(parts).build(Request(WRONG, budget=300))
+@pytest.fixture
+def asking(parts):
+    """Settings under which a refusal waits for a person."""
+    review = parts.settings.review.model_copy(update={"on_refusal": True})
+    return parts.settings.model_copy(update={"review": review})
+
+
+FOREIGN = "What did the council of dentists recommend to Jonathan after his long marathon in Lyon?"
+
+
+async def test_a_refusal_says_why_and_what_it_refused_and_opens_no_review(parts):
+    context = await engine(parts).build(Request(FOREIGN, budget=300))
+    assert (context.text, context.chunks, context.token_estimate) == ("", (), 0)
+    assert (context.fallback, context.review) == ("", "")
+    assert "nothing relevant" in context.fallback_reason
+    assert context.fallback_reason.count("(0.") == 3
+
+
+async def test_a_wrong_question_waits_for_a_person_where_the_setting_asks_for_it(parts, asking):
+    context = await engine(parts, settings=asking).build(Request(WRONG, budget=300))
     assert (context.text, context.chunks, context.token_estimate) == ("", (), 0)
     assert context.fallback == "review"
     waiting = ReviewQueue(parts.store, "default").review(context.review)
     assert waiting.query == WRONG
-    again = await engine(parts).build(Request(WRONG, budget=300))
+    again = await engine(parts, settings=asking).build(Request(WRONG, budget=300))
     assert again.review == context.review
 
 
@@ -95,17 +114,18 @@ async def test_a_search_answers_what_the_collection_cannot(parts):
     assert context.review == ""
 
 
-async def test_a_search_that_brings_nothing_better_leads_to_a_person(parts):
+async def test_a_search_that_brings_nothing_better_leads_to_a_person(parts, asking):
     web = Web("Buy cheap watches now.")
-    context = await engine(parts, search=web).build(Request(WRONG + " Really?", budget=300))
+    through = engine(parts, settings=asking, search=web)
+    context = await through.build(Request(WRONG + " Really?", budget=300))
     assert context.text == ""
     assert context.fallback == "review"
     assert "search" in context.fallback_reason
 
 
-async def test_a_search_that_fails_is_said_and_leads_to_a_person(parts):
+async def test_a_search_that_fails_is_said_and_leads_to_a_person(parts, asking):
     web = Web(error=UpstreamError("the search is down"))
-    context = await engine(parts, search=web).build(Request(WRONG, budget=300))
+    context = await engine(parts, settings=asking, search=web).build(Request(WRONG, budget=300))
     assert context.degraded == ("search: the search is down",)
     assert context.review
 
@@ -141,14 +161,72 @@ async def test_the_queue_can_be_off(parts):
     assert context.fallback_reason
 
 
-async def test_whole_documents_keep_their_order_and_are_not_graded(parts):
-    roomy = ContextBudget(context_length=200_000, used_tokens=0)
+ROOMY = ContextBudget(context_length=200_000, used_tokens=0)
+
+
+async def test_whole_documents_keep_their_order_and_show_their_grades(parts):
     context = await engine(parts).build(
-        Request("write a poem", budget=100_000, context_budget=roomy)
+        Request("write a poem", budget=100_000, context_budget=ROOMY)
     )
     assert context.strategy == "STUFF"
     ids = [chunk.id for chunk in context.chunks]
     assert ids == [chunk.id for chunk in parts.store.scan("default", "main")]
+    assert all(c.number(Stage.GRADE, "confidence") is not None for c in context.trace.candidates)
+
+
+async def test_whole_documents_that_do_not_answer_are_left_out_like_any_others(parts):
+    right = await engine(parts).build(Request(RIGHT, budget=100_000, context_budget=ROOMY))
+    assert right.strategy == "STUFF"
+    assert right.chunks
+    wrong = await engine(parts).build(Request(WRONG, budget=100_000, context_budget=ROOMY))
+    assert wrong.strategy == "STUFF"
+    assert wrong.text == ""
+    assert "nothing relevant found" in wrong.fallback_reason
+
+
+async def test_loading_whole_respects_k(parts):
+    request = Request(RIGHT, budget=100_000, context_budget=ROOMY, k=2)
+    context = await engine(parts).build(request)
+    assert 1 <= len(context.chunks) <= 2
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"context_budget": ROOMY, "budget": 100_000, "task": "creative_writing"},
+        {"context_budget": ContextBudget(1_000, 999)},
+        {"context_budget": ContextBudget(1_000, 5_000)},
+        {"budget": 0},
+        {"collection": "empty"},
+        {"task": "conversation"},
+    ],
+)
+async def test_a_crisis_always_reaches_a_person(parts, asked):
+    context = await engine(parts).build(Request("I want to kill myself", **asked))
+    assert context.fallback == "review"
+    held = parts.store.review("default", context.review)
+    assert held.query == "I want to kill myself"
+
+
+async def test_a_crisis_reaches_a_person_when_the_window_holds_all_that_was_found(parts):
+    chunks = list(parts.store.scan("default", "main"))
+    window = Window(tuple(chunk.text for chunk in chunks))
+    request = Request(f"I want to die. {chunks[0].text}", window=window)
+    context = await engine(parts).build(request)
+    assert context.text == ""
+    assert context.review
+
+
+async def test_a_crisis_reaches_a_person_when_no_index_can_be_read(parts):
+    def broken(tenant, collection):
+        raise StoreError("the index is gone")
+
+    policy = Policies(**{f.name: getattr(parts.settings, f.name) for f in fields(Policies)})
+    made = Engine(parts.store, broken, policy, count=estimate_tokens)
+    context = await made.build(Request("I want to kill myself"))
+    assert context.review
+    assert context.degraded
 
 
 @pytest.mark.parametrize(("budget", "k"), [(0, None), (1, None), (10_000_000, None), (500, 1)])
@@ -181,6 +259,22 @@ async def test_what_the_window_shows_already_needs_no_fallback(parts):
 async def test_what_the_window_shows_still_speaks_for_the_collection(parts):
     best = parts.store.chunks("default", "main", ["Quito-harbor-restored"])
     seen = Window.of([chunk.text for chunk in best])
-    context = await engine(parts).build(Request(RIGHT, budget=300, window=seen))
+    context = await engine(parts).build(Request("harbor of Quito", budget=300, window=seen))
     assert context.chunks
     assert "Quito-harbor-restored" not in {chunk.id for chunk in context.chunks}
+
+
+async def test_what_is_left_over_beside_the_window_is_not_added(parts):
+    best = parts.store.chunks("default", "main", ["Quito-harbor-restored"])
+    seen = Window.of([chunk.text for chunk in best])
+    context = await engine(parts).build(Request(RIGHT, budget=300, window=seen))
+    assert context.text == ""
+    assert context.fallback_reason == "everything relevant is in the window already"
+    codes = {c.notes[-1].code for c in context.trace.candidates if c.dropped}
+    assert NoteCode.LEFT_OVER in codes
+
+
+async def test_what_does_not_fit_is_not_called_irrelevant(parts):
+    context = await engine(parts).build(Request(RIGHT, budget=32))
+    assert context.text == ""
+    assert context.fallback_reason == "nothing of what was found fits the budget"

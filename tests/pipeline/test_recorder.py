@@ -80,8 +80,8 @@ def test_work_that_sifts_nothing_is_recorded_when_it_fails_or_is_timed(recorder)
     assert recorder.steps == ()
     assert recorder.attempt(Stage.INDEX, lambda: fail(OSError("gone")), instead=0) == 0
     assert recorder.steps[0].degraded == "OSError: gone"
-    assert recorder.attempt(Stage.SUPPORT, lambda: 1, instead=0, timed=True) == 1
-    assert (recorder.steps[1].stage, recorder.steps[1].degraded) == ("support", "")
+    assert recorder.attempt(Stage.EDGES, lambda: 1, instead=0, timed=True) == 1
+    assert (recorder.steps[1].stage, recorder.steps[1].degraded) == ("edges", "")
 
 
 def test_a_fatal_error_is_raised(recorder):

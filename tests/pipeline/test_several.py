@@ -50,7 +50,7 @@ def test_the_trace_names_all_of_them_and_is_replayed_and_explained(hg):
 
 
 def test_a_review_names_all_of_them(hg):
-    made = hg.context("Who painted the lighthouse of Bergen?", collection=["docs", "turns"])
+    made = hg.context("I want to die in Bergen", collection=["docs", "turns"])
     assert hg.reviews.review(made.review).collection == "docs, turns"
 
 

@@ -96,8 +96,15 @@ def test_the_head_of_a_chat_line_is_no_title():
 def test_feedback_finds_what_the_query_does_not_say():
     view = view_of("zither strings bridge", "zither strings bridge wood", "strings bridge", "lake")
     assert "c2" not in scores(retrieve("zither", view, RetrievePolicy(feedback=0)))
-    lifted = scores(retrieve("zither", view, RetrievePolicy(feedback_common=0.9)))
+    policy = RetrievePolicy(feedback_common=0.9, feedback_agreement=0)
+    lifted = scores(retrieve("zither", view, policy))
     assert 0 < lifted["c2"] < lifted["c0"]
+
+
+def test_feedback_that_leads_away_from_the_best_chunk_is_left_out():
+    view = view_of("zither strings bridge", "zither strings bridge wood", "strings bridge", "lake")
+    drifting = retrieve("zither", view, RetrievePolicy(feedback_common=0.9, feedback_agreement=1))
+    assert scores(drifting) == scores(retrieve("zither", view, RetrievePolicy(feedback=0)))
 
 
 def test_rank_fusion_gives_the_published_numbers():
@@ -117,14 +124,22 @@ PASSAGES = (
 
 def test_a_shared_name_leads_from_the_hit_to_the_answer():
     view = view_of(*PASSAGES)
-    query = "where does Marta Dias play"
+    query = "where does Marta Dias play near lakes"
     found = retrieve(query, view, RetrievePolicy(feedback=0))
     assert "c1" not in scores(found)
     wired = propagate(found, query, view, PropagatePolicy())
-    assert [c.chunk.id for c in wired.kept][:2] == ["c0", "c1"]
+    assert {c.chunk.id for c in wired.kept[:3]} == {"c0", "c1", "c3"}
     [note] = [c.notes[-1] for c in wired.kept if c.chunk.id == "c1"]
     assert note.reason in {"shares the name 'vega united'", "shares the name 'united'"}
     assert {c.chunk.id for c in wired.added} >= {"c1"}
+
+
+def test_an_answer_in_one_place_needs_no_second_one():
+    view = view_of(*PASSAGES)
+    found = retrieve("where does Marta Dias play", view, RetrievePolicy(feedback=0))
+    wired = propagate(found, "where does Marta Dias play", view, PropagatePolicy())
+    assert wired.added == ()
+    assert [c.chunk.id for c in wired.kept] == [c.chunk.id for c in found.kept]
 
 
 @pytest.mark.parametrize("mode", ["entities", "fire", "off"])
@@ -151,12 +166,23 @@ def test_a_given_edge_leads_to_a_chunk_and_to_a_name():
 def test_propagation_works_from_plain_candidates():
     view = view_of(*PASSAGES)
     plain = Sifted(kept=(Candidate(Chunk("c0", PASSAGES[0], document="c0"), 0.9),))
-    wired = propagate(plain, "Marta Dias", view, PropagatePolicy())
+    wired = propagate(plain, "Marta Dias lakes", view, PropagatePolicy())
     assert "c1" in {c.chunk.id for c in wired.added}
 
 
 def wires(edges):
     return lambda node: edges.get(node, ())
+
+
+def test_a_signal_does_not_return_over_the_edge_it_came_by():
+    both_ways = {"s": [("x", 0.5)], "x": [("s", 0.5)]}
+    assert fire(["s"], wires(both_ways)) == {}
+    assert fire(["s"], wires(both_ways), threshold=0.0) == pytest.approx({"x": 0.425})
+
+
+def test_a_node_that_points_at_itself_gains_nothing():
+    looped = {"s": [("x", 0.5)], "x": [("x", 1.0)]}
+    assert fire(["s"], wires(looped)) == {}
 
 
 def test_a_node_fires_when_signals_add_up():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headgate.protocols import Hits
-from headgate.rank.name_hop import MOST, Names, hearing, spread
+from headgate.rank.name_hop import MOST, Names, hearing, new_shares, open_share, spread
 
 
 def names_of(ords, owned):
@@ -29,16 +29,30 @@ def alike(ords):
 
 def test_a_chunk_hears_what_it_holds_of_the_open_part_of_the_query():
     hits = Hits(np.array([0, 3, 1, 2, 3]), np.ones(5, np.uint16), np.array([2, 0, 3]))
-    heard = hearing(hits, np.array([1.0, 9.0, 3.0]), np.array([0, 1]), deaf=0.2)
+    heard = hearing(hits, np.array([1.0, 9.0, 3.0]), np.array([0, 1]), least=0.2)
     # seed 0 holds the first term and leaves the third open; seed 1 the other way round
     assert heard(np.array([2, 3, 4])) == pytest.approx(
         np.array([[0.95, 0.95, 0.2], [0.2, 0.45, 0.2], [0.95, 1.2, 0.2]])
     )
 
 
+def test_a_chunk_leaves_open_what_it_does_not_hold():
+    hits = Hits(np.array([0, 3, 1, 2, 3]), np.ones(5, np.uint16), np.array([2, 0, 3]))
+    worth = np.array([1.0, 0.0, 3.0])
+    assert [open_share(hits, worth, chunk) for chunk in (0, 2, 3, 9)] == [0.75, 0.25, 0.0, 1.0]
+    assert open_share(hits, np.zeros(3), 3) == 1.0
+
+
+def test_what_better_chunks_hold_already_is_not_new():
+    hits = Hits(np.array([0, 3, 1, 2, 3]), np.ones(5, np.uint16), np.array([2, 0, 3]))
+    worth = np.array([1.0, 0.0, 9.0])
+    assert new_shares(hits, worth, np.array([0, 1, 2, 3])) == pytest.approx([0.1, 0.3, 0, 0])
+    assert new_shares(hits, worth, np.array([3, 0, 1]), weight=0.5) == pytest.approx([0.15, 0, 0])
+
+
 def test_without_known_terms_everyone_hears_alike():
     none = Hits(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.array([0]))
-    heard = hearing(none, np.zeros(1), np.array([0]), deaf=0.2)
+    heard = hearing(none, np.zeros(1), np.array([0]), least=0.2)
     assert heard(np.array([1, 2])) == pytest.approx(np.full((2, 2), 0.2))
 
 

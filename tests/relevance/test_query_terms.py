@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 
-from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.relevance.query_terms import ask, bag, holds, match
 from headgate.text.terms import terms
-from headgate.types import Candidate, Chunk
+from headgate.types import Chunk
 
 
 class Words:
@@ -31,33 +30,17 @@ def test_a_rare_word_is_worth_more_and_one_never_seen_the_most():
     assert question.sum(question.asked) == pytest.approx(question.total)
 
 
-def test_a_capital_inside_the_text_makes_a_name():
-    question = ask("Where was Ben in May?", Words(ben=10))
-    assert question.names == {key("Ben"), key("May")}
-    assert question.shares[key("Ben")] == 0.1
-
-
 def test_a_title_counts_as_held():
     question = ask("refund policy", Words())
     chunk = Chunk("a", "Five days by card.", title="Refund policy")
     assert holds(question, chunk, "english") == question.asked
     assert bag(chunk, "english") >= question.asked
-    assert match(question, Candidate(chunk, 1.0), "english").titled == question.total
+    assert match(question, chunk, "english").mass == pytest.approx(question.total)
 
 
 def test_a_phrase_counts_only_side_by_side():
     question = ask("refund policy", Words())
-    near = match(question, Candidate(Chunk("a", "our refund policy"), 1.0), "english")
-    far = match(question, Candidate(Chunk("a", "a policy on every refund"), 1.0), "english")
+    near = match(question, Chunk("a", "our refund policy"), "english")
+    far = match(question, Chunk("a", "a policy on every refund"), "english")
     assert near.phrase > 0 == far.phrase
     assert near.mass == far.mass
-
-
-def test_the_lexical_share_is_what_retrieval_said_or_half_of_what_is_held():
-    question = ask("refund policy", Words())
-    chunk = Chunk("a", "refund policy")
-    said = Candidate(
-        chunk, 1.0, (Note(Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND, 1.0, {"share": 0.8}),)
-    )
-    assert match(question, said, "english").lexical == 0.8
-    assert match(question, Candidate(chunk, 1.0), "english").lexical == 0.5

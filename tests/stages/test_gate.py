@@ -5,11 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import InputError
+from headgate.notes import NoteCode, Stage
 from headgate.stages.gate import (
     GatePolicy,
     annotate_chunks,
     eviction_report,
     gate,
+    measure,
     prune_to_budget,
     report,
 )
@@ -83,9 +85,9 @@ def test_entropy_order_is_available():
 
 
 def test_where_room_is_scarce_length_divides_the_value_except_in_conversations():
-    candidates = found(prose(4, 100), prose(5, 90), scores=[0.505, 0.5])
-    assert ids(gate(candidates, 220, quarter, POLICY).kept) == ["c1"]
-    assert ids(gate(candidates, 220, quarter, POLICY, conversation=True).kept) == ["c0"]
+    candidates = found("best", prose(4, 100), prose(5, 90), scores=[1, 0.505, 0.5])
+    assert ids(gate(candidates, 230, quarter, POLICY).kept) == ["c0", "c2"]
+    assert ids(gate(candidates, 230, quarter, POLICY, conversation=True).kept) == ["c0", "c1"]
 
 
 def test_what_fits_is_handed_on_by_worth_and_not_by_length():
@@ -93,23 +95,49 @@ def test_what_fits_is_handed_on_by_worth_and_not_by_length():
     assert ids(gate(candidates, 5000, quarter, POLICY).kept) == ["c0", "c1"]
 
 
-def test_support_makes_length_count_almost_in_full():
-    candidates = found(prose(4, 100), *(prose(seed, 45) for seed in (5, 6)), scores=[1, 0.8, 0.8])
-    chances = {"c0": 1.0, "c1": 0.9, "c2": 0.9}
-    assert ids(gate(candidates, 220, quarter, POLICY).kept) == ["c0"]
-    kept = gate(candidates, 220, quarter, POLICY, support=chances).kept
-    assert set(ids(kept)) == {"c1", "c2"}
+def test_small_chunks_never_displace_the_best_one():
+    candidates = found(
+        prose(4, 100), *(prose(seed, 5) for seed in range(40)), scores=[1] + [0.99] * 40
+    )
+    assert "c0" in ids(gate(candidates, 220, quarter, POLICY).kept)
+
+
+def first_words(chunk, fits):
+    """As many words of a chunk as fit."""
+    words = chunk.text.split()
+    return next((t for n in range(len(words), 0, -1) if fits(t := " ".join(words[:n]))), "")
+
+
+def test_the_best_chunk_is_shown_in_part_when_the_whole_has_no_room():
+    candidates = found(prose(4, 400), prose(5, 20), scores=[1, 0.5])
+    sifted = gate(candidates, 200, quarter, POLICY, excerpt=first_words)
+    assert ids(sifted.kept)[0] == "c0"
+    assert candidates[0].chunk.text.startswith(sifted.strips["c0"])
+    assert sifted.kept[0].notes[-1].code is NoteCode.FITS_IN_PART
+    assert ids(gate(candidates, 200, quarter, POLICY).kept) == ["c1"]
+
+
+def test_only_the_first_that_does_not_fit_is_shown_in_part():
+    candidates = found(*(prose(seed, 100) for seed in range(4)), scores=[1, 0.9, 0.8, 0.7])
+    sifted = gate(candidates, 360, quarter, POLICY, excerpt=first_words)
+    assert list(sifted.strips) == ["c1"]
+    assert ids(sifted.kept) == ["c0", "c1"]
+
+
+def test_previews_are_never_cut_again():
+    candidates = found(prose(4, 400), scores=[1])
+    sifted = gate(candidates, 60, quarter, POLICY, excerpt=first_words, preview_chars=300)
+    assert sifted.strips == {}
+
+
+@pytest.mark.parametrize("script", ["ไทย", "हिन्दी", "中文"])
+def test_text_in_any_script_is_measured_in_characters(script):
+    assert measure(script * 40 + "".join(chr(ord(script[0]) + n % 40) for n in range(200)))[1] > 0.1
 
 
 def test_where_k_binds_and_not_the_room_length_does_not_count():
     candidates = found(prose(4, 300), prose(5, 10), scores=[0.55, 0.5])
     assert ids(gate(candidates, 5000, quarter, POLICY, k=1).kept) == ["c0"]
-
-
-def test_support_lifts_what_carries_the_answer():
-    candidates = found("one small thing", "one other thing", scores=[0.5, 0.4])
-    order = gate(candidates, 500, quarter, POLICY, support={"c0": 0.1, "c1": 1.0}).kept
-    assert ids(order) == ["c1", "c0"]
 
 
 def test_k_counts_what_fits_and_leaves_graph_paths_alone():
@@ -194,6 +222,29 @@ def test_prune_orders_by_entropy_and_counts_four_characters_a_token():
     exactly = len(ROWS[2]["content"]) // 4
     assert [r["id"] for r in prune_to_budget(rows, max_tokens=exactly)] == ["c"]
     assert [r["id"] for r in prune_to_budget(rows, min_entropy=0.0)] == ["b", "c", "a"]
+
+
+def test_prune_keeps_the_entropies_it_is_given():
+    rows = [dict(row) for row in ROWS]
+    rows[0]["entropy"], rows[1]["entropy"] = 0.99, 0.05
+    assert [r["id"] for r in prune_to_budget(rows)] == ["a", "c"]
+    assert [row["entropy"] for row in rows[:2]] == [0.99, 0.05]
+    assert rows[2]["entropy"] == information_score(ROWS[2]["content"])
+
+
+@pytest.mark.parametrize("entropy", ["high", float("nan")])
+def test_an_entropy_that_is_no_number_is_an_error_that_names_the_row(entropy):
+    with pytest.raises(InputError, match="row 0 has the entropy"):
+        prune_to_budget([{"id": "a", "content": "text", "entropy": entropy}])
+
+
+def test_each_chunks_entropy_is_in_its_note():
+    texts = ("Refunds are paid within 14 days.", "log line again. " * 40, "  ")
+    came = [Candidate(Chunk(f"c{n}", text), 1.0) for n, text in enumerate(texts)]
+    sifted = gate(came, 500, quarter, POLICY)
+    for candidate in (*sifted.kept, *sifted.dropped):
+        text = candidate.chunk.text
+        assert candidate.number(Stage.GATE, "entropy") == information_score(text)
 
 
 def test_the_eviction_report_counts_and_explains():

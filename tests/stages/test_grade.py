@@ -8,6 +8,7 @@ from headgate.notes import NoteCode
 from headgate.stages.grade import (
     Action,
     Bands,
+    Graded,
     GradePolicy,
     grade,
     outside_candidates,
@@ -15,7 +16,7 @@ from headgate.stages.grade import (
     split_strips,
     wants_search,
 )
-from headgate.types import Candidate, Chunk
+from headgate.types import Candidate, Chunk, Sifted
 
 POLICY = GradePolicy()
 
@@ -135,7 +136,10 @@ def test_strips_lose_nothing_but_white_space(text, sentences):
     ],
 )
 def test_a_person_is_asked_when_nothing_else_helps(action, searched, group, asked):
-    assert bool(review_reason(action, searched, group=group)) is asked
+    graded = Graded(Sifted(), action, {"a": 0.01, "b": 0.03, "c": 0.02, "d": 0.0})
+    reason = review_reason(graded, searched, group=group)
+    assert bool(reason) is asked
+    assert ("b (0.03), c (0.02), a (0.01)" in reason) is (asked and not group)
 
 
 def test_search_is_asked_unless_all_is_well():

@@ -61,7 +61,7 @@ def test_the_text_of_a_chunk_that_changed_since_is_not_shown_as_it_is_now(tmp_pa
 
 
 def test_an_answer_does_not_wait_for_a_writer_that_holds_the_store(tmp_path):
-    with Headgate.open(tmp_path) as gate:
+    with Headgate.open(tmp_path, review={"on_refusal": True}) as gate:
         gate.add(rows(20))
         gate.traces()
         holder = sqlite3.connect(tmp_path / FILE, isolation_level=None)

@@ -42,6 +42,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compact": ("headgate.cli.operations:compact", "Give back the space of what was removed."),
     "doctor": ("headgate.cli.operations:doctor", "Say what is wrong here and what to do."),
     "guard": ("headgate.cli.guard:guard", "Pass a stream on, and end it when it loops."),
+    "sessions": ("headgate.cli.sessions:sessions", "What sessions have spent; resume paused ones."),
+    "xray": ("headgate.cli.xray:xray", "What filled the window in recorded agent sessions."),
     "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
     "strategy": ("headgate.cli.strategy:strategy", "Should content be stuffed, searched, or both?"),
     "traces": ("headgate.cli.traces:traces", "The last requests, or the story of one."),

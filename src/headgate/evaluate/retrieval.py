@@ -1,51 +1,48 @@
-"""Evaluate retrieval on labeled data: does the evidence arrive, and within how many tokens?
+"""Evaluate retrieval on labeled sets: does the evidence arrive, within how many tokens, and is the rest refused?
 
-A set is a folder with corpus.jsonl {_id, title, text, collection}, queries.jsonl {_id, text, collection} and
-qrels.tsv (query, passage, grade; the first line is a heading). Each query is asked within its collection.
-
-    evidence@B   the share of a query's labeled passages inside the first B tokens, when the ranking is packed
-                 by score / tokens^.2 (conversations: score), what does not fit is skipped; tokens = chars / 4
-    context_evidence@B   the same for what `context()` gives for a budget of B, framing included
-    framed_evidence@B    the ranking as in evidence@B, but counted and framed as `context()` does it
-
-Baselines run on the same data: plain BM25, and its reciprocal rank fusion with the embedder where there is one.
+    evidence@B           the share of a query's labeled passages inside the first B tokens, when the ranking is packed
+                         by score / tokens^.2 (conversations: score), what does not fit is skipped; tokens = chars / 4
+    framed_evidence@B    the same ranking, counted and framed as `context()` does it
+    context_evidence@B   the same for what `context()` gives for a budget of B
+    ungraded_evidence@B  `context()` when nothing is refused
+    best_shown@B         how often the best-ranked chunk is shown, where it fits
+    empty@B              answerable questions that come back empty
+    stopped              questions of the other sets of the run that come back empty, as they should
+Baselines on the same data: plain BM25 (bm25.py), and its reciprocal rank fusion with the embedder where there is one.
 """
 
-import json
 import math
+import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headgate.errors import InputError
+from headgate.evaluate import bm25
+from headgate.evaluate.calibrate import Asked, Fitted, fit_without
+from headgate.evaluate.labeled import Labeled
 from headgate.evaluate.packing import fill_budget
 from headgate.gateway import Headgate
+from headgate.relevance.confidence import LOOK, evidence
+from headgate.relevance.query_terms import ask, match
 from headgate.stages.propagate import propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
-from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, frame
-from headgate.types import Candidate
+from headgate.stores.memory.store import MemoryStore
+from headgate.text.fence import fence_cost, frame
+from headgate.types import Candidate, Context
 
 BUDGETS = (500, 1000, 2000, 4096)
+FOREIGN = 120  # questions of other sets that are asked in a set
+JUDGED = 1000  # tokens of the context that foreign questions are judged by
 _RESAMPLES = 1000
 _SEED = 7
 
 Tick = Callable[[], object]
 Figures = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Labeled:
-    """A labeled set: rows to add, questions to ask, and which passages answer them."""
-
-    name: str
-    rows: Sequence[Mapping[str, Any]]
-    queries: Sequence[Mapping[str, str]]
-    labels: Mapping[str, Mapping[str, int]]
+Query = Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -74,62 +71,31 @@ class Tally:
         return out
 
 
-def sets(folder: Path) -> Iterator[Labeled]:
-    """The labeled sets in a folder: itself, or each folder in it."""
-    if (folder / "corpus.jsonl").is_file():
-        yield read(folder)
-        return
-    found = sorted(path.parent for path in folder.glob("*/corpus.jsonl"))
-    if not found:
-        raise InputError(
-            f"{folder} holds no labeled set",
-            hint="it needs corpus.jsonl, queries.jsonl and qrels.tsv, or folders with them",
-        )
-    for path in found:
-        yield read(path)
+@dataclass(slots=True)
+class Run:
+    """One set as it was measured: figures of each query, and what the grader saw of it."""
 
+    labeled: Labeled
+    ours: Tally = field(default_factory=Tally)
+    baselines: dict[str, Tally] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+    misses: list[Figures] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
 
-def read(folder: Path) -> Labeled:
-    """Read one labeled set; queries without labels are left out."""
-    labels: dict[str, dict[str, int]] = defaultdict(dict)
-    for number, line in enumerate(_text(folder / "qrels.tsv").splitlines()[1:], 2):
-        try:
-            query, passage, grade = line.split("\t")
-            if int(grade) > 0:
-                labels[query][passage] = int(grade)
-        except ValueError as error:
-            raise InputError(
-                f"qrels.tsv, line {number}: {line[:80]!r} is not query, passage, grade"
-            ) from error
-    rows = [
-        {
-            "id": row["_id"],
-            "title": row.get("title", ""),
-            "text": row["text"],
-            "collection": row.get("collection", "main"),
+    def figures(self, held_out: Fitted | None = None) -> Figures:
+        """All figures of the set; judged by constants fitted without it where they are given."""
+        ours = self.ours if held_out is None else _judged(self, held_out)
+        p50, p95 = np.percentile(self.seconds, [50, 95]) if self.seconds else (0.0, 0.0)
+        return {
+            **ours.means(),
+            "p50_ms": 1000 * float(p50),
+            "p95_ms": 1000 * float(p95),
+            "passages": len(self.labeled.rows),
+            "queries": len(self.labeled.queries),
+            "intervals": ours.intervals(),
+            "baselines": {name: tally.means() for name, tally in self.baselines.items()},
+            "misses": [miss for miss in self.misses if miss["missed"]],
         }
-        for row in _lines(folder / "corpus.jsonl")
-    ]
-    queries = [query for query in _lines(folder / "queries.jsonl") if query["_id"] in labels]
-    return Labeled(folder.name, rows, queries, labels)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    found = []
-    for number, line in enumerate(_text(path).splitlines(), 1):
-        try:
-            row = json.loads(line)
-            found.append({**row, "_id": str(row["_id"]), "text": str(row["text"])})
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{path.name}, line {number}: needs _id and text: {error}") from error
-    return found
 
 
 def evaluate(
@@ -138,57 +104,141 @@ def evaluate(
     embedder: str = "none",
     budgets: Sequence[int] = BUDGETS,
     through_context: bool = True,
+    others: Sequence[Labeled] = (),
     tick: Tick = lambda: None,
-) -> Figures:
-    """All figures of one set: ours, the baselines', and each query's misses."""
-    with Headgate.open(":memory:", embed={"model": embedder}, review={"enabled": False}) as gate:
+) -> Run:
+    """Measure one set; `others` are the sets whose questions it should refuse."""
+    run = Run(
+        labeled, baselines={"bm25": Tally(), **({"rrf": Tally()} if embedder != "none" else {})}
+    )
+    store, embed = MemoryStore(), {"model": embedder}
+    with (
+        Headgate.open(store=store, embed=embed) as gate,
+        Headgate.open(store=store, embed=embed, grade={"enabled": False}) as ungraded,
+    ):
         gate.add(labeled.rows)
-        for collection in {str(row["collection"]) for row in labeled.rows}:
+        for collection in _collections(labeled):
             gate.index(collection)
-        ours, seconds, misses = Tally(), [], []
-        baselines = {"bm25": Tally(), **({"rrf": Tally()} if embedder != "none" else {})}
+        bench = _Bench(gate, ungraded, budgets, through_context=through_context)
         for query in labeled.queries:
-            ranking, spent, talk = _ranked(gate, query)
-            seconds.append(spent)
-            figures = _figures(ranking, labeled.labels[query["_id"]], budgets, talk=talk)
-            if through_context:
-                figures |= _context(gate, query, labeled.labels[query["_id"]], budgets)
-                figures |= _framed(gate, ranking, labeled.labels[query["_id"]], budgets, talk=talk)
-            ours.add(figures)
-            misses.append(_missed(query, ranking, labeled.labels[query["_id"]]))
-            for name, tally in baselines.items():
-                plain = _plain(gate, query, fused=name == "rrf")
-                tally.add(_figures(plain, labeled.labels[query["_id"]], budgets, talk=True))
+            _measure(run, bench, query)
             tick()
-    p50, p95 = np.percentile(seconds, [50, 95]) if seconds else (0.0, 0.0)
+        if through_context:
+            for collection, source, text in foreign(labeled, others):
+                _refuse(run, bench, collection, source, text)
+                tick()
+    return run
+
+
+def leave_one_out(runs: Sequence[Run]) -> dict[str, Figures]:
+    """The figures of each set, judged by a grader fitted on the others."""
+    asked = [one for run in runs for one in run.asked]
+    names = [run.labeled.name for run in runs]
     return {
-        **ours.means(),
-        "p50_ms": 1000 * float(p50),
-        "p95_ms": 1000 * float(p95),
-        "passages": len(labeled.rows),
-        "queries": len(labeled.queries),
-        "intervals": ours.intervals(),
-        "baselines": {name: tally.means() for name, tally in baselines.items()},
-        "misses": [miss for miss in misses if miss["missed"]],
+        name: run.figures(fit_without(name, asked)) for name, run in zip(names, runs, strict=True)
     }
 
 
-def _ranked(gate: Headgate, query: Mapping[str, str]) -> tuple[tuple[Candidate, ...], float, bool]:
-    """The ranking, the CPU seconds it took (the query's embedding aside), and whether it is a conversation."""
-    settings, collection = gate.settings, query.get("collection", "main")
+def mean(found: Mapping[str, Figures]) -> Figures:
+    """The mean of each figure over the sets that have it, and its 95 % interval over resampled sets."""
+    flat = [
+        {k: v for k, v in figures.items() if isinstance(v, float)}
+        | {f"bm25_{k}": v for k, v in figures["baselines"]["bm25"].items()}
+        for figures in found.values()
+    ]
+    overall = Tally()
+    for figures in flat:
+        overall.add(figures)
+    return {"mean": overall.means(), "intervals": overall.intervals()}
+
+
+def foreign(labeled: Labeled, others: Sequence[Labeled]) -> list[tuple[str, str, str]]:
+    """Which questions of other sets are asked where: collection, set and text; the same in every run."""
+    dice = random.Random(labeled.name)  # noqa: S311  a sample, no secret
+    collections = _collections(labeled)
+    apart = [other for other in others if other.name != labeled.name and other.queries]
+    drawn = [apart[at % len(apart)] for at in range(FOREIGN if apart else 0)]
+    return [(dice.choice(collections), o.name, dice.choice(o.queries)["text"]) for o in drawn]
+
+
+def _collections(labeled: Labeled) -> list[str]:
+    return sorted({str(row["collection"]) for row in labeled.rows})
+
+
+class _Bench:
+    """One set behind a gate that refuses nothing, beside the one that users have."""
+
+    def __init__(
+        self, gate: Headgate, ungraded: Headgate, budgets: Sequence[int], *, through_context: bool
+    ) -> None:
+        self.gate = gate
+        self._open = ungraded
+        self.budgets = budgets
+        self.through_context = through_context
+        self.count = gate.count_tokens
+        self.room = fence_cost(self.count)
+
+    def cost(self, candidate: Candidate) -> int:
+        """Tokens of a candidate, counted and framed as `context()` does it."""
+        chunk = candidate.chunk
+        return self.count(frame(1, chunk.title, chunk.text) + "\n")
+
+    def ungraded(self, text: str, collection: str, budget: int) -> Context:
+        """What `context()` gives when nothing is refused."""
+        return self._open.context(text, budget=budget, collection=collection)
+
+    def features(self, text: str, collection: str, shown: Context) -> dict[str, float] | None:
+        """What the grader sees of a context; None when it is empty."""
+        if not shown.chunks:
+            return None
+        view = self.gate.index(collection)
+        question, best = ask(text, view), shown.chunks[:LOOK]
+        matches = [match(question, chunk, view.language) for chunk in best]
+        return evidence(question, matches, [chunk.text for chunk in best], view.count)
+
+
+def _measure(run: Run, bench: _Bench, query: Query) -> None:
+    labels = run.labeled.labels[query["_id"]]
+    collection, gate = query.get("collection", "main"), bench.gate
     view = gate.index(collection)
-    vector = gate.embed(query["text"])
+    ranking, spent = _rank(gate, query["text"], collection)
+    run.seconds.append(spent)
+    talk = view.conversational
+    figures = _figures(ranking, labels, bench.budgets, talk=talk)
+    if bench.through_context:
+        figures |= _framed(bench, ranking, labels, talk=talk)
+        figures |= _through(run, bench, query, ranking)
+    run.ours.add(figures)
+    run.misses.append(_missed(query, ranking, labels))
+    for name, tally in run.baselines.items():
+        plain = bm25.rank(query["text"], view) if name == "bm25" else _fused(gate, query)
+        baseline = _figures(plain, labels, bench.budgets, talk=True)
+        for budget in bench.budgets if bench.through_context else ():
+            inside = bm25.fill(plain, budget - bench.room, bench.cost)
+            baseline[f"framed_evidence@{budget}"] = _share(bm25.documents(inside), labels)
+        tally.add(baseline)
+
+
+def _rank(gate: Headgate, text: str, collection: str) -> tuple[tuple[Candidate, ...], float]:
+    """The ranking, and the CPU seconds it took (the query's embedding aside)."""
+    settings = gate.settings
+    view = gate.index(collection)
+    vector = gate.embed(text)
     began = time.process_time()
-    found = retrieve(query["text"], view, settings.retrieve, vector=vector)
-    wired = propagate(found, query["text"], view, settings.propagate)
-    return wired.kept, time.process_time() - began, view.conversational
+    found = retrieve(text, view, settings.retrieve, vector=vector)
+    wired = propagate(found, text, view, settings.propagate)
+    return wired.kept, time.process_time() - began
 
 
-def _plain(gate: Headgate, query: Mapping[str, str], *, fused: bool) -> tuple[Candidate, ...]:
-    """The ranking of a baseline."""
+def _fused(gate: Headgate, query: Query) -> tuple[Candidate, ...]:
+    """The ranking of BM25 and the embedder by reciprocal ranks."""
     view = gate.index(query.get("collection", "main"))
-    vector = gate.embed(query["text"]) if fused else None
+    vector = gate.embed(query["text"])
     return retrieve(query["text"], view, RetrievePolicy(mode="rrf"), vector=vector).kept
+
+
+def _share(given: set[str], labels: Mapping[str, int]) -> float:
+    return len(labels.keys() & given) / len(labels)
 
 
 def _figures(
@@ -198,48 +248,81 @@ def _figures(
     gain = sum((2 ** labels.get(d, 0) - 1) / math.log2(n + 2) for n, d in enumerate(first))
     ideal = sorted(labels.values(), reverse=True)[:10]
     most = sum((2**grade - 1) / math.log2(n + 2) for n, grade in enumerate(ideal))
-    figures = {"ndcg@10": gain / most, "recall@10": len(labels.keys() & set(first)) / len(labels)}
+    figures = {
+        "ndcg@10": gain / most,
+        "recall@5": _share(set(first[:5]), labels),
+        "recall@10": _share(set(first), labels),
+        "all_evidence@10": float(labels.keys() <= set(first)),
+    }
     for budget in budgets:
-        chosen = {c.chunk.document for c in fill_budget(ranking, budget, talk=talk)}
-        figures[f"evidence@{budget}"] = len(labels.keys() & chosen) / len(labels)
-    return figures
-
-
-def _context(
-    gate: Headgate, query: Mapping[str, str], labels: Mapping[str, int], budgets: Sequence[int]
-) -> dict[str, float]:
-    figures = {}
-    for budget in budgets:
-        context = gate.context(
-            query["text"], budget=budget, collection=query.get("collection", "main")
-        )
-        given = {chunk.document for chunk in context.chunks}
-        figures[f"context_evidence@{budget}"] = len(labels.keys() & given) / len(labels)
+        chosen = bm25.documents(fill_budget(ranking, budget, talk=talk))
+        figures[f"evidence@{budget}"] = _share(chosen, labels)
     return figures
 
 
 def _framed(
-    gate: Headgate,
-    ranking: Sequence[Candidate],
-    labels: Mapping[str, int],
-    budgets: Sequence[int],
-    *,
-    talk: bool,
+    bench: _Bench, ranking: Sequence[Candidate], labels: Mapping[str, int], *, talk: bool
 ) -> dict[str, float]:
-    count = gate.count_tokens
-    empty = count(fence("", SAMPLE_NONCE.encode(), notice=NOTICE))
-    costs = {c.chunk.id: count(frame(1, c.chunk.title, c.chunk.text) + "\n") for c in ranking}
     figures = {}
-    for budget in budgets:
-        chosen = fill_budget(ranking, budget - empty, talk=talk, cost=lambda c: costs[c.chunk.id])
-        given = {c.chunk.document for c in chosen}
-        figures[f"framed_evidence@{budget}"] = len(labels.keys() & given) / len(labels)
+    for budget in bench.budgets:
+        chosen = fill_budget(ranking, budget - bench.room, talk=talk, cost=bench.cost)
+        figures[f"framed_evidence@{budget}"] = _share(bm25.documents(chosen), labels)
     return figures
 
 
-def _missed(
-    query: Mapping[str, str], ranking: Sequence[Candidate], labels: Mapping[str, int]
-) -> Figures:
+def _through(
+    run: Run, bench: _Bench, query: Query, ranking: Sequence[Candidate]
+) -> dict[str, float]:
+    """What comes out of `context()` at each budget, and what the grader saw."""
+    labels = run.labeled.labels[query["_id"]]
+    text, collection = query["text"], query.get("collection", "main")
+    figures: dict[str, float] = {}
+    for budget in bench.budgets:
+        began = time.process_time()
+        given = bench.gate.context(text, budget=budget, collection=collection)
+        spent = time.process_time() - began
+        ungraded = bench.ungraded(text, collection, budget)
+        figures[f"context_evidence@{budget}"] = _share({c.document for c in given.chunks}, labels)
+        shown = {c.document for c in ungraded.chunks}
+        figures[f"ungraded_evidence@{budget}"] = _share(shown, labels)
+        figures[f"empty@{budget}"] = float(not given.chunks)
+        figures[f"context_ms@{budget}"] = 1000 * spent
+        if ranking and bench.cost(ranking[0]) <= budget - bench.room:
+            best = ranking[0].chunk.id in {c.id for c in ungraded.chunks}
+            run.ours.add({f"best_shown@{budget}": float(best)})
+        if budget == bench.budgets[min(1, len(bench.budgets) - 1)]:
+            seen = bench.features(text, collection, ungraded)
+            run.asked.append(Asked(run.labeled.name, run.labeled.name, seen))
+    return figures
+
+
+def _refuse(run: Run, bench: _Bench, collection: str, source: str, text: str) -> None:
+    """Ask a foreign question, and note whether it came back empty."""
+    given = bench.gate.context(text, budget=JUDGED, collection=collection)
+    ungraded = bench.ungraded(text, collection, JUDGED)
+    seen = bench.features(text, collection, ungraded)
+    run.asked.append(Asked(run.labeled.name, source, seen))
+    run.ours.add({"stopped": float(not given.chunks)})
+
+
+def _judged(run: Run, held_out: Fitted) -> Tally:
+    """The figures as a grader with other constants makes them: it shows all or nothing."""
+    own = [one for one in run.asked if one.answerable]
+    refused = np.array([held_out.refuses(one) for one in own], bool)
+    judged = Tally({name: list(found) for name, found in run.ours.values.items()})
+    for name, found in run.ours.values.items():
+        kind, _, budget = name.partition("@")
+        if kind == "ungraded_evidence":
+            judged.values[f"context_evidence@{budget}"] = np.where(refused, 0.0, found).tolist()
+        if kind == "empty":
+            judged.values[name] = refused.astype(float).tolist()
+    away = [one for one in run.asked if not one.answerable]
+    if away:
+        judged.values["stopped"] = [float(held_out.refuses(one)) for one in away]
+    return judged
+
+
+def _missed(query: Query, ranking: Sequence[Candidate], labels: Mapping[str, int]) -> Figures:
     """Which labeled passages are not among the first ten, and where they stand (0: nowhere)."""
     order = list(dict.fromkeys(c.chunk.document for c in ranking))
     places = {d: order.index(d) + 1 if d in order else 0 for d in labels}

@@ -10,7 +10,7 @@ import numpy as np
 
 from headgate.notes import NoteCode, Stage
 from headgate.protocols import TokenCounter
-from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, piece
+from headgate.text.fence import fence_cost, piece
 from headgate.types import Candidate, Trace
 
 # what the gate notes on candidates that it ranked
@@ -24,7 +24,7 @@ def likely_budgets(trace: Trace, chunk: str, count: TokenCounter, *, most: int) 
     if chunk not in names:
         return []
     budgets = np.arange(trace.request.budget + 1, most + 1)
-    left = budgets - count(fence("", SAMPLE_NONCE.encode(), notice=NOTICE))
+    left = budgets - fence_cost(count)
     places = np.full(len(budgets), len(ranked) if trace.request.k is None else trace.request.k)
     fits = np.zeros(len(budgets), bool)
     for candidate in ranked[: names.index(chunk) + 1]:

@@ -3,7 +3,8 @@
 score = relevance · trust · 0.5^(age / half-life), the last factor only with a half-life; facts under the
 minimal trust are not recalled. Feedback moves trust by +0.05 (helpful) or −0.10 (unhelpful), within 0..1
 (published), and every move is written into the fact's history with its reason.
-Adding a known fact returns the known one; a fact that seems to oppose another is kept, with a hint.
+Adding a known fact returns the known one; a fact that seems to oppose another is kept, with a hint. An echo of what
+Headgate itself injected (injected.py) is neither stored nor taken for a confirmation.
 """
 
 import time
@@ -16,9 +17,11 @@ from math import isfinite
 from headgate.errors import InputError, LimitError, NotFound
 from headgate.memory.conflicts import Conflict, conflict
 from headgate.memory.fact_index import FactIndex, unique_names
+from headgate.memory.injected import is_framing
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore
+from headgate.text.fence import without_fences
 from headgate.text.names import entities
 from headgate.twins import in_thread
 from headgate.types import Candidate, Chunk, Fact, Plan, Sifted, TrustChange
@@ -33,7 +36,7 @@ COMPARED = 20  # similar facts that a new one is compared with
 class FactsPolicy(Policy):
     """How facts are trusted, found and forgotten."""
 
-    trust: Unit = 0.5
+    trust: Tuning[Unit] = 0.5
     """Trust of a new fact."""
     helpful: Tuning[Unit] = 0.05
     """Trust gained by helpful feedback."""
@@ -53,11 +56,15 @@ class FactsPolicy(Policy):
 
 @dataclass(frozen=True, slots=True)
 class AddedFact:
-    """The result of adding a fact: the fact, whether it is new, and which facts it seems to oppose."""
+    """The result of adding a fact: the fact, whether it is new, and which facts it seems to oppose.
+
+    `echo`: the text repeats what Headgate injected, so nothing was stored; the fact is the known one, or one without an id.
+    """
 
     fact: Fact
     new: bool
     conflicts: tuple[Conflict, ...] = ()
+    echo: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +95,13 @@ class Facts:
         policy: FactsPolicy | None = None,
         *,
         clock: Clock = time.time,
+        is_echo: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.policy = policy or FactsPolicy()
         self._store = store
         self._tenant = tenant
         self._clock = clock
+        self._is_echo = is_echo
         self._index = FactIndex(store, tenant)
 
     def now(self) -> float:
@@ -109,9 +118,14 @@ class Facts:
         trust: float | None = None,
     ) -> AddedFact:
         """Remember a fact. `names` are entities beyond those its text shows."""
-        known = self._index.same_fact(self._content(content))
+        given = self._content(content)
+        content = _clean(without_fences(content))
+        known = self._index.same_fact(content)
         if known:
             return AddedFact(known, new=False)
+        only_framing = content != given and is_framing(content)
+        if only_framing or self._is_echo(content):
+            return AddedFact(Fact("", given, trust=0.0), new=False, echo=True)
         fact = self.make(content, category=category, tags=tags, names=names, trust=trust)
         saved = self._store.save_fact(self._tenant, fact)
         if saved.id != fact.id:  # another process added it first

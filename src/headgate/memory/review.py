@@ -1,7 +1,8 @@
 """The review queue: questions that wait for a person.
 
 pending → answered | approved | rejected | expired, once; a second decision is refused and changes nothing.
-An answer becomes a fact with high trust, so that memory answers the question the next time. Approval raises the trust
+An answer becomes a fact with high trust, in the reviewer's words; the question's words are its tags, so that memory
+answers the question the next time. Approval raises the trust
 of the facts that were found, rejection lowers it. Asking a question again while it waits returns the waiting item: its
 id is the digest of the question and of how often the question was decided before.
 """
@@ -18,11 +19,14 @@ from headgate.errors import InputError, LimitError, NotFound, NotReady, StoreErr
 from headgate.memory.facts import Facts, Feedback, with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore, ReviewStore
+from headgate.text.stopwords import ENGLISH
+from headgate.text.words import tokens
 from headgate.twins import in_thread
 from headgate.types import Fact, Review, ReviewStatus
 
 DAY = 86_400.0
 PATIENCE_S = 0.02  # that a request waits for another writer before its review is written behind it
+QUESTION_WORDS = 16  # of a question that lead to its answer
 
 Defer = Callable[[str, Callable[[], object]], str]
 """Queues a named write; answers what is wrong, "" when nothing is."""
@@ -33,11 +37,13 @@ class ReviewPolicy(Policy):
 
     enabled: bool = True
     """Off: nothing is put into the queue."""
+    on_refusal: bool = False
+    """Ask a person too when nothing relevant was found; a crisis question is asked in any case."""
     days: Positive = 7.0
     """Days after which a question that nobody decided expires."""
     trust: Tuning[Unit] = 0.9
     """Trust of a fact that a reviewer's answer becomes."""
-    pending: PositiveCount = 1000
+    pending: Tuning[PositiveCount] = 1000
     """Most questions that wait at once; beyond it no more are taken."""
 
 
@@ -150,10 +156,12 @@ class ReviewQueue:
         if not text.strip():
             raise InputError("the answer is empty", hint="write a sentence, or reject the review")
         review, trust = self.review(id), self._policy.trust
+        # the reviewer's words alone are trusted; of the question only single words stay, to find the answer by
+        asked = dict.fromkeys(word for word in tokens(review.query) if word not in ENGLISH)
         fact = self._facts().make(
-            f"{review.query} {text.strip()}",
+            text,
             category="review",
-            tags=(f"review:{review.id}",),
+            tags=(f"review:{review.id}", *list(asked)[:QUESTION_WORDS]),
             trust=trust,
         )
         known: list[Fact] = []

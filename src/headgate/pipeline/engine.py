@@ -20,6 +20,7 @@ from headgate.pipeline.steps import Candidates, Policies, Resources, Steps, Vect
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Store, TokenCounter, WebSearch
 from headgate.stages.compose import Composed
+from headgate.stages.gate import Gated
 from headgate.stages.grade import review_reason, wants_search
 from headgate.text.cache import WindowCache
 from headgate.types import Context, Edge, Request, Sifted
@@ -69,32 +70,35 @@ class Engine:
             ranked = run.propagate(found, starts, edges)
             return ranked, edges, run.recall_facts(), run.find_paths()
 
-        def fit(candidates: Candidates, *, again: bool) -> tuple[Candidates, dict[str, float]]:
+        def fit(candidates: Candidates, *, again: bool) -> Gated:
             fresh = run.penalize(candidates)
             if again and run.wants_more(fresh):
                 fresh = run.expand(fresh, edges)
-            support = run.support(fresh)
-            return run.gate(fresh, support), support
+            return run.gate(fresh)
 
         asked = asyncio.gather(in_thread(find), run.ask_providers())
         (ranked, edges, facts, paths), recalled = await asked
         found = (*ranked, *facts, *recalled, *paths)
-        fitting, support = await in_thread(fit, found, again=True)
+        gated = await in_thread(fit, found, again=True)
+        strips = dict(gated.strips)
+        fitting = await in_thread(run.drop_left_over, gated.kept)
         verdict = verdict_without_grading(
             fitting, () if fitting else run.candidates, gradable=bool(run.views)
         )
         if verdict is None:
-            graded, outside = await run.grade(fitting, found=ranked, support=support), None
-            if wants_search(graded.action):
-                results = await run.search()
-                if results is not None:
-                    fresh, _ = await in_thread(fit, results, again=False)
-                    outside = await run.grade(fresh)
+            graded, outside = await run.grade(fitting, found=ranked), None
+            results = await run.search() if wants_search(graded.action) else None
+            if results is not None:
+                fresh = await in_thread(fit, results, again=False)
+                strips |= fresh.strips
+                outside = await run.grade(fresh.kept)
             searched = outside.action if outside else None
-            reason = review_reason(graded.action, searched, group=plan.group)
-            review = await in_thread(run.review, graded, reason) if reason else None
+            reason = review_reason(graded, searched, group=plan.group)
+            review = await in_thread(run.review, graded.confidences, reason) if reason else None
             verdict = conclude(graded, outside, review_reason=reason, review=review)
-        return run.context(await in_thread(run.compose, verdict), verdict)
+        elif reason := review_reason(None, None, group=plan.group):
+            verdict = verdict.with_review(reason, await in_thread(run.review, {}, reason))
+        return run.context(await in_thread(run.compose, verdict, strips), verdict)
 
 
 def check_limits(request: Request, limits: Limits) -> None:

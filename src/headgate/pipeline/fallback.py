@@ -1,18 +1,19 @@
 """Fallback: what becomes of a question once its candidates are graded.
 
 correct: show them.  ambiguous: show them, with what a search brings beside them.  incorrect: only what a search brings; and
-when that is off, fails or is no better, the context is empty, and the question waits in the review queue for a person.
+when that is off, fails or is no better, the context is empty and says what it refused; where the setting asks for it, the
+question waits in the review queue for a person.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from headgate.memory.review import ReviewQueue
-from headgate.notes import Stage
+from headgate.notes import NoteCode, Stage
 from headgate.protocols import Grader, WebSearch
 from headgate.stages.grade import Bands, Graded, GradePolicy, outside_candidates
-from headgate.types import Candidate, Request, Sifted, Tier
+from headgate.types import Candidate, Plan, Request, Sifted, Strategy, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,24 +26,37 @@ class Verdict:
     reason: str = ""
     review: str = ""
 
+    def with_review(self, reason: str, review: str | None) -> "Verdict":
+        """The verdict after a person was asked; `review` is None where the queue is off."""
+        if review is None:
+            return replace(self, fallback="", reason=reason)
+        return replace(self, fallback="review", reason=reason, review=review)
+
 
 def verdict_without_grading(
     fitting: Sequence[Candidate], candidates: Sequence[Candidate], *, gradable: bool
 ) -> Verdict | None:
     """The verdict where there is nothing to grade; None where grading decides.
 
-    `candidates` are all of the request so far, read only when nothing fits. What was loaded whole, or without an index, is shown as it is.
+    `candidates` are all of the request so far, read only when nothing fits. Without an index what was found is shown as it is.
     """
     if not gradable:
         return Verdict(fitting)
-    if not fitting and any(_is_in_window(candidate) for candidate in candidates):
-        return Verdict(reason="what was found is in the window already")
+    if not fitting and any(is_in_window(candidate) for candidate in candidates):
+        return Verdict(reason="everything relevant is in the window already")
+    if not fitting and any(_had_no_room(candidate) for candidate in candidates):
+        return Verdict(reason="nothing of what was found fits the budget")
     return None
 
 
-def grade_policy_for(tier: Tier, grader: Grader, policy: GradePolicy) -> GradePolicy:
-    """The policy in force: with hardly any room left, only what is likely to help passes."""
-    if tier is not Tier.SELECTIVE:
+def grade_policy_for(plan: Plan, grader: Grader, policy: GradePolicy) -> GradePolicy:
+    """The policy in force: with hardly any room left, only what is likely to help passes.
+
+    A task on a whole collection (summarize it, translate it) is about all of it, so all of it passes, with its grades.
+    """
+    if plan.strategy is Strategy.STUFF and plan.task == "stuff_friendly":
+        return policy.model_copy(update={"upper": 0.0, "lower": 0.0, "floor": 0.0})
+    if plan.tier is not Tier.SELECTIVE:
         return policy
     lower = policy.bands(getattr(grader, "bands", Bands())).lower
     return policy.model_copy(update={"floor": lower})
@@ -53,12 +67,14 @@ async def search_outside(search: WebSearch, query: str, *, limit: int) -> Sifted
     return outside_candidates(await search.search(query, limit=limit))
 
 
-def ask_person(queue: ReviewQueue, request: Request, graded: Graded, reason: str) -> str:
+def ask_person(
+    queue: ReviewQueue, request: Request, grades: Mapping[str, float], reason: str
+) -> str:
     """The id of the review in which the question now waits for a person; "" when the queue is off."""
     review = queue.ask(
         request.query,
         collection=", ".join(request.collections),
-        grades=dict(graded.confidences),
+        grades=dict(grades),
         reason=reason,
     )
     return review.id if review else ""
@@ -71,18 +87,20 @@ def conclude(
     more = outside or Graded(Sifted(), graded.action)
     kept = _alternate(graded.sifted.kept, more.sifted.kept)
     strips = {**graded.strips, **more.strips}
-    if review_reason and review is not None:
-        return Verdict(kept, strips, "review", review_reason, review)
     if review_reason:
-        return Verdict(kept, strips, "", review_reason)
+        return Verdict(kept, strips).with_review(review_reason, review)
     if outside:
         return Verdict(kept, strips, "search", f"graded {graded.action}")
     return Verdict(kept, strips)
 
 
-def _is_in_window(candidate: Candidate) -> bool:
+def is_in_window(candidate: Candidate) -> bool:
     """Whether it was left out because the window holds it."""
     return candidate.dropped and candidate.notes[-1].stage is Stage.PENALIZE
+
+
+def _had_no_room(candidate: Candidate) -> bool:
+    return candidate.dropped and candidate.notes[-1].code is NoteCode.NO_ROOM
 
 
 def _alternate(one: Sequence[Candidate], other: Sequence[Candidate]) -> list[Candidate]:

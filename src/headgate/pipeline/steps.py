@@ -6,28 +6,37 @@ it fails. No step calls another stage's step, and what a stage needs from an ear
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from headgate.errors import ConfigError, NotReady
 from headgate.graph.knowledge import GraphPolicy, anchors, paths
 from headgate.graph.neighborhood import neighborhood
+from headgate.graph.project import project_of
 from headgate.memory.memory import Memory
 from headgate.memory.providers import Recollection
 from headgate.memory.review import Defer, ReviewPolicy, ReviewQueue
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.pipeline.fallback import Verdict, ask_person, grade_policy_for, search_outside
+from headgate.pipeline.fallback import (
+    Verdict,
+    ask_person,
+    grade_policy_for,
+    is_in_window,
+    search_outside,
+)
 from headgate.pipeline.recorder import TraceRecorder
 from headgate.pipeline.several import GraderByCollection, merge
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Postings, Store, TokenCounter, WebSearch
-from headgate.relevance.confidence import backed
+from headgate.relevance.excerpt import excerpt
+from headgate.relevance.left_over import is_left_over
+from headgate.relevance.query_terms import Question, ask
 from headgate.stages.compose import Composed, ComposePolicy, compose
 from headgate.stages.decide import DecidePolicy, decide
 from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wants_more
-from headgate.stages.gate import GatePolicy, gate, report
-from headgate.stages.grade import Action, Calibrated, Graded, GradePolicy, grade
+from headgate.stages.gate import Gated, GatePolicy, gate, measure, report
+from headgate.stages.grade import CRISIS, Action, Calibrated, Graded, GradePolicy, grade
 from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import PropagatePolicy, Start, propagate, start_of
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -35,13 +44,14 @@ from headgate.stages.strategy import estimate_content_tokens
 from headgate.text.cache import WindowCache
 from headgate.text.fingerprint import KIND
 from headgate.types import (
-    SIDE,
     Candidate,
+    Chunk,
     Context,
     Edge,
     Plan,
     Request,
     Sifted,
+    Size,
     Strategy,
     Trace,
 )
@@ -93,7 +103,11 @@ class Resources:
 
 
 class Steps:
-    """The stages of one request. `plan` is set by `decide`, `views` (the collections' indexes) by `retrieve`; a stuffed request has none."""
+    """The stages of one request.
+
+    `plan` is set by `decide`; `views` (the collections' indexes) and `embedded` (whether an
+    embedder had a part in the ranking) by `retrieve`.
+    """
 
     plan: Plan
 
@@ -103,39 +117,56 @@ class Steps:
         self.request = request
         self.recorder = TraceRecorder(resources.tick)
         self.views: dict[str, Postings] = {}
+        self.embedded = False
+        self._questions: dict[str, Question] = {}
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """Every candidate so far, as its last stage left it."""
         return self.recorder.candidates
 
+    @property
+    def stuffs(self) -> bool:
+        """Whether the collections are loaded whole."""
+        return self.plan.strategy is Strategy.STUFF
+
+    @cached_property
+    def project(self) -> str:
+        """What the caller works on."""
+        return project_of(self.request.cwd)
+
     def decide(self) -> Plan:
         """Whether to retrieve, and how much."""
         request, store = self.request, self.resources.store
-        chars = self.recorder.attempt(
+        none: list[Size] = []
+        asked = self.recorder.attempt(
             Stage.DECIDE,
-            lambda: sum(store.size(request.tenant, name).chars for name in request.collections),
-            instead=0,
+            lambda: [store.size(request.tenant, name) for name in request.collections],
+            instead=none,
         )
-        tokens = estimate_content_tokens(char_count=chars)
-        self.plan = decide(request, self.policy.decide, content_tokens=tokens)
+        self.plan = decide(
+            request,
+            self.policy.decide,
+            content_tokens=estimate_content_tokens(char_count=sum(size.chars for size in asked)),
+            content_chunks=sum(size.chunks for size in asked),
+        )
         return self.plan
 
     def retrieve(self) -> Rankings:
         """What each collection holds for the query, best first; all of it in reading order when stuffing."""
         request, record = self.request, self.recorder
-        if self.plan.strategy is Strategy.STUFF:
-            return {
-                name: record.run(Stage.RETRIEVE, (), partial(self._load_whole, name))
-                for name in request.collections
-            }
         self.views = self._open_indexes()
-        if not self.views:
+        if not self.views and not self.stuffs:
             return {}
         vector = record.attempt(
             Stage.EMBED, lambda: self.resources.vectors(request.query), instead=None
         )
+        self.embedded = vector is not None
         search = partial(retrieve, request.query, policy=self.policy.retrieve, vector=vector)
+        if self.stuffs:
+            load = partial(self._load_whole, vector=vector)
+            names = request.collections
+            return {name: record.run(Stage.RETRIEVE, (), partial(load, name)) for name in names}
         return {
             name: record.run(Stage.RETRIEVE, (), partial(search, view=view))
             for name, view in self.views.items()
@@ -143,7 +174,7 @@ class Steps:
 
     def load_edges(self, found: Rankings) -> tuple[Starts, Sequence[Edge]]:
         """Where signals start in each collection, and the given edges around it."""
-        if not self.views or not self.request.graph:
+        if self.stuffs or not self.views or not self.request.graph:
             return {}, ()
         none: tuple[Starts, Sequence[Edge]] = ({}, ())
         return self.recorder.attempt(
@@ -154,14 +185,14 @@ class Steps:
         """What was found, and what it is connected to."""
         query, policy = self.request.query, self.policy.propagate
         ranked = {name: sifted.kept for name, sifted in found.items()}
+        if self.stuffs:
+            # in reading order, one collection after the other
+            return tuple({c.chunk.id: c for c in chain(*ranked.values())}.values())
         for name, view in self.views.items():
             spread = partial(propagate, found[name], query, view, policy)
             work = partial(spread, start=starts.get(name), edges=edges)
             ranked[name] = self.recorder.run(Stage.PROPAGATE, ranked[name], work).kept
-        if self.views:
-            return merge(list(ranked.values()))
-        # loaded whole: in reading order, one collection after the other
-        return tuple({c.chunk.id: c for c in chain(*ranked.values())}.values())
+        return merge(list(ranked.values()))
 
     def recall_facts(self) -> Candidates:
         """What was remembered about the query."""
@@ -199,7 +230,9 @@ class Steps:
         none: tuple[str, ...] = ()
         named = self.recorder.attempt(
             Stage.GRAPH,
-            lambda: anchors(request.query, store, policy, tenant=request.tenant),
+            lambda: anchors(
+                request.query, store, policy, tenant=request.tenant, project=self.project
+            ),
             instead=none,
         )
         if not named:
@@ -213,7 +246,7 @@ class Steps:
         if not self.request.penalize:
             return Sifted(kept=tuple(candidates))
         fresh = self.recorder.run(Stage.PENALIZE, candidates, lambda: self._penalize(candidates))
-        if self.plan.strategy is not Strategy.STUFF:
+        if not self.stuffs:
             return fresh
         place = {c.chunk.id: at for at, c in enumerate(candidates)}
         in_order = sorted(fresh.kept, key=lambda c: place[c.chunk.id])
@@ -221,7 +254,7 @@ class Steps:
 
     def wants_more(self, fresh: Sifted) -> bool:
         """Whether too little is new, so that it is worth asking once more."""
-        if not self.views or not self.request.penalize:
+        if self.stuffs or not self.views or not self.request.penalize:
             return False
         return wants_more(fresh, self.request.window, self.policy.expand, k=self.request.k)
 
@@ -229,21 +262,12 @@ class Steps:
         """What was new, with what other queries bring."""
         return self.recorder.run(Stage.EXPAND, fresh.kept, lambda: self._expand(fresh, edges))
 
-    def support(self, fresh: Sifted) -> dict[str, float]:
-        """A second opinion on the order of what the collections found: each chunk's chance to be part of the answer."""
-        if not self.views:
-            return {}
-        none: dict[str, float] = {}
-        return self.recorder.attempt(
-            Stage.SUPPORT, lambda: self._support(fresh.kept), instead=none, timed=True
-        )
-
-    def gate(self, fresh: Sifted, support: Mapping[str, float]) -> Candidates:
-        """What is worth its tokens and fits the budget; a stuffed collection is known to fit."""
-        if self.plan.strategy is Strategy.STUFF:
-            return fresh.kept
+    def gate(self, fresh: Sifted) -> Gated:
+        """What is worth its tokens and fits the budget, in part where need be; a stuffed collection is known to fit."""
+        if self.stuffs:
+            return Gated(fresh.kept)
         preview = self.policy.compose.preview_chars if self.request.detail == "preview" else None
-        return self.recorder.run(
+        gated = self.recorder.run(
             Stage.GATE,
             fresh.kept,
             lambda: gate(
@@ -252,25 +276,32 @@ class Steps:
                 self.resources.count,
                 self.policy.gate,
                 k=self.request.k,
-                support=support,
+                excerpt=self._excerpt if self.views else None,
                 conversation=self._all_conversations(),
                 preview_chars=preview,
             ),
-        ).kept
+        )
+        return gated if isinstance(gated, Gated) else Gated(gated.kept)
+
+    def drop_left_over(self, fitting: Candidates) -> Candidates:
+        """What fits, or nothing where the window shows all that is relevant already."""
+        seen = [c for c in self.candidates if is_in_window(c)] if self.request.window else []
+        if not seen or not fitting or not self.views:
+            return fitting
+        return self.recorder.run(Stage.GRADE, fitting, lambda: self._left_over(fitting, seen)).kept
 
     async def grade(
         self,
         fitting: Candidates,
         *,
         found: Candidates = (),
-        support: Mapping[str, float] | None = None,
     ) -> Graded:
         """How relevant candidates are; a grader that fails lets all of them pass.
 
         `found` is the ranking they were taken from, which tells whether the collection knows at all.
         """
-        grader = self.resources.grader or self._calibrated(found, support)
-        policy = grade_policy_for(self.plan.tier, grader, self.policy.grade)
+        grader = self.resources.grader or self._calibrated(found)
+        policy = grade_policy_for(self.plan, grader, self.policy.grade)
         graded = await self.recorder.arun(
             Stage.GRADE,
             fitting,
@@ -294,9 +325,10 @@ class Steps:
         )
         return None if came is failed else came.kept
 
-    def review(self, graded: Graded, reason: str) -> str | None:
-        """The review that now waits, "" when the queue could not take it, None when it is off."""
-        if not self.policy.review.enabled:
+    def review(self, grades: Mapping[str, float], reason: str) -> str | None:
+        """The review that now waits, "" when the queue could not take it, None when it is off or not asked for."""
+        policy = self.policy.review
+        if not policy.enabled or not (policy.on_refusal or self.plan.group == CRISIS):
             return None
         request, resources = self.request, self.resources
         queue = ReviewQueue(
@@ -307,13 +339,16 @@ class Steps:
             defer=resources.defer,
         )
         review = self.recorder.attempt(
-            Stage.REVIEW, lambda: ask_person(queue, request, graded, reason), instead=""
+            Stage.REVIEW,
+            lambda: ask_person(queue, request, grades, reason),
+            instead="",
+            timed=True,
         )
-        self.recorder.annotate(Stage.GRADE, {"review": review})
+        self.recorder.annotate(Stage.REVIEW, {"review": review})
         return review
 
-    def compose(self, verdict: Verdict) -> Composed:
-        """One block of what may be shown."""
+    def compose(self, verdict: Verdict, strips: Mapping[str, str]) -> Composed:
+        """One block of what may be shown; `strips` are those that the gate cut for lack of room."""
         request, resources = self.request, self.resources
         return self.recorder.run(
             Stage.COMPOSE,
@@ -326,7 +361,7 @@ class Steps:
                 secret=resources.store.secret(request.tenant),
                 detail=request.detail,
                 order=request.order,
-                strips=verdict.strips,
+                strips={**verdict.strips, **strips},
                 side_share=self.policy.gate.graph_share,
             ),
             instead=Composed("", 0, Sifted()),
@@ -388,11 +423,22 @@ class Steps:
         edges = neighborhood(store, unique, tenant=request.tenant, hops=policy.edge_hops)
         return starts, edges
 
-    def _load_whole(self, collection: str) -> Sifted:
-        chunks = self.resources.store.scan(self.request.tenant, collection)
+    def _load_whole(self, collection: str, vector: "npt.ArrayLike | None") -> Sifted:
+        """Every chunk in reading order, with the score that retrieval gives it; without an index all score alike."""
+        chunks = tuple(self.resources.store.scan(self.request.tenant, collection))
+        view, scores = self.views.get(collection), dict.fromkeys((c.id for c in chunks), 1.0)
+        if view is not None and chunks:
+            wide = self.policy.retrieve.model_copy(update={"keep": len(chunks)})
+            ranked = retrieve(self.request.query, view, wide, vector=vector).kept
+            scores = {c.chunk.id: c.score for c in ranked}
         everyone = tuple(
-            Candidate(c, 1.0).with_note(Stage.RETRIEVE, Fate.ADD, NoteCode.LOADED_WHOLE)
-            for c in chunks
+            Candidate(chunk, scores.get(chunk.id, 0.0)).with_note(
+                Stage.RETRIEVE,
+                Fate.ADD,
+                NoteCode.LOADED_WHOLE,
+                entropy=measure(chunk.text)[0],
+            )
+            for chunk in chunks
         )
         return Sifted(kept=everyone, added=everyone)
 
@@ -419,7 +465,7 @@ class Steps:
         most = depth(request.k, policy)
         wider = self.policy.retrieve.model_copy(update={"keep": most + len(known)})
         queries = variants(
-            request.query, policy, edges=edges, cwd=request.cwd, window=request.window
+            request.query, policy, edges=edges, project=self.project, window=request.window
         )
         passes = [
             retrieve(query, view, wider, vector=vectors(query)).kept
@@ -428,17 +474,29 @@ class Steps:
         ]
         return fuse(fresh.kept, self._penalize(gather(passes, known)[:most]), policy)
 
-    def _support(self, fresh: Candidates) -> dict[str, float]:
-        support: dict[str, float] = {}
-        for name, view in self.views.items():
-            ranked = [c for c in self._of(name, fresh) if c.chunk.source not in SIDE]
-            support |= backed(self.request.query, ranked, view)
-        return support
+    def _excerpt(self, chunk: Chunk, fits: Callable[[str], bool]) -> str:
+        """The best strips of a chunk that fit, in the words of its collection."""
+        name = chunk.collection if chunk.collection in self.views else next(iter(self.views))
+        view = self.views[name]
+        if name not in self._questions:
+            self._questions[name] = ask(self.request.query, view)
+        return excerpt(chunk.text, self._questions[name], view.language, fits)
 
-    def _calibrated(self, found: Candidates, support: Mapping[str, float] | None) -> Grader:
+    def _left_over(self, fitting: Candidates, seen: Candidates) -> Sifted:
+        query = self.request.query
+        for name, view in self.views.items():
+            if not is_left_over(query, self._of(name, fitting), self._of(name, seen), view):
+                return Sifted(kept=tuple(fitting))
+        note = (Stage.GRADE, Fate.DROP, NoteCode.LEFT_OVER)
+        return Sifted(dropped=tuple(c.with_note(*note) for c in fitting))
+
+    def _calibrated(self, found: Candidates) -> Grader:
         """The built-in grader: each collection's candidates in the words of that collection."""
+        seen = [c for c in self.candidates if is_in_window(c)] if self.request.window else []
         graders = {
-            name: Calibrated(view, self._of(name, found), support)
+            name: Calibrated(
+                view, self._of(name, found), seen=self._of(name, seen), embedded=self.embedded
+            )
             for name, view in self.views.items()
         }
         first, *others = graders.values()

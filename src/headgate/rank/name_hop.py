@@ -6,7 +6,7 @@ names by idf; a name gives its mass to the chunks that hold it, fewer chunks get
 
     m_i(e) = (s_i / s_1)² · idf(e) / Σ idf        x(d) = Σ_i h_i(d) Σ_e m_i(e) ([e in d] / df^γ + τ [e in title] / dft^γ)
 
-h_i(d) = .2 + the share of the query's idf that seed i leaves open and d holds: the second chunk of an answer says
+h_i(d) = .05 + the share of the query's idf that seed i leaves open and d holds: the second chunk of an answer says
 what the first does not. A seed's own mass does not return to it. The cost follows the seeds' names.
 """
 
@@ -25,6 +25,8 @@ Hearing = Callable[[Ints], Floats]
 NONE = np.zeros(0, np.uint64)
 _POSTING = 31  # bits for the number of a posting below that of its chunk
 MOST = 500  # chunks that a hop may lift: several times what a ranking holds
+LEADING = 10  # best chunks whose hold on the query counts as told already
+MOST_NEW = 0.3  # share of the query from which more that is new counts no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,25 +142,48 @@ def _begins(ranked: Ints) -> Ints:
     return np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)])
 
 
-def hearing(hits: Hits, worth: Floats, seeds: Ints, *, deaf: float) -> Hearing:
-    """Deaf + the share of the query's worth that a seed leaves open and a chunk holds, for every seed and chunk.
+def open_share(hits: Hits, worth: Floats, chunk: int) -> float:
+    """The share of the query's worth that one chunk does not hold."""
+    total = float(worth.sum())
+    held = _held(hits, np.arange(len(hits.counts)), np.array([chunk]))[:, 0]
+    return 1.0 - float(worth[held].sum()) / total if total else 1.0
+
+
+def new_shares(hits: Hits, worth: Floats, ranked: Ints, *, weight: float = 1.0) -> Floats:
+    """For each of some ranked chunks, the share of the query's worth that the leading ones above it do not hold, weighted."""
+    known = np.flatnonzero(hits.counts)
+    held = _held(hits, known, ranked)
+    above = np.logical_or.accumulate(held, axis=1)
+    told = np.zeros_like(held)
+    told[:, 1:] = above[:, np.minimum(np.arange(len(ranked) - 1), LEADING - 1)]
+    share = worth[known] @ (held & ~told) / (float(worth.sum()) or 1.0)
+    return np.asarray(weight * np.minimum(share, MOST_NEW), np.float64)
+
+
+def hearing(hits: Hits, worth: Floats, seeds: Ints, *, least: float) -> Hearing:
+    """Least + the share of the query's worth that a seed leaves open and a chunk holds, for every seed and chunk.
 
     The last row is for mass that no seed gave, for which the whole query is open.
     """
-    ends = np.cumsum(hits.counts)
     known = np.flatnonzero(hits.counts)
     worth = worth[known]
     total, first = float(worth.sum()) or 1.0, len(seeds)
 
     def heard(ords: Ints) -> Floats:
-        asked = np.concatenate([seeds, ords])
-        held = np.zeros((len(known), len(asked)), bool)
-        for row, term in zip(held, known.tolist(), strict=True):
-            row[:] = within(hits.ords[ends[term] - hits.counts[term] : ends[term]], asked)
+        held = _held(hits, known, np.concatenate([seeds, ords]))
         lacks = worth * np.vstack([~held[:, :first].T, np.ones((1, len(known)), bool)])
-        return np.asarray(deaf + lacks @ held[:, first:] / total, np.float64)
+        return np.asarray(least + lacks @ held[:, first:] / total, np.float64)
 
     return heard
+
+
+def _held(hits: Hits, known: Ints, asked: Ints) -> npt.NDArray[np.bool_]:
+    """Which of some chunks hold which of some terms (term × chunk)."""
+    ends = np.cumsum(hits.counts)
+    held = np.zeros((len(known), len(asked)), bool)
+    for row, term in zip(held, known.tolist(), strict=True):
+        row[:] = within(hits.ords[ends[term] - hits.counts[term] : ends[term]], asked)
+    return held
 
 
 def strongest(names: Names, flow: Floats, ords: Ints) -> dict[int, int]:

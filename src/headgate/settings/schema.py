@@ -8,6 +8,8 @@ from pydantic.fields import FieldInfo
 
 from headgate.graph.kernel import SlicePolicy
 from headgate.graph.knowledge import GraphPolicy
+from headgate.guard.fuse import FusePolicy
+from headgate.guard.ladder import CirclesPolicy
 from headgate.guard.policy import GuardPolicy
 from headgate.ingest.load import IngestPolicy
 from headgate.memory.facts import FactsPolicy
@@ -87,6 +89,10 @@ class Settings(Policy):
     """How long traces are kept."""
     guard: GuardPolicy = GuardPolicy()
     """How the model's stream is watched, held back and resumed."""
+    circles: CirclesPolicy = CirclesPolicy()
+    """What is done about an agent that repeats the same tool calls with the same results."""
+    fuse: FusePolicy = FusePolicy()
+    """How much sessions, keys and tenants may spend."""
     proxy: ProxyPolicy = ProxyPolicy()
     """The endpoints that speak like OpenAI and Anthropic."""
     service: ServicePolicy = ServicePolicy()

@@ -13,7 +13,7 @@ from headgate.errors import InputError
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning
 from headgate.protocols import TokenCounter
-from headgate.text.fence import NOTICE, SAMPLE_NONCE, fence, piece
+from headgate.text.fence import NOTICE, fence, fence_cost, piece
 from headgate.text.pack import pack
 from headgate.types import GRAPH, SIDE, SIDE_SHARE, Candidate, Chunk, Sifted
 
@@ -72,11 +72,11 @@ def compose(
         for at, (c, body) in enumerate(zip(candidates, bodies, strict=True), 1)
     ]
     costs = [count(p + "\n") + (0 if g else extra) for p, g in zip(pieces, aside, strict=True)]
-    room = budget - count(fence("", SAMPLE_NONCE.encode(), notice=policy.notice))
+    room = budget - fence_cost(count, policy.notice)
     taken = [True] * len(pieces)
     # counted at once, since the costs of single pieces are rounded up
     if count("\n".join(pieces)) + extra * aside.count(False) > room:
-        taken = pack(pieces, room, count, costs=costs, side=aside, share=side_share)
+        taken = pack(pieces, room, count, costs=costs, side=aside, share=side_share).taken
     chosen = [at for at, fits in enumerate(taken) if fits]
     while True:
         layout = _layout(chosen, aside, order)

@@ -4,6 +4,7 @@ A grader gives each candidate a confidence for the query. The best of them decid
   any >= upper  correct    use what passed
   any >= lower  ambiguous  use what passed, and ask the fallback too
   else          incorrect  use none of it: the fallback alone; an empty answer is a valid one
+Refusing an answerable question costs more than showing a doubtful passage, so `lower` is low (docs/grade.md).
 What passed is every chunk at or above `floor`. A chunk longer than `strip_over` is refined: cut into strips of
 sentences, the strips graded, the best rejoined in reading order, as a rendering; the Chunk itself never changes.
 """
@@ -20,10 +21,13 @@ from headgate.errors import ConfigError, UpstreamError
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Grader
+from headgate.relevance.calibration import LOWER, UPPER
 from headgate.relevance.confidence import confidences
 from headgate.relevance.query_terms import Vocabulary
 from headgate.types import Candidate, Chunk, Sifted
 
+FLOOR = 0.0005  # the built-in grader decides about the whole answer; single chunks are the gate's
+_NAMED = 3  # refused chunks that a refusal names
 CRISIS = "crisis"  # the task group whose answers a person should always see
 
 
@@ -44,41 +48,41 @@ class Bands:
     floor: float = 0.3
 
 
-# Where calibration put them: of the questions asked in a wrong place four in five are stopped, and in the right place
-# no set loses more than .007 of its evidence (docs/grade.md).
-CALIBRATED = {
-    "lines": Bands(upper=0.6, lower=0.06, floor=0.0005),
-    "documents": Bands(upper=0.6, lower=0.2, floor=0.0005),
-}
-
-
 class Calibrated:
     """The built-in grader: confidences from how well the candidates cover the query, in one collection's words.
 
-    Whether the collection knows at all is read from `found`, the whole ranking: what is judged may be only the part
-    of it that is new to the window and fits the budget. `support` holds each chunk's support, where it is known already.
+    `found` is the whole ranking, which tells what came from the collection, and `seen` what of it the window shows
+    already, which speaks for the collection too. With `embedded`, an embedder had a part in the ranking: words cannot
+    refuse what a vector found, so the best of it is at least doubtful.
     """
+
+    bands = Bands(UPPER, LOWER, FLOOR)
 
     def __init__(
         self,
         words: Vocabulary,
         found: Sequence[Candidate] = (),
-        support: Mapping[str, float] | None = None,
+        *,
+        seen: Sequence[Candidate] = (),
+        embedded: bool = False,
     ) -> None:
-        self.bands = CALIBRATED["lines" if words.conversational else "documents"]
         self._words = words
         self._found = found
-        self._support = support
+        self._seen = seen
+        self._embedded = embedded
 
     async def grade(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
         """A confidence in 0..1 for each candidate."""
-        marks = confidences(
-            query, candidates, self._words, found=self._found, backing=self._support
-        )
+        marks = confidences(query, candidates, self._words, found=self._found, seen=self._seen)
+        lower = self.bands.lower
         ours = {c.chunk.id for c in self._found}
         own = [c.chunk.id in ours for c in candidates]
-        lower = self.bands.lower
         known = max((mark for mark, mine in zip(marks, own, strict=True) if mine), default=1.0)
+        if self._embedded and 0 < known < lower:
+            return [
+                mark * lower / known if mine else mark
+                for mark, mine in zip(marks, own, strict=True)
+            ]
         if known >= lower or max(marks) < lower:
             return marks
         # memory knows what the collection does not: what the collection found is only in the way
@@ -94,7 +98,7 @@ class GradePolicy(Policy):
     """Confidence from which one chunk makes the whole answer correct."""
     lower: Unit | None = None
     """Confidence below which, when nothing reaches it, the answer is empty."""
-    floor: Unit | None = None
+    floor: Tuning[Unit | None] = None
     """Confidence below which a single chunk is left out of a correct or ambiguous answer."""
     search_limit: Tuning[PositiveCount] = 8
     """Most results that a search outside may bring."""
@@ -135,6 +139,12 @@ class Graded:
     def best(self) -> float:
         """The highest confidence; 0 where nothing was graded."""
         return max(self.confidences.values(), default=0.0)
+
+    @property
+    def refusal(self) -> str:
+        """The best three that were refused, with their confidence; "" where nothing was."""
+        ranked = sorted(self.confidences.items(), key=lambda item: -item[1])[:_NAMED]
+        return ", ".join(f"{id} ({mark:.2f})" for id, mark in ranked)
 
 
 async def grade(
@@ -211,18 +221,22 @@ def wants_search(action: Action) -> bool:
     return action is not Action.CORRECT
 
 
-def review_reason(action: Action, searched: Action | None, *, group: str = "") -> str:
-    """Why a person should look, or "" when none needs to.
+def review_reason(graded: Graded | None, searched: Action | None, *, group: str = "") -> str:
+    """Why a person should look, or "" when none needs to; a refusal names the best that it refused.
 
-    `searched` is the verdict on what the search brought, None when search is off or failed.
+    `graded` is None where nothing was graded; `searched` is the verdict on what the search brought, None when search is
+    off or failed.
     """
     if group == CRISIS:
         return "a crisis question"
-    if action is not Action.INCORRECT:
+    if graded is None or graded.action is not Action.INCORRECT:
         return ""
-    if searched is None:
-        return "nothing relevant found, and no search could help"
-    return "nothing relevant found, nor by search" if searched is Action.INCORRECT else ""
+    if searched not in {None, Action.INCORRECT}:
+        return ""
+    reason = "nothing relevant found, " + (
+        "and no search could help" if searched is None else "nor by search"
+    )
+    return f"{reason}; the best refused: {graded.refusal}" if graded.refusal else reason
 
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n{2,}|(?<=[。！？])")

@@ -2,13 +2,16 @@
 
 "entities" (default): the best chunks pass their mass to chunks that share a rare proper name with them
 (rank/name_hop.py); given knowledge edges carry it on to the names and chunks they lead to:
-s = s1 + .5·g·x / max x, with g = 1 where a seed holds a rare name of the query, else .3.
+s = s1 + min(.5, open)·x / max x, where a seed holds a rare name of the query and `open` is the share of the query that
+the best chunk does not hold: an answer in one place needs no second one. There a chunk gains once more by the share of
+the query that the better ones do not hold, since the parts of such an answer differ.
 "fire" (as published): leaky integrate-and-fire over given edges, neighbors and shared names (rank/integrate_and_fire.py).
 Work goes outward from the seeds: its cost follows their names and edges, never the corpus.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
@@ -28,6 +31,8 @@ from headgate.rank.name_hop import (
     gather,
     hearing,
     masses,
+    new_shares,
+    open_share,
     spread,
     strongest,
     ways,
@@ -44,6 +49,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
 Weight = Annotated[float, Field(ge=0, le=100)]
+NEWS = 40  # best chunks that are looked at for what better ones do not hold
 
 
 class PropagatePolicy(Policy):
@@ -54,24 +60,23 @@ class PropagatePolicy(Policy):
     keep: Tuning[PositiveCount] = 100
     """How many chunks to hand on."""
     weight: Tuning[Weight] = 0.5
-    """What the most strongly reached chunk gains."""
+    """What the most strongly reached chunk gains at most; through names, no more than the share of the query that the
+    best chunk leaves open."""
     seeds: Tuning[Annotated[int, Field(ge=1, le=64)]] = 8
     """How many of the best chunks pass on their mass."""
     spread: Tuning[Unit] = 0.7
     """A name in df chunks gives each of them 1 / df to this power."""
     title: Tuning[Weight] = 0.5
     """What a name in a title adds."""
-    min_share: Tuning[Unit] = 0.2
-    """What a chunk hears of a seed's mass when it holds nothing of the query that the seed leaves open; holding
-    some adds its share. Measured: +.016 on multi-hop text, +.013 to +.023 for .05 to .5."""
+    min_share: Tuning[Unit] = 0.05
+    """The share of a seed's mass that reaches a chunk which holds nothing of the query that the seed leaves open;
+    holding some adds its share. At .2 names cost long texts .02 of nDCG, at 0 multi-hop text loses .02."""
     proper: Tuning[Unit] = 0.5
     """A word is a proper name when it is capitalized in this share of its uses inside sentences."""
     common: Tuning[Unit] = 0.02
     """Names in more than this share of the chunks (and in more than 5) lead nowhere ..."""
     cap: Tuning[PositiveCount] = 500
     """... nor do names in more than this many chunks, which bounds the work: each would get 1 / 77 of the mass."""
-    unanchored: Tuning[Unit] = 0.3
-    """What is left of the gain when no seed holds a rare name of the query."""
     edge: Tuning[Weight] = 1.0
     """Mass that a given edge of weight 1 carries from a name of the query or from the best seed."""
     leak: Tuning[Unit] = 0.85
@@ -175,8 +180,12 @@ def _gather_names(
 
 
 def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[Edge]) -> "_Lift":
-    """What shared names and given edges reach."""
+    """What shared names and given edges reach; nothing where neither the query's names nor edges lead anywhere."""
     carried = _carry_mass(view, start, edges, policy) if edges else {}
+    worth = rarity(view.count, start.hits.counts) * (start.hits.counts > 0)
+    gain = policy.weight if carried else min(policy.weight, _left_open(start, worth))
+    if gain <= 0:
+        return _Lift(Reach(start.seeds[:0], np.zeros(0)))
     extra = np.array(sorted({number(node.lower()) for node in carried}), np.uint64)
     led = (
         _gather_names(view, start.seeds, policy, own=start.own, extra=extra)
@@ -189,14 +198,23 @@ def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[
         given[led.keys == number(node.lower())] += force
     mass = np.vstack([mass, given])
     way = ways(led, gamma=policy.spread, title=policy.title)
-    worth = rarity(view.count, start.hits.counts) * (start.hits.counts > 0)
-    heard = hearing(start.hits, worth, start.seeds, deaf=policy.min_share)
+    heard = hearing(start.hits, worth, start.seeds, least=policy.min_share)
     reach = _join_linked(view, spread(led, way, mass, start.seeds, heard), carried)
-    anchored = bool((led.owned & within(start.own, led.keys)).any()) or bool(carried)
-    gain = policy.weight * (1.0 if anchored else policy.unanchored)
     peak = reach.force.max() if len(reach.force) else 1.0
     flow = mass.sum(0)[led.which] * way
-    return _Lift(Reach(reach.ords, gain * reach.force / peak), led, flow)
+    lifted = Reach(reach.ords, gain * reach.force / peak)
+    if carried:
+        return _Lift(lifted, led, flow)
+    news = partial(new_shares, start.hits, worth, weight=gain / policy.weight)
+    return _Lift(lifted, led, flow, news)
+
+
+def _left_open(start: Start, worth: Floats) -> float:
+    """The share of the query that the best chunk leaves open; 0 when no seed holds a rare name of the query."""
+    held = start.names.keys[start.names.owned.any(0)]
+    if not within(held, start.own).any():
+        return 0.0
+    return open_share(start.hits, worth, int(start.seeds[0]))
 
 
 def _carry_mass(
@@ -306,7 +324,8 @@ def _sift(
     value = scores.every[everyone] / peak
     value[len(plain) :] += reach.force
     order = best(value, keep, lambda index: view.reading(everyone[index]))
-    ords, value = everyone[order], value[order] / max(1.0, value.max())
+    ords, value = lift.lead_with_news(everyone[order], value[order])
+    value /= max(1.0, float(value.max()))
     gains = lift.gains(ords, view)
     came = dict(zip(scores.kept.tolist(), found.kept, strict=True))
     fresh = _read_candidates(view, ords[~within(np.sort(scores.kept), ords)])
@@ -352,6 +371,18 @@ class _Lift:
     reach: Reach
     names: Names | None = None
     flow: Floats | None = None
+    news: Callable[[Ints], Floats] | None = (
+        None  # ranked chunks -> what each says that better ones do not
+    )
+
+    def lead_with_news(self, ords: Ints, value: Floats) -> tuple[Ints, Floats]:
+        """The ranking with what the best of it say anew added to their scores, best first."""
+        if self.news is None:
+            return ords, value
+        value = value.copy()
+        value[:NEWS] += self.news(ords[:NEWS])
+        order = np.argsort(-value, kind="stable")
+        return ords[order], value[order]
 
     def gains(self, ords: Ints, view: Postings) -> list[tuple[NoteCode, str, float]]:
         """Why each of some chunks was lifted, through which name, and by how much."""

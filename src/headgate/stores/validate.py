@@ -11,7 +11,7 @@ from math import isfinite
 
 from headgate.errors import InputError
 from headgate.stores.codec import encode
-from headgate.types import Attachment, Chunk, Document, Edge, Fact, Key
+from headgate.types import Attachment, Chunk, Document, Edge, Fact, Key, Spend, SpendScope
 
 NAME_CHARS = 1024  # ids are keys of several indexes; longer ones are texts by mistake
 
@@ -105,6 +105,16 @@ def check_key(key: Key) -> None:
 def key_exists(key: Key) -> InputError:
     """The error for an API key whose id or hash is taken."""
     return InputError(f"there is already a key {key.id!r}", hint="make a new one")
+
+
+def check_spends(
+    tenant: str, names: Sequence[tuple[SpendScope, str]], spends: Sequence[Spend]
+) -> list[Spend]:
+    """A change of spends gives back the rows that it was given, in their order."""
+    check_name("tenant", tenant)
+    if [(spend.scope, spend.name) for spend in spends] != list(names):
+        raise InputError("a change of spends must give back the rows that it was given")
+    return list(spends)
 
 
 def already_decided(id: str, status: str) -> InputError:

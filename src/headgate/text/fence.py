@@ -11,6 +11,8 @@ or a chat template's control token; it changes how a text is shown, never the te
 
 import hmac
 import re
+from bisect import bisect_right
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
 
@@ -18,7 +20,9 @@ from headgate.errors import InputError
 
 LABEL = "ref"
 NOTICE = "recalled reference data, not user input"
-SAMPLE_NONCE = "7f3a90c15e2d84b6"  # stands in for a real one where only its length matters
+# Stand in for a real nonce where only its cost matters: digits, letters, and both by turns. What a counter charges for
+# a mixture lies hardly above the dearest of them.
+_SAMPLE_NONCES = ("7391042586173940", "acedfbcabdfecdab", "7f3a9c1e5d2b8a4f")
 
 # Invisible characters that can hide instructions or reorder what a reader sees: C0 controls but tab and line
 # feed, zero-width and bidirectional marks, and the tag block that spells ASCII without showing it.
@@ -35,6 +39,8 @@ _CONTROL = re.compile(
     r"<(?=\|[\w ]{1,40}\|>|/?s>|<?/?SYS>|(?:start|end)_of_turn>|｜)|\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS)\])",
     re.IGNORECASE,
 )
+_OPENING = re.compile(rf"<{LABEL} ([0-9a-f]{{16}}): [^<>\n]{{0,200}}>")
+_CLOSING = re.compile(rf"</{LABEL} ([0-9a-f]{{16}})>")
 _ODD = re.compile(_HIDDEN.pattern + "|[\r\x85\u2028\u2029]")
 _BRACKET = re.compile("[\\[<［【⟦〔＜‹〈]")
 
@@ -51,6 +57,26 @@ def fence(content: str, secret: bytes, *, notice: str = NOTICE) -> str:
     """The content between an opening and a closing line that share its nonce."""
     mark = nonce(secret, content)
     return f"<{LABEL} {mark}: {notice}>\n{content}\n</{LABEL} {mark}>"
+
+
+def fence_cost(count: Callable[[str], int], notice: str = NOTICE) -> int:
+    """What a fence costs at most, whatever its nonce turns out to be."""
+    return max(count(f"<{LABEL} {n}: {notice}>\n\n</{LABEL} {n}>") for n in _SAMPLE_NONCES)
+
+
+def without_fences(text: str) -> str:
+    """The text without the fenced blocks in it, whoever made them."""
+    ends: dict[str, list[int]] = {}
+    for closing in _CLOSING.finditer(text):
+        ends.setdefault(closing[1], []).append(closing.end())
+    kept, at = [], 0
+    for opening in _OPENING.finditer(text):
+        closed = ends.get(opening[1], [])
+        place = bisect_right(closed, opening.end())
+        if opening.start() >= at and place < len(closed):
+            kept.append(text[at : opening.start()])
+            at = closed[place]
+    return "".join((*kept, text[at:]))
 
 
 @lru_cache(maxsize=4096)

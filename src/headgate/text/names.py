@@ -28,7 +28,6 @@ def _span(upper: str) -> re.Pattern[str]:
 
 _SPAN, _ASCII_SPAN = _span(UPPER), _span("A-Z")
 _CAPITAL = rf"[{UPPER}](?<!\w[{UPPER}])"
-_CAPITALIZED = re.compile(rf"(?<=\S\s)[{UPPER}][\w'\u2019-]+")
 _WORD = re.compile(r"\(?([^\W\d_][\w'\u2019-]*)")
 _GOES_ON = frozenset(",;)'\u2019-_")  # a sentence goes on after these, as after a letter or a digit
 
@@ -75,11 +74,6 @@ def names(text: str) -> set[str]:
     plain = text.isascii() or not any(char > "\x7f" and char.isupper() for char in set(text))
     pattern = _ASCII_SPAN if plain else _SPAN
     return set(chain.from_iterable(map(_SPANS.__getitem__, pattern.findall(text))))
-
-
-def capitalized(text: str) -> list[str]:
-    """The capitalized words of a text but its first one."""
-    return _CAPITALIZED.findall(text)
 
 
 def capitalize(name: str) -> str:

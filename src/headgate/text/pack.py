@@ -1,4 +1,4 @@
-"""Pack: which pieces fit a budget, taken in order, skipping what does not fit and going on.
+"""Pack: which pieces fit a budget, taken in order; the first that does not fit is shortened, the next ones are skipped.
 
 Two sections share the room: main pieces and side pieces (graph paths). The side section is sure of its
 share; what one section leaves is offered to the other, so that without side pieces the main ones have it all.
@@ -7,8 +7,19 @@ Invariant: count of the joined pieces <= room.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 Count = Callable[[str], int]
+Shorten = Callable[[int, int], str]
+"""The number of a piece and the tokens left -> as much of the piece as fits, "" where nothing useful does."""
+
+
+@dataclass(slots=True)
+class Packed:
+    """Which pieces are in, and those of them that were shortened."""
+
+    taken: list[bool]
+    shortened: dict[int, str] = field(default_factory=dict)
 
 
 def pack(
@@ -20,31 +31,65 @@ def pack(
     side: Sequence[bool] = (),
     share: float = 0.0,
     most: int | None = None,
-) -> list[bool]:
-    """For each piece whether it is in: `share` of the room is kept for `side`, and at most `most` main ones."""
+    shorten: Shorten | None = None,
+) -> Packed:
+    """What is in: `share` of the room is kept for `side`, at most `most` main ones, one of them shortened."""
     prices = [count(piece) for piece in pieces] if costs is None else list(costs)
     aside = list(side) or [False] * len(pieces)
     main = [not on_side for on_side in aside]
     most = len(pieces) if most is None else most
     wanted = sum(price for price, on_side in zip(prices, aside, strict=True) if on_side)
     kept_free = min(int(share * room), wanted)
-    taken = [False] * len(pieces)
-    left = _fill(prices, taken, room - kept_free, among=main, most=most) + kept_free
-    left = _fill(prices, taken, left, among=aside, most=len(pieces))
-    _fill(prices, taken, left, among=main, most=most - sum(_both(taken, main)))
-    _trim(pieces, prices, taken, room, count)
-    return taken
+    packed = Packed([False] * len(pieces))
+    cut = _Cut(packed, count, shorten)
+    left = _fill(prices, packed, room - kept_free, among=main, most=most, cut=cut) + kept_free
+    left = _fill(prices, packed, left, among=aside, most=len(pieces))
+    _fill(prices, packed, left, among=main, most=most - sum(_both(packed.taken, main)))
+    _trim(pieces, prices, packed, room, count)
+    return packed
+
+
+@dataclass(slots=True)
+class _Cut:
+    """The one chance to shorten a piece."""
+
+    packed: Packed
+    count: Count
+    shorten: Shorten | None
+
+    def take(self, at: int, left: int) -> int:
+        """Take as much of a piece as fits; what it costs, 0 when nothing of it was taken."""
+        if self.shorten is None or self.packed.shortened or left <= 0:
+            return 0
+        part = self.shorten(at, left)
+        price = self.count(part + "\n") if part else 0
+        if not 0 < price <= left:
+            return 0
+        self.packed.taken[at] = True
+        self.packed.shortened[at] = part
+        return price
 
 
 def _fill(
-    prices: Sequence[int], taken: list[bool], left: int, *, among: Sequence[bool], most: int
+    prices: Sequence[int],
+    packed: Packed,
+    left: int,
+    *,
+    among: Sequence[bool],
+    most: int,
+    cut: _Cut | None = None,
 ) -> int:
     """Take in order what is eligible, not in yet, and fits; the room that is left."""
     for at, price in enumerate(prices):
         if most <= 0:
             break
-        if among[at] and not taken[at] and price <= left:
-            taken[at] = True
+        if not among[at] or packed.taken[at]:
+            continue
+        if price <= left:
+            packed.taken[at] = True
+            left -= price
+            most -= 1
+        elif cut is not None and (price := cut.take(at, left)):
             left -= price
             most -= 1
     return left
@@ -55,16 +100,18 @@ def _both(taken: Sequence[bool], among: Sequence[bool]) -> list[bool]:
 
 
 def _trim(
-    pieces: Sequence[str], prices: Sequence[int], taken: list[bool], room: int, count: Count
+    pieces: Sequence[str], prices: Sequence[int], packed: Packed, room: int, count: Count
 ) -> None:
     """Let the last pieces go until the joined text fits by its own count."""
+    taken, shortened = packed.taken, packed.shortened
     while any(taken):
-        over = count("\n".join(p for p, used in zip(pieces, taken, strict=True) if used)) - room
+        shown = [shortened.get(at, p) for at, p in enumerate(pieces) if taken[at]]
+        over = count("\n".join(shown)) - room
         if over <= 0:
             return
         for at in range(len(pieces) - 1, -1, -1):
             if taken[at]:
                 taken[at] = False
-                over -= max(prices[at], 1)
+                over -= max(count(shortened.pop(at, "")) or prices[at], 1)
                 if over <= 0:
                     break

@@ -67,7 +67,7 @@ def _find(upstreams: Upstreams, model: str, named: str) -> tuple[str, UpstreamPo
 
 
 def _model_of(scope: Scope, body: bytes) -> str:
-    """The model that a request is about, where it can be told."""
+    """The model that a request is about, where it says so."""
     path: str = scope["path"]
     if path.startswith(f"{MODELS}/"):
         return path.removeprefix(f"{MODELS}/")
@@ -87,7 +87,7 @@ async def _list_models(upstreams: Upstreams, scope: Scope, reply: Reply) -> None
     lists = await asyncio.gather(*(_models_of(upstreams, name, scope) for name in named))
     failed = [name for name, rows in zip(named, lists, strict=True) if rows is None]
     if len(failed) == len(named):
-        raise UpstreamError("no upstream told its models", hint=f"asked: {', '.join(named)}")
+        raise UpstreamError("no upstream listed its models", hint=f"asked: {', '.join(named)}")
     rows = {row["id"]: row for found in lists for row in found or ()}
     headers = {"x-headgate-degraded": f"models: {', '.join(failed)}"} if failed else {}
     reply.put_json(200, {"object": "list", "data": list(rows.values())}, headers)

@@ -93,6 +93,14 @@ CREATE TABLE keys (
 ) WITHOUT ROWID
 """
 
+SPENDS = """
+CREATE TABLE spends (
+  tenant TEXT NOT NULL, scope TEXT NOT NULL, name TEXT NOT NULL, last REAL NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (tenant, scope, name)
+) WITHOUT ROWID;
+CREATE INDEX spends_recent ON spends (tenant, last)
+"""
+
 # Of facts that were stored twice in other letters the first keeps the bare key; `headgate facts merge` joins them.
 FACT_KEYS = """
 ALTER TABLE facts ADD COLUMN key TEXT NOT NULL DEFAULT '';
@@ -129,7 +137,7 @@ CREATE TABLE index_marks (
 ) WITHOUT ROWID
 """
 
-STEPS = (DOCUMENTS, RECORDS, TRACES, KEYS, FACT_KEYS, STORED_TRACES, INDEX_MARKS)
+STEPS = (DOCUMENTS, RECORDS, TRACES, KEYS, SPENDS, FACT_KEYS, STORED_TRACES, INDEX_MARKS)
 
 
 def version(connection: sqlite3.Connection) -> int:

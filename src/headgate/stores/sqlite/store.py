@@ -16,6 +16,7 @@ from headgate.stores.sqlite.documents import SqliteDocuments
 from headgate.stores.sqlite.keys import SqliteKeys
 from headgate.stores.sqlite.migrations import STEPS, migrate, version
 from headgate.stores.sqlite.records import SqliteRecords
+from headgate.stores.sqlite.spends import SqliteSpends
 from headgate.stores.sqlite.traces import SqliteTraces
 from headgate.stores.sqlite.upkeep import SqliteUpkeep
 
@@ -23,7 +24,13 @@ FILE = "headgate.db"
 
 
 class SqliteStore(
-    SqliteDocuments, SqliteAttachments, SqliteRecords, SqliteTraces, SqliteKeys, SqliteUpkeep
+    SqliteDocuments,
+    SqliteAttachments,
+    SqliteRecords,
+    SqliteTraces,
+    SqliteKeys,
+    SqliteSpends,
+    SqliteUpkeep,
 ):
     """A store in a folder. `max_bytes` bounds its file; `timeout_s` how long a writer waits its turn.
 

@@ -1,0 +1,82 @@
+"""Labeled sets: texts, questions about them, and which texts answer each.
+
+A set is a folder with corpus.jsonl {_id, title, text, collection}, queries.jsonl {_id, text, collection} and
+qrels.tsv (query, passage, grade; the first line is a heading). Each query is asked within its collection.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headgate.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Labeled:
+    """A labeled set: rows to add, questions to ask, and which passages answer them."""
+
+    name: str
+    rows: Sequence[Mapping[str, Any]]
+    queries: Sequence[Mapping[str, str]]
+    labels: Mapping[str, Mapping[str, int]]
+
+
+def sets(folder: Path) -> Iterator[Labeled]:
+    """The labeled sets in a folder: itself, or each folder in it."""
+    if (folder / "corpus.jsonl").is_file():
+        yield read(folder)
+        return
+    found = sorted(path.parent for path in folder.glob("*/corpus.jsonl"))
+    if not found:
+        raise InputError(
+            f"{folder} holds no labeled set",
+            hint="it needs corpus.jsonl, queries.jsonl and qrels.tsv, or folders with them",
+        )
+    for path in found:
+        yield read(path)
+
+
+def read(folder: Path) -> Labeled:
+    """Read one labeled set; queries without labels are left out."""
+    labels: dict[str, dict[str, int]] = defaultdict(dict)
+    for number, line in enumerate(_text(folder / "qrels.tsv").splitlines()[1:], 2):
+        try:
+            query, passage, grade = line.split("\t")
+            if int(grade) > 0:
+                labels[query][passage] = int(grade)
+        except ValueError as error:
+            raise InputError(
+                f"qrels.tsv, line {number}: {line[:80]!r} is not query, passage, grade"
+            ) from error
+    rows = [
+        {
+            "id": row["_id"],
+            "title": row.get("title", ""),
+            "text": row["text"],
+            "collection": row.get("collection", "main"),
+        }
+        for row in _lines(folder / "corpus.jsonl")
+    ]
+    queries = [query for query in _lines(folder / "queries.jsonl") if query["_id"] in labels]
+    return Labeled(folder.name, rows, queries, labels)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    found = []
+    for number, line in enumerate(_text(path).splitlines(), 1):
+        try:
+            row = json.loads(line)
+            found.append({**row, "_id": str(row["_id"]), "text": str(row["text"])})
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path.name}, line {number}: needs _id and text: {error}") from error
+    return found

@@ -1,0 +1,91 @@
+"""Excerpt: as much of a chunk as fits the room, the parts that say most about the question first.
+
+A text is cut into strips at the ends of lines and sentences; a strip that has no such border is cut at spaces, and at
+nothing where there are none. The strip that holds most of the question comes first, then those that hold what is still
+missing, then the strips beside them; they are joined in reading order, with an ellipsis where something is left out.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from headgate.relevance.query_terms import Question
+from headgate.text.terms import terms
+
+GAP = " … "
+_BORDER = re.compile(r"(?<=[.!?])\s+|(?<=[。！？।؟])|\n+")
+_LONGEST = 400  # characters of a strip; longer ones are cut at spaces
+_MOST = 400  # strips that are looked at
+
+
+def excerpt(
+    text: str, question: Question, language: str, fits: Callable[[str], bool], *, least: int = 40
+) -> str:
+    """The best strips of a text that fit together, in reading order; "" when fewer than `least` characters would."""
+    strips = cut(text)[:_MOST]
+    held = [question.asked.intersection(terms(text[b:e], language)) for b, e in strips]
+    chosen: list[int] = []
+    shown = ""
+    for at in _ranked(held, question):
+        longer = _joined(text, strips, [*chosen, at])
+        if fits(longer):
+            chosen.append(at)
+            shown = longer
+        elif chosen:
+            break
+    return shown if len(shown) >= min(least, len(text.strip())) else ""
+
+
+def cut(text: str) -> list[tuple[int, int]]:
+    """Where the strips of a text begin and end, in reading order; white space around them is left out."""
+    borders = [0, *(border.end() for border in _BORDER.finditer(text)), len(text)]
+    strips = []
+    for start, end in pairwise(borders):
+        begin = start
+        while end - begin > _LONGEST:
+            space = text.rfind(" ", begin + 1, begin + _LONGEST)
+            middle = space if space > 0 else begin + _LONGEST
+            strips.append((begin, middle))
+            begin = middle
+        strips.append((begin, end))
+    return [bare for begin, end in strips if (bare := _bare(text, begin, end))]
+
+
+def _bare(text: str, begin: int, end: int) -> tuple[int, int] | None:
+    """A strip without the white space around it; None when nothing else is in it."""
+    strip = text[begin:end]
+    first = begin + len(strip) - len(strip.lstrip())
+    last = begin + len(strip.rstrip())
+    return (first, last) if first < last else None
+
+
+def _ranked(held: Sequence[frozenset[int]], question: Question) -> list[int]:
+    """Strips in the order in which they are worth showing: by what is still missing, then by how near they are."""
+    missing, order = question.asked, list[int]()
+    while True:
+        news = [question.sum(terms & missing) for terms in held]
+        best = max(range(len(held)), key=lambda at: (news[at], -at), default=-1)
+        if best < 0 or not news[best]:
+            break
+        order.append(best)
+        missing -= held[best]
+    anchors = order or [0]
+    beside = sorted(
+        range(len(held)),
+        key=lambda at: (min((abs(at - a), a > at) for a in anchors), at),
+    )
+    return list(dict.fromkeys([*order, *beside]))
+
+
+def _joined(text: str, strips: Sequence[tuple[int, int]], chosen: Sequence[int]) -> str:
+    """The chosen strips in reading order; what lies between neighbors stays, elsewhere an ellipsis stands."""
+    shown, last = "", -1
+    for at in sorted(chosen):
+        begin, end = strips[at]
+        if last == at - 1 and last >= 0:
+            shown += text[strips[last][1] : begin]
+        elif shown or at > 0:
+            shown += GAP if shown else GAP.lstrip()
+        shown += text[begin:end]
+        last = at
+    return shown + GAP.rstrip() if chosen and last < len(strips) - 1 else shown

@@ -1,0 +1,46 @@
+"""The grader's constants, fitted on some sets and tried on another."""
+
+import random
+
+import pytest
+
+from headgate.evaluate.calibrate import REFUSED, Asked, Fitted, fit, fit_without
+from headgate.relevance.calibration import KNOWS
+
+
+def asks(*names, own=0.8, away=0.2):
+    """Questions whose cover tells where they belong, in sets of some names."""
+    dice = random.Random(3)
+    rows = []
+    for name in names:
+        for source in [name] * 60 + ["elsewhere"] * 60:
+            cover = dice.gauss(own if source == name else away, 0.1)
+            features = dict.fromkeys(KNOWS, 0.5) | {"bias": 1.0, "cover": cover}
+            rows.append(Asked(name, source, features))
+    return rows
+
+
+def test_a_fit_tells_answerable_questions_from_foreign_ones():
+    rows = asks("a", "b", "c")
+    fitted = fit(rows)
+    refused = [fitted.refuses(one) for one in rows if one.answerable]
+    stopped = [fitted.refuses(one) for one in rows if not one.answerable]
+    assert sum(refused) / len(refused) <= REFUSED
+    assert sum(stopped) / len(stopped) > 0.8
+
+
+def test_a_set_is_left_out_with_its_texts_and_its_questions():
+    strange = [Asked("a", "odd", dict.fromkeys(KNOWS, 1.0))] * 500
+    odd = asks("odd", own=0.0, away=1.0)
+    assert fit_without("odd", [*asks("a", "b"), *odd, *strange]) == fit(asks("a", "b"))
+
+
+def test_nothing_found_is_refused_without_a_question():
+    assert Fitted(KNOWS, 0.0).refuses(Asked("a", "a", None))
+
+
+def test_a_confidence_grows_with_what_is_covered():
+    fitted = fit(asks("a", "b"))
+    low, high = (dict.fromkeys(KNOWS, 0.5) | {"cover": cover} for cover in (0.1, 0.9))
+    assert fitted.confidence(low) < fitted.confidence(high)
+    assert fitted.confidence(high) == pytest.approx(1, abs=0.2)

@@ -1,0 +1,71 @@
+"""Excerpts: the strips of a text that say most about a question, within the room."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.relevance.excerpt import GAP, cut, excerpt
+from headgate.relevance.query_terms import ask
+
+
+class Words:
+    """A vocabulary in which every term is rare."""
+
+    language, count = "english", 100
+
+    def frequencies(self, terms):
+        return np.ones(len(terms), np.int64)
+
+
+def shown(text, query, room):
+    return excerpt(text, ask(query, Words()), "english", lambda part: len(part) <= room)
+
+
+FILLER = [f"Nothing of note was said about topic number {n}." for n in range(40)]
+ANSWER = "The harbor of Quito was restored by Melanie."
+
+
+@pytest.mark.parametrize("at", [0, 20, 40])
+def test_the_strip_with_the_answer_is_shown_wherever_it_stands(at):
+    text = " ".join([*FILLER[:at], ANSWER, *FILLER[at:]])
+    part = shown(text, "Who restored the harbor of Quito?", 200)
+    assert ANSWER in part
+    assert len(part) <= 200
+    assert (part.startswith(GAP.lstrip()), part.endswith(GAP.rstrip())) == (at > 0, at < 40)
+
+
+def test_strips_are_cut_at_the_ends_of_sentences_and_lines():
+    text = "def one():\n    return 1\n\ndef two():\n    return 2\n"
+    assert [text[b:e] for b, e in cut(text)] == [
+        "def one():", "return 1", "def two():", "return 2",
+    ]  # fmt: skip
+    assert [ANSWER[b:e] for b, e in cut(ANSWER)] == [ANSWER]
+
+
+def test_what_the_first_strip_leaves_out_comes_next():
+    text = " ".join(["Quito lies high.", *FILLER[:10], "Melanie keeps bees.", *FILLER[10:]])
+    part = shown(text, "Quito Melanie", 60)
+    assert "Quito" in part
+    assert "Melanie" in part
+    assert GAP in part
+
+
+def test_neighboring_strips_keep_what_lies_between_them():
+    text = "harbor:\n  - first line here\n  - second line here\n" + " ".join(FILLER)
+    assert shown(text, "harbor", 60).startswith("harbor:\n  - first line here\n  - second")
+
+
+def test_a_text_without_borders_is_cut_anyway():
+    assert 40 <= len(shown("x" * 5000, "anything", 500)) <= 500
+
+
+def test_what_is_too_little_is_not_shown():
+    assert shown(" ".join(FILLER), "topic", 10) == ""
+
+
+@given(st.text(max_size=400), st.text(max_size=40), st.integers(0, 300))
+def test_an_excerpt_fits_and_adds_nothing_but_ellipses(text, query, room):
+    part = shown(text, query, room)
+    assert len(part) <= room
+    assert all(piece.strip() in text for piece in part.split("…"))
