@@ -71,7 +71,7 @@ def remember(gate, rng):
 def answer(gate, rng):
     for n in range(10**6):
         review = gate.reviews.ask(f"question {n} {rng.random()}", collection="main", grades={}, reason="?")  # fmt: skip
-        gate.reviews.answer(review.id, f"answer {n}")
+        gate.reviews.answer(review.id, f"answer {n} of {rng.random()}")
         say("review", review.id)
 
 
