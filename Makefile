@@ -30,6 +30,29 @@ test: $(READY)
 	@echo "== running the test suite"
 	@$(BIN)/python -m pytest
 
+# make fuzz [CASES=100000]: what comes from outside, in many more cases than a test run tries
+fuzz: $(READY)
+	@FUZZ_CASES=$(or $(CASES),10000) $(BIN)/python -m pytest tests/fuzz
+
+# the versions and hashes that CI and the container install
+lock: $(READY)
+	@$(BIN)/python requirements/lock.py
+
+# known vulnerabilities in what is pinned; says so and goes on where the advisories cannot be reached
+audit: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit || { echo "pip-audit cannot be installed: nothing was audited"; exit 0; }; \
+	$(BIN)/python -c 'import socket; socket.create_connection(("pypi.org", 443), 5)' 2>/dev/null || { echo "no network: nothing was audited"; exit 0; }; \
+	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/service.txt
+
+sbom: $(READY)
+	@mkdir -p dist && $(BIN)/python requirements/sbom.py requirements/service.txt > dist/sbom.json && echo "== dist/sbom.json"
+
+# two builds must be equal, byte for byte
+wheel: $(READY)
+	@rm -rf dist/one dist/two
+	@for n in one two; do SOURCE_DATE_EPOCH=1735689600 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist/$$n .; done
+	@cmp dist/one/*.whl dist/two/*.whl && cp dist/one/*.whl dist/ && rm -rf dist/one dist/two && ls dist/*.whl
+
 check: $(READY)
 	@echo "== format" && $(BIN)/ruff format --check .
 	@echo "== lint" && $(BIN)/ruff check .

@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
+from headgate.explain.redacted import redact_trace
 from headgate.explain.replay import Replay, replay
 from headgate.explain.why import Why, why
 from headgate.graph.graph import Graph
@@ -478,13 +478,21 @@ class Headgate:
 
         return follow
 
+    def _stored(self, trace: Trace) -> Trace:
+        """The trace as it is stored: without secrets, unless the settings keep them."""
+        settings = self._all.settings
+        return redact_trace(trace) if settings.redact and settings.trace.text else trace
+
     def _queue_trace(self, trace: Trace) -> str:
         """Let a trace be written soon; what is wrong with that, "" when nothing is."""
         parts = self._all
         keeping = parts.settings.trace
         if not keeping.keep or getattr(parts.store, "read_only", False):
             return ""
-        save = partial(parts.store.save_trace, trace, keep=keeping.keep, text=keeping.text)
+
+        def save() -> None:
+            parts.store.save_trace(self._stored(trace), keep=keeping.keep, text=keeping.text)
+
         return parts.writes.put(f"trace {trace.id}", save)
 
     def _keep(self, context: Context) -> Context:

@@ -87,7 +87,7 @@ class ServicePolicy(Policy):
     """Largest request body."""
     rate: Positive = 6000
     """Requests a minute for one key, on average; callers without a key are not limited by rate."""
-    burst: PositiveCount = 600
+    burst: Tuning[PositiveCount] = 600
     """Requests one key may send at once after a pause."""
     concurrency: PositiveCount = 128
     """Requests of one key, or of all callers without one, that one process works on at the same time."""

@@ -21,6 +21,8 @@ _DROP: Final = (
 
 _SUMMARY_CHARS = 500  # of a query in the summary of its trace
 
+TITLE_CHARS = 500  # of a document or a chunk; longer ones are texts by mistake
+METADATA_BYTES = 16_384  # of a document or a chunk, as JSON
 GRAPH: Final = "graph"
 MEMORY: Final = "memory"
 TURN: Final = "turn"
@@ -563,7 +565,7 @@ class Secret:
     expires: float | None = None
 
 
-Scope = Literal["read", "write", "review", "admin"]
+Scope = Literal["read", "write", "review", "proxy", "admin"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -573,7 +575,8 @@ class Key:
     id: str
     digest: str
     tenant: str
-    scopes: tuple[Scope, ...] = ("read",)
+    scopes: tuple[str, ...] = ("read",)
+    """Scopes; "proxy:NAME" is the scope proxy for one upstream alone."""
     name: str = ""
     created: float = 0.0
     revoked: float | None = None

@@ -91,6 +91,10 @@ def build(
     With a store of the caller's own, `folder` is where the indexes over it and the log are kept; without one
     the indexes live in memory. Without `wait_for_index` requests are answered from the last complete index.
     """
+    if not settings.redact:
+        facts = settings.facts.model_copy(update={"redact": False})
+        review = settings.review.model_copy(update={"redact": False})
+        settings = settings.model_copy(update={"facts": facts, "review": review})
     grader = own.grader or llm_grader(settings.grader)
     search = own.search or searcher(settings.search)
     vectors = own.embedder or embedder(settings.embed)
@@ -134,15 +138,17 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
     It asks neither a person nor the world outside: `why` runs a request many times.
     """
     allowed = {f.name for f in fields(Policies)} - {"limits"} | {"facts"}
-    for name, value in changes.items():
+    for name in changes:
         if name.partition(".")[0] not in allowed:
             raise InputError(
                 f"{name} cannot be changed in a replay",
                 hint=f"the groups {', '.join(sorted(allowed))} can",
             )
-        if isinstance(value, int) and value > WIDEST:
-            raise LimitError(f"{name} is {value:,}; a replay takes at most {WIDEST:,}")
     settings = changed(parts.settings, {**changes, "review.enabled": False})
+    for name in changes:  # after conversion: a number may come as text
+        value = _setting(settings, name)
+        if isinstance(value, int | float) and value > WIDEST:
+            raise LimitError(f"{name} is {value:,}; a replay takes at most {WIDEST:,}")
     memory = parts.memory
     if settings.facts != parts.settings.facts:
         memory = Memory(parts.store, memory.providers, settings.facts, clock=parts.clock)
@@ -156,6 +162,14 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
         grader=parts.grader,  # with the grades it remembers
         clock=parts.clock,
     )
+
+
+def _setting(settings: Settings, name: str) -> object:
+    """The value of a setting by its dotted name."""
+    value: object = settings
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    return value
 
 
 def folder_of(store: str) -> Path | None:
@@ -185,4 +199,6 @@ def _log(settings: Settings, folder: Path | None) -> PerformanceLog | None:
     """The line per request, where there is a place for it."""
     policy = settings.log
     path = Path(policy.path) if policy.path else folder and folder / NAME
-    return PerformanceLog(path, policy) if policy.enabled and path else None
+    if not policy.enabled or not path:
+        return None
+    return PerformanceLog(path, policy, redacts=settings.redact)

@@ -86,3 +86,17 @@ def test_texts_are_kept_only_where_allowed():
         assert "refund" not in str(gate.trace(id))
         with pytest.raises(InputError, match="without its text"):
             gate.replay(id, {})
+
+
+@pytest.mark.parametrize("value", [20_000, "20000", 20_000.0])
+def test_a_bound_holds_however_the_number_is_written(gate, value):
+    made = gate.context("refunds")
+    with pytest.raises(InputError, match="at most"):
+        gate.replay(made.trace.id, {"retrieve.keep": value})
+
+
+@pytest.mark.parametrize("change", [{"graph.max_results": "10000000"}, {"graph.max_hops": "50"}])
+def test_a_walk_has_an_end_in_a_replay_too(gate, change):
+    made = gate.context("refunds")
+    with pytest.raises(InputError):
+        gate.replay(made.trace.id, change)

@@ -10,6 +10,7 @@ from importlib import import_module
 import click
 
 from headgate import __version__
+from headgate.cli.terminal import echo, printable
 from headgate.errors import HeadgateError
 
 # command -> (where it lives, its line in --help)
@@ -81,6 +82,11 @@ class Lazy(click.Group):
 @click.version_option(__version__, prog_name="headgate")
 def app() -> None:
     """Headgate: the gate between an LLM agent and its model."""
+    from headgate.settings import settings_file  # noqa: PLC0415  (--help stays instant)
+
+    file = settings_file()
+    if file:
+        echo(f"settings: {printable(str(file.path.absolute()))}", err=True)
 
 
 def main(args: list[str] | None = None) -> None:
@@ -88,7 +94,7 @@ def main(args: list[str] | None = None) -> None:
     try:
         app.main(args=args, prog_name="headgate")
     except HeadgateError as error:
-        click.echo(f"error: {error.message}", err=True)
+        echo(f"error: {printable(error.message)}", err=True)
         if error.hint:
-            click.echo(f"hint: {error.hint}", err=True)
+            echo(f"hint: {printable(error.hint)}", err=True)
         sys.exit(2)

@@ -7,6 +7,7 @@ import click
 import orjson
 
 from headgate.cli.options import json_option, opened, store_options
+from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.explain.as_data import context_data
 from headgate.types import ContextBudget
@@ -64,22 +65,22 @@ def context(
         )
     if as_json:
         data = context_data(made, debug=debug)
-        click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+        echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
         return
-    click.echo(made.text or "(nothing relevant was found)")
+    echo(made.text or "(nothing relevant was found)")
     if explain:
-        click.echo()
-        click.echo(made.explain())
+        echo()
+        echo(made.explain())
     plan = made.trace.plan
     if full is not None:
-        click.echo(
+        echo(
             f"{'skipped' if plan.skip else plan.tier.name}, pressure {plan.pressure:.1%}, "
             f"{plan.limit} facts a provider, least trust {plan.min_trust}: {plan.reasoning}",
             err=True,
         )
     for line in made.degraded:
-        click.echo(f"degraded: {line}", err=True)
-    click.echo(
+        echo(f"degraded: {line}", err=True)
+    echo(
         f"{made.token_estimate} of {plan.budget} tokens, {made.report.kept} of "
         f"{made.report.total_candidates} candidates, trace {made.trace.id}",
         err=True,

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 import orjson
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.evaluate import labeled
 from headgate.evaluate import retrieval as measure
@@ -75,7 +75,7 @@ def retrieval(
             hint=f"give at least {MIN_SETS} sets, without --no-context",
         )
     runs = []
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with Progress(console=SafeConsole(stderr=True), transient=True) as progress:
         for one in sets:
             asked = len(one.queries) + (len(measure.foreign(one, sets)) if context else 0)
             task = progress.add_task(one.name, total=asked)
@@ -99,7 +99,7 @@ def retrieval(
     if as_json:
         alone = len(found) == 1 and (folders[0] / "corpus.jsonl").is_file()
         answer = next(iter(found.values())) if alone else {"sets": found, **measure.mean(found)}
-        click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2))
+        echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2))
         return
     for name, figures in found.items():
         _table(name, figures)
@@ -117,7 +117,7 @@ def _table(name: str, figures: dict[str, Any]) -> None:
         table.add_row(figure, f"{figures[figure]:.3f}", f"{low:.3f} - {high:.3f}", *others)
     for figure in ("p50_ms", "p95_ms"):
         table.add_row(figure, f"{figures[figure]:.1f}", "", *([""] * len(baselines)))
-    console = Console()
+    console = SafeConsole()
     console.print(table)
     for miss in figures.get("misses", ()):
         places = ", ".join(f"{d} ({p or 'not found'})" for d, p in miss["missed"].items())
@@ -132,14 +132,14 @@ def _means(found: dict[str, dict[str, Any]]) -> None:
     kinds = ("bm25_framed_evidence", "context_evidence", "empty")
     columns = ["ndcg@10", *(f"{kind}@{b}" for b in budgets for kind in kinds), "stopped"]
     columns = [name for name in columns if name in mean]
-    print(f"{'':16}" + "".join(f"{_short(name):>13}" for name in columns))
+    echo(f"{'':16}" + "".join(f"{_short(name):>13}" for name in columns))
     for name, figures in {**found, "mean": mean}.items():
         bm25 = figures.get("baselines", {}).get("bm25", {})
         values = figures | {f"bm25_{k}": v for k, v in bm25.items()}
         shown = [f"{values[c]:.3f}" if c in values else "" for c in columns]
-        print(f"{name:16}" + "".join(f"{value:>13}" for value in shown))
+        echo(f"{name:16}" + "".join(f"{value:>13}" for value in shown))
     spans = ["{:.3f}-{:.3f}".format(*interval[c]) for c in columns]
-    print(f"{'95 %':16}" + "".join(f"{span:>13}" for span in spans))
+    echo(f"{'95 %':16}" + "".join(f"{span:>13}" for span in spans))
 
 
 def _short(figure: str) -> str:
@@ -149,9 +149,9 @@ def _short(figure: str) -> str:
 
 def _print(figures: dict[str, float], as_json: bool, title: str) -> None:
     if as_json:
-        click.echo(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+        echo(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
         return
     table = Table("figure", "value", title=title)
     for name, value in figures.items():
         table.add_row(name, f"{value:g}")
-    Console().print(table)
+    SafeConsole().print(table)

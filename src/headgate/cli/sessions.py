@@ -4,11 +4,11 @@ from dataclasses import asdict
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from headgate.cli.options import json_option, opened, place_options, print_json
+from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.guard.fuse import Reading
 from headgate.guard.tools import clip
@@ -45,7 +45,7 @@ def show(store: str | None, tenant: str | None, scope: str, limit: int, as_json:
             spend.scope, escape(clip(spend.name, 60)), f"{spend.total_calls:,}", f"{spend.total_tokens:,}",
             f"{spend.total_micros / 1e6:,.4f}", state, forecast,
         )  # fmt: skip
-    Console().print(table if found else "nothing was spent under a cap yet")
+    SafeConsole().print(table if found else "nothing was spent under a cap yet")
 
 
 @sessions.command()
@@ -75,7 +75,7 @@ def resume(
     if as_json:
         print_json(as_row(spend, None))
     else:
-        click.echo(f"resumed {scope} {who}".rstrip())
+        echo(f"resumed {scope} {who}".rstrip())
 
 
 def as_row(spend: Spend, reading: Reading | None) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from datetime import UTC, datetime
 
 import click
 import orjson
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
 from headgate.cli.options import json_option, opened
+from headgate.cli.terminal import SafeConsole, echo
 from headgate.explain.as_data import summary_data, trace_data
 from headgate.notes import Stage
 from headgate.types import Step, Trace, TraceSummary
@@ -29,7 +29,7 @@ def traces(
         found = [] if one else hg.traces(limit=limit)
     if as_json:
         data = trace_data(one) if one else [summary_data(summary) for summary in found]
-        click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+        echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
     elif one:
         _show(one)
     else:
@@ -43,11 +43,11 @@ def _list(found: list[TraceSummary]) -> None:
         when = datetime.fromtimestamp(row.created, UTC).strftime("%Y-%m-%d %H:%M:%S")
         kept, of, ms = str(row.kept), str(row.candidates), f"{1000 * row.seconds:.1f}"
         table.add_row(row.id, when, kept, of, ms, escape(row.query[:60]))
-    Console().print(table if found else "no request was traced yet")
+    SafeConsole().print(table if found else "no request was traced yet")
 
 
 def _show(trace: Trace) -> None:
-    console = Console()
+    console = SafeConsole()
     console.print(escape(f"{trace.plan.strategy.value}: {trace.plan.reasoning}"))
     table = Table("stage", "ms", "came", "kept", "dropped", "", box=None, header_style="bold")
     for step in trace.steps:

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-import click
-
 from headgate.cli.options import print_json
+from headgate.cli.terminal import echo
 from headgate.errors import NotFound
 from headgate.guard.ladder import CirclesPolicy, Mark, climb_events
 from headgate.xray.transcript import read
@@ -36,9 +35,9 @@ def check_transcript(path: Path, policy: CirclesPolicy, *, as_json: bool) -> boo
         return circles > 0
     for name, climb in found.items():
         for mark in climb.marks:
-            click.echo(f"{name} message {mark.at}: {mark.rung}: {mark.circle.describe()}")
+            echo(f"{name} message {mark.at}: {mark.rung}: {mark.circle.describe()}")
     messages = sum(map(len, conversations.values()))
-    click.echo(
+    echo(
         f"{circles} rungs reached in {len(found)} sessions, {messages} messages; {skipped} lines skipped",
         err=True,
     )

@@ -9,6 +9,7 @@ import click
 import orjson
 
 from headgate.cli.options import json_option, opened, print_json
+from headgate.cli.terminal import echo
 from headgate.explain.interventions import interventions
 from headgate.explain.why import Why
 from headgate.guard.tools import clip
@@ -33,9 +34,9 @@ def why(
     with opened(store, tenant) as hg:
         told = hg.why(trace, chunk)
     if as_json:
-        click.echo(orjson.dumps(told.as_dict(), option=orjson.OPT_INDENT_2).decode())
+        echo(orjson.dumps(told.as_dict(), option=orjson.OPT_INDENT_2).decode())
     else:
-        click.echo(_read(told))
+        echo(_read(told))
 
 
 def _print_interventions(
@@ -47,10 +48,10 @@ def _print_interventions(
         print_json([asdict(one) for one in done])
         return
     for one in done:
-        click.echo(f"{one.stage:<10} {clip(one.what, 1000)}")
-        click.echo(f"{'':<10} it would not have been with {clip(one.change, 1000)}")
+        echo(f"{one.stage:<10} {clip(one.what, 1000)}")
+        echo(f"{'':<10} it would not have been with {clip(one.change, 1000)}")
     if not done:
-        click.echo("nothing was done to this request; name a chunk to ask about it")
+        echo("nothing was done to this request; name a chunk to ask about it")
 
 
 def _read(told: Why) -> str:

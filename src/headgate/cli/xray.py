@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from headgate.cli.options import json_option, print_json
+from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.xray.analyze import analyze
 from headgate.xray.files import find
@@ -35,10 +35,10 @@ def xray(path: str | None, target: str | None, no_html: bool, as_json: bool) -> 
     if as_json:
         print_json(found)
     else:
-        Console().print(summary(found))
+        SafeConsole().print(summary(found))
     if where is not None:
         _write(where, page(found))
-        click.echo(f"\npage: {where}", err=as_json)
+        echo(f"\npage: {where}", err=as_json)
 
 
 def _refuse_foreign(where: Path) -> None:

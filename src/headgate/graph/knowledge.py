@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from heapq import nlargest
 from math import isfinite
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from headgate.errors import InputError
 from headgate.notes import Fate, NoteCode, Stage
@@ -44,9 +44,9 @@ _STRUCTURE = re.compile(r'[\[\]<>"]')
 class GraphPolicy(Policy):
     """How far edges are followed, and what a path is worth."""
 
-    max_hops: Tuning[PositiveCount] = 2
+    max_hops: Tuning[Annotated[int, Field(ge=1, le=10)]] = 2
     """Longest path, in edges."""
-    max_results: Tuning[PositiveCount] = 50
+    max_results: Tuning[Annotated[int, Field(ge=1, le=10_000)]] = 50
     """Most paths of one traversal."""
     fan_out: Tuning[PositiveCount] = 8  # 16 took 1.6 times as long and left no room for a third hop
     """Strongest edges followed in each direction from one of many nodes; from a few, all there is room for."""

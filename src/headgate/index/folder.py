@@ -178,8 +178,8 @@ def _delete_unnamed(folder: Path, named: set[str]) -> None:
 def write_lock(folder: Path) -> Iterator[bool]:
     """Hold the write lock; False, without waiting, when another process holds it."""
     # not its parents: where the store was moved or deleted, the old path must stay gone
-    folder.parent.mkdir(exist_ok=True)
-    folder.mkdir(exist_ok=True)
+    folder.parent.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     with (folder / "lock").open("a+b") as held, closed_in_children(held.fileno()):
         if not _try_lock(held.fileno()):
             yield False

@@ -85,7 +85,7 @@ def add_rows(
             loader.add(parse_row(row, collection=collection, kind=kind))
         except InputError as error:
             loader.flush()
-            raise InputError(f"row {number}: {error.message}", hint=error.hint) from error
+            raise type(error)(f"row {number}: {error.message}", hint=error.hint) from error
     return loader.finish()
 
 

@@ -23,6 +23,7 @@ from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore
 from headgate.text.fence import without_fences
 from headgate.text.names import entities
+from headgate.text.redact import redact
 from headgate.twins import in_thread
 from headgate.types import Candidate, Chunk, Fact, Plan, Sifted, TrustChange
 
@@ -50,6 +51,8 @@ class FactsPolicy(Policy):
     """Least relevance of a recalled fact: one common word of ten is chance."""
     half_life_days: Positive | None = None
     """Days in which the score of a fact that nobody updates falls by half; none: age does not matter."""
+    redact: Tuning[bool] = True
+    """Whether secrets of well-known forms are replaced by placeholders."""
     fact_chars: Tuning[PositiveCount] = 10_000
     """Longest fact, in characters; longer texts are documents."""
 
@@ -326,7 +329,7 @@ class Facts:
         return candidate
 
     def _content(self, text: str) -> str:
-        content = _clean(text)
+        content = redact(_clean(text)) if self.policy.redact else _clean(text)
         if not content:
             raise InputError("the fact is empty", hint="say what should be remembered")
         if len(content) > self.policy.fact_chars:

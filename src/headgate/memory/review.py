@@ -19,6 +19,7 @@ from headgate.errors import InputError, LimitError, NotFound, NotReady, StoreErr
 from headgate.memory.facts import Facts, Feedback, with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore, ReviewStore
+from headgate.text.redact import redact
 from headgate.text.stopwords import ENGLISH
 from headgate.text.words import tokens
 from headgate.twins import in_thread
@@ -43,6 +44,8 @@ class ReviewPolicy(Policy):
     """Days after which a question that nobody decided expires."""
     trust: Tuning[Unit] = 0.9
     """Trust of a fact that a reviewer's answer becomes."""
+    redact: Tuning[bool] = True
+    """Whether secrets of well-known forms in a question are replaced by placeholders."""
     pending: Tuning[PositiveCount] = 1000
     """Most questions that wait at once; beyond it no more are taken."""
 
@@ -84,6 +87,7 @@ class ReviewQueue:
         """Put a question into the queue, or find it there; None when the queue is off."""
         if not self._policy.enabled:
             return None
+        query = redact(query) if self._policy.redact else query
         now = self._clock()
         for times in count():
             id = _review_id(query, collection, times)

@@ -42,6 +42,7 @@ from headgate.stages.propagate import PropagatePolicy, Start, propagate, start_o
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stages.strategy import estimate_content_tokens
 from headgate.text.cache import WindowCache
+from headgate.text.fence import fence_secret
 from headgate.text.fingerprint import KIND
 from headgate.types import (
     Candidate,
@@ -358,7 +359,7 @@ class Steps:
                 self.plan.budget,
                 resources.count,
                 self.policy.compose,
-                secret=resources.store.secret(request.tenant),
+                secret=fence_secret(resources.store.secret(request.tenant)),
                 detail=request.detail,
                 order=request.order,
                 strips={**verdict.strips, **strips},

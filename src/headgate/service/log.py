@@ -17,6 +17,7 @@ from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import ServicePolicy
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import RequestState, route_of
+from headgate.text.redact import redact
 from headgate.types import Trace
 
 LOGGER = logging.getLogger("headgate.request")
@@ -101,7 +102,7 @@ def request_line(state: RequestState, scope: Scope, *, query: bool = False) -> s
             "degraded": list(trace.degraded),
         }
         if query:
-            line["query"] = trace.request.query
+            line["query"] = redact(trace.request.query)
     if state.call:
         line |= call_figures(state.call)
     return orjson.dumps(line).decode()

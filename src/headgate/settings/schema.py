@@ -1,6 +1,6 @@
 """The schema: every setting with its default, its type and what it does, and how to find one by its dotted name."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -47,6 +47,8 @@ class Settings(Policy):
     """Whose data is read and written."""
     tokens: str = "estimate"
     """Token counter: 'estimate', or an exact one by vocabulary, as 'o200k_base' (extra 'tokens')."""
+    redact: bool = True
+    """Whether keys and tokens of well-known forms are replaced before traces, facts, reviews and logs are stored."""
     limits: Limits = Limits()
     """The largest inputs a request may bring."""
     ingest: IngestPolicy = IngestPolicy()
@@ -120,6 +122,23 @@ def describe(name: str) -> str:
     """What a setting does."""
     *_, (_, field) = _way(name)
     return " ".join((field.description or "").split())
+
+
+def is_secret(name: str) -> bool:
+    """Whether a name is one that holds a secret: a key, or a header that may carry one."""
+    return not {"key", "headers"}.isdisjoint(name.split("."))
+
+
+def hide_secrets(value: object) -> object:
+    """A value to be shown, with the headers of upstreams hidden, where some services want their key."""
+    if isinstance(value, BaseModel):
+        value = {key: getattr(value, key) for key in type(value).model_fields}
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        key: dict.fromkeys(inner, "**********") if key == "headers" else hide_secrets(inner)
+        for key, inner in value.items()
+    }
 
 
 def tuned_by(name: str) -> str:

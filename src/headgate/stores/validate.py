@@ -4,16 +4,30 @@ Documents come out grouped by collection. Of two documents with one id the last 
 document and collection, positions rise, and every text can be written as UTF-8.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
 
-from headgate.errors import InputError
+from headgate.errors import InputError, LimitError
 from headgate.stores.codec import encode
-from headgate.types import Attachment, Chunk, Document, Edge, Fact, Key, Spend, SpendScope
+from headgate.types import (
+    METADATA_BYTES,
+    TITLE_CHARS,
+    Attachment,
+    Chunk,
+    Document,
+    Edge,
+    Fact,
+    Key,
+    Spend,
+    SpendScope,
+)
 
 NAME_CHARS = 1024  # ids are keys of several indexes; longer ones are texts by mistake
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 DIRECTIONS = ("out", "in", "both")
 
@@ -54,8 +68,10 @@ def check_name(what: str, name: str) -> None:
         raise InputError(f"{what} is {name!r}; it must be a text that is not empty")
     if len(name) > NAME_CHARS:
         raise InputError(f"{what} has {len(name)} characters; at most {NAME_CHARS} are allowed")
-    if "\0" in name:
-        raise InputError(f"{what} {name!r} holds a NUL character")
+    if _CONTROL.search(name):
+        raise InputError(
+            f"{what} {name!r} holds a control character", hint="names are one line of plain text"
+        )
     _check_texts(what, name)
 
 
@@ -126,8 +142,7 @@ def _check_document(document: Document) -> Document:
     check_name("document id", document.id)
     check_name("collection", document.collection)
     _check_texts(f"document {document.id!r}", document.title, document.digest, document.source)
-    if document.metadata:
-        encode(document.metadata)
+    _check_sizes(f"document {document.id!r}", document)
     chunks = [_check_chunk(chunk, document) for chunk in document.chunks]
     _check_order(document.id, chunks)
     if any(a is not b for a, b in zip(chunks, document.chunks, strict=True)):
@@ -146,9 +161,24 @@ def _check_chunk(chunk: Chunk, document: Document) -> Chunk:
             f"chunk {chunk.id!r} says document {chunk.document!r} in {chunk.collection!r}, but stands"
             f" in document {document.id!r} of {document.collection!r}"
         )
-    if chunk.metadata:
-        encode(chunk.metadata)
+    if chunk.metadata is not document.metadata or len(chunk.title) > TITLE_CHARS:
+        _check_sizes(f"chunk {chunk.id!r}", chunk)
     return chunk
+
+
+def _check_sizes(what: str, noun: Document | Chunk) -> None:
+    """Refuse a title or metadata that is a text by mistake: they stand beside every chunk."""
+    if len(noun.title) > TITLE_CHARS:
+        raise LimitError(
+            f"the title of {what} has {len(noun.title):,} characters; at most {TITLE_CHARS} are allowed",
+            hint="put the rest into its text",
+        )
+    size = len(encode(noun.metadata)) if noun.metadata else 0
+    if size > METADATA_BYTES:
+        raise LimitError(
+            f"the metadata of {what} has {size:,} characters; at most {METADATA_BYTES:,} are allowed",
+            hint="put what should be found into its text",
+        )
 
 
 def _check_order(id: str, chunks: Sequence[Chunk]) -> None:

@@ -45,6 +45,7 @@ def mount(app: FastAPI, service: ServiceState) -> None:
         settings.guard,
         gate=gate,
         tenant=_tenant,
+        may_use=_may_use,
         observe=observer.observe,
         folder=folder_of(settings.store),
         circles=settings.circles,
@@ -119,6 +120,11 @@ def _state(scope: Scope) -> RequestState:
 def _tenant(scope: Scope) -> str:
     caller = _state(scope).caller
     return caller.tenant if caller else ""
+
+
+def _may_use(scope: Scope, upstream: str) -> bool:
+    caller = _state(scope).caller
+    return caller is not None and caller.may_use(upstream)
 
 
 def _key(scope: Scope) -> str:

@@ -32,7 +32,7 @@ from headgate.service.proxy.remembered import Remembered
 from headgate.service.proxy.request import ProxyRequest, parse_request
 from headgate.service.proxy.sessions import session_of
 from headgate.service.proxy.sse import encode
-from headgate.service.proxy.upstreams import Upstreams, request_path
+from headgate.service.proxy.upstreams import MayUse, Upstreams, request_path
 
 LARGE = 200_000  # bytes of a request whose conversation is read in a thread
 
@@ -43,8 +43,8 @@ Work = Callable[[bytes], Awaitable[None]]
 class Proxy:
     """The door in front of the models.
 
-    `gate` builds contexts (Headgate.acontext_for), `tenant` says whose a request is, `observe` gets every call when it
-    is over, `folder` is where injected blocks are remembered beyond the life of the process. `circles` is the ladder for
+    `gate` builds contexts (Headgate.acontext_for), `tenant` says whose a request is, `may_use` which upstreams
+    its sender may use with a held key, `observe` gets every call when it is over, `folder` is where injected blocks are remembered beyond the life of the process. `circles` is the ladder for
     agents that repeat their tool calls, `fuse` counts what calls spend, `key` says by which key a request came.
     """
 
@@ -55,6 +55,7 @@ class Proxy:
         *,
         gate: Gate | None = None,
         tenant: Callable[[Scope], str] = lambda _: "default",
+        may_use: MayUse = lambda _, __: True,
         observe: Observe | None = None,
         folder: Path | None = None,
         circles: CirclesPolicy | None = None,
@@ -72,7 +73,7 @@ class Proxy:
                     f"guard.rescue_upstream is {rescue!r}, which is no upstream",
                     hint=f"upstreams: {', '.join(sorted(policy.upstreams)) or 'none'}",
                 )
-        self.upstreams = Upstreams(policy)
+        self.upstreams = Upstreams(policy, may_use=may_use)
         self._remembered = Remembered(folder / "proxy.db" if folder else None)
         self._refusals: set[tuple[str, str]] = set()
         self._gate, self._tenant, self._observe = gate, tenant, observe

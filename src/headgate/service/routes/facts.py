@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from headgate.errors import ScopeError
 from headgate.gateway import Headgate
 from headgate.memory.facts import AddedFact, FactHit, Feedback
 from headgate.memory.maintenance import Merge, decay, merge
@@ -93,6 +94,12 @@ class ForgottenOut(BaseModel):
 @router.post("", summary="Remember a fact", responses=response_schema(AddedFact))
 async def remember(body: FactIn, request: Request, caller: Writer) -> Response:
     """Remember a fact. A known one is returned as it is; conflicts with others are listed."""
+    highest = _gate(request, caller).settings.review.trust
+    if body.trust is not None and body.trust >= highest and "review" not in caller.scopes:
+        raise ScopeError(
+            f"trust of {highest:g} and above is a reviewer's to give",
+            hint="use less, or a key with the scope review",
+        )
     added = await asyncio.to_thread(
         _gate(request, caller).remember,
         body.content,

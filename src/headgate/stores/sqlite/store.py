@@ -4,6 +4,7 @@ WAL mode: many processes read and write at once, and an acknowledged write survi
 Everything else beside it (full-text and vector indexes) is derived and follows the change feed.
 """
 
+import logging
 import os
 from pathlib import Path
 from time import time
@@ -21,6 +22,7 @@ from headgate.stores.sqlite.traces import SqliteTraces
 from headgate.stores.sqlite.upkeep import SqliteUpkeep
 
 FILE = "headgate.db"
+LOGGER = logging.getLogger("headgate.store")
 
 
 class SqliteStore(
@@ -50,6 +52,7 @@ class SqliteStore(
         self.read_only = read_only or _may_only_read(self.path)
         if not self.read_only:
             _make_folder(self.path.parent)
+            _make_private(self.path)
         self._pool = Pool(
             self.path, timeout_s=timeout_s, max_bytes=max_bytes, read_only=self.read_only
         )
@@ -84,7 +87,7 @@ def _may_only_read(path: Path) -> bool:
 def _make_folder(folder: Path) -> None:
     """Make the folder of the store, unless it is there."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError as error:
         raise StoreError(
             f"{folder} is a file; a store is a folder", hint="name another path"
@@ -94,3 +97,13 @@ def _make_folder(folder: Path) -> None:
             f"the folder {folder} cannot be made: {error.strerror}",
             hint="check the path and its permissions",
         ) from error
+
+
+def _make_private(path: Path) -> None:
+    """Make the file for its owner alone, as SQLite then makes those beside it; warn where others may read it."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        if os.name == "posix" and path.stat().st_mode & 0o077:
+            LOGGER.warning("others on this machine may read the store %s; run: chmod 600", path)
+    except OSError:
+        pass  # opening the database says what is wrong, in its own words
