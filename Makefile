@@ -144,5 +144,17 @@ bench-circles: $(READY)
 bench-proxy: $(READY) .bench/litellm/bin/litellm
 	@$(BIN)/python bench/proxy.py $(if $(MODEL),--model $(MODEL))
 
+# make bench-faults [KILLS=200]: kill a worker over all kinds of work, and see that nothing acknowledged is lost
+bench-faults: $(READY)
+	@$(BIN)/python bench/faults.py --kills $(or $(KILLS),200)
+
+# make soak [MINUTES=30] [TENANTS=1000]: the service under mixed traffic and faults; flat or it fails
+soak: $(READY)
+	@$(BIN)/python bench/soak.py --minutes $(or $(MINUTES),30) --tenants $(or $(TENANTS),1000)
+
+# make mutants [ROOMS="stores memory"] [SAMPLE=20]: whether the tests of a room notice small mistakes in it
+mutants: $(READY)
+	@$(BIN)/python bench/mutants.py $(foreach room,$(or $(ROOMS),stores memory index),--room $(room)) --sample $(or $(SAMPLE),20)
+
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench

@@ -13,6 +13,7 @@ HeadgateError                 anything below; carries a hint and the HTTP status
 ├── ConfigError       500     a setting is unknown, out of range or contradicts another
 │   └── MissingExtra  500     ... because an optional package is not installed (names the pip line)
 ├── StoreError        503     the store cannot be opened, read or written
+│   └── NotReady      503     ... because something is still at work; carries after how many seconds to try again
 ├── UpstreamError     502     a model, search or provider failed or answered nonsense
 │   └── UpstreamTimeout 504   ... or did not answer in time
 └── GuardError        502     the guarded stream could not be brought to an end
@@ -109,6 +110,14 @@ class StoreError(HeadgateError):
     """The store cannot be opened, read or written."""
 
     status = 503
+
+
+class NotReady(StoreError):
+    """Another writer holds the store, or an index is still being made; `retry_after` is the seconds to wait."""
+
+    def __init__(self, message: str, *, retry_after: float = 5.0, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
 
 
 class UpstreamError(HeadgateError):

@@ -51,6 +51,8 @@ class TracePolicy(Policy):
     """Most traces kept for a tenant; 0 keeps none."""
     age_s: Positive | None = 30 * 86_400.0
     """Oldest trace kept, in seconds."""
+    max_bytes: Tuning[PositiveCount] = 100_000_000
+    """Most bytes kept for a tenant, beyond which the oldest traces go."""
     text: bool = True
     """Whether query, window and chunk texts are kept; without them a trace cannot be replayed."""
 

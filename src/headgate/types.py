@@ -9,7 +9,7 @@ Scores are 0..1 where they end, higher is better; budgets are tokens; times are 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from headgate.errors import InputError
 from headgate.notes import Fate, Note, NoteCode, Stage
@@ -18,6 +18,8 @@ from headgate.text.table import clip, table
 _DROP: Final = (
     Fate.DROP
 )  # read thousands of times a request, and a member of an enum is slow to look up
+
+_SUMMARY_CHARS = 500  # of a query in the summary of its trace
 
 TITLE_CHARS = 500  # of a document or a chunk; longer ones are texts by mistake
 METADATA_BYTES = 16_384  # of a document or a chunk, as JSON
@@ -378,6 +380,47 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
+class TraceSummary:
+    """A request in one row; `query` is cut after 500 characters, `seconds` is the time in all stages."""
+
+    id: str
+    created: float
+    query: str
+    session: str
+    collection: str
+    strategy: str
+    tier: str
+    pressure: float
+    skip: bool
+    budget: int
+    candidates: int
+    kept: int
+    seconds: float
+    degraded: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, trace: Trace) -> "TraceSummary":
+        """The summary of a trace."""
+        plan = trace.plan
+        return cls(
+            id=trace.id,
+            created=trace.created,
+            query=trace.request.query[:_SUMMARY_CHARS],
+            session=trace.request.session,
+            collection=", ".join(trace.request.collections),
+            strategy=plan.strategy.value,
+            tier=plan.tier.value,
+            pressure=plan.pressure,
+            skip=plan.skip,
+            budget=plan.budget,
+            candidates=len(trace.candidates),
+            kept=sum(not candidate.dropped for candidate in trace.candidates),
+            seconds=sum(step.seconds for step in trace.steps),
+            degraded=trace.degraded,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What the gate kept and evicted, with a reason for each evicted id."""
 
@@ -493,6 +536,16 @@ class Fact:
     updated: float = 0.0
     history: tuple[TrustChange, ...] = ()
 
+    @property
+    def key(self) -> str:
+        """What makes two facts the same; a tenant has one fact of a key."""
+        return fact_key(self.content)
+
+
+def fact_key(content: str) -> str:
+    """The content in lower case, with single spaces and without a closing stop."""
+    return " ".join(content.lower().split()).rstrip(".! ")
+
 
 @dataclass(frozen=True, slots=True)
 class FactChange:
@@ -548,6 +601,15 @@ class Review:
     created: float = 0.0
     decided: float = 0.0
     expires: float = 0.0
+
+
+class Attachment(NamedTuple):
+    """Bytes computed from the text of one chunk, by kind ("fingerprint/1")."""
+
+    collection: str
+    chunk: str
+    kind: str
+    value: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -17,7 +17,9 @@ from headgate.memory.provider_pool import ProviderPool, load_plugins
 from headgate.models.embed import embedder
 from headgate.models.grade import llm_grader
 from headgate.models.search import searcher
+from headgate.pipeline.deferred import DeferredWrites
 from headgate.pipeline.engine import Engine, Policies
+from headgate.policy import TracePolicy
 from headgate.protocols import (
     Clock,
     Embedder,
@@ -56,11 +58,13 @@ class Parts:
     settings: Settings
     store: Store
     indexes: Indexes
+    wait_for_index: bool
     memory: Memory
     engine: Engine
     grader: Grader | None
     count: TokenCounter
     clock: Clock
+    writes: DeferredWrites
     log: PerformanceLog | None = None
     closed: Event = field(default_factory=Event)
 
@@ -69,16 +73,23 @@ class Parts:
         if self.closed.is_set():
             return
         self.closed.set()
+        self.writes.close()
         self.memory.close()
         self.indexes.close()
         self.store.close()
 
 
-def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -> Parts:  # noqa: B008 (frozen)
+def build(
+    settings: Settings,
+    own: Own = Own(),  # noqa: B008 (frozen)
+    *,
+    folder: Path | None = None,
+    wait_for_index: bool = True,
+) -> Parts:
     """The parts that the caller brings, and the others as the settings say.
 
     With a store of the caller's own, `folder` is where the indexes over it and the log are kept; without one
-    the indexes live in memory.
+    the indexes live in memory. Without `wait_for_index` requests are answered from the last complete index.
     """
     if not settings.redact:
         facts = settings.facts.model_copy(update={"redact": False})
@@ -93,13 +104,16 @@ def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -
     if store is None:
         folder = folder_of(settings.store)
         store = SqliteStore(folder, clock=clock) if folder else MemoryStore(clock=clock)
+    read_only = getattr(store, "read_only", False)
     indexes = Indexes(store, folder and folder / "index", vectors)
     pool = ProviderPool(providers, settings.recall)
     memory = Memory(store, pool, settings.facts, clock=clock)
+    writes = DeferredWrites(upkeep=partial(_prune, store, settings.trace))
     count = lru_cache(maxsize=COUNTED)(own.counter or counter(settings.tokens))
+    views = indexes.snapshot if wait_for_index else indexes.latest
     engine = Engine(
         store,
-        indexes.snapshot,
+        views,
         _policies(settings),
         count=count,
         memory=memory,
@@ -107,10 +121,15 @@ def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -
         grader=grader,
         search=search,
         clock=clock,
+        defer=writes.put,
     )
+    if own.store is None and folder and not read_only:
+        writes.start()  # what is too old goes even where nobody asks anything
     log = _log(settings, folder)
     pool.start(settings.tenant)
-    return Parts(settings, store, indexes, memory, engine, grader, count, clock, log)
+    return Parts(
+        settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes, log
+    )
 
 
 def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
@@ -135,7 +154,7 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
         memory = Memory(parts.store, memory.providers, settings.facts, clock=parts.clock)
     return Engine(
         parts.store,
-        parts.indexes.snapshot,
+        parts.indexes.snapshot if parts.wait_for_index else parts.indexes.latest,
         _policies(settings),
         count=parts.count,
         memory=memory,
@@ -165,6 +184,11 @@ def folder_of(store: str) -> Path | None:
             hint="name a folder, or ':memory:'; hand in a store of your own with store=",
         )
     return Path(store)
+
+
+def _prune(store: Store, policy: TracePolicy) -> None:
+    if not getattr(store, "read_only", False):
+        store.prune_traces(keep=policy.keep, age_s=policy.age_s, max_bytes=policy.max_bytes)
 
 
 def _policies(settings: Settings) -> Policies:

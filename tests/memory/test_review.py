@@ -196,3 +196,19 @@ def test_a_second_answer_on_the_command_line_is_two_lines_and_exit_two(kb, capsy
         main(["review", "answer", id, "late", "--store", path])
     assert stop.value.code == 2
     assert "already rejected" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", ["answer", "approve"])
+def test_no_decision_stands_without_what_follows_from_it(store, clock, how):
+    facts = Facts(store, "t", clock=clock)
+    known = facts.add("Ada maintains the ferry.").fact
+    # whatever writes facts on its own fails, as it would when the process ends after the decision
+    broken = FailingStore(store, methods={"save_fact", "amend_fact"})
+    queue = ReviewQueue(broken, "t", clock=clock)
+    review = queue.ask("who maintains it?", collection="main", grades={known.id: 0.2}, reason="?")
+    if how == "answer":
+        queue.answer(review.id, "Ada does.")
+        assert len(store.facts("t")) == 2
+    else:
+        queue.approve(review.id)
+        assert facts.get(known.id).trust > known.trust

@@ -141,6 +141,8 @@ async def test_a_store_that_is_down_is_503_and_what_can_be_answered_is(stack):
 async def test_a_lost_trace_does_not_lose_the_answer(stack):
     gate = over(stack, methods=["save_trace"])
     async with connected(create(gate)) as client:
+        await client.post("/v1/context", json={"query": "refunds"})
+        gate.traces()  # waits for what is written behind the answer
         answer = await client.post("/v1/context", json={"query": "refunds"})
     assert answer.status_code == 200
     assert answer.json()["chunks"]

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from headgate.notes import Note, Stage
-from headgate.types import Candidate, Context, Plan, Trace
+from headgate.types import Candidate, Context, Plan, Trace, TraceSummary
 
 
 def context_data(
@@ -77,25 +77,9 @@ def _report_data(context: Context, how: str) -> dict[str, Any]:
     return {"report": compact}
 
 
-def summary(trace: Trace) -> dict[str, Any]:
+def summary_data(summary: TraceSummary) -> dict[str, Any]:
     """A request in one row."""
-    plan = trace.plan
-    return {
-        "id": trace.id,
-        "created": trace.created,
-        "query": trace.request.query,
-        "session": trace.request.session,
-        "collection": ", ".join(trace.request.collections),
-        "strategy": plan.strategy.value,
-        "tier": plan.tier.value,
-        "pressure": plan.pressure,
-        "skip": plan.skip,
-        "budget": plan.budget,
-        "candidates": len(trace.candidates),
-        "kept": sum(not candidate.dropped for candidate in trace.candidates),
-        "seconds": sum(step.seconds for step in trace.steps),
-        "degraded": list(trace.degraded),
-    }
+    return asdict(summary) | {"degraded": list(summary.degraded)}
 
 
 def trace_data(trace: Trace) -> dict[str, Any]:
@@ -108,7 +92,7 @@ def trace_data(trace: Trace) -> dict[str, Any]:
     }
     del request["tenant"]
     return {
-        **summary(trace),
+        **summary_data(TraceSummary.of(trace)),
         "plan": asdict(trace.plan),
         "request": request,
         "steps": [asdict(step) for step in trace.steps],

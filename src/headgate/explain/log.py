@@ -18,6 +18,7 @@ from typing import Any
 
 import orjson
 
+from headgate.forks import closed_in_children
 from headgate.policy import LogPolicy
 from headgate.text.redact import redact
 from headgate.types import Context
@@ -78,7 +79,7 @@ class _SharedFileHandler(RotatingFileHandler):
         if sys.platform == "win32":
             yield
         else:
-            with self._lock_file.open("ab") as lock:
+            with self._lock_file.open("ab") as lock, closed_in_children(lock.fileno()):
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield
 

@@ -129,8 +129,24 @@ class Facts:
         only_framing = content != given and is_framing(content)
         if only_framing or self._is_echo(content):
             return AddedFact(Fact("", given, trust=0.0), new=False, echo=True)
-        now = self.now()
-        fact = Fact(
+        fact = self.make(content, category=category, tags=tags, names=names, trust=trust)
+        saved = self._store.save_fact(self._tenant, fact)
+        if saved.id != fact.id:  # another process added it first
+            return AddedFact(saved, new=False)
+        return AddedFact(saved, new=True, conflicts=self.conflicts(saved))
+
+    def make(
+        self,
+        content: str,
+        *,
+        category: str = "general",
+        tags: Iterable[str] = (),
+        names: Iterable[str] = (),
+        trust: float | None = None,
+    ) -> Fact:
+        """A checked fact with an id of its own, which is not saved yet."""
+        content, now = self._content(content), self.now()
+        return Fact(
             id=self._id(content, now),
             content=content,
             category=_clean(category) or "general",
@@ -140,10 +156,6 @@ class Facts:
             created=now,
             updated=now,
         )
-        saved = self._store.save_fact(self._tenant, fact)
-        if saved.id != fact.id:  # another process added it first
-            return AddedFact(saved, new=False)
-        return AddedFact(saved, new=True, conflicts=self.conflicts(saved))
 
     def update(
         self,
@@ -231,20 +243,24 @@ class Facts:
 
     def feedback(self, id: str, *, helpful: bool, note: str = "") -> Feedback:
         """Raise or lower the trust of a fact that did or did not help; its trust before and after."""
-        step = self.policy.helpful if helpful else -self.policy.unhelpful
-        reason = "helpful" if helpful else "unhelpful"
         before: list[float] = []
 
         def change(fact: Fact) -> Fact:
             before.append(fact.trust)
-            counted = replace(
-                fact, helpful=fact.helpful + helpful, unhelpful=fact.unhelpful + (not helpful)
-            )
-            why = f"{reason}: {_clean(note)}" if note else reason
-            return with_trust(counted, fact.trust + step, why, self.now())
+            return self.after_feedback(fact, helpful=helpful, note=note)
 
         after = self.amend(id, change)
         return Feedback(id, before[-1], after.trust)
+
+    def after_feedback(self, fact: Fact, *, helpful: bool, note: str = "") -> Fact:
+        """The fact as feedback leaves it, which is not saved yet."""
+        step = self.policy.helpful if helpful else -self.policy.unhelpful
+        reason = "helpful" if helpful else "unhelpful"
+        counted = replace(
+            fact, helpful=fact.helpful + helpful, unhelpful=fact.unhelpful + (not helpful)
+        )
+        why = f"{reason}: {_clean(note)}" if note else reason
+        return with_trust(counted, fact.trust + step, why, self.now())
 
     def conflicts(self, fact: Fact) -> tuple[Conflict, ...]:
         """Hints at facts that seem to say the opposite."""

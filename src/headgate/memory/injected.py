@@ -9,10 +9,10 @@ Kept per tenant, newest last, up to a limit; what other processes injected is re
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from threading import Lock
 
 import numpy as np
 
+from headgate.forks import ForkSafeLock
 from headgate.notes import Fate, Stage
 from headgate.protocols import TraceStore
 from headgate.text.hashes import Tokens
@@ -44,7 +44,7 @@ class Injected:
 
     def __init__(self, traces: TraceStore) -> None:
         self._traces = traces
-        self._lock = Lock()
+        self._lock = ForkSafeLock()
         self._held: OrderedDict[str, OrderedDict[str, bytes]] = OrderedDict()
         self._seen: dict[str, OrderedDict[str, None]] = {}
 
@@ -68,8 +68,10 @@ class Injected:
         newest = self._traces.traces(tenant, limit=1)
         seen: Mapping[str, None] = self._seen.get(tenant, {})
         if newest and newest[0].id not in seen:
-            for trace in reversed(self._traces.traces(tenant, limit=TRACES_READ)):
-                if trace.id not in seen:
+            for summary in reversed(self._traces.traces(tenant, limit=TRACES_READ)):
+                unread = summary.id not in seen
+                trace = self._traces.trace(tenant, summary.id) if unread else None
+                if trace is not None:
                     self._add(trace)
 
     def _add(self, trace: Trace) -> None:

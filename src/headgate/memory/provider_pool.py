@@ -7,7 +7,6 @@ A pool that was started initializes its providers, and closes them when it is cl
 """
 
 import logging
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -17,6 +16,7 @@ from importlib.metadata import entry_points
 from pydantic import Field
 
 from headgate.errors import ConfigError
+from headgate.forks import ForkSafeLock
 from headgate.memory.provider_slot import ProviderSlot, name_of
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, MemoryProvider
@@ -97,7 +97,7 @@ class ProviderPool:
     ) -> None:
         self.policy = policy or RecallPolicy()
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._slots: dict[str, _Slot] = {}
         self._started = False
         for provider in providers:

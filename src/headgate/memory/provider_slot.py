@@ -13,6 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any
 
+from headgate.forks import renew_in_children
 from headgate.protocols import MemoryProvider
 
 OPTIONS = frozenset({"tenant", "session_id", "limit", "min_trust"})
@@ -28,9 +29,14 @@ class ProviderSlot:
     def __init__(self, provider: MemoryProvider) -> None:
         self.provider = provider
         self.accepts = accepted_options(provider.prefetch)
+        self._initialize: Callable[[], Future[object]] | None = None
+        self.renew()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """No loop and nothing under way: a forked child has no threads for either."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.RLock()
-        self._initialize: Callable[[], Future[object]] | None = None
         self._ready: Future[object] | None = None
 
     def start(self, tenant: str) -> "Future[object] | None":

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from headgate.errors import InputError, LimitError
 from headgate.memory.memory import Memory
+from headgate.memory.review import Defer
 from headgate.pipeline.fallback import Verdict, conclude, verdict_without_grading
 from headgate.pipeline.steps import Candidates, Policies, Resources, Steps, Vectors, Views
 from headgate.policy import Limits
@@ -46,11 +47,12 @@ class Engine:
         clock: Clock = time.time,
         tick: Callable[[], float] = time.perf_counter,
         name: Callable[[], str] = lambda: uuid.uuid4().hex,
+        defer: Defer | None = None,
     ) -> None:
         self.policy = policy
         self.resources = Resources(
             store, views, vectors, count, memory, grader, search,
-            clock=clock, tick=tick, name=name, cache=WindowCache(clock=time.monotonic),
+            clock=clock, tick=tick, name=name, cache=WindowCache(clock=time.monotonic), defer=defer,
         )  # fmt: skip
 
     async def build(self, request: Request) -> Context:

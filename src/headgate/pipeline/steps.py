@@ -10,13 +10,13 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, NotReady
 from headgate.graph.knowledge import GraphPolicy, anchors, paths
 from headgate.graph.neighborhood import neighborhood
 from headgate.graph.project import project_of
 from headgate.memory.memory import Memory
 from headgate.memory.providers import Recollection
-from headgate.memory.review import ReviewPolicy, ReviewQueue
+from headgate.memory.review import Defer, ReviewPolicy, ReviewQueue
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.pipeline.fallback import (
     Verdict,
@@ -100,6 +100,7 @@ class Resources:
     tick: Callable[[], float]
     name: Callable[[], str]
     cache: WindowCache
+    defer: Defer | None = None
 
 
 class Steps:
@@ -138,11 +139,12 @@ class Steps:
     def decide(self) -> Plan:
         """Whether to retrieve, and how much."""
         request, store = self.request, self.resources.store
-        none: Mapping[str, Size] = {}
-        sizes = self.recorder.attempt(
-            Stage.DECIDE, lambda: store.collections(request.tenant), instead=none
+        none: list[Size] = []
+        asked = self.recorder.attempt(
+            Stage.DECIDE,
+            lambda: [store.size(request.tenant, name) for name in request.collections],
+            instead=none,
         )
-        asked = [sizes.get(name, Size()) for name in request.collections]
         self.plan = decide(
             request,
             self.policy.decide,
@@ -331,7 +333,11 @@ class Steps:
             return None
         request, resources = self.request, self.resources
         queue = ReviewQueue(
-            resources.store, request.tenant, self.policy.review, clock=resources.clock
+            resources.store,
+            request.tenant,
+            self.policy.review,
+            clock=resources.clock,
+            defer=resources.defer,
         )
         review = self.recorder.attempt(
             Stage.REVIEW,
@@ -395,7 +401,7 @@ class Steps:
                 Stage.INDEX,
                 partial(self.resources.views, self.request.tenant, name),
                 instead=None,
-                fatal=(ConfigError,),
+                fatal=(ConfigError, NotReady),
             )
             if view is None:
                 continue

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headgate.errors import AccessError, BusyError, HeadgateError
+from headgate.errors import AccessError, BusyError, HeadgateError, NotReady
 from headgate.service.request_state import state_of
 
 MEDIA = "application/problem+json"
@@ -53,7 +53,7 @@ def problem(
 def refusal(error: HeadgateError, request_id: str) -> Response:
     """One of our own errors as a response."""
     headers: dict[str, str] = {}
-    if isinstance(error, BusyError):
+    if isinstance(error, BusyError | NotReady):
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
     elif error.status == AccessError.status:
         headers["www-authenticate"] = "Bearer"

@@ -4,6 +4,7 @@ Told to stop, it accepts no new connection and gives running requests `drain_s` 
 the store. The protocol class tells the app when the shutdown begins; uvicorn's own server and supervisor do the rest.
 """
 
+import signal
 import socket
 from contextlib import suppress
 from functools import partial
@@ -102,5 +103,7 @@ def serve(settings: Settings, listener: socket.socket) -> None:
             pass  # a store that cannot be opened is better reported once than by every worker
         run_workers(partial(configure, settings, log_config=LOGGING), listener)
         return
+    # uvicorn raises the signal again after its shutdown: a clean end should not look like a kill
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with suppress(KeyboardInterrupt):  # raised again by uvicorn after its shutdown
         uvicorn.Server(configure(settings, log_config=LOGGING)).run(sockets=[listener])

@@ -5,7 +5,7 @@ document and collection, positions rise, and every text can be written as UTF-8.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
@@ -15,6 +15,7 @@ from headgate.stores.codec import encode
 from headgate.types import (
     METADATA_BYTES,
     TITLE_CHARS,
+    Attachment,
     Chunk,
     Document,
     Edge,
@@ -45,6 +46,20 @@ def check_documents(tenant: str, documents: Iterable[Document]) -> dict[str, Doc
     for held in collections.values():
         _refuse_shared_chunks(held)
     return collections
+
+
+def check_attachments(
+    attachments: Iterable[Attachment], documents: Mapping[str, DocumentsById]
+) -> list[Attachment]:
+    """The attachments that belong to chunks of these documents."""
+    ids = {
+        name: {chunk.id for document in by_id.values() for chunk in document.chunks}
+        for name, by_id in documents.items()
+    }
+    fit = [a for a in attachments if a.chunk in ids.get(a.collection, ())]
+    for kind in {attachment.kind for attachment in fit}:
+        check_name("attachment kind", kind)
+    return fit
 
 
 def check_name(what: str, name: str) -> None:

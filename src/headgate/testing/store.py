@@ -20,6 +20,7 @@ from headgate.testing.keys import KeyContract
 from headgate.testing.records import RecordContract
 from headgate.testing.samples import document, follow
 from headgate.testing.spends import SpendContract
+from headgate.testing.traces import TraceContract
 from headgate.testing.validate import ValidationContract
 
 
@@ -27,6 +28,7 @@ class StoreContract(
     DocumentContract,
     AttachmentContract,
     RecordContract,
+    TraceContract,
     KeyContract,
     SpendContract,
     ValidationContract,

@@ -10,10 +10,10 @@ import re
 from functools import cache
 from hashlib import blake2b
 from itertools import chain
-from threading import Lock
 
 import Stemmer
 
+from headgate.forks import ForkSafeLock
 from headgate.text.languages import choose, detect
 from headgate.text.letters import MARKS, UNSPACED, fold, signs
 from headgate.text.stopwords import stopwords
@@ -118,7 +118,7 @@ class _Table(dict[str, tuple[int, ...]]):
         super().__init__()
         self._stops = stopwords(language)
         self._stem = Stemmer.Stemmer(language).stemWords if language in _STEMMED else None
-        self._lock = Lock()  # a Snowball stemmer holds state
+        self._lock = ForkSafeLock()  # a Snowball stemmer holds state
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
         bare = piece.strip(_EDGES)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headgate.explain.as_data import summary, trace_data
+from headgate.explain.as_data import summary_data, trace_data
 from headgate.explain.interventions import Intervention, interventions
 from headgate.explain.replay import Outcome
 from headgate.explain.why import SettingChange
@@ -131,7 +131,7 @@ async def traces(request: Request, caller: Reader, limit: Page = 50) -> Response
     """The last requests, newest first."""
     gate = service_of(request).gate_for(caller)
     found = await gate.atraces(limit=limit)
-    return respond({"traces": [summary(trace) for trace in found]})
+    return respond({"traces": [summary_data(one) for one in found]})
 
 
 @router.get("/{id}", summary="Read a trace", responses=response_schema(TraceOut))
