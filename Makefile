@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format docs bench bench-window bench-grade bench-extras bench-code-set bench-orders bench-engine bench-quality bench-speed bench-peers bench-postings bench-guard bench-proxy clean
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 
 help:
 	@sed -n '3,5s/^# *//p' Makefile
@@ -29,6 +29,28 @@ demo: $(READY)
 test: $(READY)
 	@echo "== running the test suite"
 	@$(BIN)/python -m pytest
+
+# make fuzz [CASES=100000]: what comes from outside, in many more cases than a test run tries
+fuzz: $(READY)
+	@FUZZ_CASES=$(or $(CASES),10000) $(BIN)/python -m pytest tests/fuzz
+
+# the versions and hashes that CI and the container install
+lock: $(READY)
+	@$(BIN)/python requirements/lock.py
+
+# known vulnerabilities in what is pinned; says so and goes on where the advisories cannot be reached
+audit: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit && \
+	$(BIN)/pip-audit --require-hashes --disable-pip -r requirements/service.txt || echo "not audited, or something was found: see above"
+
+sbom: $(READY)
+	@mkdir -p dist && $(BIN)/python requirements/sbom.py requirements/service.txt > dist/sbom.json && echo "== dist/sbom.json"
+
+# two builds must be equal, byte for byte
+wheel: $(READY)
+	@rm -rf dist/one dist/two
+	@for n in one two; do SOURCE_DATE_EPOCH=1735689600 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist/$$n .; done
+	@cmp dist/one/*.whl dist/two/*.whl && cp dist/one/*.whl dist/ && rm -rf dist/one dist/two && ls dist/*.whl
 
 check: $(READY)
 	@echo "== format" && $(BIN)/ruff format --check .
@@ -96,14 +118,22 @@ bench-code-set: $(READY)
 bench-orders: $(READY)
 	@$(BIN)/python bench/orders.py $(DATA)
 
-# make bench-guard [DATA=FILE] [MODEL=1] [ONLY=PART] [ROOTS="DIR ..."]: the loop detector on labeled streams, clean and hostile text, a real model
+# make bench-guard [DATA=FILE] [ANSWERS=DIR] [MODEL=1] [ONLY=PART] [ROOTS="DIR ..."]: the loop detector on labeled streams, answers, clean and hostile text, a real model
 bench-guard: $(READY) $(if $(MODEL),$(VENV)/.model)
-	@$(BIN)/python bench/guard.py $(if $(DATA),--data $(DATA)) $(if $(ONLY),--only $(ONLY)) $(if $(ROOTS),--roots $(ROOTS))
+	@$(BIN)/python bench/guard.py $(if $(DATA),--data $(DATA)) $(if $(ANSWERS),--answers $(ANSWERS)) $(if $(ONLY),--only $(ONLY)) $(if $(ROOTS),--roots $(ROOTS))
 
 $(VENV)/.model: $(READY)
 	@echo "== building llama-cpp-python from source (once, about 20 minutes)"
 	@CMAKE_ARGS="-DGGML_NATIVE=OFF" $(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench-model
 	@touch $@
+
+# make bench-tools [SESSIONS=1000] [DATA=DIR]: circles of tool calls beside the usual rule, their cost, and reading recorded sessions
+bench-tools: $(READY)
+	@$(BIN)/python bench/tools.py $(if $(SESSIONS),--sessions $(SESSIONS)) $(DATA)
+
+# make bench-circles URL=http://127.0.0.1:8642/v1 MODEL=name: whether a real model leaves a circle when it is told
+bench-circles: $(READY)
+	@$(BIN)/python bench/circles.py $(URL) $(MODEL)
 
 # make bench-proxy [MODEL=file.gguf]: CPU a streamed chunk beside LiteLLM's proxy, on the same upstream in the same run
 .bench/litellm/bin/litellm:
@@ -113,6 +143,18 @@ $(VENV)/.model: $(READY)
 
 bench-proxy: $(READY) .bench/litellm/bin/litellm
 	@$(BIN)/python bench/proxy.py $(if $(MODEL),--model $(MODEL))
+
+# make bench-faults [KILLS=200]: kill a worker over all kinds of work, and see that nothing acknowledged is lost
+bench-faults: $(READY)
+	@$(BIN)/python bench/faults.py --kills $(or $(KILLS),200)
+
+# make soak [MINUTES=30] [TENANTS=1000]: the service under mixed traffic and faults; flat or it fails
+soak: $(READY)
+	@$(BIN)/python bench/soak.py --minutes $(or $(MINUTES),30) --tenants $(or $(TENANTS),1000)
+
+# make mutants [ROOMS="stores memory"] [SAMPLE=20]: whether the tests of a room notice small mistakes in it
+mutants: $(READY)
+	@$(BIN)/python bench/mutants.py $(foreach room,$(or $(ROOMS),stores memory index),--room $(room)) --sample $(or $(SAMPLE),20)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench

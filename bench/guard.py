@@ -1,6 +1,7 @@
-"""make bench-guard [DATA=FILE] [ONLY=PART]: the loop detector and the rollback, measured.
+"""make bench-guard [DATA=FILE] [ANSWERS=DIR] [ONLY=PART]: the loop detector and the rollback, measured.
 
 data     labeled streams (DATA), beside the published entropy rule
+answers  published answers (ANSWERS: a folder or file): what is cut, and whether it deserves it
 clean    clean text of many kinds: triggers and cost
 hostile  text made to be slow: the most a character can cost
 long     a stream of 1 GB through the whole guard: memory (only when asked for, it takes minutes)
@@ -20,6 +21,7 @@ from corpus import FOUND, corpus, gather, generate
 from rich.console import Console
 from rich.table import Table
 
+from headgate.evaluate.answers import evaluate_answers, is_answers, read_answers
 from headgate.evaluate.guard import evaluate, read
 from headgate.guard import CountingDetector, EntropyDetector, Guard, RepeatDetector
 
@@ -32,7 +34,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="labeled streams, .jsonl or .jsonl.gz")
     parser.add_argument("--prompts", type=int, default=60, help="looping prompts to recover from")
-    parser.add_argument("--only", choices=["data", "clean", "hostile", "long", "model"])
+    parser.add_argument("--answers", type=Path, help="a folder or file of published answers")
+    parser.add_argument("--only", choices=["data", "answers", "clean", "hostile", "long", "model"])
     parser.add_argument("--roots", type=Path, nargs="*", help="folders of other clean text")
     options = parser.parse_args()
 
@@ -40,10 +43,9 @@ def main() -> None:
         return options.only in (None, part)
 
     if wanted("data"):
-        if options.data:
-            labeled(options.data)
-        else:
-            out.print("[yellow]labeled streams left out: give DATA=FILE[/]")
+        data(options.data)
+    if options.answers and wanted("answers"):
+        published(options.answers)
     if wanted("clean"):
         clean(options.roots)
     if wanted("hostile"):
@@ -52,6 +54,16 @@ def main() -> None:
         long()
     if wanted("model"):
         model(options.prompts)
+
+
+def data(path: Path | None) -> None:
+    """Labeled streams or answers, whichever the path holds."""
+    if path is None:
+        out.print("[yellow]labeled streams left out: give DATA=FILE[/]")
+    elif is_answers(path):
+        published(path)
+    else:
+        labeled(path)
 
 
 def labeled(path: Path) -> None:
@@ -66,6 +78,7 @@ def labeled(path: Path) -> None:
         table.add_row(name, figure(ours), figure(published), bar)
 
     row("loops found", lambda f: share(f["found"], f["loops"]), "≥ 97 %")
+    row("... at the loop itself", lambda f: share(f["found_at_loop"], f["loops"]), "")
     row("loops ≥ 300 characters", lambda f: share(f["found_long"], f["long"]), "≥ 99.5 %")
     row("clean answers cut", lambda f: share(f["clean_cut"], f["clean"]), "0")
     row("onset error, largest", lambda f: f"{f['onset_error_max']:g}", "0")
@@ -78,6 +91,27 @@ def labeled(path: Path) -> None:
     row("counting loops warned of", lambda f: share(f["near_warned"], f["near"]), "≥ 70 %")
     row("clean answers warned of", lambda f: share(f["clean_warned"], f["clean"]), "≤ 4 %")
     row("ns a character", lambda f: f"{f['ns_per_char']:.0f}", "≤ 220")
+    out.print(table)
+
+
+def published(path: Path) -> None:
+    """The detector on published answers."""
+    figures = evaluate_answers(read_answers(path))
+    table = Table("", "repeat (default)", "bar", title=f"answers of {path.name}")
+    ending = figures["cut"] - figures["went_on"]
+    rows = {
+        "answers, MB": (f"{figures['answers']:g}, {figures['chars'] / 1e6:.1f}", ""),
+        "answers cut": (share(figures["cut"], figures["answers"]), ""),
+        "... that end in their loop / that go on": (f"{ending:g} / {figures['went_on']:g}", ""),
+        "... that look good (read them: headgate eval guard DIR --show)": (f"{figures['good_cut']:g}", ""),
+        "answers that end in a loop of ≥ 300 characters, found": (
+            share(figures["found"], figures["loops"]),
+            "≥ 98 %",
+        ),
+        "ns a character": (f"{figures['ns_per_char']:.0f}", ""),
+    }  # fmt: skip
+    for name, (figure, bar) in rows.items():
+        table.add_row(name, figure, bar)
     out.print(table)
 
 

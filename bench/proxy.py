@@ -1,4 +1,4 @@
-"""What the proxy costs: CPU a streamed chunk, time to the first token, and how many streams it carries.
+"""What the proxy costs: CPU a streamed chunk, time to the first token, memory, and how many streams it carries.
 
     python bench/proxy.py [--streams 60] [--chunks 300] [--peer .bench/litellm/bin/litellm] [--model FOLDER/model.gguf]
 
@@ -111,10 +111,12 @@ def serve(url: str, guard: str) -> None:
 # The load
 
 
-async def load(port: int, streams: int, chunks: int, *, model: str = "bench") -> dict:
+async def load(
+    port: int, streams: int, chunks: int, *, model: str = "bench", prompt: str = "Tell me about headgates."
+) -> dict:  # fmt: skip
     """Run streams at once; how many ended well, chunks that came, and times to the first of them."""
     body = json.dumps({"model": model, "stream": True, "seed": chunks,
-                       "messages": [{"role": "user", "content": "Tell me about headgates."}]}).encode()  # fmt: skip
+                       "messages": [{"role": "user", "content": prompt}]}).encode()  # fmt: skip
     head = (b"POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
             b"authorization: Bearer sk-bench\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body))  # fmt: skip
 
@@ -172,11 +174,36 @@ def measured(
     return (cpu(pid) - before) / max(1, got["chunks"]) * 1e6, got
 
 
-def first_tokens(port: int, model: str = "bench", runs: int = 40) -> float:
+def first_tokens(port: int, model: str = "bench", runs: int = 40, prompt: str = "Hi") -> float:
     """Median milliseconds to the first token, one stream at a time."""
     return 1000 * statistics.median(
-        asyncio.run(load(port, 1, 2, model=model))["first"][0] for _ in range(runs)
+        asyncio.run(load(port, 1, 2, model=model, prompt=prompt))["first"][0] for _ in range(runs)
     )
+
+
+def long_prompt(source: int, port: int) -> None:
+    """What the proxy adds to the first token of a prompt of about 200 000 tokens."""
+    draw = random.Random(9)
+    prompt = " ".join(draw.choice(WORDS) for _ in range(200_000))
+    alone, behind = (first_tokens(at, runs=15, prompt=prompt) for at in (source, port))
+    print(f"  a prompt of {len(prompt) / 1e6:.1f} MB: first token {alone:.2f} ms alone, {behind:.2f} behind the proxy, {behind - alone:+.2f}", flush=True)  # fmt: skip
+
+
+def memory(pid: int, port: int, total: int) -> None:
+    """The size of the process over many streams."""
+
+    def megabytes() -> float:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    done, sizes = 0, []
+    while done < total:
+        got = asyncio.run(load(port, 200, 5))
+        assert got["ok"] == 200, f"{200 - got['ok']} streams were lost"
+        done += 200
+        if done in (total // 10 // 200 * 200, total // 2 // 200 * 200, total):
+            sizes.append(f"{megabytes():.0f} MB after {done}")
+    print(f"  memory: {', '.join(sizes)} streams", flush=True)
 
 
 def main() -> None:
@@ -184,6 +211,7 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=60)
     parser.add_argument("--chunks", type=int, default=300)
     parser.add_argument("--crowd", type=int, default=500)
+    parser.add_argument("--total", type=int, default=20_000)
     parser.add_argument("--peer", default=".bench/litellm/bin/litellm")
     parser.add_argument("--model", default="")
     parser.add_argument("--serve", nargs=2)
@@ -216,6 +244,8 @@ def compare(args: argparse.Namespace) -> None:
                 row(f"headgate, guard {guard}", costs[guard], got, args.streams, first)
                 if guard == "on":
                     crowd(proxy.pid, port, args)
+                    long_prompt(source, port)
+                    memory(proxy.pid, port, args.total)
         if Path(args.peer).exists():
             peer(args, url, costs["on"])
         else:

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from headgate.errors import LoopError
 from headgate.guard import PUBLISHED_DIVERGENCE, Cut, Guard, RepeatDetector
-from headgate.guard.resume import TURNS
+from headgate.guard.resume import FINISH, NUDGE, TURNS
 
 TOKENS = 450  # limit of one call
 FEWER = 20  # prompts for each way but the default ones
@@ -96,6 +96,7 @@ WARM, COLD = ({"temperature": 0.8},), ({"temperature": 0.0},)
 WAYS = (
     Way("plain words, warmer each time (default)", {}, fewer=False),
     Way("the same within a nucleus", {}, nucleus=True, fewer=False),
+    Way("words alone, greedy", {"sampling": ()}, fewer=False),
     Way("plain words, greedy", {"sampling": COLD}),
     Way("prefill, greedy (the same call again)", {"resume": "prefill", "sampling": COLD}),
     Way("prefill, .8", {"resume": "prefill", "sampling": WARM}),
@@ -124,10 +125,12 @@ class Model:
     def __call__(
         self, messages: Messages, *, sampling: Mapping[str, float] | None = None
     ) -> Iterator[str]:
-        """Stream one answer; the first call of a prompt is replayed."""
-        if sampling is None:
-            yield from self.first
+        """Stream one answer; the first call of a prompt is replayed, and further ones are greedy unless told otherwise."""
+        if self.first:
+            first, self.first = self.first, ()
+            yield from first
             return
+        sampling = {"temperature": 0.0} if sampling is None else sampling
         for text in self.say(messages, {**({} if self.nucleus else PLAIN), **sampling}):
             self.tokens += 1
             yield text
@@ -174,13 +177,12 @@ def compare(wanted: int, out: Console, *, ways: Sequence[Way] = WAYS, path: Path
         if prompt not in answers:
             answers[prompt] = _first(model, prompt)
             _note(path, {"prompt": prompt, "first": answers[prompt]})
-        model.first = answers[prompt]
-        if not _loops(model.first):
+        if not _loops(answers[prompt]):
             continue
         loops += 1
         for way in ways:
             if (prompt, way.name) not in runs and (loops <= FEWER or not way.fewer):
-                run = runs[prompt, way.name] = recover(model, prompt, way)
+                run = runs[prompt, way.name] = recover(model, prompt, answers[prompt], way)
                 _note(path, asdict(run))
         if loops % 5 == 0:
             out.print(f"{loops} of {asked} prompts, {time.process_time() - began:.0f} CPU s")
@@ -216,9 +218,10 @@ def _loops(pieces: Sequence[str]) -> bool:
     return any(detector.feed(piece) for piece in pieces)
 
 
-def recover(model: Model, prompt: str, way: Way) -> Run:
+def recover(model: Model, prompt: str, first: Sequence[str], way: Way) -> Run:
     """One guarded run."""
     guard = Guard(model, **way.knobs)
+    model.first = first
     model.tokens, model.nucleus = 0, way.nucleus
     text, recovered = "", True
     try:
@@ -235,7 +238,7 @@ def recover(model: Model, prompt: str, way: Way) -> Run:
         report.rollbacks,
         model.tokens,
         max([copies(text, cut) - 1 for cut in report.cuts if cut.period >= UNIT], default=0.0),
-        any(said in text for said in (PUBLISHED_DIVERGENCE, *TURNS)),
+        any(said in text for said in (PUBLISHED_DIVERGENCE, NUDGE, FINISH, *TURNS)),
         [f"{cut.reason} {cut.unit[:60]!r}" for cut in report.cuts],
         text,
     )

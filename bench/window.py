@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headgate.stages.penalize import PenalizePolicy, adjusted, penalize
+from headgate.stages.penalize import PenalizePolicy, penalize, penalized_score
 from headgate.text.cache import WindowCache
 from headgate.text.fingerprint import WindowFingerprint, WindowIndex, fingerprints, pack, unpack
 from headgate.text.hashes import Tokens
@@ -281,7 +281,7 @@ def orders(ids, scores, window, passages):
     seen = {"tokens": tokens(window)}
     exact = [containment(seen, text) for text in texts]
     reweighed = {
-        i: adjusted(s, r, weight=POLICY.weight, exponent=POLICY.exponent)
+        i: penalized_score(s, r, weight=POLICY.weight, exponent=POLICY.exponent)
         for i, s, r in zip(ids, scores, exact, strict=True)
         if r < 1
     }

@@ -1,13 +1,15 @@
 """The gateway: its calls in both forms, what they refuse, and what adding leaves behind for the first question."""
 
+import asyncio
 import inspect
 import threading
 from dataclasses import fields
 
 import pytest
 
-from headgate.errors import InputError, StoreError
+from headgate.errors import HeadgateError, InputError, StoreError
 from headgate.gateway import Headgate
+from headgate.stores.memory.store import MemoryStore
 from headgate.types import ContextBudget, Request
 
 
@@ -171,3 +173,50 @@ def test_a_wrong_value_is_an_error_that_names_the_parameter(name, value):
 def test_a_wrong_number_of_the_models_window_is_named_too():
     with pytest.raises(InputError, match="used_tokens"):
         ContextBudget(1000, "12")
+
+
+def test_closing_while_others_wait_is_our_own_error_for_them(tmp_path):
+    started, failures = threading.Event(), []
+
+    class Slow:
+        async def grade(self, query, candidates):
+            started.set()
+            await asyncio.sleep(60)
+
+    hg = Headgate.open(tmp_path, grader=Slow())
+    hg.add(rows(3))
+
+    def ask():
+        try:
+            hg.context("harbor")
+        except HeadgateError as error:
+            failures.append(error)
+
+    waiting = threading.Thread(target=ask)
+    waiting.start()
+    assert started.wait(30)
+    hg.close()
+    waiting.join(30)
+    assert [type(error) for error in failures] == [StoreError]
+
+
+class Counted:
+    """A store that counts how often all collections are listed."""
+
+    def __init__(self, store):
+        self._store, self.listed = store, 0
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def collections(self, tenant):
+        self.listed += 1
+        return self._store.collections(tenant)
+
+
+def test_no_request_lists_all_collections():
+    store = Counted(MemoryStore())
+    with Headgate.open(store=store) as hg:
+        hg.add(rows(3))
+        hg.context("harbor")
+        assert store.listed == 0

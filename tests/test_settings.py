@@ -16,7 +16,7 @@ def _an_empty_folder(tmp_path, monkeypatch):
 
 def test_defaults_stand_when_nothing_is_set():
     settings = load(environ={})
-    assert (settings.tenant, settings.gate.min_ratio) == ("default", 0.25)
+    assert (settings.tenant, settings.gate.min_ratio) == ("default", 0.08)
 
 
 def test_arguments_beat_the_environment_which_beats_the_file(tmp_path):
@@ -50,7 +50,7 @@ def test_lists_are_written_as_json():
             ["gate.min_ratoi is not a setting", "did you mean HEADGATE_GATE__MIN_RATIO?"],
         ),
         ({"HEADGATE_GATES__X": "1"}, ["gates is not a setting", "HEADGATE_GATES__X"]),
-        ({"HEADGATE_LIMITS__K": "many"}, ["limits.k", "'many'", "HEADGATE_LIMITS__K"]),
+        ({"HEADGATE_SERVICE__PORT": "many"}, ["service.port", "'many'", "HEADGATE_SERVICE__PORT"]),
         ({"HEADGATE_STOER": "kb"}, ["HEADGATE_STOER", "did you mean HEADGATE_STORE?"]),
         ({"HEADGATE_GATE_ORDER": "value"}, ["did you mean HEADGATE_GATE__ORDER?"]),
         ({"HEADGATE_CONFG": "x.toml"}, ["did you mean HEADGATE_CONFIG?"]),
@@ -118,7 +118,7 @@ def test_inspect_shows_the_rest_beside_what_cannot_be_used(tmp_path):
     }
     settings, errors = inspect(environ=environ)
     found = {s.name: s.value for s in settings}
-    assert (found["tenant"], found["gate.order"], found["gate.min_ratio"]) == ("t", "entropy", 0.25)
+    assert (found["tenant"], found["gate.order"], found["gate.min_ratio"]) == ("t", "entropy", 0.08)
     named = ("HEADGATE_STOER", "nope", "gate.min_ratio", "proxy.upstreams.main.url")
     assert [any(name in str(error) for error in errors) for name in named] == [True] * 4
     assert len(errors) == 4

@@ -7,11 +7,13 @@ HeadgateError                 anything below; carries a hint and the HTTP status
 ├── AccessError       401     it is not known who asks
 │   └── ScopeError    403     ... or the key does not open this
 ├── BusyError         429     too much is asked at once; carries after how many seconds to try again
+├── PausedError       402     a session, key or tenant has reached its cap and waits for a person
 ├── DeadlineError     504     the answer took longer than it may
 ├── ClosingError      503     the service is shutting down
 ├── ConfigError       500     a setting is unknown, out of range or contradicts another
 │   └── MissingExtra  500     ... because an optional package is not installed (names the pip line)
 ├── StoreError        503     the store cannot be opened, read or written
+│   └── NotReady      503     ... because something is still at work; carries after how many seconds to try again
 ├── UpstreamError     502     a model, search or provider failed or answered nonsense
 │   └── UpstreamTimeout 504   ... or did not answer in time
 └── GuardError        502     the guarded stream could not be brought to an end
@@ -73,6 +75,12 @@ class BusyError(HeadgateError):
         self.retry_after = retry_after
 
 
+class PausedError(HeadgateError):
+    """A session, key or tenant has reached its cap and waits for a person."""
+
+    status = 402
+
+
 class DeadlineError(HeadgateError):
     """The answer took longer than it may."""
 
@@ -102,6 +110,14 @@ class StoreError(HeadgateError):
     """The store cannot be opened, read or written."""
 
     status = 503
+
+
+class NotReady(StoreError):
+    """Another writer holds the store, or an index is still being made; `retry_after` is the seconds to wait."""
+
+    def __init__(self, message: str, *, retry_after: float = 5.0, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after = retry_after
 
 
 class UpstreamError(HeadgateError):

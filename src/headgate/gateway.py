@@ -2,7 +2,7 @@
 
 Every call that waits or writes has two forms: `acontext` for code that runs in an event loop, `context` for code
 that does not (twins.py). The blocking forms work everywhere, notebooks included.
-`facts`, `graph`, `reviews` and `keys` hold the operations on what they name.
+`facts`, `graph`, `reviews`, `keys` and `spending` hold the operations on what they name.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
+from headgate.explain.redacted import redact_trace
 from headgate.explain.replay import Replay, replay
 from headgate.explain.why import Why, why
 from headgate.graph.graph import Graph
@@ -34,6 +35,7 @@ from headgate.protocols import (
     WebSearch,
 )
 from headgate.settings import Settings, changed, load
+from headgate.spending import Spending
 from headgate.twins import BackgroundLoop, in_thread, on_loop
 from headgate.types import (
     Chunk,
@@ -43,6 +45,7 @@ from headgate.types import (
     Size,
     Step,
     Trace,
+    TraceSummary,
     Window,
     WindowLike,
 )
@@ -82,6 +85,7 @@ class Headgate:
         providers: Sequence[MemoryProvider] | None = None,
         counter: TokenCounter | None = None,
         clock: Clock | None = None,
+        wait_for_index: bool = True,
         **arguments: Any,  # noqa: ANN401  (settings by name, checked by their schema)
     ) -> Self:
         """Open a folder, ":memory:", or what the settings name; it is made when it is not there.
@@ -92,6 +96,10 @@ class Headgate:
         `store`, `embedder`, `grader`, `search`, `providers`, `counter` and `clock` take objects of your own that
         fit the protocols in `headgate.protocols`; they take the place of what the settings name. With a store of
         your own, `path` is the folder of the indexes over it; without one they live in memory.
+
+        A request waits until the index has caught up with the store, so it sees all that was written before. With
+        `wait_for_index` off, as the service has it, it never waits: it is answered from the last complete index, which
+        says in `degraded` when it is behind, or raises NotReady where there is none yet; a thread follows meanwhile.
         """
         given = dict(arguments)
         if path is not None:
@@ -104,12 +112,19 @@ class Headgate:
             settings = changed(settings, given)
         own = Own(store, embedder, grader, search, providers, counter, clock)
         folder = None if path is None or str(path) == ":memory:" else Path(path)
-        return cls(build(settings, own, folder=folder), settings.tenant)
+        return cls(
+            build(settings, own, folder=folder, wait_for_index=wait_for_index), settings.tenant
+        )
 
     @property
     def settings(self) -> Settings:
         """The settings in force."""
         return self._parts.settings
+
+    @property
+    def store(self) -> Store:
+        """The store itself, for what has no method here."""
+        return self._parts.store
 
     @property
     def facts(self) -> Facts:
@@ -133,6 +148,12 @@ class Headgate:
     def keys(self) -> Keys:
         """The API keys of this tenant: create, list, revoke."""
         return Keys(self._parts.store, self.tenant, clock=self._parts.clock)
+
+    @property
+    def spending(self) -> Spending:
+        """What sessions, keys and this tenant have spent through the proxy: list, resume."""
+        parts = self._parts
+        return Spending(parts.store, self.tenant, parts.settings.fuse, clock=parts.clock)
 
     def add(
         self,
@@ -233,7 +254,10 @@ class Headgate:
         tags: Sequence[str] = (),
         trust: float | None = None,
     ) -> AddedFact:
-        """Remember a fact; one that is known already comes back as it is, with `new` False."""
+        """Remember a fact; one that is known already comes back as it is, with `new` False.
+
+        What repeats a text that a context gave is not stored: it comes back with `echo` True.
+        """
         return self.facts.add(content, category=category, tags=tags, trust=trust)
 
     def recall(
@@ -287,7 +311,11 @@ class Headgate:
     async def acontext_for(self, request: Request) -> Context:
         """The context for a ready-made request; its trace is stored."""
         context = await self._parts.engine.build(request)
-        return await asyncio.to_thread(self._keep, context)
+        return (
+            self._keep(context)
+            if self._all.log is None
+            else await asyncio.to_thread(self._keep, context)
+        )
 
     def trace(self, id: str | Trace) -> Trace:
         """A stored trace of this tenant, by its id; a trace at hand stands for itself."""
@@ -296,21 +324,22 @@ class Headgate:
             return id
         id = id.id if isinstance(id, Trace) else id
         found = store.trace(self.tenant, id)
+        if found is None:  # it may still be waiting to be written
+            self._parts.writes.flush()
+            found = store.trace(self.tenant, id)
         if found is None:
             raise NotFound(f"there is no trace {id!r}", hint="see: headgate traces")
         return found
 
-    def traces(self, *, limit: int = 100) -> list[Trace]:
-        """The stored traces of this tenant, newest first."""
+    def traces(self, *, limit: int = 100) -> list[TraceSummary]:
+        """The stored traces of this tenant in one row each, newest first; `trace` reads one whole."""
+        self._parts.writes.flush()
         return self._parts.store.traces(self.tenant, limit=limit)
 
     def save_trace(self, trace: Trace) -> None:
         """Store a trace that was made elsewhere, such as a model call of the proxy, by the settings of all traces."""
-        keeping = self._parts.settings.trace
-        if keeping.keep:
-            self._parts.store.save_trace(
-                trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
-            )
+        if problem := self._queue_trace(trace):
+            raise StoreError(problem)
 
     async def awhy(self, trace: str | Trace, chunk: str) -> Why:
         """Where a chunk fell in a stored request, and the smallest change with which it would have entered."""
@@ -348,7 +377,7 @@ class Headgate:
             parts.store.collections(_PROBE)
             return ""
         if part == "index":
-            return parts.indexes.snapshot(_PROBE, "main").degraded
+            return parts.indexes.latest(_PROBE, "main").degraded
         health = parts.memory.providers.health().items()
         return "; ".join(
             f"{name}: {how.last_error or 'late'}" for name, how in health if how.failures_in_a_row
@@ -433,13 +462,15 @@ class Headgate:
         """
         done = 0
         indexes = self._parts.indexes
+        # a request that does not wait finds what was added before only where the index has followed
+        least = _FOLLOW if self._parts.wait_for_index else 1
 
         def follow(progress: Progress) -> None:
             nonlocal done
-            if progress.chunks - done >= (1 if done else _FOLLOW):
+            if progress.chunks - done >= (1 if done else least):
                 with suppress(HeadgateError):
                     for collection in sorted(progress.touched):
-                        indexes.snapshot(self.tenant, collection)
+                        indexes.follow(self.tenant, collection)
                 progress.touched.clear()
                 done = progress.chunks
             if on_progress:
@@ -447,17 +478,29 @@ class Headgate:
 
         return follow
 
-    def _keep(self, context: Context) -> Context:
-        """Store the trace and write the log line; where that fails the answer stands and says so."""
+    def _stored(self, trace: Trace) -> Trace:
+        """The trace as it is stored: without secrets, unless the settings keep them."""
+        settings = self._all.settings
+        return redact_trace(trace) if settings.redact and settings.trace.text else trace
+
+    def _queue_trace(self, trace: Trace) -> str:
+        """Let a trace be written soon; what is wrong with that, "" when nothing is."""
         parts = self._all
-        keeping, lost = parts.settings.trace, []
-        try:
-            if keeping.keep:
-                parts.store.save_trace(
-                    context.trace, keep=keeping.keep, age_s=keeping.age_s, text=keeping.text
-                )
-        except StoreError as error:
-            lost.append(Step(Stage.TRACE, 0.0, degraded=f"not stored: {error}"))
+        keeping = parts.settings.trace
+        if not keeping.keep or getattr(parts.store, "read_only", False):
+            return ""
+
+        def save() -> None:
+            parts.store.save_trace(self._stored(trace), keep=keeping.keep, text=keeping.text)
+
+        return parts.writes.put(f"trace {trace.id}", save)
+
+    def _keep(self, context: Context) -> Context:
+        """Queue the trace and write the log line; where that fails the answer stands and says so."""
+        parts, lost = self._all, []
+        parts.memory.injected.add(context.trace)
+        if problem := self._queue_trace(context.trace):
+            lost.append(Step(Stage.TRACE, 0.0, degraded=problem))
         try:
             if parts.log is not None:
                 parts.log.write(context)

@@ -2,7 +2,8 @@
 
 `Keys` is what `hg.keys` gives: create, list and revoke the keys of one tenant.
 A key is 32 random bytes, so one round of SHA-256 is enough: there is nothing to guess it from.
-`admin` opens what concerns the whole service (metrics) and holds the other three scopes for its tenant.
+`admin` opens what concerns the whole service (metrics) and holds the other scopes for its tenant. `proxy` lets its
+holder call models with keys that the service holds; `proxy:NAME` does so for one upstream.
 """
 
 import re
@@ -19,6 +20,7 @@ from headgate.types import Key, Scope
 
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 OURS: Final = "hg_"  # how each key begins
+_FOR_ONE_UPSTREAM = re.compile(r"proxy:[\w.-]{1,100}")
 _FORM = re.compile(OURS + r"[A-Za-z0-9_-]{43}")
 
 
@@ -31,10 +33,12 @@ class Minted(NamedTuple):
 
 def mint(tenant: str, scopes: Sequence[str], *, name: str = "", now: float) -> Minted:
     """A new key for a tenant."""
-    known: list[Scope] = [scope for scope in SCOPES if scope in scopes]
-    if unknown := set(scopes) - set(SCOPES):
+    named = sorted({scope for scope in scopes if _FOR_ONE_UPSTREAM.fullmatch(scope)})
+    known = [*(scope for scope in SCOPES if scope in scopes), *named]
+    if unknown := set(scopes) - set(known):
         raise InputError(
-            f"{', '.join(sorted(unknown))} is not a scope", hint=f"scopes are {', '.join(SCOPES)}"
+            f"{', '.join(sorted(unknown))} is not a scope",
+            hint=f"scopes are {', '.join(SCOPES)}, and proxy:NAME for one upstream alone",
         )
     token = OURS + token_urlsafe(32)
     key = Key(token_hex(4), digest(token), tenant, tuple(known), name, created=now)

@@ -32,6 +32,8 @@ class Stage(StrEnum):
     LOG = "log"
     MODEL = "model"
     CUT = "cut"
+    CIRCLES = "circles"
+    FUSE = "fuse"
 
 
 class Fate(StrEnum):
@@ -144,4 +146,7 @@ class Note:
     @property
     def reason(self) -> str:
         """The note as a sentence for a person."""
-        return SENTENCES[self.code].format_map({**self.numbers, "subject": self.subject})
+        sentence = SENTENCES[self.code]
+        if "{" not in sentence:
+            return sentence
+        return sentence.format_map({**self.numbers, "subject": self.subject})

@@ -36,11 +36,11 @@ class Limits(Policy):
     """Longest query, in characters."""
     window_chars: PositiveCount = 20_000_000
     """Longest window, in characters over all its blocks."""
-    window_blocks: PositiveCount = 100_000
+    window_blocks: Tuning[PositiveCount] = 100_000
     """Most blocks in a window."""
-    budget: PositiveCount = 10_000_000
+    budget: Tuning[PositiveCount] = 10_000_000
     """Largest token budget of one context."""
-    k: PositiveCount = 10_000
+    k: Tuning[PositiveCount] = 10_000
     """Most chunks one context may ask for."""
 
 
@@ -51,6 +51,8 @@ class TracePolicy(Policy):
     """Most traces kept for a tenant; 0 keeps none."""
     age_s: Positive | None = 30 * 86_400.0
     """Oldest trace kept, in seconds."""
+    max_bytes: Tuning[PositiveCount] = 100_000_000
+    """Most bytes kept for a tenant, beyond which the oldest traces go."""
     text: bool = True
     """Whether query, window and chunk texts are kept; without them a trace cannot be replayed."""
 
@@ -85,13 +87,13 @@ class ServicePolicy(Policy):
     """Largest request body."""
     rate: Positive = 6000
     """Requests a minute for one key, on average; callers without a key are not limited by rate."""
-    burst: PositiveCount = 600
+    burst: Tuning[PositiveCount] = 600
     """Requests one key may send at once after a pause."""
     concurrency: PositiveCount = 128
     """Requests of one key, or of all callers without one, that one process works on at the same time."""
     deadline_s: Positive = 60.0
     """Longest a request may take; then it is answered with 504."""
-    drain_s: Positive = 10.0
+    drain_s: Tuning[Positive] = 10.0
     """At shutdown: how long requests that are under way may still take; then they are answered with 503."""
     log: bool = True
     """Whether to write one line a request to stderr."""

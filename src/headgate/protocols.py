@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from headgate.types import (
+    Attachment,
     Candidate,
     Change,
     Chunk,
@@ -22,7 +23,10 @@ from headgate.types import (
     Review,
     Secret,
     Size,
+    Spend,
+    SpendScope,
     Trace,
+    TraceSummary,
 )
 
 if TYPE_CHECKING:
@@ -34,12 +38,15 @@ class DocumentStore(Protocol):
     """Documents and their chunks.
 
     `put` is one transaction: each document replaces its former self whole, keeping its place in reading
-    order, and only chunks that differ reach the change feed; it answers how many did. `remove` without
+    order, and only chunks that differ reach the change feed; it answers how many did. `attachments` are bytes
+    computed from these chunks' texts, written with them; those for other chunks are left out. `remove` without
     names empties the collection; it answers how many chunks went. A document that lost a chunk this way
     loses its digest too, and one that lost all of them is gone.
     """
 
-    def put(self, tenant: str, documents: Sequence[Document]) -> int: ...
+    def put(
+        self, tenant: str, documents: Sequence[Document], *, attachments: Iterable[Attachment] = ()
+    ) -> int: ...
     def remove(
         self,
         tenant: str,
@@ -52,6 +59,7 @@ class DocumentStore(Protocol):
         self, tenant: str, collection: str, ids: Sequence[str] | None = None
     ) -> Mapping[str, str]: ...
     def collections(self, tenant: str) -> Mapping[str, Size]: ...
+    def size(self, tenant: str, collection: str) -> Size: ...
 
 
 class ChunkStore(Protocol):
@@ -67,12 +75,16 @@ class ChangeFeed(Protocol):
     """The change feed that derived indexes follow: `head` is the last change, `changes` what came after one.
 
     A chunk stands in the feed once, at its last change, and a removed one as its removal; seq only grows.
+    `mark_index` notes the mark under which an index is about to be saved, beside the mark it had before; `index_marks`
+    gives both. An index whose mark is not among them was made from another store, or from a later state of this one.
     """
 
     def head(self, tenant: str, collection: str) -> int: ...
     def changes(
         self, tenant: str, collection: str, after: int, limit: int = 10_000
     ) -> list[Change]: ...
+    def index_marks(self, tenant: str, collection: str) -> tuple[str, ...]: ...
+    def mark_index(self, tenant: str, collection: str, mark: str, *, former: str) -> None: ...
 
 
 class AttachmentStore(Protocol):
@@ -126,7 +138,7 @@ class FactFeed(Protocol):
 
 
 class FactStore(FactFeed, Protocol):
-    """Remembered facts, unique by content within a tenant: saving a repeated one gives the existing fact.
+    """Remembered facts, unique by `Fact.key` within a tenant: saving a repeated one gives the existing fact.
 
     `amend_fact` reads, changes and writes one fact as a single step, so that no feedback is lost between
     two writers.
@@ -152,19 +164,40 @@ class SecretStore(Protocol):
 class ReviewStore(Protocol):
     """The human review queue. `decide` moves a pending review once; a second decision changes nothing.
 
-    `save_review` answers False, and saves nothing, where `most` others are pending already.
+    What follows from a decision is written with it, in one transaction: `fact` is saved, or, where the tenant knows
+    it already, the known one is amended; so are the facts of `ids` that are there.
+    `save_review` answers False, and saves nothing, where `most` others are pending already. With `patience_s` it waits
+    no longer than that for other writers, and raises NotReady.
     """
 
-    def save_review(self, tenant: str, review: Review, *, most: int | None = None) -> bool: ...
+    def save_review(
+        self,
+        tenant: str,
+        review: Review,
+        *,
+        most: int | None = None,
+        patience_s: float | None = None,
+    ) -> bool: ...
     def review(self, tenant: str, id: str) -> Review | None: ...
     def reviews(self, tenant: str, *, status: str | None = None) -> list[Review]: ...
-    def decide(self, tenant: str, review: Review) -> bool: ...
+    def decide(
+        self,
+        tenant: str,
+        review: Review,
+        *,
+        fact: Fact | None = None,
+        ids: Sequence[str] = (),
+        amend: Callable[[Fact], Fact] = lambda fact: fact,
+    ) -> bool: ...
 
 
 class TraceStore(Protocol):
-    """Stored traces, newest first, at most `keep` of them and none older than `age_s` before the newest.
+    """Stored traces, at most `keep` of a tenant; `traces` lists their summaries, newest first.
 
-    With `text` off neither query, window nor chunk text is kept.
+    Of candidates beyond the first twenty only the last note is kept, and a text that the store holds is read from it
+    again: that of a chunk which changed since may be missing. With `text` off neither query, window nor chunk text
+    is kept. `prune_traces` deletes what is too old, too many, or beyond the bytes that each tenant has; it answers how
+    many went.
     """
 
     def save_trace(
@@ -172,11 +205,13 @@ class TraceStore(Protocol):
         trace: Trace,
         *,
         keep: int = 10_000,
-        age_s: float | None = None,
         text: bool = True,
     ) -> None: ...
     def trace(self, tenant: str, id: str) -> Trace | None: ...
-    def traces(self, tenant: str, *, limit: int = 100) -> list[Trace]: ...
+    def traces(self, tenant: str, *, limit: int = 100) -> list[TraceSummary]: ...
+    def prune_traces(
+        self, *, keep: int, age_s: float | None = None, max_bytes: int | None = None
+    ) -> int: ...
 
 
 class KeyStore(Protocol):
@@ -192,6 +227,26 @@ class KeyStore(Protocol):
     def revoke(self, tenant: str, id: str) -> bool: ...
 
 
+class SpendStore(Protocol):
+    """What sessions, keys and tenants have spent.
+
+    `amend_spends` reads several rows, changes and writes them as a single step, so that nothing is lost or let through
+    between two workers; a row that is not there yet begins at zero. `spends` gives those used last first.
+    `forget_spends` removes sessions that were idle since then; it answers how many.
+    """
+
+    def amend_spends(
+        self,
+        tenant: str,
+        names: Sequence[tuple[SpendScope, str]],
+        change: Callable[[list[Spend]], list[Spend]],
+    ) -> list[Spend]: ...
+    def spends(
+        self, tenant: str, *, scope: SpendScope | None = None, limit: int = 100
+    ) -> list[Spend]: ...
+    def forget_spends(self, tenant: str, *, idle_since: float) -> int: ...
+
+
 class Store(
     DocumentStore,
     ChunkStore,
@@ -203,6 +258,7 @@ class Store(
     ReviewStore,
     TraceStore,
     KeyStore,
+    SpendStore,
     Protocol,
 ):
     """Everything that must not be lost. `headgate.testing.StoreContract` checks an implementation."""

@@ -11,8 +11,12 @@ Both keep parameters and docstring, so that `help` and editors show them.
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from headgate.errors import StoreError
+from headgate.forks import renew_in_children
 
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -59,26 +63,48 @@ class BackgroundLoop:
     """An event loop in a daemon thread, started at first need. Blocking on it works inside other loops too."""
 
     def __init__(self) -> None:
+        self.renew()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """No loop yet: a forked child does not have the thread of its parent's."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._closed = False
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run the work on the loop and wait for it."""
+        """Run the work on the loop and wait for it; StoreError where the loop is closed meanwhile."""
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._start()).result()
+        except (RuntimeError, CancelledError) as error:
+            if not self._closed:
+                raise
+            work.close()
+            raise StoreError("this Headgate was closed while it was at work") from error
+
+    def _start(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                try:
+                    self._loop = asyncio.new_event_loop()
+                except OSError as error:
+                    raise StoreError(
+                        f"no event loop can be started: {error}",
+                        hint="the process has too many open files",
+                    ) from error
                 self._thread = threading.Thread(
                     target=self._loop.run_forever, name="headgate", daemon=True
                 )
                 self._thread.start()
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+            return self._loop
 
     def close(self) -> None:
-        """Stop the loop and its threads."""
+        """Stop the loop and its threads; calls that are waiting get a StoreError."""
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
+            self._closed = True
         if loop is None or thread is None:
             return
         # on the loop itself: a caller inside another running loop could not run this one
@@ -89,5 +115,9 @@ class BackgroundLoop:
 
 
 async def _shut_down(loop: asyncio.AbstractEventLoop) -> None:
-    await loop.shutdown_asyncgens()
     await loop.shutdown_default_executor()
+    others = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await loop.shutdown_asyncgens()

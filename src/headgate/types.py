@@ -9,7 +9,7 @@ Scores are 0..1 where they end, higher is better; budgets are tokens; times are 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from headgate.errors import InputError
 from headgate.notes import Fate, Note, NoteCode, Stage
@@ -19,8 +19,13 @@ _DROP: Final = (
     Fate.DROP
 )  # read thousands of times a request, and a member of an enum is slow to look up
 
+_SUMMARY_CHARS = 500  # of a query in the summary of its trace
+
+TITLE_CHARS = 500  # of a document or a chunk; longer ones are texts by mistake
+METADATA_BYTES = 16_384  # of a document or a chunk, as JSON
 GRAPH: Final = "graph"
 MEMORY: Final = "memory"
+TURN: Final = "turn"
 SIDE: Final = frozenset({GRAPH, MEMORY})
 """Sources of knowledge rather than of documents: few and short, they are sure of a section of the budget."""
 SIDE_SHARE: Final = 0.3
@@ -247,7 +252,7 @@ class Request:
     session: str = ""
     """The conversation this belongs to."""
     cwd: str = ""
-    """The caller's working folder; its last name counts as the project."""
+    """The caller's working folder. The nearest folder above it with a repository or a project file names the project."""
     penalize: bool = True
     """Whether to push down what the model already sees."""
     graph: bool = True
@@ -375,6 +380,47 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
+class TraceSummary:
+    """A request in one row; `query` is cut after 500 characters, `seconds` is the time in all stages."""
+
+    id: str
+    created: float
+    query: str
+    session: str
+    collection: str
+    strategy: str
+    tier: str
+    pressure: float
+    skip: bool
+    budget: int
+    candidates: int
+    kept: int
+    seconds: float
+    degraded: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, trace: Trace) -> "TraceSummary":
+        """The summary of a trace."""
+        plan = trace.plan
+        return cls(
+            id=trace.id,
+            created=trace.created,
+            query=trace.request.query[:_SUMMARY_CHARS],
+            session=trace.request.session,
+            collection=", ".join(trace.request.collections),
+            strategy=plan.strategy.value,
+            tier=plan.tier.value,
+            pressure=plan.pressure,
+            skip=plan.skip,
+            budget=plan.budget,
+            candidates=len(trace.candidates),
+            kept=sum(not candidate.dropped for candidate in trace.candidates),
+            seconds=sum(step.seconds for step in trace.steps),
+            degraded=trace.degraded,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What the gate kept and evicted, with a reason for each evicted id."""
 
@@ -490,6 +536,16 @@ class Fact:
     updated: float = 0.0
     history: tuple[TrustChange, ...] = ()
 
+    @property
+    def key(self) -> str:
+        """What makes two facts the same; a tenant has one fact of a key."""
+        return fact_key(self.content)
+
+
+def fact_key(content: str) -> str:
+    """The content in lower case, with single spaces and without a closing stop."""
+    return " ".join(content.lower().split()).rstrip(".! ")
+
 
 @dataclass(frozen=True, slots=True)
 class FactChange:
@@ -509,7 +565,7 @@ class Secret:
     expires: float | None = None
 
 
-Scope = Literal["read", "write", "review", "admin"]
+Scope = Literal["read", "write", "review", "proxy", "admin"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,7 +575,8 @@ class Key:
     id: str
     digest: str
     tenant: str
-    scopes: tuple[Scope, ...] = ("read",)
+    scopes: tuple[str, ...] = ("read",)
+    """Scopes; "proxy:NAME" is the scope proxy for one upstream alone."""
     name: str = ""
     created: float = 0.0
     revoked: float | None = None
@@ -546,6 +603,15 @@ class Review:
     expires: float = 0.0
 
 
+class Attachment(NamedTuple):
+    """Bytes computed from the text of one chunk, by kind ("fingerprint/1")."""
+
+    collection: str
+    chunk: str
+    kind: str
+    value: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One line of a collection's change feed: a chunk written, or (chunk None) an id removed.
@@ -567,3 +633,39 @@ class Size:
     documents: int = 0
     chunks: int = 0
     chars: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A size in tokens, and in millionths of a currency."""
+
+    tokens: int = 0
+    micros: int = 0
+
+
+SpendScope = Literal["session", "key", "tenant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """What a session, a key or a tenant (name "") has spent since it was last resumed, and in all.
+
+    Held is what calls under way are expected to spend. A rate is a smoothed size of one call.
+    """
+
+    scope: SpendScope
+    name: str = ""
+    tokens: int = 0
+    micros: int = 0
+    calls: int = 0
+    held_tokens: int = 0
+    held_micros: int = 0
+    held_at: float = 0.0
+    total_tokens: int = 0
+    total_micros: int = 0
+    total_calls: int = 0
+    rate_tokens: float = 0.0
+    rate_micros: float = 0.0
+    since: float = 0.0
+    last: float = 0.0
+    paused: float | None = None

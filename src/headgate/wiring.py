@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -17,7 +17,9 @@ from headgate.memory.provider_pool import ProviderPool, load_plugins
 from headgate.models.embed import embedder
 from headgate.models.grade import llm_grader
 from headgate.models.search import searcher
+from headgate.pipeline.deferred import DeferredWrites
 from headgate.pipeline.engine import Engine, Policies
+from headgate.policy import TracePolicy
 from headgate.protocols import (
     Clock,
     Embedder,
@@ -56,11 +58,13 @@ class Parts:
     settings: Settings
     store: Store
     indexes: Indexes
+    wait_for_index: bool
     memory: Memory
     engine: Engine
     grader: Grader | None
     count: TokenCounter
     clock: Clock
+    writes: DeferredWrites
     log: PerformanceLog | None = None
     closed: Event = field(default_factory=Event)
 
@@ -69,17 +73,28 @@ class Parts:
         if self.closed.is_set():
             return
         self.closed.set()
+        self.writes.close()
         self.memory.close()
         self.indexes.close()
         self.store.close()
 
 
-def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -> Parts:  # noqa: B008 (frozen)
+def build(
+    settings: Settings,
+    own: Own = Own(),  # noqa: B008 (frozen)
+    *,
+    folder: Path | None = None,
+    wait_for_index: bool = True,
+) -> Parts:
     """The parts that the caller brings, and the others as the settings say.
 
     With a store of the caller's own, `folder` is where the indexes over it and the log are kept; without one
-    the indexes live in memory.
+    the indexes live in memory. Without `wait_for_index` requests are answered from the last complete index.
     """
+    if not settings.redact:
+        facts = settings.facts.model_copy(update={"redact": False})
+        review = settings.review.model_copy(update={"redact": False})
+        settings = settings.model_copy(update={"facts": facts, "review": review})
     grader = own.grader or llm_grader(settings.grader)
     search = own.search or searcher(settings.search)
     vectors = own.embedder or embedder(settings.embed)
@@ -89,12 +104,16 @@ def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -
     if store is None:
         folder = folder_of(settings.store)
         store = SqliteStore(folder, clock=clock) if folder else MemoryStore(clock=clock)
+    read_only = getattr(store, "read_only", False)
     indexes = Indexes(store, folder and folder / "index", vectors)
-    memory = Memory(store, ProviderPool(providers, settings.recall), settings.facts, clock=clock)
+    pool = ProviderPool(providers, settings.recall)
+    memory = Memory(store, pool, settings.facts, clock=clock)
+    writes = DeferredWrites(upkeep=partial(_prune, store, settings.trace))
     count = lru_cache(maxsize=COUNTED)(own.counter or counter(settings.tokens))
+    views = indexes.snapshot if wait_for_index else indexes.latest
     engine = Engine(
         store,
-        indexes.snapshot,
+        views,
         _policies(settings),
         count=count,
         memory=memory,
@@ -102,9 +121,15 @@ def build(settings: Settings, own: Own = Own(), *, folder: Path | None = None) -
         grader=grader,
         search=search,
         clock=clock,
+        defer=writes.put,
     )
+    if own.store is None and folder and not read_only:
+        writes.start()  # what is too old goes even where nobody asks anything
     log = _log(settings, folder)
-    return Parts(settings, store, indexes, memory, engine, grader, count, clock, log)
+    pool.start(settings.tenant)
+    return Parts(
+        settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes, log
+    )
 
 
 def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
@@ -113,21 +138,23 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
     It asks neither a person nor the world outside: `why` runs a request many times.
     """
     allowed = {f.name for f in fields(Policies)} - {"limits"} | {"facts"}
-    for name, value in changes.items():
+    for name in changes:
         if name.partition(".")[0] not in allowed:
             raise InputError(
                 f"{name} cannot be changed in a replay",
                 hint=f"the groups {', '.join(sorted(allowed))} can",
             )
-        if isinstance(value, int) and value > WIDEST:
-            raise LimitError(f"{name} is {value:,}; a replay takes at most {WIDEST:,}")
     settings = changed(parts.settings, {**changes, "review.enabled": False})
+    for name in changes:  # after conversion: a number may come as text
+        value = _setting(settings, name)
+        if isinstance(value, int | float) and value > WIDEST:
+            raise LimitError(f"{name} is {value:,}; a replay takes at most {WIDEST:,}")
     memory = parts.memory
     if settings.facts != parts.settings.facts:
         memory = Memory(parts.store, memory.providers, settings.facts, clock=parts.clock)
     return Engine(
         parts.store,
-        parts.indexes.snapshot,
+        parts.indexes.snapshot if parts.wait_for_index else parts.indexes.latest,
         _policies(settings),
         count=parts.count,
         memory=memory,
@@ -135,6 +162,14 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
         grader=parts.grader,  # with the grades it remembers
         clock=parts.clock,
     )
+
+
+def _setting(settings: Settings, name: str) -> object:
+    """The value of a setting by its dotted name."""
+    value: object = settings
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    return value
 
 
 def folder_of(store: str) -> Path | None:
@@ -151,6 +186,11 @@ def folder_of(store: str) -> Path | None:
     return Path(store)
 
 
+def _prune(store: Store, policy: TracePolicy) -> None:
+    if not getattr(store, "read_only", False):
+        store.prune_traces(keep=policy.keep, age_s=policy.age_s, max_bytes=policy.max_bytes)
+
+
 def _policies(settings: Settings) -> Policies:
     return Policies(**{f.name: getattr(settings, f.name) for f in fields(Policies)})
 
@@ -159,4 +199,6 @@ def _log(settings: Settings, folder: Path | None) -> PerformanceLog | None:
     """The line per request, where there is a place for it."""
     policy = settings.log
     path = Path(policy.path) if policy.path else folder and folder / NAME
-    return PerformanceLog(path, policy) if policy.enabled and path else None
+    if not policy.enabled or not path:
+        return None
+    return PerformanceLog(path, policy, redacts=settings.redact)

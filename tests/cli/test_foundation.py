@@ -74,3 +74,25 @@ def test_config_show_shows_the_rest_beside_a_variable_that_is_no_setting(run, mo
     code, out, err = run("config", "show", "--changed", "--json")
     assert (code, [s["name"] for s in json.loads(out)]) == (0, ["tenant"])
     assert "HEADGATE_STOER" in err
+
+
+def test_context_takes_the_size_of_the_window_and_tells_what_it_means(run, tmp_path):
+    codes = [" ".join(f"{n * 7919 + i * 104729:x}" for i in range(40)) for n in range(60)]
+    rows = "\n".join(json.dumps({"text": f"Refunds are paid by {code}."}) for code in codes)
+    (tmp_path / "rows.jsonl").write_text(rows)
+    run("add", "rows.jsonl")
+    asked = ("context", "how are refunds paid?", "--budget", "3000", "--context-length", "8000")
+    _, out, _ = run(*asked, "--used", "5000", "--json")
+    told = json.loads(out)
+    assert 0 < told["token_estimate"] <= 1000
+    plan = told["plan"]
+    assert (plan["limit"], plan["min_trust"], plan["skip"], plan["budget"]) == (5, 0.3, False, 1000)
+    _, out, err = run(*asked, "--used", "7990")
+    assert "nothing relevant" in out
+    assert "skipped, pressure 99.9%, 0 facts a provider, least trust 1.0" in err
+
+
+def test_strategy_tells_limit_trust_and_skip_to_machines(run):
+    _, out, _ = run("strategy", "x", "--context-length", "1000", "--used", "990", "--json")
+    told = json.loads(out)
+    assert (told["limit"], told["min_trust"], told["skip"]) == (0, 1.0, True)

@@ -90,3 +90,33 @@ def test_an_endless_profile_stays_small(tmp_path):
 def test_an_empty_profile_can_be_drawn(tmp_path):
     png(Profile(), tmp_path / "empty.png")
     assert terminal(Profile()).startswith("entropy")
+
+
+def test_settings_and_options_choose_the_detector(monkeypatch):
+    clean = run(INTRO * 3)
+    assert clean.exit_code == 0
+    monkeypatch.setenv("HEADGATE_GUARD__DETECTOR", "entropy")
+    monkeypatch.setenv("HEADGATE_GUARD__ENTROPY__MIN_BITS", "8")
+    assert "absolute" in run(INTRO).stderr
+    assert run(INTRO, "--min-bits", "0", "--max-drop", "9").exit_code == 0
+    assert run(INTRO * 3, "--detector", "repeat").stderr == clean.stderr
+
+
+def test_a_model_has_settings_of_its_own(monkeypatch):
+    monkeypatch.setenv("HEADGATE_GUARD__MODELS", '{"odd-*": {"detector": "entropy"}}')
+    text = INTRO + "a" * 64
+    assert run(text).exit_code == 0
+    assert run(text, "--model", "odd-1").exit_code == 3
+
+
+def test_json_holds_the_call_that_goes_on_with_the_token():
+    result = run(INTRO + "fo" * 300, "--json", "--divergence-token", "<other way>")
+    told = json.loads(result.stdout)
+    assert told["text"] == INTRO
+    assert told["next_messages"] == [{"role": "assistant", "content": INTRO + "<other way>"}]
+
+
+def test_an_impossible_threshold_is_named(capsys):
+    with pytest.raises(SystemExit):
+        main(["guard", "--window", "1"])
+    assert "entropy.window" in capsys.readouterr().err

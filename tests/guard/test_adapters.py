@@ -7,9 +7,11 @@ import anthropic
 import openai
 import pytest
 
-from headgate.errors import LoopError, UpstreamError
-from headgate.guard import State, adapters
+from headgate.errors import InputError, LoopError, UpstreamError
+from headgate.guard import Guard, State, adapters
 from headgate.guard.resume import RETRY, TURNS
+from headgate.testing import ScriptedModel
+from headgate.testing.agent_messages import MadeCall, Turn, render
 
 INTRO = "The river rose in spring, and the keeper of the gate went out before dawn.\n"
 UNIT = "He lifted the first board and looked at the water below him for a while. "
@@ -207,6 +209,38 @@ async def test_an_error_before_the_stream_is_the_sdks_own():
         with pytest.raises(openai.APIConnectionError):
             [c async for c in events]
         assert events.report.state is State.FAILED
+
+
+# text completions
+
+
+def completion(texts, id="a"):
+    head = {"id": id, "object": "text_completion", "created": 1, "model": "m"}
+    for text in texts:
+        yield (
+            None,
+            {
+                **head,
+                "choices": [{"index": 0, "text": text, "finish_reason": None, "logprobs": None}],
+            },
+        )
+    yield (
+        None,
+        {**head, "choices": [{"index": 0, "text": "", "finish_reason": "stop", "logprobs": None}]},
+    )
+    yield (None, "[DONE]")  # fmt: skip
+
+
+async def test_a_completion_goes_on_behind_its_prompt(provider):
+    with provider(completion(looping()), completion(tokens(AFTER), id="b")) as server:
+        async with openai_async(server) as client:
+            chunks = [c async for c in adapters.completions(client, model="m", prompt="Once. ")]
+    text = "".join(c.choices[0].text for c in chunks)
+    assert text.startswith(INTRO + UNIT)
+    assert text.endswith(AFTER)
+    assert {c.id for c in chunks} == {"a"}
+    assert server.requests[1]["prompt"] == "Once. " + text.removesuffix(AFTER)
+    assert server.requests[1]["temperature"] == 0.8
 
 
 # messages
@@ -433,3 +467,70 @@ async def test_a_looping_function_call_is_asked_for_again(provider):
     deltas = [e.delta for e in events if e.type == "response.function_call_arguments.delta"]
     assert "".join(deltas) == '{"q": 1}'
     assert events[-1].response.output[0].arguments == '{"q": 1}'
+
+
+# circles of tool calls
+
+
+def stuck(api, copies):
+    turn = Turn(calls=(MadeCall("read", {"path": "a"}, "no such file"),))
+    return render([Turn(human="Read a."), *[turn] * copies], api)
+
+
+async def test_an_agent_in_circles_gets_a_note_through_every_adapter(provider):
+    with provider(chat(tokens(AFTER)), message(tokens(AFTER)), response(tokens(AFTER))) as server:
+        async with openai_async(server) as client, claude(server) as other:
+            streams = [
+                adapters.chat(client, model="m", messages=stuck("chat", 3)),
+                adapters.messages(other, model="m", max_tokens=9, messages=stuck("messages", 3)),
+                adapters.responses(client, model="m", input=stuck("responses", 3)),
+            ]
+            for stream in streams:
+                assert [event async for event in stream]
+    for request in server.requests:
+        last = (request.get("messages") or request["input"])[-1]
+        assert "[headgate: the same call came back" in json.dumps(last)
+
+
+def test_an_agent_that_stays_in_circles_is_ended_without_a_call(provider):
+    off = {"circles": {"rungs": {}}}
+    with (
+        provider(chat(tokens(AFTER))) as server,
+        openai.OpenAI(base_url=server.url, api_key="none", max_retries=0) as client,
+    ):
+        with pytest.raises(LoopError, match="read was called 8 times") as caught:
+            list(adapters.chat(client, model="m", messages=stuck("chat", 8)))
+        assert "I stopped here" in caught.value.text
+        assert list(adapters.chat(client, model="m", messages=stuck("chat", 8), guard=off))
+    assert len(server.requests) == 1
+
+
+# histories of objects
+
+
+async def test_messages_of_the_sdks_are_a_history(provider):
+    said = openai.types.chat.ChatCompletionMessage(role="assistant", content="Which one?")
+    history = [*ASK, said, {"role": "user", "content": "The keeper of the gate."}]
+    with provider(chat(looping()), chat(tokens(AFTER), id="b")) as server:
+        stream = adapters.chat(openai_async(server), model="m", messages=history)
+        assert [event async for event in stream]
+    for request in server.requests:
+        assert request["messages"][1] == {"role": "assistant", "content": "Which one?"}
+
+
+async def test_the_guard_takes_objects_and_their_parts_as_messages():
+    block = anthropic.types.TextBlock(type="text", text="Which one?", citations=None)
+    message = {"role": "assistant", "content": [block]}
+    model = ScriptedModel([["The third."]])
+    stream = Guard(model).stream(
+        [*ASK, openai.types.chat.ChatCompletionMessage(role="assistant", content="Ah."), message]
+    )
+    assert [piece async for piece in stream] == ["The third."]
+    sent = model.calls[0].messages
+    assert sent[1] == {"role": "assistant", "content": "Ah."}
+    assert sent[2]["content"][0]["text"] == "Which one?"
+
+
+def test_what_is_no_message_is_named():
+    with pytest.raises(InputError, match="a message is a int"):
+        Guard(ScriptedModel([[]])).stream([5])

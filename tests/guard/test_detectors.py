@@ -256,3 +256,42 @@ def test_the_published_detector_rests_after_a_stall_and_forgets_on_reset():
 def test_impossible_knobs_are_refused(knobs):
     with pytest.raises(InputError):
         EntropyDetector(**knobs)
+
+
+CHORUS = "Oh, we are the ones who stay awake until the river is asleep again\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| Feature" + " " * 680 + "|\n|" + "-" * 680 + "|\n",
+        CHORUS * 3 + "\n",
+        "Never gonna stop, never gonna stop\n(Let it flow)\nWe are " * 4 + "\n",
+        'dna = "ATGCAT' + "GCTA" * 78 + '"\n',
+        "arn:aws:acm:certificate/" + "1234567890" * 77 + "\n",
+        'key = "' + "0123456789abcdefghijklmnopqrstuvwxyz" * 5 + '"\n',
+        "```\n((=<`#9]~6ZY3" + "%o4Uqp0/QsqpM&+Ij\"'E" * 40 + "\n```\n",
+        "|:G2 E2 D2:|G2 E2 D2:|G2 E2 D2:|D2 G2 A2:|\n" * 4,
+    ],
+    ids=["cells", "chorus", "refrain", "dna", "serial", "placeholder", "esoteric", "music"],
+)
+def test_what_good_answers_repeat_does_not_stall(text):
+    assert feed(RepeatDetector(), PROSE + text + PROSE) is None
+
+
+@pytest.mark.parametrize(
+    ("unit", "most"),
+    [
+        ("⠇", 320),
+        ("⠑⠁⠇⠑⠊⠇⠑⠊⠇", 320),
+        ("\n```", 320),
+        ("( ) ", 320),
+        ("\n     1  2  3  4  5  6  7  8  9\n     -----------", 460),
+        (CHORUS, 320),
+        ("CGAT", 390),
+    ],
+)
+def test_loops_without_words_stall(unit, most):
+    stall = feed(RepeatDetector(), PROSE + unit * 400)
+    assert stall is not None
+    assert stall.position - stall.onset <= most

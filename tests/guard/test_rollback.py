@@ -548,7 +548,9 @@ def play(session, answers, size):
     call, text = session.start(), ""
     for answer in itertools.chain(answers, itertools.repeat("")):
         if text and len(call.messages) > 1:
-            assert call.messages[1]["content"] == text
+            tiny = [cut.onset for cut in session.report.cuts if 0 < cut.period < 8]
+            history = call.messages[1]["content"]
+            assert history == text if not tiny else history.startswith(text[: min(tiny)])
         for token in tokens(answer, size):
             text += "".join(session.feed(token))
             if session.stalled:

@@ -1,6 +1,7 @@
 """Files of every kind, good and bad."""
 
 import json
+import os
 from io import BytesIO
 
 import pypdf
@@ -117,7 +118,12 @@ def test_what_cannot_be_read_is_skipped_with_its_reason_and_the_rest_goes_on(sto
 
 
 def test_a_pdf_without_the_extra_names_the_pip_line(store, folder, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "pypdf", None)
+    # read by a child process, which finds this module first
+    (folder.parent / "absent").mkdir()
+    (folder.parent / "absent/pypdf.py").write_text("raise ImportError")
+    monkeypatch.setenv(
+        "PYTHONPATH", f"{folder.parent / 'absent'}:{os.environ.get('PYTHONPATH', '')}"
+    )
     (folder / "a.pdf").write_bytes(pdf("x"))
     (skip,) = add(store, folder).skipped
     assert "pip install 'headgate[pdf]'" in skip.reason

@@ -100,7 +100,7 @@ def test_a_fact_of_little_trust_is_dropped_with_its_reason(hg):
 def test_the_plan_bounds_memory_under_pressure(hg):
     for n in range(9):
         hg.remember(f"project setting number {n}", trust=0.6)
-    tight = ContextBudget(10_000, used_tokens=7_500)
+    tight = ContextBudget(10_000, used_tokens=7_100)
     made = hg.context("which project setting?", context_budget=tight, budget=500)
     assert len(made.chunks) == 2  # SELECTIVE: int(5 x 0.4)
     full = ContextBudget(10_000, used_tokens=9_600)

@@ -10,8 +10,10 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from headgate.errors import ConfigError
+from headgate.gateway import Headgate
 from headgate.memory import provider_pool as pool_module
-from headgate.memory.provider_pool import ProviderPool, RecallPolicy, accepted_options, load_plugins
+from headgate.memory.provider_pool import ProviderPool, RecallPolicy, load_plugins
+from headgate.memory.provider_slot import accepted_options
 from headgate.memory.providers import (
     ProviderAnswer,
     Recollection,
@@ -280,7 +282,7 @@ def test_old_signatures_are_read_and_not_guessed(ask):
     assert [a.text for a in recalled.answers[:3]] == [
         "old: q?a",
         "half: q?a s",
-        "open: ['limit', 'min_trust', 'session_id']",
+        "open: ['limit', 'min_trust', 'session_id', 'tenant']",
     ]
     assert recalled.degraded == (
         "typeless: failed: TypeError: prefetch() got an unexpected keyword argument 'limit'",
@@ -288,7 +290,7 @@ def test_old_signatures_are_read_and_not_guessed(ask):
 
 
 def test_a_signature_that_cannot_be_read_is_taken_at_its_word():
-    assert accepted_options(max) == {"session_id", "limit", "min_trust"}
+    assert accepted_options(max) == {"tenant", "session_id", "limit", "min_trust"}
     assert accepted_options(lambda query, limit, /: "") == frozenset()
 
 
@@ -438,3 +440,103 @@ def test_a_cancelled_question_leaves_no_noise(hanging):
 
     asyncio.run(cancelled())
     hanging.release.set()
+
+
+class Living(Provider):
+    """A provider that is initialized and closed, and remembers what it was told."""
+
+    def __init__(self, name="living", answer="x", *, fails=0):
+        super().__init__(name, answer)
+        self.fails = fails
+        self.life = []
+
+    def initialize(self, session_id, **kwargs):
+        self.life.append(("initialize", session_id, kwargs["tenant"]))
+        if self.fails:
+            self.fails -= 1
+            raise OSError("no route")
+
+    def prefetch(self, query, *, tenant, session_id):
+        self.life.append(("prefetch", session_id, tenant))
+        return self.answer
+
+    def close(self):
+        self.life.append(("close",))
+
+
+class AsyncLiving(Living):
+    """The same, async, with the older name for its end."""
+
+    close = None
+
+    async def initialize(self, tenant):
+        self.life.append(("initialize", "", tenant))
+
+    async def prefetch(self, query, *, tenant, session_id):
+        self.life.append(("prefetch", session_id, tenant))
+        return self.answer
+
+    async def shutdown(self):
+        self.life.append(("close",))
+
+
+@pytest.mark.parametrize("kind", [Living, AsyncLiving])
+def test_a_provider_handed_to_open_is_initialized_told_who_asks_and_closed(kind):
+    provider = kind()
+    with Headgate.open(":memory:", tenant="acme", providers=[provider]) as hg:
+        assert provider.life == [("initialize", "", "acme")]
+        hg.context("when do deploys go out?", session="s1")
+        with hg.for_tenant("other") as other:
+            other.context("when do deploys go out?", session="s2")
+    assert provider.life == [
+        ("initialize", "", "acme"),
+        ("prefetch", "s1", "acme"),
+        ("prefetch", "s2", "other"),
+        ("close",),
+    ]
+
+
+def test_a_provider_that_cannot_be_initialized_is_named_and_tried_again(caplog):
+    provider = Living(fails=2)
+    with Headgate.open(":memory:", providers=[provider]) as hg:
+        assert "living" in hg.check("providers")
+        degraded = hg.context("when do deploys go out?").degraded
+        assert degraded == ("memory: living: failed: OSError: no route",)
+        assert hg.context("when do deploys go out?").degraded == ()
+    warned = [r for r in caplog.records if r.name == "headgate.memory"]
+    assert [r.levelname for r in warned] == ["WARNING"]
+    assert "cannot be initialized: no route" in warned[0].message
+
+
+def test_a_provider_that_hangs_while_it_starts_blocks_nobody(monkeypatch):
+    monkeypatch.setattr(pool_module, "START_WAIT_S", 0.01)
+    release = threading.Event()
+
+    class Slow(Living):
+        def initialize(self):
+            release.wait(30)
+
+    slow, quick = Slow("slow"), Provider("quick", "Deploys go out on Fridays.")
+    policy = RecallPolicy(deadline_s=0.2)
+    with Headgate.open(":memory:", providers=[slow, quick], recall=policy.model_dump()) as hg:
+        context = hg.context("when do deploys go out?")
+        assert context.degraded == ("memory: slow: late: no answer in 0.2 s",)
+        assert "Fridays" in context.text
+        release.set()
+
+
+def test_a_provider_that_fails_to_close_is_logged_and_the_others_are_closed(caplog):
+    class Stuck(Living):
+        def close(self):
+            raise OSError("busy")
+
+    other = Living("other")
+    Headgate.open(":memory:", providers=[Stuck("stuck"), other]).close()
+    assert other.life[-1] == ("close",)
+    assert [r.levelname for r in caplog.records if "did not close" in r.message] == ["WARNING"]
+
+
+def test_providers_of_a_single_question_are_neither_initialized_nor_closed():
+    provider = Living()
+    prefetch_all_sync("when do deploys go out?", [provider], tenant="t", session_id="s")
+    assert provider.life == [("prefetch", "s", "t")]

@@ -31,7 +31,7 @@ async def test_each_address_comes_once_and_ten_thousand_hits_are_cut(web):
         ("html", "instead of JSON"),
         ("nothing", "instead of JSON"),
         ("list", "without a list of results"),
-        ("loop", "redirect"),
+        ("loop", "answered 302"),
         ("error", "500"),
         ("slow", "within"),
         ("endless", "more than"),

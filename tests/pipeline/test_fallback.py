@@ -5,10 +5,10 @@ from dataclasses import fields
 import pytest
 
 from headgate import wiring
-from headgate.errors import UpstreamError
+from headgate.errors import StoreError, UpstreamError
 from headgate.memory.review import ReviewQueue
 from headgate.models.web_results import web_chunks
-from headgate.notes import NoteCode
+from headgate.notes import NoteCode, Stage
 from headgate.pipeline.engine import Engine, Policies
 from headgate.settings import Settings
 from headgate.text.tokens import estimate_tokens
@@ -161,14 +161,72 @@ async def test_the_queue_can_be_off(parts):
     assert context.fallback_reason
 
 
-async def test_whole_documents_keep_their_order_and_are_not_graded(parts):
-    roomy = ContextBudget(context_length=200_000, used_tokens=0)
+ROOMY = ContextBudget(context_length=200_000, used_tokens=0)
+
+
+async def test_whole_documents_keep_their_order_and_show_their_grades(parts):
     context = await engine(parts).build(
-        Request("write a poem", budget=100_000, context_budget=roomy)
+        Request("write a poem", budget=100_000, context_budget=ROOMY)
     )
     assert context.strategy == "STUFF"
     ids = [chunk.id for chunk in context.chunks]
     assert ids == [chunk.id for chunk in parts.store.scan("default", "main")]
+    assert all(c.number(Stage.GRADE, "confidence") is not None for c in context.trace.candidates)
+
+
+async def test_whole_documents_that_do_not_answer_are_left_out_like_any_others(parts):
+    right = await engine(parts).build(Request(RIGHT, budget=100_000, context_budget=ROOMY))
+    assert right.strategy == "STUFF"
+    assert right.chunks
+    wrong = await engine(parts).build(Request(WRONG, budget=100_000, context_budget=ROOMY))
+    assert wrong.strategy == "STUFF"
+    assert wrong.text == ""
+    assert "nothing relevant found" in wrong.fallback_reason
+
+
+async def test_loading_whole_respects_k(parts):
+    request = Request(RIGHT, budget=100_000, context_budget=ROOMY, k=2)
+    context = await engine(parts).build(request)
+    assert 1 <= len(context.chunks) <= 2
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {"context_budget": ROOMY, "budget": 100_000, "task": "creative_writing"},
+        {"context_budget": ContextBudget(1_000, 999)},
+        {"context_budget": ContextBudget(1_000, 5_000)},
+        {"budget": 0},
+        {"collection": "empty"},
+        {"task": "conversation"},
+    ],
+)
+async def test_a_crisis_always_reaches_a_person(parts, asked):
+    context = await engine(parts).build(Request("I want to kill myself", **asked))
+    assert context.fallback == "review"
+    held = parts.store.review("default", context.review)
+    assert held.query == "I want to kill myself"
+
+
+async def test_a_crisis_reaches_a_person_when_the_window_holds_all_that_was_found(parts):
+    chunks = list(parts.store.scan("default", "main"))
+    window = Window(tuple(chunk.text for chunk in chunks))
+    request = Request(f"I want to die. {chunks[0].text}", window=window)
+    context = await engine(parts).build(request)
+    assert context.text == ""
+    assert context.review
+
+
+async def test_a_crisis_reaches_a_person_when_no_index_can_be_read(parts):
+    def broken(tenant, collection):
+        raise StoreError("the index is gone")
+
+    policy = Policies(**{f.name: getattr(parts.settings, f.name) for f in fields(Policies)})
+    made = Engine(parts.store, broken, policy, count=estimate_tokens)
+    context = await made.build(Request("I want to kill myself"))
+    assert context.review
+    assert context.degraded
 
 
 @pytest.mark.parametrize(("budget", "k"), [(0, None), (1, None), (10_000_000, None), (500, 1)])

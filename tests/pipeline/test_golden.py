@@ -43,7 +43,7 @@ REQUESTS = {
     "memory": Request("where is the deploy key of Falcon?", budget=200),
     "wrong": Request("What did Melanie's dentist recommend to Jonathan?", budget=200),
     "boilerplate": Request("zebra alert", budget=2000),
-    "selective": Request(RIGHT, budget=400, context_budget=ContextBudget(10_000, 8_000)),
+    "selective": Request(RIGHT, budget=400, context_budget=ContextBudget(10_000, 7_050)),
     "full": Request(RIGHT, context_budget=ContextBudget(1000, 990)),
     "whole": Request("write a poem", budget=5000, collection="few", context_budget=ContextBudget(100_000)),
     "preview": Request(RIGHT, budget=120, detail="preview", order="edges"),

@@ -32,4 +32,26 @@ for (const name of ["clean", "loop", "reasoning", "tools", "early", "late"]) out
 out.structured = await streamed(named.structured, { response_format: { type: "json_object" } });
 const whole = await client.chat.completions.create({ model: named.whole, messages });
 out.whole = { text: whole.choices[0].message.content, usage: whole.usage };
+async function responded(model, more = {}) {
+  const seen = { text: "", ids: [], numbers: [], error: "", final: null };
+  try {
+    const stream = await client.responses.create({ model, input: "Tell me about headgates.", stream: true, ...more });
+    for await (const event of stream) {
+      if (event.type === "response.output_text.delta") seen.text += event.delta;
+      if (event.response && !seen.ids.includes(event.response.id)) seen.ids.push(event.response.id);
+      if (event.type === "error") seen.error = event.message;
+      seen.numbers.push(event.sequence_number);
+      if (event.type === "response.completed") seen.final = event.response;
+    }
+  } catch (error) {
+    seen.error = `${error.status ?? "stream"}: ${error.message}`;
+  }
+  return seen;
+}
+
+for (const name of ["responses", "responsesLoop", "responsesTools", "responsesEarly", "responsesLate"]) {
+  out[name] = await responded(named[name]);
+}
+const answer = await client.responses.create({ model: named.responsesWhole, input: "Hi" });
+out.responsesWhole = { id: answer.id, text: answer.output_text, usage: answer.usage };
 console.log(JSON.stringify(out));

@@ -77,7 +77,7 @@ class ProxyRig:
 
         async def made():
             given = policy or ProxyPolicy(
-                upstreams={"main": self.at(idle_s=2, answer_s=2, connect_s=2)}
+                upstreams={"main": self.at(idle_s=5, answer_s=5, connect_s=5)}
             )
             limits = guard or GuardPolicy(keep_alive_s=0.25)
             return Proxy(given, limits, observe=lambda _, call: calls.append(call), **more)

@@ -93,7 +93,7 @@ FAULTS = {
 @pytest.fixture(scope="module")
 def narrow(rig):
     """A proxy with small limits."""
-    up = rig.at(idle_s=0.5, answer_s=0.5, connect_s=2)
+    up = rig.at(idle_s=2, answer_s=2, connect_s=5)
     limits = {
         "max_event_bytes": 1_500_000,
         "max_stream_bytes": 2_000_000,

@@ -41,7 +41,7 @@ HOSTILE = {
 
 @pytest.fixture(scope="module")
 def narrow(rig):
-    upstream = rig.at(idle_s=1, answer_s=1, connect_s=2)
+    upstream = rig.at(idle_s=2, answer_s=2, connect_s=5)
     limits = {"max_event_bytes": MB, "max_answer_bytes": MB, "max_stream_bytes": 4 * MB}
     return rig.serve(ProxyPolicy(upstreams={"main": upstream}, **limits), GuardPolicy())
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import StoreError
+from headgate.gateway import Headgate
 from headgate.guard.dialects.chat import ChatDialect
 from headgate.guard.dialects.completions import CompletionsDialect
 from headgate.guard.dialects.messages import MessagesDialect
@@ -351,3 +352,23 @@ async def test_the_gate_hears_the_options():
     options = {"x_headgate_budget": "77", "x_headgate_collection": "docs", "x_headgate_k": "3"}
     await sent("chat", chat_turn("ask", 0), changing_gate(heard), Remembered(), **options)
     assert heard[0] == Request("Question 0?", budget=77, tenant="t", collection="docs", k=3, window=heard[0].window)  # fmt: skip
+
+
+async def test_turns_that_the_request_brings_are_not_injected_again():
+    talk = [
+        {"role": "user", "content": "My sister Ann moved to Lisbon last spring, to the old town."},
+        {"role": "assistant", "content": [{"type": "text", "text": "How does Ann like Lisbon?"}]},
+        {"role": "user", "content": "Where did Ann move, to Lisbon?"},
+    ]
+    options = {"x_headgate_collection": "turns"}
+    with Headgate.open(":memory:", tenant="t") as gate:
+        remembered = Remembered()
+        for spoken in (1, 3):
+            gate.add_turns("monday", talk[:spoken])
+            request, told = await sent(
+                "chat", talk[:spoken], gate.acontext_for, remembered, **options
+            )
+            assert json.loads(request.body)["messages"] == talk[:spoken]
+            assert told["x-headgate-context-tokens"] == "0"
+        request, _ = await sent("chat", talk[-1:], gate.acontext_for, Remembered(), **options)
+        assert "old town" in json.loads(request.body)["messages"][0]["content"]

@@ -13,8 +13,13 @@ from tests.proxy.upstream import (
     RESET,
     UNIT,
     answer,
+    call_item,
     chunk,
     json_head,
+    message_item,
+    reasoning_item,
+    response_answer,
+    response_stream,
     said,
 )
 
@@ -53,7 +58,13 @@ def seen(rig, served, package):
         "late": rig.script([*said(*PROSE)[:-2], RESET]),
         "structured": rig.script(said('{"a": "', *[UNIT] * 40), said('{"a": ', "1}")),
         "whole": rig.script(answer("".join(LOOP)), answer("All is well.")),
-    }
+        "responses": rig.script(response_stream(reasoning_item("Hm."), message_item("".join(PROSE)))),
+        "responsesLoop": rig.script(response_stream(texts=LOOP), response_stream(texts=("All is well.",), id="resp_2")),
+        "responsesTools": rig.script(response_stream(call_item('{"a": "' + UNIT * 40)), response_stream(call_item('{"a": 1}'))),
+        "responsesEarly": rig.script([json_head(429), b'{"error": {"message": "slow down"}}']),
+        "responsesLate": rig.script([*response_stream(texts=PROSE)[:6], RESET]),
+        "responsesWhole": rig.script(response_answer(message_item("".join(LOOP))), response_answer(message_item("All is well."))),
+    }  # fmt: skip
     node, folder = package
     script = Path(__file__).with_name("client.mjs")
     done = subprocess.run(
@@ -92,3 +103,23 @@ def test_node_raises_errors_before_and_after_the_first_byte(seen):
 def test_node_reads_an_answer_whose_loop_was_cut(seen):
     assert seen["whole"]["text"].endswith("All is well.")
     assert seen["whole"]["usage"]["headgate"]["rollbacks"] == 1
+
+
+def test_node_reads_responses_also_over_a_rollback(seen):
+    assert seen["responses"]["text"] == "".join(PROSE)
+    got = seen["responsesLoop"]
+    assert got["text"].endswith("All is well.")
+    assert got["text"].count(UNIT) <= 3
+    assert got["ids"] == ["resp_1"]
+    assert got["numbers"] == list(range(len(got["numbers"])))
+    assert got["final"]["output"][0]["content"][0]["text"] == got["text"]
+    assert seen["responsesTools"]["final"]["output"][0]["arguments"] == '{"a": 1}'
+
+
+def test_node_reads_errors_and_whole_answers_of_responses(seen):
+    assert seen["responsesEarly"]["error"].startswith("429")
+    assert "closed the connection" in seen["responsesLate"]["error"]
+    whole = seen["responsesWhole"]
+    assert whole["id"] == "resp_1"
+    assert whole["text"].endswith("All is well.")
+    assert whole["usage"]["headgate"]["rollbacks"] == 1

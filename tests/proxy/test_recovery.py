@@ -107,9 +107,9 @@ def test_a_completion_goes_on_behind_its_prompt(rig, served, upstream):
 def rescued(rig):
     upstreams = {
         "main": rig.at(models=["model-*"]),
-        "rescue": rig.at(models=["rescue-*"], key="sk-rescue"),
+        "rescue": rig.at(models=["rescue-*", "rescue-1"], key="sk-rescue"),
     }
-    guard = GuardPolicy(rescue_upstream="rescue", rescue_model="rescue-1", max_rollbacks=2)
+    guard = GuardPolicy(rescue_upstream="rescue", max_rollbacks=2)
     return rig.serve(ProxyPolicy(upstreams=upstreams), guard)
 
 

@@ -164,3 +164,24 @@ async def test_a_model_that_only_loops_is_given_up(api):
     kind, calls = LOOPS[api]
     with pytest.raises(LoopError):
         await relayed(kind(), [[b"".join(calls[0])]] * 4)
+
+
+@pytest.mark.parametrize("api", CLEAN)
+async def test_the_last_event_ends_the_answer_although_the_upstream_stays_open(api):
+    kind, script = CLEAN[api]
+
+    class Open(Parts):
+        async def read(self, tick_s=None):
+            data = await super().read(tick_s)
+            assert data, "more was asked for after the last event"
+            return data
+
+    out = []
+
+    async def write(data):
+        out.append(data)
+
+    session = Session(({"role": "user", "content": "Hi"},))
+    relay = Relay(kind(), session, {}, policy=ProxyPolicy(), call_again=None, write=write)
+    await relay.run(Open([b"".join(script)]))
+    assert b"".join(out) == b"".join(script)

@@ -16,6 +16,7 @@ from tests.proxy.upstream import (
     Endless,
     answer,
     chunk,
+    completion_stream,
     event,
     json_head,
     said,
@@ -180,6 +181,35 @@ async def test_openai_async_closes_a_stream_and_the_upstream_stops(rig, served, 
             break
         await stream.close()
     until(lambda: upstream.severed > before)
+
+
+# Text completions
+
+
+def test_openai_reads_a_completion_over_a_rollback(rig, client):
+    model = rig.script(completion_stream(*LOOP), completion_stream("All is well.", id="other"))
+    chunks = list(client.completions.create(model=model, prompt="Once", stream=True))
+    text = "".join(chunk.choices[0].text for chunk in chunks)
+    assert text.startswith(TEXT)
+    assert text.endswith("All is well.")
+    assert text.count(UNIT) <= 3
+    assert {chunk.id for chunk in chunks} == {"cmpl-1"}
+    assert chunks[-1].choices[0].finish_reason == "stop"
+
+
+async def test_openai_async_reads_a_whole_completion_whose_loop_was_cut(rig, served):
+    def body(text, id):
+        choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": "stop"}
+        data = {"id": id, "object": "text_completion", "created": 1, "model": "up", "choices": [choice],
+                "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}  # fmt: skip
+        return [json_head(), json.dumps(data).encode()]
+
+    model = rig.script(body("".join(LOOP), "cmpl-1"), body("All is well.", "other"))
+    async with openai.AsyncOpenAI(base_url=f"{served.url}/v1", api_key="x") as client:
+        got = await client.completions.create(model=model, prompt="Once")
+    assert (got.id, got.usage.total_tokens) == ("cmpl-1", 6)
+    assert got.choices[0].text.endswith("All is well.")
+    assert got.choices[0].text.count(UNIT) <= 3
 
 
 # Anthropic

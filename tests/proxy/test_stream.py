@@ -244,3 +244,11 @@ def test_a_loop_that_comes_byte_by_byte_is_cut_too(rig, served):
     answer = post(served, model)
     assert text(answer).count(UNIT) <= 3
     assert text(answer).endswith("Well.")
+
+
+def test_structured_output_of_messages_is_never_spliced(rig, served):
+    model = rig.script(told('{"a": "', *[UNIT] * 40), told('{"a": ', "1}", id="msg_2"))
+    form = {"format": {"type": "json_schema", "schema": {"type": "object"}}}
+    found = events(post(served, model, path="/v1/messages", output_config=form))
+    deltas = (e["delta"] for e in found if e["type"] == "content_block_delta")
+    assert json.loads("".join(delta["text"] for delta in deltas)) == {"a": 1}

@@ -189,6 +189,17 @@ def wires(edges):
     return lambda node: edges.get(node, ())
 
 
+def test_a_signal_does_not_return_over_the_edge_it_came_by():
+    both_ways = {"s": [("x", 0.5)], "x": [("s", 0.5)]}
+    assert fire(["s"], wires(both_ways)) == {}
+    assert fire(["s"], wires(both_ways), threshold=0.0) == pytest.approx({"x": 0.425})
+
+
+def test_a_node_that_points_at_itself_gains_nothing():
+    looped = {"s": [("x", 0.5)], "x": [("x", 1.0)]}
+    assert fire(["s"], wires(looped)) == {}
+
+
 def test_a_node_fires_when_signals_add_up():
     edges = {"a": [("x", 0.3)], "b": [("x", 0.3)], "c": [("y", 0.5)]}
     assert fire(["a", "b", "c"], wires(edges)) == pytest.approx({"x": 0.51})

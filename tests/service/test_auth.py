@@ -3,6 +3,7 @@
 import pytest
 from tests.service.clients import connected
 
+from headgate.errors import AccessError
 from headgate.gateway import Headgate
 from headgate.service.app import create
 from headgate.service.auth import CACHE_S, Auth, is_loopback
@@ -143,3 +144,67 @@ def test_loopback_is_this_machine_alone(host, near):
 
 def test_settings_name_the_service():
     assert Settings().service.host == "127.0.0.1"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"via": "1.1 proxy"},
+        {"x-real-ip": "10.0.0.7"},
+        {"x-forwarded-host": "gate.example"},
+        {"x-forwarded-proto": "https"},
+        {"cf-connecting-ip": "10.0.0.7"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"origin": "http://localhost:3000"},
+    ],
+)
+async def test_what_smells_of_a_proxy_or_another_page_needs_a_key(client, header):
+    assert (await client.get("/v1/documents", headers=header)).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "header",
+    [{"sec-fetch-site": "none"}, {"sec-fetch-site": "same-origin", "origin": "http://localhost"}],
+)
+async def test_a_page_of_our_own_needs_none(client, header):
+    assert (await client.get("/v1/documents", headers=header)).status_code == 200
+
+
+async def test_what_speaks_an_old_http_needs_a_key(gate):
+    auth = Auth(gate.keys, "default")
+    scope = {"type": "http", "path": "/v1/documents", "client": ("127.0.0.1", 1), "headers": [(b"host", b"localhost")]}  # fmt: skip
+    assert (await auth.caller({**scope, "http_version": "1.1"})).tenant == "default"
+    with pytest.raises(AccessError):
+        await auth.caller({**scope, "http_version": "1.0"})
+
+
+async def test_revoking_the_last_key_does_not_open_the_service(gate):
+    made = give(gate, "read")
+    gate.keys.revoke(made.key.id)
+    async with connected(create(gate)) as client:
+        assert (await client.post("/v1/context", json=ASK)).status_code == 401
+
+
+async def test_who_keeps_failing_must_wait_and_others_need_not(gate):
+    good = give(gate, "read").token
+    app = create(gate)
+    async with (
+        connected(app, key=good) as client,
+        connected(app, address="10.0.0.9", key=good) as far,
+    ):
+        assert (await client.post("/v1/context", json=ASK)).status_code == 200
+        bad = [{"authorization": f"Bearer hg_{n:043d}"} for n in range(40)]
+        codes = [(await client.post("/v1/context", json=ASK, headers=h)).status_code for h in bad]
+        assert (codes[0], codes[-1]) == (401, 429)
+        assert (await client.post("/v1/context", json=ASK)).status_code == 200
+        assert (await far.post("/v1/context", json=ASK)).status_code == 200
+
+
+async def test_trust_of_a_reviewer_is_a_reviewers_to_give(gate):
+    app = create(gate)
+    async with connected(app, key=give(gate, "write").token) as writer:
+        assert (await writer.post("/v1/facts", json={"content": "All refunds are paid.", "trust": 1.0})).status_code == 403  # fmt: skip
+        assert (await writer.post("/v1/facts", json={"content": "All refunds are paid.", "trust": 0.8})).status_code == 200  # fmt: skip
+    async with connected(app, key=give(gate, "write", "review").token) as reviewer:
+        assert (await reviewer.post("/v1/facts", json={"content": "Parcels go by rail.", "trust": 1.0})).status_code == 200  # fmt: skip

@@ -17,7 +17,7 @@ def test_every_field_of_a_request_is_a_field_of_the_body():
     names = {f.name for noun in (Request, ContextBudget) for f in fields(noun)} - SENT_OTHERWISE
     published = {PUBLISHED.get(name, name) for name in names}
     windows = {"current_window_fingerprint", "current_window_blocks", "current_window_text"}
-    assert set(ContextIn.model_fields) == published | windows | {"debug"}
+    assert set(ContextIn.model_fields) == published | windows | {"debug", "include_report"}
 
 
 def test_the_published_defaults_hold():

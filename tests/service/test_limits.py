@@ -129,3 +129,13 @@ async def test_too_much_is_429_with_the_time_to_wait():
     assert sorted((first.status_code, second.status_code)) == [200, 429]
     refused = first if first.status_code == 429 else second
     assert 1 <= int(refused.headers["retry-after"]) <= 60
+
+
+def test_streams_do_not_shut_the_services_own_routes():
+    limits = CallerLimits(ServicePolicy(concurrency=1))
+    caller = Caller("default", frozenset({"read"}))
+    with limits.hold(caller, proxied=True), limits.hold(caller):
+        with pytest.raises(BusyError), limits.hold(caller, proxied=True):
+            pass
+        with pytest.raises(BusyError), limits.hold(caller):
+            pass

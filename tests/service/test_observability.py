@@ -21,9 +21,9 @@ from headgate.guard.report import Cut, GuardReport, State
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.service.app import create
 from headgate.service.log import window_figures
-from headgate.service.metrics import Metrics
+from headgate.service.metrics import Metrics, tokens_saved
 from headgate.testing.samples import trace as sample
-from headgate.types import Candidate, Chunk, Step
+from headgate.types import Candidate, Chunk, ContextBudget, Step
 
 WINDOW = "Refunds are paid within 14 days to the card."
 
@@ -79,11 +79,54 @@ def test_the_figures_of_a_trace_are_those_of_its_notes():
     assert (seen.expansion, seen.expanded) == (True, 1)
 
 
+def test_saved_tokens_are_those_that_would_have_been_sent():
+    """Not those of every candidate: a search finds far more than any budget takes."""
+    rows = [
+        {"id": f"d{n}", "text": f"Refund number {n} is paid by card within {n} days of the order."}
+        for n in range(60)
+    ]
+    with Headgate.open(":memory:") as gate:
+        gate.add(rows)
+        plain = gate.context("when is a refund paid by card?", budget=200)
+        assert tokens_saved(plain.trace) <= 200
+        seen = [chunk.text for chunk in plain.chunks]
+        again = gate.context("when is a refund paid by card?", budget=200, window=seen)
+        assert tokens_saved(again.trace) <= 200
+        one = gate.context("when is a refund paid by card?", budget=200, window=rows_text(rows))
+        assert one.text == ""
+        assert 100 < tokens_saved(one.trace) <= 200
+        first = gate.context("refund", budget=200, k=1, window=rows_text(rows))
+        assert 10 < tokens_saved(first.trace) < 30
+        full = gate.context("refund", context_budget=ContextBudget(1000, 990))
+        assert tokens_saved(full.trace) == 0
+
+
+def rows_text(rows):
+    return [row["text"] for row in rows]
+
+
 def test_a_bug_is_counted_by_its_stage():
     metrics = Metrics()
     broken = Step(Stage.GRADE, 0.0, degraded="KeyError", bug=True)
     metrics.count_context(replace(sample("1"), steps=(broken,)), 0)
     assert 'headgate_bugs_total{stage="grade"} 1.0' in metrics.text().splitlines()
+
+
+async def test_a_degraded_request_is_logged_as_a_warning(caplog):
+    class Broken:
+        name = "diary"
+
+        def prefetch(self, query):
+            raise OSError("down")
+
+    with Headgate.open(":memory:", providers=[Broken()]) as gate, caplog.at_level(logging.INFO):
+        gate.add([{"id": "a", "text": "Refunds are paid by card."}])
+        async with connected(create(gate)) as client:
+            await client.post("/v1/context", json={"query": "how are refunds paid?"})
+            await client.get("/healthz")
+    lines = [r for r in caplog.records if r.name == "headgate.request"]
+    assert [r.levelname for r in lines] == ["WARNING", "INFO"]
+    assert [json.loads(r.message)["level"] for r in lines] == ["warning", "info"]
 
 
 async def test_grades_and_reviews_are_counted(client):
@@ -143,7 +186,7 @@ def test_a_guarded_stream_is_counted():
 
 COUNTING = """
 import sys
-from headgate.service.metrics import Metrics
+from headgate.service.metrics import Metrics, tokens_saved
 metrics = Metrics(sys.argv[1])
 metrics.count_review("approved")
 print(metrics.text())
@@ -171,7 +214,7 @@ def test_two_services_in_one_process_count_apart():
 
 def test_every_metric_says_what_it_is_and_is_a_counter_or_a_histogram():
     families = list(text_string_to_metric_families(Metrics().text()))
-    assert len(families) == 31
+    assert len(families) == 35
     assert all(family.documentation.endswith(".") for family in families)
     assert {family.type for family in families} == {"counter", "histogram"}
 

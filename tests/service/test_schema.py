@@ -41,12 +41,25 @@ def service():
 # range of its own, an anchor must be there.
 FINER = {
     "/v1/facts",
+    "/v1/facts/{id}",
+    "/v1/turns",
     "/v1/graph/edges",
     "/v1/graph/slices",
     "/v1/graph/verify",
     "/v1/traces/{id}/replay",
 }
-TAGS = ["context", "strategy", "documents", "facts", "graph", "reviews", "traces", "service"]
+TAGS = [
+    "context",
+    "strategy",
+    "documents",
+    "turns",
+    "facts",
+    "graph",
+    "reviews",
+    "sessions",
+    "traces",
+    "service",
+]
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])

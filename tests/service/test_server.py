@@ -198,3 +198,9 @@ def _children(pid):
     """The workers of a supervisor, without the helper process of multiprocessing."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(n) for n in children if "spawn_main" in Path(f"/proc/{n}/cmdline").read_text()]
+
+
+def test_a_clean_end_of_one_process_is_exit_code_zero(tmp_path):
+    with working(tmp_path / "kb", 1) as (url, process, _):
+        assert httpx2.get(f"{url}/healthz", timeout=30).status_code == 200
+    assert process.returncode == 0

@@ -1,6 +1,8 @@
 """Decide: every published number of tier and prefetch is a row here."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headgate.errors import InputError
 from headgate.stages.decide import (
@@ -136,9 +138,55 @@ def test_a_collection_that_fits_both_window_and_budget_is_stuffed():
     assert decide(request, POLICY, content_tokens=2_000_000).strategy is Strategy.RAG_GRAPH
 
 
-def test_the_budget_never_exceeds_the_room_left():
+@pytest.mark.parametrize(
+    ("length", "used", "content", "most"),
+    [
+        (8_000, 5_000, 100_000, 1_000),  # what the reserve of 25 % leaves
+        (8_000, 5_000, 500, 1_000),  # loaded whole, it keeps the reserve too
+        (128_000, 0, 2_000_000, 67_200),  # RAG+GRAPH: 70 % of what is available
+        (128_000, 0, 40_000, 28_800),  # HYBRID: 30 %
+        (0, 0, 500, 90_000),  # nothing is known of the window
+    ],
+)
+def test_the_budget_keeps_to_the_retrieval_budget_and_the_reserve(length, used, content, most):
+    request = Request("what is it?", budget=90_000, context_budget=ContextBudget(length, used))
+    assert decide(request, POLICY, content_tokens=content, content_chunks=1).budget == most
+
+
+@given(st.integers(0, 200_000), st.integers(0, 200_000), st.integers(0, 3_000_000))
+def test_whatever_the_window_the_reserve_stays_free(length, used, content):
+    request = Request("compare them", budget=50_000, context_budget=ContextBudget(length, used))
+    plan = decide(request, POLICY, content_tokens=content, content_chunks=1)
+    if length:
+        assert plan.budget <= max(0, length - used - length // 4)
+
+
+def test_where_only_the_reserve_is_left_nothing_is_retrieved_and_the_plan_says_why():
     request = Request("hello", budget=5000, context_budget=ContextBudget(8000, 6000))
-    assert decide(request, POLICY).budget == 2000
+    plan = decide(request, POLICY)
+    assert (plan.skip, plan.budget, plan.limit, plan.min_trust) == (True, 0, 0, 1.0)
+    assert "reserve" in plan.reasoning
+
+
+def test_a_collection_of_more_chunks_than_k_is_not_loaded_whole():
+    request = Request("write a poem", k=3, context_budget=ContextBudget(128_000, 0))
+    assert decide(request, POLICY, content_tokens=100, content_chunks=3).strategy is Strategy.STUFF
+    plan = decide(request, POLICY, content_tokens=100, content_chunks=4)
+    assert plan.strategy is Strategy.HYBRID
+    assert "more chunks than the 3" in plan.reasoning
+
+
+@pytest.mark.parametrize("task", [None, "conversation", "creative_writing", "translation"])
+@pytest.mark.parametrize("used", [0, 7_900, 9_000])
+def test_a_crisis_is_neither_stuffed_nor_skipped_whatever_task_is_named(task, used):
+    window = ContextBudget(8_000, used)
+    request = Request("I want to die", task=task, context_budget=window)
+    plan = decide(request, POLICY, content_tokens=100, content_chunks=1)
+    assert (plan.skip, plan.group, plan.task) == (False, "crisis", "rag_critical")
+    assert plan.strategy is not Strategy.STUFF
+    assert plan.prefetch
+    assert plan.limit
+    assert plan.budget == min(1_000, max(0, 8_000 - used))
 
 
 def test_a_named_task_overrules_the_words_and_reaches_the_crisis_advice():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import InputError
-from headgate.notes import NoteCode
+from headgate.notes import NoteCode, Stage
 from headgate.stages.gate import (
     GatePolicy,
     annotate_chunks,
@@ -222,6 +222,29 @@ def test_prune_orders_by_entropy_and_counts_four_characters_a_token():
     exactly = len(ROWS[2]["content"]) // 4
     assert [r["id"] for r in prune_to_budget(rows, max_tokens=exactly)] == ["c"]
     assert [r["id"] for r in prune_to_budget(rows, min_entropy=0.0)] == ["b", "c", "a"]
+
+
+def test_prune_keeps_the_entropies_it_is_given():
+    rows = [dict(row) for row in ROWS]
+    rows[0]["entropy"], rows[1]["entropy"] = 0.99, 0.05
+    assert [r["id"] for r in prune_to_budget(rows)] == ["a", "c"]
+    assert [row["entropy"] for row in rows[:2]] == [0.99, 0.05]
+    assert rows[2]["entropy"] == information_score(ROWS[2]["content"])
+
+
+@pytest.mark.parametrize("entropy", ["high", float("nan")])
+def test_an_entropy_that_is_no_number_is_an_error_that_names_the_row(entropy):
+    with pytest.raises(InputError, match="row 0 has the entropy"):
+        prune_to_budget([{"id": "a", "content": "text", "entropy": entropy}])
+
+
+def test_each_chunks_entropy_is_in_its_note():
+    texts = ("Refunds are paid within 14 days.", "log line again. " * 40, "  ")
+    came = [Candidate(Chunk(f"c{n}", text), 1.0) for n, text in enumerate(texts)]
+    sifted = gate(came, 500, quarter, POLICY)
+    for candidate in (*sifted.kept, *sifted.dropped):
+        text = candidate.chunk.text
+        assert candidate.number(Stage.GATE, "entropy") == information_score(text)
 
 
 def test_the_eviction_report_counts_and_explains():

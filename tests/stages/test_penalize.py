@@ -184,3 +184,31 @@ def test_chunks_and_their_admission_are_untouched():
 def test_odd_texts_have_a_fate(text):
     sifted = penalize(found(text, "plain words"), Window((text, "\udfff")), POLICY)
     assert sorted(ids([*sifted.kept, *sifted.dropped])) == ["c0", "c1"]
+
+
+def turn(text, said, speaker="User"):
+    return Candidate(Chunk("t", text, source="turn", metadata={"speaker": speaker}), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "speaker"),
+    [
+        ("[09:30 on 3 May, 2024] User: {}", "User"),
+        ("User: {}", "User"),
+        ("[Monday] 用户: {}", "用户"),
+        ("[09:30 on 3 May, 2024] Ann O'Neil: {}", "Ann O'Neil"),
+    ],
+)
+@pytest.mark.parametrize(
+    "said", ["ok", "My sister moved.", "[1] is what I meant", words(0, 40), "User: quoted"]
+)
+def test_a_turn_whose_words_are_in_the_window_is_a_repeat(text, speaker, said):
+    chunk = turn(text.format(said), said, speaker)
+    assert ids(penalize([chunk], Window((said,)), POLICY).dropped) == ["t"]
+    payload = WindowFingerprint.of([said], sketch=False).to_json()
+    assert ids(penalize([chunk], Window(fingerprint=payload), POLICY).dropped) == ["t"]
+
+
+def test_the_same_words_of_two_speakers_are_two_turns():
+    came = found("[1 May] Ann: yes, on Friday", "[2 May] Bob: yes, on Friday")
+    assert len(penalize(came, Window(("something else",)), POLICY).kept) == 2

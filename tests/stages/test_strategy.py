@@ -22,7 +22,8 @@ from headgate.stages.strategy import (
 )
 def test_each_keyword_reaches_its_category(group, keyword):
     earlier = [k for g in list(GROUPS)[: list(GROUPS).index(group)] for k in GROUPS[g][1]]
-    found = classify_task(f"({keyword.upper()} ...")
+    matching = "substring" if group == "crisis" else "word"
+    found = classify_task(f"({keyword.upper()} ...", matching=matching)
     assert found.task == GROUPS[group][0]
     if not any(k in keyword for k in earlier):
         assert found.group == group
@@ -33,6 +34,8 @@ def test_each_keyword_reaches_its_category(group, keyword):
     [
         ("is there evidence of suicidal thoughts", "rag_critical", "crisis"),
         ("I don’t want to live", "rag_critical", "crisis"),
+        ("where is the emergency exit?", "rag_critical", "factual"),
+        ("suicide squad", "unknown", ""),
         ("write a story about what is true", "rag_critical", "factual"),
         ("write a plan", "stuff_friendly", "creative"),
         ("explain the configuration", "hybrid", "analysis"),
@@ -44,6 +47,20 @@ def test_each_keyword_reaches_its_category(group, keyword):
 def test_the_first_group_that_matches_decides(query, task, group):
     found = classify_task(query)
     assert (found.task, found.group) == (task, group)
+
+
+def test_as_published_one_word_makes_a_crisis():
+    assert classify_task("where is the emergency exit?", matching="substring").group == "crisis"
+
+
+@pytest.mark.parametrize("used", [7_999, 8_000, 9_000])
+def test_a_full_window_is_told_to_make_room_and_never_to_stay_under_0_tokens(used):
+    for content in (1_000, 100_000, 2_000_000):
+        choice = choose_strategy(
+            context_length=8_000, used_tokens=used, content_tokens=content, task="unknown"
+        )
+        assert not any("under 0 tokens" in step for step in choice.steps)
+        assert any("No room is left" in step for step in choice.steps)
 
 
 def test_published_matching_takes_a_keyword_anywhere():

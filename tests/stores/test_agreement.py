@@ -131,7 +131,8 @@ def change_records(pair):
         case _:
             now = len(pair.calls)
             one = trace(str(now), tenant=tenant, created=float(now))
-            pair.both("save_trace", one, keep=3, age_s=200.0)
+            pair.both("save_trace", one, keep=3)
+            pair.both("trace", tenant, str(now))
 
 
 def test_edges_facts_reviews_and_traces_agree(pair):

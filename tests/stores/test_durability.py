@@ -1,14 +1,20 @@
 """The SQLite store on bad days: killed, crowded, full, damaged, foreign, old and too new."""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from headgate.errors import StoreError
+from headgate.gateway import Headgate
+from headgate.stores.codec import encode
 from headgate.stores.sqlite import migrations
 from headgate.stores.sqlite.store import FILE, SqliteStore
 from headgate.testing.samples import document, follow
@@ -184,3 +190,64 @@ def test_what_is_stored_is_there_after_reopening(tmp_path):
     assert (again.secret("t"), again.head("t", "main")) == (secret, head)
     assert [chunk.text for chunk in again.scan("t", "main")] == ["one", "two"]
     again.close()
+
+
+def test_facts_stored_twice_by_an_older_release_are_kept_and_amended_apart(tmp_path):
+    raw = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    migrations.migrate(raw, tmp_path, steps=migrations.STEPS[:4])
+    for n, content in enumerate(["Water is wet.", "water is wet", "Fire is hot."]):
+        row = ("t", f"f{n}", content, n + 1, encode(Fact(f"f{n}", content)))
+        raw.execute("INSERT INTO facts VALUES (?, ?, ?, ?, ?)", row)
+    raw.close()
+    store = SqliteStore(tmp_path)
+    for id in ("f0", "f1"):
+        store.amend_fact("t", id, lambda fact: replace(fact, trust=0.9))
+    assert [(fact.id, fact.trust) for fact in store.facts("t")] == [
+        ("f0", 0.9),
+        ("f1", 0.9),
+        ("f2", 0.5),
+    ]
+    assert store.save_fact("t", Fact("f3", "WATER is wet")).id == "f0"
+    assert store.save_fact("t", Fact("f3", "fire is hot")).id == "f2"
+    store.close()
+
+
+def test_a_read_only_store_opens_for_reading_and_says_that_it_cannot_be_written(tmp_path):
+    with Headgate.open(tmp_path) as gate:
+        gate.add([{"id": "a", "text": "Refunds are paid by card."}])
+        gate.context("refunds")
+    before = {path.name for path in tmp_path.iterdir()}
+    store = SqliteStore(tmp_path, read_only=True)
+    with Headgate.open(store=store) as gate:
+        made = gate.context("how are refunds paid?")
+        assert [chunk.id for chunk in made.chunks] == ["a"]
+        assert made.degraded == ()
+        with pytest.raises(StoreError, match="cannot be written"):
+            gate.add([{"id": "b", "text": "more"}])
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+def test_a_burst_of_threads_leaves_few_connections(tmp_path):
+    store = SqliteStore(tmp_path)
+    store.put("t", [document("a", "one")])
+    ready = Barrier(30)
+
+    def read(_):
+        with store._pool.read() as connection:
+            ready.wait()
+            return connection.execute("SELECT 1").fetchone()
+
+    with ThreadPoolExecutor(30) as pool:
+        list(pool.map(read, range(30)))
+    assert len(store._pool._idle) <= 8
+    store.close()
+
+
+def test_a_deleted_store_acknowledges_nothing(tmp_path):
+    store = SqliteStore(tmp_path / "kb")
+    store.put("t", [document("a", "one")])
+    shutil.rmtree(tmp_path / "kb")
+    with pytest.raises(StoreError, match="moved, deleted or replaced"):
+        store.put("t", [document("b", "two")])
+    assert not (tmp_path / "kb").exists()
+    store.close()

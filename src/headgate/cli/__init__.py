@@ -10,6 +10,7 @@ from importlib import import_module
 import click
 
 from headgate import __version__
+from headgate.cli.terminal import echo, printable
 from headgate.errors import HeadgateError
 
 # command -> (where it lives, its line in --help)
@@ -34,7 +35,16 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "headgate.cli.reindex:reindex",
         "Rebuild the index of a collection from the store.",
     ),
+    "backup": ("headgate.cli.operations:backup", "Copy the store while it is in use."),
+    "restore": ("headgate.cli.operations:restore", "Put a backup in the place of the store."),
+    "export": ("headgate.cli.operations:export", "Write what the store holds as JSON lines."),
+    "import": ("headgate.cli.operations:import_records", "Add what an export wrote."),
+    "check": ("headgate.cli.operations:check", "Check the store, and repair what is derived."),
+    "compact": ("headgate.cli.operations:compact", "Give back the space of what was removed."),
+    "doctor": ("headgate.cli.operations:doctor", "Say what is wrong here and what to do."),
     "guard": ("headgate.cli.guard:guard", "Pass a stream on, and end it when it loops."),
+    "sessions": ("headgate.cli.sessions:sessions", "What sessions have spent; resume paused ones."),
+    "xray": ("headgate.cli.xray:xray", "What filled the window in recorded agent sessions."),
     "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
     "strategy": ("headgate.cli.strategy:strategy", "Should content be stuffed, searched, or both?"),
     "traces": ("headgate.cli.traces:traces", "The last requests, or the story of one."),
@@ -72,6 +82,11 @@ class Lazy(click.Group):
 @click.version_option(__version__, prog_name="headgate")
 def app() -> None:
     """Headgate: the gate between an LLM agent and its model."""
+    from headgate.settings import settings_file  # noqa: PLC0415  (--help stays instant)
+
+    file = settings_file()
+    if file:
+        echo(f"settings: {printable(str(file.path.absolute()))}", err=True)
 
 
 def main(args: list[str] | None = None) -> None:
@@ -79,7 +94,7 @@ def main(args: list[str] | None = None) -> None:
     try:
         app.main(args=args, prog_name="headgate")
     except HeadgateError as error:
-        click.echo(f"error: {error.message}", err=True)
+        echo(f"error: {printable(error.message)}", err=True)
         if error.hint:
-            click.echo(f"hint: {error.hint}", err=True)
+            echo(f"hint: {printable(error.hint)}", err=True)
         sys.exit(2)

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 
 import click
 import orjson
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from headgate.cli.options import json_option, opened, store_options
+from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError, NotFound
 from headgate.gateway import Headgate
 from headgate.ingest.load import OnProgress, Summary
@@ -49,7 +49,7 @@ def add(
                     *paths, collection=collection, prune=prune, on_progress=on_progress
                 )
         except KeyboardInterrupt:
-            click.echo(f"stopped; what was added is kept: {last.documents:,} documents", err=True)
+            echo(f"stopped; what was added is kept: {last.documents:,} documents", err=True)
             sys.exit(130)
     _tell(made, as_json=as_json)
     if made.skips and not made.documents and not made.unchanged:
@@ -83,7 +83,7 @@ def remove(
         gone = _remove(hg, collection, documents, chunks)
     if named and not gone:
         raise NotFound(f"nothing in collection {collection!r} has that id", hint="check the ids")
-    click.echo(orjson.dumps({"removed": gone}) if as_json else f"removed {gone:,} chunks")
+    echo(orjson.dumps({"removed": gone}) if as_json else f"removed {gone:,} chunks")
 
 
 def _remove(
@@ -97,7 +97,7 @@ def _remove(
 @contextmanager
 def _bar(*, quiet: bool, last: Done) -> Iterator[OnProgress]:
     """A bar with rate and time left on standard error, where a person looks; `last` follows along."""
-    console = Console(stderr=True)
+    console = SafeConsole(stderr=True)
     columns = (
         BarColumn(),
         TaskProgressColumn(),
@@ -127,9 +127,9 @@ def _tell(made: Summary, *, as_json: bool) -> None:
     if as_json:
         skipped = [{"what": skip.what, "reason": skip.reason} for skip in made.skipped]
         counts = {key: getattr(made, key) for key in _COUNTS}
-        click.echo(orjson.dumps({**counts, "skipped": skipped}, option=orjson.OPT_INDENT_2))
+        echo(orjson.dumps({**counts, "skipped": skipped}, option=orjson.OPT_INDENT_2))
         return
-    click.echo(
+    echo(
         f"added {made.documents:,} documents ({made.chunks:,} chunks changed),"
         f" {made.unchanged:,} unchanged, {made.removed:,} removed, {made.skips:,} skipped"
     )
@@ -137,9 +137,9 @@ def _tell(made: Summary, *, as_json: bool) -> None:
         table = Table("skipped", "why", box=None, padding=(0, 2, 0, 0))
         for skip in made.skipped[:SHOWN]:
             table.add_row(escape(skip.what), escape(skip.reason))
-        Console(stderr=True).print(table)
+        SafeConsole(stderr=True).print(table)
     if made.skips > SHOWN:
-        click.echo(f"and {made.skips - SHOWN:,} more; --json lists them", err=True)
+        echo(f"and {made.skips - SHOWN:,} more; --json lists them", err=True)
 
 
 _COUNTS = ("documents", "chunks", "unchanged", "removed", "skips")

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 import orjson
-from rich.console import Console
 from rich.table import Table
 
+from headgate.cli.terminal import SafeConsole, echo
 from headgate.settings import inspect, load
 
 _FILE = click.option(
@@ -31,17 +31,17 @@ def show(file: Path | None, as_json: bool, changed: bool) -> None:
     found, errors = inspect(file)
     settings = [s for s in found if not changed or s.value != s.default]
     for error in errors:
-        click.echo(f"error: {error}", err=True)
+        echo(f"error: {error}", err=True)
     if as_json:
         rows = [{"name": s.name, "value": s.value, "default": s.default, "origin": s.origin}
                 for s in settings]  # fmt: skip
-        click.echo(orjson.dumps(rows, default=_plain, option=orjson.OPT_INDENT_2).decode())
+        echo(orjson.dumps(rows, default=_plain, option=orjson.OPT_INDENT_2).decode())
         return
     table = Table("setting", "value", "from", "what it does", box=None, header_style="bold")
     for s in settings:
         style = None if s.origin == "default" else "green"
         table.add_row(s.name, str(_plain(s.value)), s.origin, s.doc, style=style)
-    Console().print(table)
+    SafeConsole().print(table)
 
 
 @config.command()
@@ -52,9 +52,9 @@ def check(file: Path | None, as_json: bool) -> None:
     load(file)
     given = [s for s in inspect(file).settings if s.origin != "default"]
     if as_json:
-        click.echo(orjson.dumps({"ok": True, "given": [s.name for s in given]}).decode())
+        echo(orjson.dumps({"ok": True, "given": [s.name for s in given]}).decode())
     else:
-        click.echo(f"ok: {len(given)} given, the rest at its default")
+        echo(f"ok: {len(given)} given, the rest at its default")
 
 
 def _plain(value: object) -> object:

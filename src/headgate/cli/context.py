@@ -7,8 +7,10 @@ import click
 import orjson
 
 from headgate.cli.options import json_option, opened, store_options
+from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.explain.as_data import context_data
+from headgate.types import ContextBudget
 
 
 @click.command()
@@ -17,6 +19,11 @@ from headgate.explain.as_data import context_data
 @click.option("--budget", default=1000, show_default=True, help="Most tokens of the block.")
 @click.option("--k", type=int, help="Most chunks; whatever fits when not given.")
 @click.option("--window", help="File with what the model already sees; '-' reads stdin.")
+@click.option("--context-length", type=int, help="Length of the model's window, in tokens.")
+@click.option("--used", type=int, default=0, help="Tokens of that window in use.")
+@click.option("--threshold", type=int, default=0, help="Where the agent compresses, in tokens.")
+@click.option("--task", help="The kind of task, where it is known: factual_qa, code_review, ...")
+@click.option("--cwd", default="", help="The folder of the project that the question is about.")
 @click.option("--detail", type=click.Choice(["whole", "preview"]), default="whole")
 @click.option("--order", type=click.Choice(["rank", "edges"]), default="rank")
 @click.option("--explain", is_flag=True, help="Show every candidate's fate beside the block.")
@@ -30,6 +37,11 @@ def context(
     budget: int,
     k: int | None,
     window: str | None,
+    context_length: int | None,
+    used: int,
+    threshold: int,
+    task: str | None,
+    cwd: str,
     detail: str,
     order: str,
     explain: bool,
@@ -37,28 +49,39 @@ def context(
     as_json: bool,
 ) -> None:
     """Print the best context for QUERY that fits the budget."""
+    full = None if context_length is None else ContextBudget(context_length, used, threshold)
     with opened(store, tenant) as hg:
         made = hg.context(
             query,
             window=_seen(window),
             budget=budget,
             k=k,
+            context_budget=full,
+            task=task,
+            cwd=str(Path(cwd).absolute()) if cwd else "",
             collection=collection,
             detail="preview" if detail == "preview" else "whole",
             order="edges" if order == "edges" else "rank",
         )
     if as_json:
         data = context_data(made, debug=debug)
-        click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+        echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
         return
-    click.echo(made.text or "(nothing relevant was found)")
+    echo(made.text or "(nothing relevant was found)")
     if explain:
-        click.echo()
-        click.echo(made.explain())
+        echo()
+        echo(made.explain())
+    plan = made.trace.plan
+    if full is not None:
+        echo(
+            f"{'skipped' if plan.skip else plan.tier.name}, pressure {plan.pressure:.1%}, "
+            f"{plan.limit} facts a provider, least trust {plan.min_trust}: {plan.reasoning}",
+            err=True,
+        )
     for line in made.degraded:
-        click.echo(f"degraded: {line}", err=True)
-    click.echo(
-        f"{made.token_estimate} of {budget} tokens, {made.report.kept} of "
+        echo(f"degraded: {line}", err=True)
+    echo(
+        f"{made.token_estimate} of {plan.budget} tokens, {made.report.kept} of "
         f"{made.report.total_candidates} candidates, trace {made.trace.id}",
         err=True,
     )

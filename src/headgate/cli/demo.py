@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 import orjson
-from rich.console import Console
 from rich.table import Table
 
+from headgate.cli.terminal import SafeConsole, echo
 from headgate.explain.as_data import context_data
 from headgate.gateway import Headgate
 from headgate.guard import RepeatDetector
@@ -51,9 +51,9 @@ def demo(as_json: bool) -> None:
     loop = list(_guarded(STREAM))
     if as_json:
         data = {"context": context_data(context, debug=True), "loop": dict(loop)}
-        click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+        echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
         return
-    console = Console(highlight=False)
+    console = SafeConsole(highlight=False)
     console.print(f"[bold]Question[/bold]  {QUERY}")
     console.print(f"[bold]In the window already[/bold]  {WINDOW[1].removeprefix('tool: ')}\n")
     console.print(_fates(context))

@@ -6,13 +6,14 @@ from typing import Any
 
 import click
 import orjson
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.evaluate import labeled
 from headgate.evaluate import retrieval as measure
+from headgate.evaluate.answers import Verdict, evaluate_answers, is_answers, read_answers
 from headgate.evaluate.guard import evaluate, read
 
 MIN_SETS = 4  # sets below which a grader cannot be fitted without one of them
@@ -25,10 +26,24 @@ def evaluation() -> None:
 
 @evaluation.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@click.option("--show", is_flag=True, help="Also list the answers that were cut and go on.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
-def guard(file: Path, as_json: bool) -> None:
-    """The loop detector on labeled streams: FILE is .jsonl or .jsonl.gz."""
-    _print(evaluate(read(file)), as_json, f"guard on {file.name}")
+def guard(file: Path, show: bool, as_json: bool) -> None:
+    """The loop detector on labeled streams or on answers: FILE is .jsonl, .jsonl.gz, .json, or a folder of answers."""
+    if is_answers(file):
+        figures = evaluate_answers(read_answers(file), show=_show_cut if show else None)
+    else:
+        figures = evaluate(read(file))
+    _print(figures, as_json, f"guard on {file.name}")
+
+
+def _show_cut(verdict: Verdict) -> None:
+    stall, text = verdict.stall, verdict.answer.text
+    assert stall is not None
+    mark = "good?" if verdict.good else "     "
+    start = max(0, stall.onset - 60)
+    click.echo(f"{mark} {verdict.answer.id}: {stall.reason}", err=True)
+    click.echo(f"      {text[start : stall.onset + 120]!r}", err=True)
 
 
 @evaluation.command()
@@ -70,7 +85,7 @@ def retrieval(
             hint=f"give at least {MIN_SETS} sets, without --no-context",
         )
     runs = []
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with Progress(console=SafeConsole(stderr=True), transient=True) as progress:
         for one in sets:
             apart = measure.foreign(one, sets, foreign) if context else []
             asked = len(one.queries) + len(apart)
@@ -96,7 +111,7 @@ def retrieval(
     if as_json:
         alone = len(found) == 1 and (folders[0] / "corpus.jsonl").is_file()
         answer = next(iter(found.values())) if alone else {"sets": found, **measure.mean(found)}
-        click.echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2))
+        echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2))
         return
     for name, figures in found.items():
         _table(name, figures)
@@ -114,7 +129,7 @@ def _table(name: str, figures: dict[str, Any]) -> None:
         table.add_row(figure, f"{figures[figure]:.3f}", f"{low:.3f} - {high:.3f}", *others)
     for figure in ("p50_ms", "p95_ms"):
         table.add_row(figure, f"{figures[figure]:.1f}", "", *([""] * len(baselines)))
-    console = Console()
+    console = SafeConsole()
     console.print(table)
     for miss in figures.get("misses", ()):
         places = ", ".join(f"{d} ({p or 'not found'})" for d, p in miss["missed"].items())
@@ -129,14 +144,14 @@ def _means(found: dict[str, dict[str, Any]]) -> None:
     kinds = ("bm25_framed_evidence", "context_evidence", "empty")
     columns = ["ndcg@10", *(f"{kind}@{b}" for b in budgets for kind in kinds), "stopped"]
     columns = [name for name in columns if name in mean]
-    print(f"{'':16}" + "".join(f"{_short(name):>13}" for name in columns))
+    echo(f"{'':16}" + "".join(f"{_short(name):>13}" for name in columns))
     for name, figures in {**found, "mean": mean}.items():
         bm25 = figures.get("baselines", {}).get("bm25", {})
         values = figures | {f"bm25_{k}": v for k, v in bm25.items()}
         shown = [f"{values[c]:.3f}" if c in values else "" for c in columns]
-        print(f"{name:16}" + "".join(f"{value:>13}" for value in shown))
+        echo(f"{name:16}" + "".join(f"{value:>13}" for value in shown))
     spans = ["{:.3f}-{:.3f}".format(*interval[c]) for c in columns]
-    print(f"{'95 %':16}" + "".join(f"{span:>13}" for span in spans))
+    echo(f"{'95 %':16}" + "".join(f"{span:>13}" for span in spans))
 
 
 def _short(figure: str) -> str:
@@ -146,9 +161,9 @@ def _short(figure: str) -> str:
 
 def _print(figures: dict[str, float], as_json: bool, title: str) -> None:
     if as_json:
-        click.echo(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+        echo(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
         return
     table = Table("figure", "value", title=title)
     for name, value in figures.items():
         table.add_row(name, f"{value:g}")
-    Console().print(table)
+    SafeConsole().print(table)

@@ -7,6 +7,7 @@ import click
 import orjson
 
 from headgate.cli.options import json_option, opened, place_options, print_json
+from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.graph.admission import dump, load
 from headgate.graph.load import LoadResult
@@ -45,8 +46,8 @@ def load_edges(
         print_json(result)
         return
     for reason in result.reasons:
-        click.echo(f"skipped {reason}", err=True)
-    click.echo(f"{result.linked} edges linked, {result.skipped} lines skipped")
+        echo(f"skipped {reason}", err=True)
+    echo(f"{result.linked} edges linked, {result.skipped} lines skipped")
 
 
 @graph.command()
@@ -78,9 +79,9 @@ def show(
         print_json(rows)
         return
     for row in rows:
-        click.echo(f"{row['score']:.2f}  {row['path']}")
+        echo(f"{row['score']:.2f}  {row['path']}")
     if not rows:
-        click.echo(f"(nothing is known of {node!r})")
+        echo(f"(nothing is known of {node!r})")
 
 
 @graph.command("slice")
@@ -103,10 +104,10 @@ def slice_turns(
     if as_json:
         print_json(dump(signed))
         return
-    click.echo(f"slice {signed.id}: {len(signed.turns)} turns, {len(signed.edges)} edges")
-    click.echo(f"token {signed.token}")
+    echo(f"slice {signed.id}: {len(signed.turns)} turns, {len(signed.edges)} edges")
+    echo(f"token {signed.token}")
     for turn in signed.turns:
-        click.echo(f"  {turn.id}  {turn.phase}, salience {turn.salience:g}")
+        echo(f"  {turn.id}  {turn.phase}, salience {turn.salience:g}")
 
 
 @graph.command("verify")
@@ -132,7 +133,7 @@ def verify_slice(
     if as_json:
         print_json({"admissible": valid, "slice": slice.id})
     else:
-        click.echo("admissible" if valid else "refused: this is not what was signed")
+        echo("admissible" if valid else "refused: this is not what was signed")
     ctx.exit(0 if valid else 1)
 
 
@@ -148,4 +149,4 @@ def rotate(store: str | None, tenant: str | None, days: float, as_json: bool) ->
     if as_json:
         print_json({"rotated": True, "expires": expires})
         return
-    click.echo(f"a new secret signs; tokens of the former one verify for {days:g} days")
+    echo(f"a new secret signs; tokens of the former one verify for {days:g} days")

@@ -8,16 +8,19 @@ stderr and the exit code is 3. What feeds the pipe is told by the closed pipe.
 
 import codecs
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BufferedIOBase
-from typing import cast
+from pathlib import Path
+from typing import Any, cast
 
 import click
 import orjson
 
+from headgate.cli.transcript import check_transcript
+from headgate.guard.ladder import CirclesPolicy
 from headgate.guard.plot import Profile, target
-from headgate.guard.policy import GuardPolicy
 from headgate.guard.rollback import Session
+from headgate.settings import load
 
 LOOPED = 3  # exit code when the stream was ended
 
@@ -28,16 +31,40 @@ LOOPED = 3  # exit code when the stream was ended
 )
 @click.option("--json", "as_json", is_flag=True, help="Print text and report as one JSON object.")
 @click.option(
-    "--hold/--no-hold", default=True, help="Hold the tail back while a loop is suspected."
+    "--hold/--no-hold", default=None, help="Hold the tail back while a loop is suspected."
 )
+@click.option("--counting", type=click.Choice(["warn", "cut", "off"]))
 @click.option(
-    "--counting", type=click.Choice(["warn", "cut", "off"]), default="warn", show_default=True
+    "--detector", type=click.Choice(["repeat", "entropy", "both"]), help="What finds a loop."
 )
-def guard(where: str | None, as_json: bool, hold: bool, counting: str) -> None:
-    """Pass stdin to stdout, and end it when it falls into a loop (exit code 3)."""
+@click.option("--window", type=int, help="Characters in the window of the entropy rule.")
+@click.option("--min-bits", type=float, help="Entropy below which that rule stalls.")
+@click.option(
+    "--max-drop", type=float, help="Fall of entropy over 8 characters at which it stalls."
+)
+@click.option("--divergence-token", help="With --json: what the next call injects, as published.")
+@click.option("--model", default="", help="Take what the settings say for this model.")
+@click.option(
+    "--transcript", type=click.Path(path_type=Path), help="Look for circles of tool calls in a recorded session."
+)  # fmt: skip
+def guard(
+    where: str | None,
+    as_json: bool,
+    model: str,
+    transcript: Path | None,
+    **given: Any,  # noqa: ANN401  # by option
+) -> None:
+    """Pass stdin to stdout, and end it when it falls into a loop (exit code 3).
+
+    What no option says is taken from the settings, as HEADGATE_GUARD__DETECTOR. With --json the call that would
+    go on from the cut is printed too.
+    """
+    if transcript is not None:
+        circles = check_transcript(transcript, CirclesPolicy(), as_json=as_json)
+        sys.exit(LOOPED if circles else 0)
     draw = target(where) if where else None
     profile = Profile() if draw else None
-    policy = GuardPolicy.model_validate({"hold_back": hold, "counting": counting})
+    policy = load().guard.for_model(model).replace(_changes(**given))
     session = Session((), policy=policy)
     said: list[str] = []
     for text in _watched(session, profile):
@@ -45,11 +72,23 @@ def guard(where: str | None, as_json: bool, hold: bool, counting: str) -> None:
             said.append(text)
         else:
             click.echo(text, nl=False)
+    looped = session.stalled
     _tell(session, said, as_json=as_json)
     if draw and profile:
         click.echo(draw(profile), nl=False, err=True)
-    if session.stalled:
+    if looped:
         sys.exit(LOOPED)
+
+
+def _changes(hold: bool | None, **given: Any) -> dict[str, Any]:  # noqa: ANN401  # by option
+    """What the options change in the policy."""
+    rule = {name: given.pop(name) for name in ("window", "min_bits", "max_drop")}
+    changes = {"hold_back": hold, "entropy": _set_only(rule) or None, **given}
+    return _set_only(changes)
+
+
+def _set_only(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _watched(session: Session, profile: Profile | None) -> Iterator[str]:
@@ -77,6 +116,8 @@ def _tell(session: Session, said: list[str], *, as_json: bool) -> None:
     report = session.report
     if as_json:
         whole = {"text": "".join(said), "looped": session.stalled, **report.as_dict()}
+        if session.stalled and session.policy.max_rollbacks:
+            whole["next_messages"] = session.resume().messages
         click.echo(orjson.dumps(whole, option=orjson.OPT_INDENT_2))
         return
     for warning in report.warnings:

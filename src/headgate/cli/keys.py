@@ -2,11 +2,11 @@
 
 import click
 import orjson
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from headgate.cli.options import json_option, opened
+from headgate.cli.terminal import SafeConsole, echo
 from headgate.keys import SCOPES
 
 _STORE = click.option("--store", help="Store folder (default: the setting `store`).")
@@ -22,7 +22,10 @@ def keys() -> None:
 @_STORE
 @_TENANT
 @click.option(
-    "--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="What it may do; repeat."
+    "--scope",
+    "scopes",
+    multiple=True,
+    help=f"What it may do: {', '.join(SCOPES)}, or proxy:NAME; repeat.",
 )
 @click.option("--name", default="", help="What it is for.")
 @json_option
@@ -34,10 +37,10 @@ def create(
         made = hg.keys.create(scopes or ("read", "write"), name=name)
     if as_json:
         told = {"key": made.token, "id": made.key.id, "tenant": made.key.tenant}
-        click.echo(orjson.dumps(told | {"scopes": made.key.scopes}).decode())
+        echo(orjson.dumps(told | {"scopes": made.key.scopes}).decode())
         return
-    click.echo(made.token)
-    click.echo(
+    echo(made.token)
+    echo(
         f"key {made.key.id} for tenant {made.key.tenant}: {', '.join(made.key.scopes)}; "
         "it is not shown again",
         err=True,
@@ -60,13 +63,13 @@ def show(store: str | None, tenant: str | None, as_json: bool) -> None:
         for key in known
     ]  # fmt: skip
     if as_json:
-        click.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+        echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
         return
     table = Table("id", "tenant", "scopes", "name", "", box=None, header_style="bold")
     for key in known:
         state = "works" if key.revoked is None else "revoked"
         table.add_row(key.id, escape(key.tenant), ", ".join(key.scopes), escape(key.name), state)
-    Console().print(table)
+    SafeConsole().print(table)
 
 
 @keys.command()
@@ -78,4 +81,4 @@ def revoke(id: str, store: str | None, tenant: str | None, as_json: bool) -> Non
     """Let a key work no more; running services notice within seconds."""
     with opened(store, tenant) as hg:
         hg.keys.revoke(id)
-    click.echo(orjson.dumps({"revoked": id}).decode() if as_json else f"revoked {id}")
+    echo(orjson.dumps({"revoked": id}).decode() if as_json else f"revoked {id}")

@@ -8,16 +8,16 @@ from typing import Any
 
 import click
 import orjson
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from headgate.cli.options import json_option, opened, place_options, print_json
+from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.memory.maintenance import decay, merge
 from headgate.types import Fact
 
-_CONSOLE = Console(soft_wrap=True)
+_CONSOLE = SafeConsole(soft_wrap=True)
 
 
 @click.command()
@@ -51,9 +51,9 @@ def remember(
     if as_json:
         print_json(added)
         return
-    click.echo(f"{added.fact.id}  {'remembered' if added.new else 'known already'}")
+    echo(f"{added.fact.id}  {'remembered' if added.new else 'known already'}")
     for hint in added.conflicts:
-        click.echo(f"  seems to oppose {hint.id}: {hint.content} ({hint.reason})")
+        echo(f"  seems to oppose {hint.id}: {hint.content} ({hint.reason})")
 
 
 @click.command()
@@ -77,9 +77,9 @@ def recall(
         print_json(hits)
         return
     for hit in hits:
-        click.echo(f"{hit.score:.3f}  {hit.fact.id}  {hit.fact.content}")
+        echo(f"{hit.score:.3f}  {hit.fact.id}  {hit.fact.content}")
     if not hits:
-        click.echo("(nothing is remembered that fits)")
+        echo("(nothing is remembered that fits)")
 
 
 @click.command()
@@ -99,7 +99,7 @@ def feedback(
     if as_json:
         print_json(told)
         return
-    click.echo(f"{told.id}  trust {told.old:.2f} -> {told.new:.2f}")
+    echo(f"{told.id}  trust {told.old:.2f} -> {told.new:.2f}")
 
 
 @click.group(invoke_without_command=True)
@@ -142,7 +142,7 @@ def show(place: tuple[str | None, str | None], id: str, as_json: bool) -> None:
     if as_json:
         print_json(fact)
         return
-    click.echo(_told(fact))
+    echo(_told(fact))
 
 
 @facts.command()
@@ -170,7 +170,7 @@ def update(
     if as_json:
         print_json(fact)
         return
-    click.echo(_told(fact))
+    echo(_told(fact))
 
 
 @facts.command()
@@ -187,7 +187,7 @@ def forget(place: tuple[str | None, str | None], ids: tuple[str, ...], as_json: 
     if as_json:
         print_json({"forgotten": ids})
         return
-    click.echo(f"{len(ids)} forgotten")
+    echo(f"{len(ids)} forgotten")
 
 
 @facts.command("decay")
@@ -202,8 +202,8 @@ def fade(place: tuple[str | None, str | None], half_life: float, as_json: bool) 
         print_json(moved)
         return
     for step in moved:
-        click.echo(f"{step.id}  trust {step.old:.2f} -> {step.new:.2f}")
-    click.echo(f"{len(moved)} faded")
+        echo(f"{step.id}  trust {step.old:.2f} -> {step.new:.2f}")
+    echo(f"{len(moved)} faded")
 
 
 @facts.command("merge")
@@ -217,8 +217,8 @@ def join(place: tuple[str | None, str | None], as_json: bool) -> None:
         print_json(merges)
         return
     for done in merges:
-        click.echo(f"{done.kept}  took in {', '.join(done.gone)}")
-    click.echo(f"{len(merges)} merged")
+        echo(f"{done.kept}  took in {', '.join(done.gone)}")
+    echo(f"{len(merges)} merged")
 
 
 def _listen(
@@ -232,7 +232,7 @@ def _listen(
     if as_json:
         print_json(kept)
         return
-    click.echo(f"{kept.new} of {len(kept.ids)} turns are new")
+    echo(f"{kept.new} of {len(kept.ids)} turns are new")
 
 
 def _messages(path: str) -> Iterator[dict[str, Any]]:

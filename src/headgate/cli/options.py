@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import click
 import orjson
 
+from headgate.cli.terminal import echo
 from headgate.gateway import Headgate
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,7 +27,7 @@ def store_options(command: F) -> F:
 
 def print_json(value: object) -> None:
     """A value, dataclasses included, as indented JSON."""
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
 def opened(store: str | None, tenant: str | None) -> Headgate:

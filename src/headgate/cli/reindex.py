@@ -5,9 +5,9 @@ Needed after the embedder was changed; harmless at any time, since the index hol
 
 import click
 import orjson
-from rich.console import Console
 
 from headgate.cli.options import json_option, opened, store_options
+from headgate.cli.terminal import SafeConsole, echo
 
 
 @click.command()
@@ -23,7 +23,7 @@ def reindex(store: str | None, tenant: str | None, collection: str, as_json: boo
             "conversation": view.conversational,
         }
     if as_json:
-        click.echo(orjson.dumps(figures))
+        echo(orjson.dumps(figures))
         return
     kind = "a conversation" if figures["conversation"] else "documents"
-    Console().print(f"{figures['chunks']} chunks of {collection!r} are indexed as {kind}")
+    SafeConsole().print(f"{figures['chunks']} chunks of {collection!r} are indexed as {kind}")

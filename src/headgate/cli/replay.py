@@ -6,6 +6,7 @@ import click
 import orjson
 
 from headgate.cli.options import json_option, opened
+from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.explain.replay import Replay
 
@@ -24,9 +25,9 @@ def replay(
     with opened(store, tenant) as hg:
         made = hg.replay(trace, given)
     if as_json:
-        click.echo(orjson.dumps(made.as_dict(), option=orjson.OPT_INDENT_2).decode())
+        echo(orjson.dumps(made.as_dict(), option=orjson.OPT_INDENT_2).decode())
     else:
-        click.echo(_read(made))
+        echo(_read(made))
 
 
 def _change(text: str) -> tuple[str, Any]:

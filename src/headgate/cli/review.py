@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import click
 import orjson
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from headgate.cli.options import json_option, opened
+from headgate.cli.terminal import SafeConsole, echo
 from headgate.memory.review import Decision, ReviewQueue
 from headgate.types import Review
 
@@ -60,7 +60,7 @@ def list_reviews(store: str | None, tenant: str | None, status: str, as_json: bo
     table = Table("id", "status", "asked", "question", "why", box=None, pad_edge=False)
     for one in found:
         table.add_row(one.id, one.status, _when(one.created), escape(one.query), one.reason)
-    Console().print(table if found else "nothing is waiting")
+    SafeConsole().print(table if found else "nothing is waiting")
 
 
 @review.command("show")
@@ -127,27 +127,27 @@ def _print_decision(decision: Decision, as_json: bool) -> None:
     if as_json:
         _print_json(asdict(decision))
         return
-    click.echo(f"{decision.review.id} is {decision.review.status}")
+    echo(f"{decision.review.id} is {decision.review.status}")
     if decision.fact:
-        click.echo(f"remembered as fact {decision.fact.id}, trust {decision.fact.trust:.2f}")
+        echo(f"remembered as fact {decision.fact.id}, trust {decision.fact.trust:.2f}")
     for moved in decision.feedback:
-        click.echo(f"trust of fact {moved.id}: {moved.old:.2f} -> {moved.new:.2f}")
+        echo(f"trust of fact {moved.id}: {moved.old:.2f} -> {moved.new:.2f}")
 
 
 def _print_review(one: Review) -> None:
-    click.echo(f"{one.id}  {one.status}  asked {_when(one.created)}, expires {_when(one.expires)}")
-    click.echo(f"question: {one.query}")
-    click.echo(f"why: {one.reason}")
+    echo(f"{one.id}  {one.status}  asked {_when(one.created)}, expires {_when(one.expires)}")
+    echo(f"question: {one.query}")
+    echo(f"why: {one.reason}")
     for id, grade in sorted(one.grades.items(), key=lambda item: -item[1]):
-        click.echo(f"  {grade:.2f}  {id}")
+        echo(f"  {grade:.2f}  {id}")
     if one.decided:
-        click.echo(
+        echo(
             f"{one.status} {_when(one.decided)} by {one.who or 'nobody'}: {one.answer or one.note}"
         )
 
 
 def _print_json(data: object) -> None:
-    click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2, default=str).decode())
+    echo(orjson.dumps(data, option=orjson.OPT_INDENT_2, default=str).decode())
 
 
 def _when(seconds: float) -> str:

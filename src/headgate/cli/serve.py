@@ -4,6 +4,7 @@ import click
 import orjson
 
 from headgate.cli.options import json_option
+from headgate.cli.terminal import echo
 from headgate.errors import MissingExtra
 from headgate.settings import load
 
@@ -30,10 +31,10 @@ def serve(
         address, number = listener.getsockname()[:2]
         url = f"http://[{address}]:{number}" if ":" in address else f"http://{address}:{number}"
         if as_json:
-            click.echo(orjson.dumps({"url": url, "store": settings.store}).decode())
+            echo(orjson.dumps({"url": url, "store": settings.store}).decode())
         else:
-            click.echo(f"Headgate serves {settings.store} at {url}")
-            click.echo(
+            echo(f"Headgate serves {settings.store} at {url}")
+            echo(
                 f"try: curl {url}/v1/context -H 'content-type: application/json' "
                 """-d '{"query": "how do refunds work?"}'"""
             )

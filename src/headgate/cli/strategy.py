@@ -2,13 +2,13 @@
 
 import click
 import orjson
-from rich.console import Console
 from rich.markup import escape
 from rich.panel import Panel
 
+from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError, LimitError
 from headgate.settings import load
-from headgate.stages.decide import ContextBudget, strategy_report
+from headgate.stages.decide import ContextBudget, strategy_report, window_state
 from headgate.stages.strategy import SIZE_HINTS, context_strategy
 
 
@@ -54,8 +54,8 @@ def strategy(
     )
     window = ContextBudget(context_length, used, threshold)
     if as_json:
-        report = {"tier": window.tier.name, "pressure": window.pressure}
-        click.echo(orjson.dumps(answer | report, option=orjson.OPT_INDENT_2).decode())
+        answer |= window_state(window, settings.decide)
+        echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())
         return
     steps = "\n".join(f"  {n}. {escape(step)}" for n, step in enumerate(answer["steps"], 1))
     task = answer["task_type"] + (f" ({answer['group']})" if answer["group"] else "")
@@ -68,4 +68,4 @@ def strategy(
         f"[bold]Next[/bold]\n{steps}\n\n"
         f"[bold]Window[/bold]\n{escape(strategy_report(window))}"
     )
-    Console().print(Panel(body, title="context strategy", expand=False))
+    SafeConsole().print(Panel(body, title="context strategy", expand=False))

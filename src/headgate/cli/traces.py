@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 
 import click
 import orjson
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
 from headgate.cli.options import json_option, opened
-from headgate.explain.as_data import summary, trace_data
+from headgate.cli.terminal import SafeConsole, echo
+from headgate.explain.as_data import summary_data, trace_data
 from headgate.notes import Stage
-from headgate.types import Step, Trace
+from headgate.types import Step, Trace, TraceSummary
 
 
 @click.command()
@@ -25,28 +25,29 @@ def traces(
 ) -> None:
     """List the last requests, or show what happened to every candidate of the request ID."""
     with opened(store, tenant) as hg:
-        found = [hg.trace(id)] if id else hg.traces(limit=limit)
+        one = hg.trace(id) if id else None
+        found = [] if one else hg.traces(limit=limit)
     if as_json:
-        data = trace_data(found[0]) if id else [summary(trace) for trace in found]
-        click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
-    elif id:
-        _show(found[0])
+        data = trace_data(one) if one else [summary_data(summary) for summary in found]
+        echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+    elif one:
+        _show(one)
     else:
         _list(found)
 
 
-def _list(found: list[Trace]) -> None:
+def _list(found: list[TraceSummary]) -> None:
     id = Column("trace", no_wrap=True, min_width=32)  # it is there to be copied
     table = Table(id, "when", "kept", "of", "ms", "query", box=None, header_style="bold")
-    for row in map(summary, found):
-        when = datetime.fromtimestamp(row["created"], UTC).strftime("%Y-%m-%d %H:%M:%S")
-        kept, of, ms = str(row["kept"]), str(row["candidates"]), f"{1000 * row['seconds']:.1f}"
-        table.add_row(row["id"], when, kept, of, ms, escape(row["query"][:60]))
-    Console().print(table if found else "no request was traced yet")
+    for row in found:
+        when = datetime.fromtimestamp(row.created, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        kept, of, ms = str(row.kept), str(row.candidates), f"{1000 * row.seconds:.1f}"
+        table.add_row(row.id, when, kept, of, ms, escape(row.query[:60]))
+    SafeConsole().print(table if found else "no request was traced yet")
 
 
 def _show(trace: Trace) -> None:
-    console = Console()
+    console = SafeConsole()
     console.print(escape(f"{trace.plan.strategy.value}: {trace.plan.reasoning}"))
     table = Table("stage", "ms", "came", "kept", "dropped", "", box=None, header_style="bold")
     for step in trace.steps:
@@ -62,6 +63,6 @@ def _show(trace: Trace) -> None:
 
 def _remark(step: Step) -> str:
     """What went wrong, and what is known of a call of the model and of what was cut from its answer."""
-    known = step.facts if step.stage in (Stage.MODEL, Stage.CUT) else {}
+    known = step.facts if step.stage in (Stage.MODEL, Stage.CUT, Stage.CIRCLES, Stage.FUSE) else {}
     facts = ", ".join(f"{name} {str(value)[:60]}" for name, value in known.items())
     return "; ".join(part for part in (step.degraded, facts) if part)

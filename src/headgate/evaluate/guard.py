@@ -2,7 +2,8 @@
 
 A file holds one JSON object a line (gzip or plain): chunks, and label {loop, near, mid}; a stream is clean
 when all three are empty. Each stream is fed chunk by chunk until the first stall, as the guard would.
-    found        a loop stream was stopped, at its loop or at an earlier repetition (stopped_early)
+    found        a loop stream was stopped, at its loop or before its onset (stopped_early)
+    at loop      the loop itself stalls, fed on to its end: what is stopped before the onset is no find by itself
     onset error  distance to the labeled onset, or to the true start where an earlier run was stopped
     held         clean streams ever held; held_chars went out late, held_at_end when the stream ended
     mid          streams whose only repetitions, all under 300 characters, ended by themselves
@@ -58,6 +59,9 @@ class Watched:
 
     stream: LabeledStream
     stall: Stall | None = None
+    in_loop: bool = (
+        False  # whether the labeled loop itself stalled, before or after another repetition
+    )
     warned: bool = False
     holds: int = 0  # how often text was held back
     held: int = 0  # characters held back until a repetition broke off
@@ -91,6 +95,7 @@ class Figures:
             "found": len(found),
             "long": len(long),
             "found_long": sum(s.stall is not None for s in long),
+            "found_at_loop": sum(s.in_loop for s in loops),
             "stopped_early": sum(_stopped_early(s) for s in found),
             "clean": len(clean),
             "clean_cut": sum(s.stall is not None for s in clean),
@@ -168,16 +173,18 @@ def _stream(line: bytes, where: str) -> LabeledStream:
 
 
 def _watch(stream: LabeledStream, detector: Detector) -> Watched:
-    """Feed one stream to its first stall, and the counting watch to its end."""
+    """Feed one stream: to its first stall as the guard would, and on to see whether its loop is found."""
     watched = Watched(stream)
     counting = CountingDetector()
     held_from: int | None = None
     for chunk in stream.chunks:
         watched.chars += len(chunk)
         watched.warned = counting.feed(chunk) is not None or watched.warned
+        stall = detector.feed(chunk)
+        watched.in_loop = watched.in_loop or _is_in_loop(stream, stall)
         if watched.stall:
             continue
-        watched.stall = detector.feed(chunk)
+        watched.stall = stall
         hold: int | None = getattr(detector, "hold", None)
         if hold is not None and hold != held_from:
             watched.holds += 1
@@ -196,6 +203,10 @@ def _note_hold(watched: Watched, hold: int) -> None:
     if loop and loop["period"] >= UNIT and hold > loop["onset"] + loop["period"]:
         reach = (hold - loop["onset"]) / loop["period"] - 1
         watched.reach = reach if watched.reach is None else min(watched.reach, reach)
+
+
+def _is_in_loop(stream: LabeledStream, stall: Stall | None) -> bool:
+    return bool(stream.loop and stall and stall.position > stream.loop["onset"])
 
 
 def _stopped_early(watched: Watched) -> bool:

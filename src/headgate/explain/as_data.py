@@ -6,16 +6,20 @@ A trace comes in one row or in full, and tells of the window only its size.
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 from headgate.notes import Note, Stage
-from headgate.types import Candidate, Context, Trace
+from headgate.types import Candidate, Context, Plan, Trace, TraceSummary
 
 
-def context_data(context: Context, *, debug: bool = False) -> dict[str, Any]:
-    """The context as JSON-ready data; with `debug` also what penalizing and expanding did."""
+def context_data(
+    context: Context, *, debug: bool = False, report: Literal["full", "compact", "none"] = "full"
+) -> dict[str, Any]:
+    """The context as JSON-ready data; with `debug` also what penalizing and expanding did.
+
+    `report` says how much is told of what was evicted; the trace tells all of it.
+    """
     candidates = {c.chunk.id: c for c in context.trace.candidates}
-    report = asdict(context.report)
     return {
         "text": context.text,
         "chunks": [_chunk_data(candidates[chunk.id], debug=debug) for chunk in context.chunks],
@@ -24,36 +28,58 @@ def context_data(context: Context, *, debug: bool = False) -> dict[str, Any]:
         "graph_context": list(context.graph_context),
         "admissibility_token": context.admissibility_token,
         "strategy": context.strategy.value,
+        "plan": plan_data(context.trace.plan),
         "degraded": list(context.degraded),
         "fallback": context.fallback,
         "fallback_reason": context.fallback_reason,
         "review": context.review,
         "latency_ms": round(context.latency_ms, 3),
         "trace": context.trace.id,
-        "report": report | {"evicted_ids": list(context.report.evicted_ids)},
+        **_report_data(context, report),
         **(_expansion_data(context) if debug else {}),
     }
 
 
-def summary(trace: Trace) -> dict[str, Any]:
-    """A request in one row."""
-    plan = trace.plan
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """What was decided before anything was looked up: whether to skip, how much to give, and why."""
     return {
-        "id": trace.id,
-        "created": trace.created,
-        "query": trace.request.query,
-        "session": trace.request.session,
-        "collection": ", ".join(trace.request.collections),
-        "strategy": plan.strategy.value,
-        "tier": plan.tier.value,
-        "pressure": plan.pressure,
         "skip": plan.skip,
+        "tier": plan.tier.value,
+        "pressure": round(plan.pressure, 4),
         "budget": plan.budget,
-        "candidates": len(trace.candidates),
-        "kept": sum(not candidate.dropped for candidate in trace.candidates),
-        "seconds": sum(step.seconds for step in trace.steps),
-        "degraded": list(trace.degraded),
+        "limit": plan.limit,
+        "min_trust": plan.min_trust,
+        "task": plan.task,
+        "group": plan.group,
+        "reasoning": plan.reasoning,
     }
+
+
+def _report_data(context: Context, how: str) -> dict[str, Any]:
+    """The eviction report: in full, with a sentence for each id, or compact, with each id once under its stage and reason."""
+    report, evicted = context.report, dict[str, list[str]]()
+    if how == "none":
+        return {}
+    if how == "full":
+        return {"report": asdict(report) | {"evicted_ids": list(report.evicted_ids)}}
+    for candidate in context.trace.candidates:
+        if candidate.dropped:
+            last = candidate.notes[-1]
+            evicted.setdefault(f"{last.stage}: {last.code}", []).append(candidate.chunk.id)
+    compact = {
+        "total_candidates": report.total_candidates,
+        "kept": report.kept,
+        "evicted": report.evicted,
+        "avg_entropy_kept": round(report.avg_entropy_kept, 4),
+        "avg_entropy_evicted": round(report.avg_entropy_evicted, 4),
+        "evicted_by": evicted,
+    }
+    return {"report": compact}
+
+
+def summary_data(summary: TraceSummary) -> dict[str, Any]:
+    """A request in one row."""
+    return asdict(summary) | {"degraded": list(summary.degraded)}
 
 
 def trace_data(trace: Trace) -> dict[str, Any]:
@@ -66,7 +92,7 @@ def trace_data(trace: Trace) -> dict[str, Any]:
     }
     del request["tenant"]
     return {
-        **summary(trace),
+        **summary_data(TraceSummary.of(trace)),
         "plan": asdict(trace.plan),
         "request": request,
         "steps": [asdict(step) for step in trace.steps],

@@ -7,16 +7,20 @@ rotate and write, and none keeps the file open between two lines.
 """
 
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
 import orjson
 
+from headgate.forks import closed_in_children
 from headgate.policy import LogPolicy
+from headgate.text.redact import redact
 from headgate.types import Context
 
 if sys.platform != "win32":
@@ -28,13 +32,16 @@ NAME = "retrieval-performance.log"
 class PerformanceLog:
     """Appends to one file. At its size limit the file becomes `.1`, the former `.1` becomes `.2`, and so on."""
 
-    def __init__(self, path: Path, policy: LogPolicy) -> None:
+    def __init__(self, path: Path, policy: LogPolicy, *, redacts: bool = True) -> None:
         self._handler = _SharedFileHandler(path, policy.max_bytes, policy.backups)
         self._with_text = policy.text
+        self._redacts = redacts
 
     def write(self, context: Context) -> None:
         """Append the line of one request. Raises OSError when the file cannot be written."""
         line = orjson.dumps(entry(context, text=self._with_text)).decode()
+        if self._redacts:
+            line = redact(line)
         self._handler.handle(logging.makeLogRecord({"msg": line}))
 
 
@@ -46,6 +53,11 @@ class _SharedFileHandler(RotatingFileHandler):
             path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8", delay=True
         )
         self._lock_file = path.with_name(f"{path.name}.lock")
+
+    def _open(self) -> TextIOWrapper:
+        """Make the file for its owner alone: ids and, where allowed, queries stand in it."""
+        descriptor = os.open(self.baseFilename, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+        return TextIOWrapper(os.fdopen(descriptor, "ab"), encoding=self.encoding)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line to the file that has the name now, whoever rotated it last."""
@@ -67,7 +79,7 @@ class _SharedFileHandler(RotatingFileHandler):
         if sys.platform == "win32":
             yield
         else:
-            with self._lock_file.open("ab") as lock:
+            with self._lock_file.open("ab") as lock, closed_in_children(lock.fileno()):
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield
 

@@ -13,6 +13,7 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from headgate.errors import InputError
+from headgate.notes import Stage
 from headgate.types import Context, ContextBudget, Request, Trace
 
 Changes = Mapping[str, Any]
@@ -91,6 +92,11 @@ def request_of(trace: Trace) -> Request:
         raise InputError(
             "this trace was stored without its text, so its request cannot be run again",
             hint="set trace.text to keep it",
+        )
+    if any(step.stage is Stage.TRACE and "window_chars" in step.facts for step in trace.steps):
+        raise InputError(
+            "the window of this request was too large to be stored, so it cannot be run again",
+            hint="send the window's fingerprint instead of its text",
         )
     return trace.request
 

@@ -2,7 +2,7 @@
 
 Right by construction: what stopped it is opened wide, the request runs again, and so on until the chunk enters; then
 each opened knob is turned back as far as the chunk still enters. Every step is a run of the real pipeline, so the changes
-named were seen to work; for each of them one step less was seen not to.
+named were seen to work; for each of them one step less was seen not to, unless the runs were used up before.
 """
 
 from dataclasses import asdict, dataclass, field, replace
@@ -19,6 +19,7 @@ from headgate.types import Context, Trace
 
 GUESSES = 8  # foreseen budgets that are tried ...
 OFF = (-1, 0, 1, 2)  # ... and how far off each may be: counters are only nearly additive
+RUNS = 64  # of the pipeline for one answer; then what was seen to work stands, though less might do
 ROUNDS = 8  # stages that may stop a chunk one after the other
 
 
@@ -176,6 +177,9 @@ class _Search:
         return lowest
 
     async def _enters(self, name: str, at: int) -> bool:
+        if self.runs >= RUNS:
+            self.note = f"stopped after {RUNS} runs: a smaller change may do"
+            return False
         made = await self._try(name, at)
         return made is not None and self._inside(made)
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from heapq import nlargest
 from math import isfinite
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from headgate.errors import InputError
 from headgate.notes import Fate, NoteCode, Stage
@@ -44,9 +44,9 @@ _STRUCTURE = re.compile(r'[\[\]<>"]')
 class GraphPolicy(Policy):
     """How far edges are followed, and what a path is worth."""
 
-    max_hops: PositiveCount = 2
+    max_hops: Tuning[Annotated[int, Field(ge=1, le=10)]] = 2
     """Longest path, in edges."""
-    max_results: Tuning[PositiveCount] = 50
+    max_results: Tuning[Annotated[int, Field(ge=1, le=10_000)]] = 50
     """Most paths of one traversal."""
     fan_out: Tuning[PositiveCount] = 8  # 16 took 1.6 times as long and left no room for a third hop
     """Strongest edges followed in each direction from one of many nodes; from a few, all there is room for."""
@@ -155,9 +155,15 @@ def base_score(path: Path, policy: GraphPolicy) -> float:
     return min(1.0, max(0.0, round(policy.base + policy.bonus * signals - penalty, 6)))
 
 
-def anchors(query: str, edges: EdgeStore, policy: GraphPolicy, *, tenant: str) -> tuple[str, ...]:
-    """The nodes that a query names: its proper names first, then its longest runs of words, as the graph spells them."""
-    spelled = list(dict.fromkeys(form for name in _mentions(query) for form in _spellings(name)))
+def anchors(
+    query: str, edges: EdgeStore, policy: GraphPolicy, *, tenant: str, project: str = ""
+) -> tuple[str, ...]:
+    """The nodes that a query names, as the graph spells them: its proper names first, then its longest runs of words.
+
+    The project that the caller works on comes last.
+    """
+    named = [*_mentions(query), *([project] if project else [])]
+    spelled = list(dict.fromkeys(form for name in named for form in _spellings(name)))
     if not spelled:
         return ()
     known = set()

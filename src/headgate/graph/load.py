@@ -27,7 +27,7 @@ _FIELD_NAMES = {
     "predicate": ("predicate", "relation", "type"),
     "target": ("target", "object", "to"),
 }
-_HEADING = re.compile(r"^(#{1,6})[ \t]+(\S[^\n]*?)[ \t]*#*$", re.MULTILINE)
+_HEADING = re.compile(r"^(#{1,6})[ \t]++([^\n]++)", re.MULTILINE)
 _FENCE = re.compile(r"^(```|~~~)[^\n]*\n.*?(?:^\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
 _LINKS = re.compile(
     r"(?<!!)\[[^\]\n]{0,300}\]\(<?([^\s()<>]{1,500})>?(?:\s[^)\n]{0,200})?\)"
@@ -175,7 +175,10 @@ def _parse_row(row: object, where: str) -> Edge | str:
 def _headings(name: str, text: str) -> Iterator[tuple[str, str, str]]:
     above: list[tuple[int, str]] = [(0, name)]
     for match in _HEADING.finditer(text):
-        level, title = len(match[1]), _shorten(f"{name}#{match[2]}")
+        words = match[2].rstrip().rstrip("#").rstrip(" \t")
+        if not words:
+            continue
+        level, title = len(match[1]), _shorten(f"{name}#{words}")
         while above[-1][0] >= level:
             above.pop()
         yield title, "part_of", above[-1][1]

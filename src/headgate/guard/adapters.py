@@ -4,20 +4,23 @@
 
 The client may be the SDK's sync or async one; what comes out are the SDK's own event objects, as one
 unbroken stream. `guard` takes the knobs of Guard (divergence, max_rollbacks, ...); off with enabled=False.
+An agent that repeats its tool calls is told so by notes in its results, and ended with LoopError; `guard={"circles": {"rungs": {}}}` is off.
 """
 
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from headgate.errors import LoopError
 from headgate.guard.channels import Piece
 from headgate.guard.dialects.chat import ChatDialect
 from headgate.guard.dialects.completions import CompletionsDialect
 from headgate.guard.dialects.dialect import Dialect, Event
 from headgate.guard.dialects.messages import MessagesDialect
 from headgate.guard.dialects.responses import ResponsesDialect
+from headgate.guard.ladder import CirclesPolicy, annotate, climb, ending
 from headgate.guard.report import GuardReport, State
-from headgate.guard.resume import SAMPLING
+from headgate.guard.resume import SAMPLING, conversation
 from headgate.guard.stream import Guard
 
 Options = Mapping[str, Any]
@@ -39,7 +42,8 @@ class GuardedEvents:
         self._create, self._dialect, self._fields = create, dialect, fields
         self._parameters = inspect.signature(create).parameters  # SDKs drop some now and then
         self._classes: dict[str, Any] = {}  # event type -> the SDK's class
-        knobs = {"resume": dialect.resume, **(options or {})}
+        knobs = {"resume": dialect.resume, "model": str(fields.get("model", "")), **(options or {})}
+        self._circles = CirclesPolicy.model_validate(knobs.pop("circles", {}))
         self._enabled = bool(knobs.pop("enabled", True)) and not dialect.why_unwatched(fields)
         if not self._heat(SAMPLING[0]):
             knobs.setdefault("sampling", ())
@@ -78,7 +82,7 @@ class GuardedEvents:
         }
 
     async def _run(self) -> AsyncGenerator[Any]:
-        messages = self._dialect.conversation(self._fields)
+        messages = self._climb(self._dialect.conversation(self._fields))
         async with self._guard.stream(messages, **self._session_settings()) as pieces:
             async for piece in pieces:
                 for event in self._dialect.write(piece):
@@ -87,10 +91,25 @@ class GuardedEvents:
             yield event
 
     def _run_sync(self) -> Iterator[Any]:
-        messages = self._dialect.conversation(self._fields)
+        messages = self._climb(self._dialect.conversation(self._fields))
         for piece in self._guard.iterate(messages, **self._session_settings()):
             yield from map(self._as_sdk_event, self._dialect.write(piece))
         yield from self._last_events()
+
+    def _climb(self, messages: Sequence[Any]) -> Sequence[Any]:
+        """The messages with the notes of the ladder; LoopError, with what to say, where the turn is to end."""
+        plain = [m.to_dict() if hasattr(m, "to_dict") else m for m in messages]
+        found = climb(plain, self._circles)
+        if found.ended is not None:
+            raise LoopError(
+                found.ended.describe(),
+                text=ending(found.ended),
+                hint="show its text and let a person answer",
+            )
+        if found.marks:
+            messages = annotate(messages, found.marks)
+            self._fields = {**self._fields, **self._dialect.replace_conversation(messages)}
+        return messages
 
     def _heat(self, sampling: Mapping[str, float]) -> dict[str, float]:
         heat = self._dialect.heat(sampling, self._fields)
@@ -142,8 +161,8 @@ def chat(
     client: Any, *, messages: Sequence[Any], guard: Options | None = None, **fields: Any
 ) -> GuardedEvents:
     """OpenAI chat completions: `client.chat.completions.create(..., stream=True)`, guarded."""
-    fields["messages"] = list(messages)
-    return _guarded(client, client.chat.completions, ChatDialect(), fields, guard)
+    fields["messages"] = list(conversation(messages))
+    return _guard_stream(client, client.chat.completions, ChatDialect(), fields, guard)
 
 
 def completions(
@@ -151,26 +170,26 @@ def completions(
 ) -> GuardedEvents:
     """OpenAI completions: `client.completions.create(..., stream=True)`, guarded."""
     fields["prompt"] = prompt
-    return _guarded(client, client.completions, CompletionsDialect(), fields, guard)
+    return _guard_stream(client, client.completions, CompletionsDialect(), fields, guard)
 
 
 def responses(
     client: Any, *, input: Any, guard: Options | None = None, **fields: Any
 ) -> GuardedEvents:
     """OpenAI responses: `client.responses.create(..., stream=True)`, guarded."""
-    fields["input"] = input
-    return _guarded(client, client.responses, ResponsesDialect(), fields, guard)
+    fields["input"] = input if isinstance(input, str) else list(conversation(input))
+    return _guard_stream(client, client.responses, ResponsesDialect(), fields, guard)
 
 
 def messages(
     client: Any, *, messages: Sequence[Any], guard: Options | None = None, **fields: Any
 ) -> GuardedEvents:
     """Anthropic messages: `client.messages.create(..., stream=True)`, guarded."""
-    fields["messages"] = list(messages)
-    return _guarded(client, client.messages, MessagesDialect(), fields, guard)
+    fields["messages"] = list(conversation(messages))
+    return _guard_stream(client, client.messages, MessagesDialect(), fields, guard)
 
 
-def _guarded(
+def _guard_stream(
     client: Any, resource: Any, dialect: Dialect, fields: Options, options: Options | None
 ) -> GuardedEvents:
     is_async = hasattr(client, "__aenter__")

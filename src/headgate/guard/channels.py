@@ -146,7 +146,7 @@ class Channel:
         return self.take(last_boundary(free) or len(free), split=False)
 
     def waive(self) -> list[Piece]:
-        """Stop holding for the suspicion of now, whatever becomes of it."""
+        """Stop holding for the present suspicion, whatever becomes of it."""
         self._waived_hold = self.hold
         return self.release()
 

@@ -1,16 +1,16 @@
 """Detectors: text in, Stall out. No I/O, bounded memory, any chunking.
 
 RepeatDetector looks for exact contiguous repetition. Every 32 characters it searches the last 16 in
-what came before; the distance to a hit is a candidate period p. One comparison
-tells whether the tail really repeats, a walk back finds its exact start, and from then on the run is
-followed character by character until it breaks or is long enough for a verdict (see unit_kinds.py).
+what came before, and where the last characters have just been said, the last 8 for periods below 8; the
+distance to a hit is a candidate period p. One comparison tells whether the tail really repeats, a walk back finds its exact start, and from
+then on the run is followed until it breaks or is long enough for a verdict (see unit_kinds.py).
 All looks are taken at absolute offsets, so the verdict cannot depend on how the text was cut up.
 """
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from headgate.guard.unit_kinds import RepeatPolicy
+from headgate.guard.unit_kinds import PADDING, RepeatPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,15 @@ class LengthPolicy(Protocol):
 
 # Short periods are looked for often with a short needle, longer ones rarely with a long needle: a run must repeat
 # by more than one period before it matters, so a long period can wait, and a long needle has few hits.
-#   every 32 characters   the last 16, for periods up to 256
+#   every 16 characters   the last 2, for periods up to 7; where they recur, there and 8 later the last 8
+#   every 32              the last 16, for periods up to 256
 #   every 64              the last 64, for 257 to 512
 #   every 128 / 256       the same, to 1 024 / to 4 096
+GLANCE, TINY = 16, 8
+LEAD = 16  # characters kept before the fresh text, so that those looks need no more
 STRIDE = 32
+FILLED = frozenset(4 * char for char in PADDING)  # inside a ruler or a blank: not worth a look
+NEVER = 1 << 62  # the offset of a look that is not taken
 LONGEST = 4096
 CLOSE = 16  # the near stride while a suspicion is in the air ...
 CLOSER = 8  # ... and when it is about to come true
@@ -69,6 +74,10 @@ MORE = 64  # least characters before a second verdict on a loop that was already
 STUTTER, AMONG, RARELY = 8, 24, 4
 # Characters remembered: two copies of the longest unit, and slack for the walk back.
 HISTORY = 3 * LONGEST
+DEFAULT = RepeatPolicy()
+DEFAULT_MIN_SUSPECT: dict[
+    int, int
+] = {}  # its min_suspect by period, which is asked for at most looks
 ALIGNED = 1024  # what is forgotten is a multiple of every stride, so that indexes are aligned like offsets
 
 
@@ -80,16 +89,22 @@ class RepeatDetector:
     """
 
     def __init__(self, policy: LengthPolicy | None = None) -> None:
-        self.policy: LengthPolicy = policy or RepeatPolicy()
+        self.policy: LengthPolicy = policy or DEFAULT
+        self._min_suspect = DEFAULT_MIN_SUSPECT if policy is None else {}
+        self._finds_tiny = self.policy.min_suspect(1) <= 2 * TINY
         self.reset()
 
     def reset(self) -> None:
         """Forget everything seen."""
-        self._fresh = ""  # fed, but not looked at
-        self._due_chars = STRIDE  # nothing to do before so many characters are fresh
+        self._fresh = ""  # fed, but not looked at ...
+        self._lead = 0  # ... except for so many characters before it
+        self._fresh_base = 0  # the offset of its first character
         self._text = ""  # what is remembered ...
         self._base = 0  # ... and the offset of its first character
         self._next = STRIDE  # offset of the next look
+        self._next_tiny = GLANCE if self._finds_tiny else NEVER  # the same for periods below 8
+        self._due_chars = min(self._next, self._next_tiny)  # nothing to do before so many are fresh
+        self._search_chars = STRIDE  # nothing but glances for tiny periods before so many are
         self._period = 0  # of the run that is followed; 0 while none is
         self._candidate = 0  # a period that has not lasted long enough yet
         self._onset = self._at = self._trigger = 0
@@ -122,14 +137,44 @@ class RepeatDetector:
         self._reported = False
 
     def _advance(self, fresh: str) -> Stall | None:
+        """Take the looks that are due: those for tiny periods in the fresh text, all others in what is remembered."""
+        base, due, size = self._fresh_base, self._search_chars, len(fresh)
+        at = self._next_tiny - base
+        while at <= due and at <= size:
+            # The same as in _search_tiny; the short text, and the single character first, make it cheap.
+            if (at + base) & 8 or (
+                fresh[at - 1] in fresh[at - 8 : at - 1]
+                and fresh[at - 2 : at] in fresh[at - 9 : at - 1]
+                and fresh[at - 4 : at] not in FILLED
+            ):
+                if fresh[at - 8 : at] in fresh[at - 15 : at - 1]:
+                    due = size
+                    break
+                at += 8
+            else:
+                at += 16
+        self._next_tiny = at + base
+        if due <= size:
+            return self._search_and_follow(fresh)
+        self._due_chars = at if at < due else due
+        return None
+
+    def _search_and_follow(self, fresh: str) -> Stall | None:
         text, self._text, self._fresh = self._text, "", ""
-        text += fresh  # the only reference, so it grows in place
+        text += fresh[self._lead :]  # the only reference, so it grows in place
         stall = self._follow(text) if self._period else None
         while not self._period and self._search(text):
             found = self._follow(text)
             stall = stall or found
-        due = self._next_offset() if self._period else self._next
-        self._due_chars = due - self._base - len(text)
+        self._fresh = fresh[-LEAD:]
+        self._lead = LEAD
+        self._fresh_base = before = self._base + len(text) - LEAD
+        if self._period:
+            self._due_chars, self._search_chars = self._next_offset() - before, -NEVER
+        else:
+            self._search_chars = due = self._next - before
+            tiny = self._next_tiny - before
+            self._due_chars = tiny if tiny < due else due
         self._text = text if len(text) <= 2 * HISTORY else self._trim(text)
         return stall
 
@@ -149,28 +194,47 @@ class RepeatDetector:
 
     def _search(self, text: str) -> bool:
         """Look at every due offset; True when a run is locked, else `_next` is past the text."""
-        last, rfind = len(text), text.rfind
-        at = self._next - self._base
+        last, rfind, base = len(text), text.rfind, self._base
+        at = self._next - base
         if self._next - self._at <= CLOSE and self._search_behind_run(text, at):
             return True
         while at <= last:
+            if self._next_tiny - base <= at and self._search_tiny(text, at):
+                return True
             found = rfind(text[at - 16 : at], at - 272 if at > 272 else 0, at - 1)
             step = 32 if found < 0 else self._try_near(text, at, found)
-            if not step:
+            if not step or (not at & 63 and at > 320 and self._search_far(text, at)):
                 return True
-            if not at & 63 and at > 320:
-                most = 512 if at & 64 else _longest_period(text, at)
-                floor = at - 64 - most
-                found = rfind(text[at - 64 : at], floor if floor > 0 else 0, at - 257)
-                if found >= 0 and self._try_far(text, at, found):
-                    return True
             at += step - at % step  # the next multiple of the step
-        self._next = self._base + at
+        self._next = base + at
+        return self._next_tiny - base <= last and self._search_tiny(text, last)
+
+    def _search_tiny(self, text: str, end: int) -> bool:
+        """Look for periods below 8 up to an offset; True when a run is locked."""
+        at = self._next_tiny - self._base
+        while at <= end:
+            if at & 8 or (
+                text[at - 2 : at] in text[at - 9 : at - 1] and text[at - 4 : at] not in FILLED
+            ):
+                found = text.rfind(text[at - 8 : at], at - 15, at - 1)
+                if found >= 0 and self._lock(text, at, at - 8 - found):
+                    return True
+                at += 8
+            else:
+                at += 16
+        self._next_tiny = self._base + at
         return False
+
+    def _search_far(self, text: str, at: int) -> bool:
+        """Look for periods above 256; True when a run is locked."""
+        most = 512 if at & 64 else _longest_period(text, at)
+        floor = at - 64 - most
+        found = text.rfind(text[at - 64 : at], floor if floor > 0 else 0, at - 257)
+        return found >= 0 and self._try_far(text, at, found)
 
     def _try_near(self, text: str, at: int, found: int) -> int:
         """Weigh the hits of the near level: the step to the next look, 0 when a run is locked."""
-        if self._retry_period(text, at):
+        if self._candidate and self._retry_period(text, at):
             return 0
         step = STRIDE
         for _ in range(TRIES):
@@ -210,8 +274,6 @@ class RepeatDetector:
         A unit that holds a run of its own ("no no no no, he said. ") shows its period only where that run ends.
         """
         period = self._candidate
-        if not period:
-            return False
         if text[at - 16 : at] != text[at - 16 - period : at - period]:
             self._candidate = 0
             return False
@@ -237,11 +299,15 @@ class RepeatDetector:
 
     def _lock(self, text: str, at: int, period: int) -> bool:
         """Follow this period from here on, if the tail repeats with it for long enough to be suspect."""
-        policy = self.policy
-        if not _repeats(text, at, period, policy.min_suspect(period)):
-            self._candidate = max(self._candidate, period if period >= LASTING else 0)
+        least = self._min_suspect.get(period)
+        if least is None:
+            least = self._min_suspect[period] = self.policy.min_suspect(period)
+        start = at - least - period
+        if start < 0 or text[at - least : at] != text[start : at - period]:
+            if period >= LASTING and period > self._candidate:
+                self._candidate = period
             return False
-        unit = text[at - period : at]
+        policy, unit = self.policy, text[at - period : at]
         kind = self._kind_of(unit)
         least = policy.suspect(period, kind)
         if not _repeats(text, at, period, least):
@@ -289,6 +355,8 @@ class RepeatDetector:
         """The run broke: whether it was a part of a longer unit that goes on. Else look on from here."""
         self._period, self.hold = 0, None
         self._next = (self._at // CLOSE + 1) * CLOSE
+        if self._finds_tiny:
+            self._next_tiny = (self._at // TINY + 1) * TINY
         longer, self._candidate = self._candidate, 0
         at = self._at - self._base
         if not longer or _shortest(text[at - longer : at]) < longer:

@@ -44,6 +44,12 @@ class EntropyDetector:
         self._seen = 0
         self._rest = self.warm_up
 
+    def prime(self, text: str) -> None:
+        """Begin anew behind this text, after which the window must fill with other characters."""
+        self.reset()
+        self._seen = len(text)
+        self._rest = self._seen + self.warm_up
+
     @property
     def bits(self) -> float:
         """Entropy of the window now."""

@@ -1,10 +1,32 @@
-"""GuardPolicy: the knobs of a guarded stream."""
+"""GuardPolicy: the knobs of a guarded stream, and where they come from.
 
+Arguments beat what is set for the model, which beats the environment. The guard also stands alone, without a file
+of settings, so it reads the HEADGATE_GUARD__* variables itself, with the meaning that the settings give them.
+"""
+
+import os
 from collections.abc import Mapping
-from typing import Literal
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
 
+import orjson
+from pydantic import Field, ValidationError, field_validator
+
+from headgate.errors import ConfigError
 from headgate.guard.resume import SAMPLING, Resume
-from headgate.policy import Count, Policy, Positive, PositiveCount, Tuning
+from headgate.policy import TUNING, Count, Policy, Positive, PositiveCount, Tuning
+
+PREFIX = "HEADGATE_GUARD__"
+
+
+@dataclass(frozen=True, slots=True)
+class EntropyRule:
+    """The published rule: over a window of characters, too few bits, or too many fewer than 8 characters before."""
+
+    window: Annotated[int, Field(ge=2)] = 64
+    min_bits: Annotated[float, Field(ge=0)] = 1.5
+    max_drop: Positive = 0.3
 
 
 class GuardPolicy(Policy):
@@ -12,6 +34,14 @@ class GuardPolicy(Policy):
 
     enabled: bool = True
     """Off: the stream passes untouched."""
+    detector: Literal["repeat", "entropy", "both"] = "repeat"
+    """What finds a loop: exact repetition, the published entropy rule, or whichever is first."""
+    entropy: EntropyRule = EntropyRule()
+    """The entropy rule: `window` in characters, and both thresholds, `min_bits` and `max_drop`."""
+    divergence_token: str = ""
+    """What is injected after a cut, as published; empty: a turn in plain words instead."""
+    models: Mapping[str, Mapping[str, Any]] = {}
+    """Settings of this group by model; * and ? stand for any characters and one. The first name that fits counts."""
     max_rollbacks: Count = 3
     """Rollbacks of one stream; one more stall raises LoopError."""
     max_wasted_tokens: Tuning[PositiveCount] = 100_000
@@ -24,23 +54,80 @@ class GuardPolicy(Policy):
     """Most characters held back; more are let through. Two copies of the longest unit fit."""
     max_hold_s: Tuning[Positive] = 60.0
     """Longest time anything is held back."""
-    keep_alive_s: Positive = 10.0
+    keep_alive_s: Tuning[Positive] = 10.0
     """How often the keep-alive hook is called while text is held back."""
-    idle_s: Positive = 300.0
-    """Longest silence of the model before the stream is given up."""
+    idle_s: Tuning[Positive] = 300.0
+    """Longest silence of the model before the stream is given up; in the proxy the upstream has its own."""
     boundary_chars: Tuning[Count] = 80
     """How far the cut may move on to end at a line, a sentence or a word."""
-    resume: Resume = "auto"
+    resume: Tuning[Resume] = "auto"
     """prefill, continuation or restart; auto: continuation for plain words, prefill for a token."""
     sampling: Tuning[tuple[Mapping[str, float], ...]] = SAMPLING
     """Changed sampling by attempt; empty: never changed."""
     rescue_upstream: str = ""
-    """In the proxy: the upstream that makes the last try, with a key of its own; empty: the same as before."""
-    rescue_model: str = ""
-    """The model to ask there; empty: the one that was asked for."""
+    """In the proxy: the upstream that makes the last try, with the first model it names in full; empty: none."""
     reasoning: Tuning[bool] = True
     """Watch the reasoning channel too."""
-    tool_calls: Literal["whole", "pass"] = "whole"
+    tool_calls: Tuning[Literal["whole", "pass"]] = "whole"
     """Deliver each tool call when it is complete, so that a looping one can be asked for again; or pass it on."""
     counting: Literal["warn", "cut", "off"] = "warn"
     """What to do about counting loops: note them in the report, cut them like others, or do not look."""
+
+    @field_validator("models")
+    @classmethod
+    def _check_models(cls, models: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+        for name, changes in models.items():
+            if "models" in changes:
+                raise ValueError(f"{name} cannot hold models of its own")
+            try:
+                cls(**changes)
+            except ValidationError as invalid:
+                first = invalid.errors()[0]
+                where = ".".join(map(str, (name, *first["loc"])))
+                raise ValueError(f"{where}: {first['msg'].lower()}") from invalid
+        return models
+
+    def for_model(self, model: str) -> "GuardPolicy":
+        """The policy for one model: with what `models` sets for the first name that fits."""
+        for name, changes in self.models.items():
+            if fnmatchcase(model, name):
+                return self.replace(changes)
+        return self
+
+    def replace(self, changes: Mapping[str, Any]) -> "GuardPolicy":
+        """The policy with some knobs set; an unknown or impossible one is a ConfigError."""
+        if not changes:
+            return self
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        rule = changes.get("entropy")
+        if isinstance(rule, Mapping):
+            known = {name: getattr(self.entropy, name) for name in EntropyRule.__slots__}
+            changes = {**changes, "entropy": {**known, **rule}}
+        try:
+            return GuardPolicy(**{**values, **changes})
+        except ValidationError as invalid:
+            first = invalid.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            raise ConfigError(
+                f"the guard cannot be set up so: {name} is {first['input']!r}: {first['msg'].lower()}"
+            ) from invalid
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None) -> "GuardPolicy":
+        """The defaults as the HEADGATE_GUARD__* variables change them."""
+        given: dict[str, Any] = {}
+        for variable, value in sorted((os.environ if environ is None else environ).items()):
+            if not variable.startswith(PREFIX):
+                continue
+            name, _, part = variable.removeprefix(PREFIX).lower().partition("__")
+            field = cls.model_fields.get(name)
+            if field is None or TUNING in field.metadata:
+                raise ConfigError(
+                    f"the environment variable {variable} is not a setting",
+                    hint="see: headgate config show",
+                )
+            if part:
+                given[name] = {**given.get(name, {}), part: value}
+            else:
+                given[name] = orjson.loads(value) if value[:1] == "{" else value
+        return cls().replace(given)

@@ -86,14 +86,33 @@ class Stop:
 
 
 def conversation(messages: str | Sequence[Message]) -> tuple[Message, ...]:
-    """Messages as a tuple; a bare string is one user message."""
+    """Messages as a tuple of mappings; a bare string is one user message.
+
+    Objects of an SDK, such as the message of an earlier answer, are taken as what the SDK would send for them.
+    """
     if isinstance(messages, str):
         return ({"role": "user", "content": messages},)
-    if not all(isinstance(message, Mapping) for message in messages):
+    return tuple(as_message(message) for message in messages)
+
+
+def as_message(message: object) -> Message:
+    """A message as a mapping; its parts may be objects of an SDK too."""
+    plain = _plain(message)
+    if not isinstance(plain, Mapping):
         raise InputError(
-            "a message is not a mapping", hint='give {"role": ..., "content": ...} or a string'
+            f"a message is a {type(message).__name__}, not a mapping",
+            hint='give {"role": ..., "content": ...}, a message of an SDK, or a string',
         )
-    return tuple(messages)
+    content = plain.get("content")
+    if isinstance(content, list) and any(hasattr(part, "model_dump") for part in content):
+        return {**plain, "content": [_plain(part) for part in content]}
+    return plain
+
+
+def _plain(value: object) -> object:
+    """An object of an SDK as plain values, without what it does not set."""
+    dump = getattr(value, "model_dump", None)
+    return dump(mode="json", by_alias=True, exclude_unset=True) if callable(dump) else value
 
 
 def next_call(
@@ -135,8 +154,8 @@ def before_loop(stop: Stop) -> str:
     """The text up to the last line or sentence that ends before the loop; up to the loop where none does."""
     if stop.onset is None:
         return stop.text
-    # The blank behind a sentence may already count as part of the loop.
-    return stop.text[: last_boundary(stop.text[: stop.onset + 1]) or stop.onset]
+    # The end of a sentence may already count as part of the loop, where each copy ends with one too.
+    return stop.text[: last_boundary(stop.text[: stop.onset + 2]) or stop.onset]
 
 
 def _append_answer(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:

@@ -6,8 +6,9 @@ upstream, asks for the next Call and feeds its stream into the same session:
     IDLE -start-> GENERATING -end-> DONE
     GENERATING -stall-> RECOVERING -resume-> GENERATING ... -give up-> FAILED
 
-The history of each further call is exactly what the client received. Tool calls and structured output
-are never spliced: they are delivered whole, or not at all.
+The history of each further call is what the client received; a loop that is cut at its onset (a tiny unit, or a
+divergence token as published) is not in it, though the client may have its first characters.
+Tool calls and structured output are never spliced: they are delivered whole, or not at all.
 """
 
 import time
@@ -15,8 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from headgate.errors import LoopError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Channel, Piece
+from headgate.guard.choice import choose_detector
 from headgate.guard.counting import CountingDetector
-from headgate.guard.detectors import Detector, RepeatDetector, Stall
+from headgate.guard.detectors import Detector, Stall
 from headgate.guard.policy import GuardPolicy
 from headgate.guard.report import Cut, GuardReport, State
 from headgate.guard.resume import (
@@ -28,6 +30,7 @@ from headgate.guard.resume import (
     first_boundary,
     next_call,
 )
+from headgate.guard.unit_kinds import TINY
 from headgate.text.tokens import estimate_tokens
 
 TRANSITIONS: Mapping[tuple[State, str], State] = {
@@ -56,7 +59,7 @@ class Session:
         messages: tuple[Message, ...],
         *,
         policy: GuardPolicy | None = None,
-        detector: Callable[[], Detector] = RepeatDetector,
+        detector: Callable[[], Detector] | None = None,
         divergence: str | None = None,
         structured: bool = False,
         max_tokens: int = 0,
@@ -67,18 +70,23 @@ class Session:
     ) -> None:
         self.messages = messages
         self.policy = policy or GuardPolicy()
-        self.divergence, self.max_tokens = divergence, max_tokens
+        self.divergence = divergence or self.policy.divergence_token or None
+        self.max_tokens = max_tokens
         self.words_only = words_only or not self.policy.sampling
         """Whether the target takes no sampling, so that words alone must do."""
+        self.severed_tokens = 0
+        """About how many tokens the call that was severed last had generated."""
         self._how: Resume = how if self.policy.resume == "auto" else self.policy.resume
         self.report = GuardReport()
-        self._detector, self._count, self._clock = detector, count, clock
+        self._detector = detector or choose_detector(self.policy)
+        self._count, self._clock = count, clock
         self._content = self._new_channel(CONTENT, whole=structured)
         self._reasoning = self._new_channel(REASONING)
         self._current = self._looped = self._content
         self._counting = CountingDetector() if self.policy.counting != "off" else None
         self._steering = SteeringFilter("")
         self._texts: list[str] = []  # content the client has
+        self._omitted: list[tuple[int, int]] = []  # where in it stands what the model is not shown
         self._generated = 0  # characters of the current call
         self._calls_done = 0  # tool calls delivered whole
         self._new_turn = False  # whether the next content begins a new turn
@@ -111,7 +119,7 @@ class Session:
 
     @property
     def holding(self) -> bool:
-        """Whether text has_waiting for a suspicion to pass."""
+        """Whether text waits for a suspicion to pass."""
         return self._since is not None
 
     def _transition(self, event: str) -> None:
@@ -235,7 +243,7 @@ class Session:
         return [piece]
 
     def _switch_channel(self, piece: Piece) -> list[Piece]:
-        """Turn to the piece's channel; leaving one completes it, so what has_waiting there goes out."""
+        """Turn to the piece's channel; leaving one completes it, so what waits there goes out."""
         current = self._current
         if current.name == piece.channel and current.call == piece.call:
             return []
@@ -280,7 +288,8 @@ class Session:
         report = self.report
         wasted = self._count(channel.waiting)
         report.wasted_tokens += wasted
-        report.saved_tokens += max(0, self.max_tokens - self._generated_tokens(channel))
+        self.severed_tokens = self._generated_tokens(channel)
+        report.saved_tokens += max(0, self.max_tokens - self.severed_tokens)
         dropped = channel.drop()
         channel.relapse.learn(stall.unit)
         report.cut_chars += dropped
@@ -308,10 +317,12 @@ class Session:
         return round(self._generated * self._count(sample) / len(sample)) if sample else 0
 
     def _kept_chars(self, channel: Channel, stall: Stall) -> int:
-        """Characters that still go out: to the end of the first copy, and on to a boundary if one is near.
+        """Characters that still go out: to the onset, or to the end of the first copy and a boundary near it.
 
         That boundary must lie within the first two and a half copies.
         """
+        if self._cuts_at_onset(stall.period):
+            return min(max(0, stall.onset - channel.sent), channel.held)
         first = max(channel.sent, stall.onset + stall.period)
         waiting = channel.waiting
         start = min(first - channel.sent, len(waiting))
@@ -336,13 +347,33 @@ class Session:
             return "the client already has a part of the structured output, which is never spliced"
         return ""
 
+    def _cuts_at_onset(self, period: int) -> bool:
+        """Whether a loop is cut at its onset, as published; else its first copy, once said, is part of the answer."""
+        return self.divergence is not None or 0 < period < TINY
+
+    def _history(self, onset: int | None, *, sliced: bool) -> tuple[str, int | None]:
+        """The answer as the model sees it, and the onset in it: without what the client has of loops cut at theirs."""
+        text = self.text
+        if onset is None:
+            return self._without_omitted(text), None
+        if sliced:
+            self._omitted = [part for part in self._omitted if part[0] < onset]
+            self._omitted.append((onset, len(text)))
+        return self._without_omitted(text), len(self._without_omitted(text[:onset]))
+
+    def _without_omitted(self, text: str) -> str:
+        for start, end in reversed(self._omitted):
+            text = text[:start] + text[end:]
+        return text
+
     def _next_call(self) -> Call:
-        text, cut = self.text, self.report.cuts[-1]
+        cut = self.report.cuts[-1]
+        onset = cut.onset if cut.channel == CONTENT else None
+        text, onset = self._history(onset, sliced=self._cuts_at_onset(cut.period))
         whole = self._looped.whole
         how: Resume = "restart" if whole and not text else self._how
         if how == "restart" and text:  # the client has a part of the answer: go on from there
             how = "auto"
-        onset = cut.onset if cut.channel == CONTENT else None
         call = next_call(
             self.messages,
             Stop(text, onset, whole, cut.channel == REASONING),

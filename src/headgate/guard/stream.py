@@ -12,7 +12,6 @@ from collections.abc import (
     Callable,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
 from contextlib import ExitStack, aclosing
@@ -22,7 +21,7 @@ from typing import Any, Self
 
 from headgate.errors import ConfigError, HeadgateError, UpstreamError
 from headgate.guard.channels import Piece
-from headgate.guard.detectors import Detector, RepeatDetector
+from headgate.guard.detectors import Detector
 from headgate.guard.policy import GuardPolicy
 from headgate.guard.report import GuardReport
 from headgate.guard.resume import Call, Message, conversation
@@ -76,16 +75,18 @@ class Guard:
 
     `generate(messages, *, sampling=None)`, a plain function or `async def`, gives an async iterator of
     `str` or `Piece` (for `iterate`: an iterator). One that takes no `sampling` is asked by words alone.
-    `detector` is a detector, copied for each stream, or a function that makes one.
+    `detector` is a name, a detector, copied for each stream, or a function that makes one. Other knobs are those of
+    GuardPolicy; without a `policy` the HEADGATE_GUARD__* variables count, and `model` says what is set for it.
     """
 
     def __init__(
         self,
         generate: Generate,
         *,
-        detector: Detector | Callable[[], Detector] | None = None,
+        detector: Detector | Callable[[], Detector] | str | None = None,
         divergence: str | None = None,
         max_rollbacks: int | None = None,
+        model: str = "",
         policy: GuardPolicy | None = None,
         count: Callable[[str], int] = estimate_tokens,
         keep_alive: KeepAlive | None = None,
@@ -93,7 +94,10 @@ class Guard:
     ) -> None:
         if max_rollbacks is not None:
             knobs["max_rollbacks"] = max_rollbacks
-        self.policy = make_policy(policy, knobs)
+        if isinstance(detector, str):
+            knobs["detector"] = detector
+        set_up = policy or GuardPolicy.from_environment()
+        self.policy = set_up.for_model(model).replace(knobs)
         self.divergence = divergence
         self._generate = generate
         self._takes_sampling = _accepts(generate, "sampling")
@@ -252,19 +256,12 @@ class Guard:
             yield from out
 
 
-def make_policy(policy: GuardPolicy | None, knobs: Mapping[str, object]) -> GuardPolicy:
-    """A policy with some knobs set; an unknown or impossible one is a ConfigError."""
-    values = {**(policy.model_dump() if policy else {}), **knobs}
-    try:
-        return GuardPolicy(**values)
-    except ValueError as error:
-        raise ConfigError(f"the guard cannot be set up so: {error}") from error
-
-
-def _detector_factory(detector: Detector | Callable[[], Detector] | None) -> Callable[[], Detector]:
-    """A function that makes detectors, from an example, a class or such a function."""
-    if detector is None:
-        return RepeatDetector
+def _detector_factory(
+    detector: Detector | Callable[[], Detector] | str | None,
+) -> Callable[[], Detector] | None:
+    """A function that makes detectors, from an example, a class or such a function; None: the policy says."""
+    if detector is None or isinstance(detector, str):
+        return None
     if isinstance(detector, Detector) and not isinstance(detector, type):
         pattern = deepcopy(detector)
         pattern.reset()

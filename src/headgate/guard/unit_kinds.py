@@ -12,50 +12,67 @@ from typing import Literal
 
 from headgate.policy import Policy, Positive, PositiveCount
 
-UnitKind = Literal["blank", "rule", "sparse", "dull", "data", "tiny", "code", "prose"]
+UnitKind = Literal[
+    "blank", "padding", "rule", "sparse", "dull", "token", "dense", "data", "tiny", "code", "lines", "prose"
+]  # fmt: skip
 
+TINY = 8  # periods below this are held back after a few characters
 SHORT = 40  # periods below this may be fillers, which are held back later
 SAMPLE = 1024  # characters of a unit that are looked at; a longer unit does not change its kind
+PADDING = frozenset(" -=_.:*#~+|─│")  # what cells are filled and rules are drawn with
+DENSE = 6  # different symbols without a blank that make an esoteric program or a pattern
 
 
 def kind_of(unit: str) -> UnitKind:
     """The kind of a unit, from its alphabet.
 
-    blank   one character (and newlines) over more than 8: base64 of zeros
-    rule    no letter, digit or emoji: rulers, box drawing, indentation
-    sparse  long, with at most 4 different characters or hardly a letter: tables, ASCII art
-    dull    long, with at most 6 different characters
-    data    short, nearly all digits and separators (`0, 0, 0, `, `L 36 36`) or encoded, as base64 is (`ACQAJAAk`)
-    tiny    at most 4 characters
-    code    at least 8 % symbols, or some and at least 40 % blanks: indented
-    prose   all the rest
+    blank    one character (and newlines) over more than 8: base64 of zeros
+    padding  short, of blanks and ruler characters alone: the cells and rules of a table
+    rule     no letter, digit or emoji: other symbols, and longer rules, box drawing, indentation
+    sparse   long, with at most 4 different characters or hardly a letter: tables, ASCII art
+    dull     long, with at most 6 different characters
+    token    letters and digits in one word that no language has: `GCTA`, `1234567890`, `0123456789abcdef`, base64
+    dense    without a blank, with 6 and more different symbols: esoteric programs, regular expressions
+    data     short, nearly all digits and separators (`0, 0, 0, `, `L 36 36`)
+    tiny     at most 4 characters
+    code     at least 8 % symbols, or some and at least 40 % blanks: indented
+    lines    prose with a line end in it: verse, lists
+    prose    all the rest
     """
     counts = Counter(unit[:SAMPLE])
     size = counts.total()
-    alphanumeric = sum(n for c, n in counts.items() if c.isalnum() or c >= "\U0001f000")
+    alphanumeric = sum(
+        n for c, n in counts.items() if c.isalnum() or c >= "\U0001f000" or _is_braille(c)
+    )
     distinct = len(counts) - ("\n" in counts)
     if distinct <= 1 and size > 8:
         return "blank" if alphanumeric else "rule"
     if not alphanumeric:
-        return "rule"
+        return "padding" if size <= TINY and PADDING.issuperset(counts) else "rule"
+    if _is_token(unit, distinct):
+        return "token"
     if size > 20:
         return _kind_of_long(counts, size, alphanumeric, distinct)
-    if distinct > 1 and (_count_digits(counts) >= 0.75 * alphanumeric or _is_encoded(unit)):
+    if distinct > 1 and _count_digits(counts) >= 0.75 * alphanumeric:
         return "data"
     if size <= 4:
         return "tiny"
     return _kind_of_words(counts, size, alphanumeric)
 
 
+def _is_braille(char: str) -> bool:
+    return "\u2800" <= char <= "\u28ff"
+
+
 def _count_digits(counts: Counter[str]) -> int:
     return sum(n for c, n in counts.items() if c.isdigit())
 
 
-def _is_encoded(unit: str) -> bool:
-    """Whether a unit of 5 characters and more is one ASCII word in mixed case, capitals inside it."""
-    if len(unit) <= 4 or not unit.isascii() or not unit.isalnum():
+def _is_token(unit: str, distinct: int) -> bool:
+    """Whether a unit is one ASCII word with capitals inside it or digits in it."""
+    if distinct < 2 or not unit.isascii() or not unit.isalnum():
         return False
-    return not (unit.islower() or unit.isupper() or unit.istitle())
+    return not (unit.isalpha() and (unit.islower() or unit.istitle()))
 
 
 def _kind_of_long(counts: Counter[str], size: int, alphanumeric: int, distinct: int) -> UnitKind:
@@ -67,7 +84,15 @@ def _kind_of_long(counts: Counter[str], size: int, alphanumeric: int, distinct: 
 def _kind_of_words(counts: Counter[str], size: int, alphanumeric: int) -> UnitKind:
     spaces = sum(n for c, n in counts.items() if c.isspace())
     symbols = size - alphanumeric - spaces
-    return "code" if symbols >= 0.08 * size or (symbols and spaces >= 0.4 * size) else "prose"
+    if not spaces and _count_symbols(counts) >= DENSE:
+        return "dense"
+    if symbols >= 0.08 * size or (symbols and spaces >= 0.4 * size):
+        return "code"
+    return "lines" if "\n" in counts else "prose"
+
+
+def _count_symbols(counts: Counter[str]) -> int:
+    return sum(c.isascii() and not c.isalnum() for c in counts)
 
 
 class RepeatPolicy(Policy):
@@ -85,11 +110,17 @@ class RepeatPolicy(Policy):
     """Prose stalls at base + slope x period, the floor or the copies, whichever is longest."""
     prose_slope: Positive = 2.2
     """See prose_base."""
+    lines_floor: PositiveCount = 300
+    """Shortest run of lines that stalls: a chorus is sung three times ..."""
+    lines_copies: Positive = 3.25
+    """... so that one line needs a part of a fourth copy ..."""
+    longest_line: PositiveCount = 128
+    """... and what is longer than this is no line."""
     code_base: PositiveCount = 240
     """Code stalls at base + slope x period: tables, stack traces and logs hold many equal lines ..."""
     code_slope: Positive = 4.5
     """... see code_base ..."""
-    code_cap: PositiveCount = 900
+    code_cap: PositiveCount = 750
     """... up to this length, from which on the copies alone count."""
     one: PositiveCount = 256
     """A single letter, digit or emoji."""
@@ -97,22 +128,34 @@ class RepeatPolicy(Policy):
     """Units of 2 to 4 characters."""
     data: PositiveCount = 480
     """Lists of one number."""
-    rule: PositiveCount = 400
-    """Rulers and blanks with a period up to 8."""
+    token: PositiveCount = 800
+    """Keys and placeholders: they are written out in code ..."""
+    tiny_token: PositiveCount = 384
+    """... as are sequences over a tiny alphabet, in units of 2 to 4 characters ..."""
+    dense: PositiveCount = 2048
+    """... and so are esoteric programs."""
+    padding: PositiveCount = 1024
+    """One blank or ruler character: cells of a table are padded to the longest ..."""
+    ruler: PositiveCount = 400
+    """... and several of them."""
+    rule: PositiveCount = 300
+    """Other symbols with a period up to 8."""
     wide_rule: PositiveCount = 1024
     """Rulers with a longer period."""
-    sparse: PositiveCount = 640
+    sparse: PositiveCount = 440
     """Tables, ASCII art, deep indentation ..."""
     sparse_copies: Positive = 4.5
     """... and so many copies: nested data repeats its blocks."""
     blank: PositiveCount = 8192
     """One letter in lines: base64 of a zero-padded file."""
+    suspect_tiny: PositiveCount = 17
+    """Characters of a run, first copy included, before one with a period below 8 is held back ..."""
     suspect_floor: PositiveCount = 40
-    """Repeated characters before the tail is held back ..."""
+    """... repeated characters for all others ..."""
     suspect_slope: Positive = 1.05
     """... or this many periods; a little over 1, so that one natural repeat is never held."""
     suspect_filler: PositiveCount = 120
-    """The floor for rulers, tables, tiny units and data whose period is under 40."""
+    """The floor for rulers, tables and data whose period is under 40, and for padding."""
 
     def kind(self, unit: str) -> UnitKind:
         """The kind of a unit; see kind_of."""
@@ -124,14 +167,16 @@ class RepeatPolicy(Policy):
 
     def _min_length(self, period: int, kind: str) -> float:
         match kind:
-            case "blank":
-                return self.blank
+            case "blank" | "data" | "dense":
+                return float(getattr(self, kind))
+            case "padding":
+                return self.ruler if period > 1 else self.padding
+            case "token":
+                return self.token if period > 4 else self.tiny_token
             case "rule":
-                return self._rule_length(period)
+                return self.rule if period <= TINY else self.wide_rule
             case "sparse":
                 return max(self.sparse, self.sparse_copies * period)
-            case "data":
-                return self.data
             case "tiny":
                 return self.tiny if period > 1 else self.one
             case "dull":
@@ -139,26 +184,29 @@ class RepeatPolicy(Policy):
             case _:
                 return self._text_length(period, kind)
 
-    def _rule_length(self, period: int) -> float:
-        if period > 8:
-            return self.wide_rule
-        return max(self.rule, min(4 * (64 + 2.2 * period), self.wide_rule))
-
     def _text_length(self, period: int, kind: str) -> float:
         least = max(self.prose_floor, self.prose_base + self.prose_slope * period)
         if kind == "code":
             wanted = min(self.code_base + self.code_slope * period, self.code_cap)
             least = max(least, wanted)
+        if kind == "lines":
+            least = max(least, self.lines_floor)
+            if period <= self.longest_line:
+                least = max(least, self.lines_copies * period)
         return least
 
     def suspect(self, period: int, kind: str) -> int:
         """Repeated characters, first copy not counted, after which the tail is held back."""
-        filler = period < SHORT and kind not in ("prose", "code", "dull")
+        if kind == "padding":
+            return self.suspect_filler
+        if period < TINY:
+            return self.suspect_tiny - period
+        filler = period < SHORT and kind in ("blank", "rule", "sparse", "data")
         floor = self.suspect_filler if filler else self.suspect_floor
         return int(max(floor, self.suspect_slope * period))
 
     def min_suspect(self, period: int) -> int:
         """A lower bound of `suspect` that needs no kind; the first, cheap comparison."""
-        if period <= 4:
-            return self.suspect_filler
+        if period < TINY:
+            return self.suspect_tiny - period
         return int(max(self.suspect_floor, self.suspect_slope * period))

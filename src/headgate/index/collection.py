@@ -2,9 +2,11 @@
 
 A batch of changes becomes a small segment; the chunks it replaces or removes are marked dead in their segments. Segments
 of one size class are merged when four of them stand side by side, so a chunk is rewritten once per class
-and a query meets few segments. `snapshot` is the newest state; snapshots handed out before stay as they were.
+and a query meets few segments. A snapshot is complete when it has reached the end of the feed once; only complete ones
+are handed out, and those handed out before stay as they were.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +14,18 @@ from threading import Lock
 
 import numpy as np
 
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, NotReady, StoreError
+from headgate.forks import renew_in_children
 from headgate.index.files import DamagedIndex
-from headgate.index.folder import IndexState, manifest_mark, read_state, write_lock, write_state
+from headgate.index.folder import (
+    IndexState,
+    has_unchecked,
+    manifest_mark,
+    new_mark,
+    read_state,
+    write_lock,
+    write_state,
+)
 from headgate.index.live_segment import LiveSegment
 from headgate.index.segment import build, join
 from headgate.index.snapshot import Snapshot
@@ -25,7 +36,12 @@ from headgate.types import Change, Chunk
 # new or dead chunks from which a change is saved at once; fewer are saved on close ...
 _FLUSH = 1_000
 _FLUSH_PART = 4  # ... as is less than this part of the collection, so that growing it rewrites each chunk a few times
-_BATCH = 10_000  # changes read at a time
+_BATCH = 5_000  # changes read at a time
+_AT_ONCE = 50  # changes that a request takes in itself, some 20 ms; more are left to the background
+_PATIENCE_S = 0.1  # that a request waits for another thread that takes changes in ...
+_OPENING_S = 1.0  # ... or opens the index
+_RETRY_S = 30.0  # after a failed save
+_UNSAVED = "unsaved"  # a mark that no file has
 _MERGE_FACTOR = 4  # segments of one size class that are merged
 _SMALLEST_CLASS = 64  # chunks; segments below this are all of the first class
 _COMPACT_UP_TO = 250_000  # chunks; up to here all segments are made one when they are saved
@@ -49,37 +65,118 @@ class Collection:
         self._name = name
         self._folder = folder
         self._embeddings = EmbeddingCache(store, tenant, name, embedder) if embedder else None
-        self._lock = Lock()
         self._degraded = ""
+        self._unsaved_reason = ""
         self._state = IndexState("", 0)
         self._current = self._snapshot_of(())
         self._opened = False
+        self._unchecked = False
         self._unsaved = 0
+        self._save_after = 0.0
+        self.renew()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """A new lock: states and snapshots are replaced whole, so what a forked child inherits is whole too."""
+        self._lock = Lock()
 
     def snapshot(self) -> Snapshot:
-        """The collection as the store has it now."""
-        if not self._opened or self._head() != self._state.seen:
+        """The collection as the store has it now; waits until the index is there."""
+        if not self._is_current():
             with self._lock:
                 self._degraded = ""
                 self._load()
-                if self._head() != self._state.seen:
-                    self._catch_up()
-                    self._flush(least=max(_FLUSH, self._current.count // _FLUSH_PART))
+                target = self._head()
+                while not self._follow_batch() or self._state.seen < target:
+                    pass
         return self._current
+
+    def latest(self) -> tuple[Snapshot, bool]:
+        """The last complete snapshot at once, and whether the store has gone on since; NotReady where there is none.
+
+        A few changes are taken in, unless another thread is at it.
+        """
+        if self._is_current():
+            return self._current, False
+        behind = True
+        if self._lock.acquire(timeout=_PATIENCE_S if self._opened else _OPENING_S):
+            try:
+                self._degraded = ""
+                self._load()
+                behind = not self._take_in_few()
+            finally:
+                self._lock.release()
+        if not self._current.complete:
+            raise NotReady(
+                f"the index of collection {self._name!r} is still being made",
+                retry_after=5.0,
+                hint="ask again later; everything else can be asked meanwhile",
+            )
+        return (self._current.stale if behind else self._current), behind
+
+    @property
+    def unchecked(self) -> bool:
+        """Whether files were opened that are too large to be checked at once; `follow_batch` checks them."""
+        return self._unchecked
+
+    def follow_batch(self) -> bool:
+        """Take in the next batch of changes and save where it is time; whether the end of the feed is reached."""
+        if self._unchecked:
+            self._check_files()
+        with self._lock:
+            self._load()
+            return self._follow_batch()
 
     def flush(self) -> None:
         """Save what is not on disk yet."""
         with self._lock:
+            self._save_after = 0.0
             self._flush(least=1)
+
+    def _check_files(self) -> None:
+        """Read all files through once; where one is damaged, start over."""
+        assert self._folder is not None
+        self._unchecked = False
+        try:
+            read_state(self._folder, verify=True)
+        except DamagedIndex as error:
+            with self._lock:
+                self._current = self._snapshot_of(())
+                self._start_over(f"the index was rebuilt: {error.message}")
+
+    def _follow_batch(self) -> bool:
+        changes = self._store.changes(self._tenant, self._name, self._state.seen, _BATCH)
+        self._absorb(changes, complete=len(changes) < _BATCH)
+        self._flush(least=max(_FLUSH, self._state.count // _FLUSH_PART))
+        return self._state.complete
+
+    def _take_in_few(self) -> bool:
+        changes = self._store.changes(self._tenant, self._name, self._state.seen, _AT_ONCE + 1)
+        if len(changes) > _AT_ONCE:
+            return False
+        self._absorb(changes, complete=True)
+        return True
+
+    def _absorb(self, changes: Sequence[Change], *, complete: bool) -> None:
+        lives, seen = self._state.lives, self._state.seen
+        if changes:
+            lives, seen = tuple(tidy(absorb(lives, changes, self._embeddings))), changes[-1].seq
+            self._unsaved += len(changes)
+        if changes or complete != self._state.complete:
+            self._set_state(IndexState(self._state.mark, seen, lives, self._kind, complete))
+
+    def _is_current(self) -> bool:
+        return self._opened and self._state.complete and self._head() == self._state.seen
 
     def _head(self) -> int:
         return self._store.head(self._tenant, self._name)
 
-    def _snapshot_of(self, lives: Sequence[LiveSegment]) -> Snapshot:
+    def _snapshot_of(self, lives: Sequence[LiveSegment], *, complete: bool = False) -> Snapshot:
         def fetch(ids: Sequence[str]) -> Sequence[Chunk]:
             return self._store.chunks(self._tenant, self._name, ids)
 
-        return Snapshot(lives, fetch, degraded=self._degraded)
+        reasons = filter(None, (self._degraded, self._unsaved_reason))
+        return Snapshot(lives, fetch, degraded="; ".join(reasons), complete=complete)
 
     def _load(self) -> None:
         """Load what the folder holds, where it is intact and belongs to this store."""
@@ -105,40 +202,37 @@ class Collection:
             )
         self._opened = True
         self._set_state(state)
-        self._catch_up()
-        if state.seen > self._head() or self._current.count != self._stored_count():
+        self._unchecked = has_unchecked(self._folder, state)
+        if not self._belongs(state):
             self._start_over("the index was rebuilt: it did not belong to this store")
+
+    def _belongs(self, state: IndexState) -> bool:
+        """Whether this store has seen the index being saved. One restored from a backup may not have."""
+        if state.mark not in self._store.index_marks(self._tenant, self._name):
+            return False
+        head = self._head()
+        if state.seen != head:
+            return state.seen < head
+        return state.count == self._store.size(self._tenant, self._name).chunks
 
     def _start_over(self, why: str) -> None:
         """Start with an empty index; the files in the folder are overwritten later."""
-        assert self._folder is not None
         self._degraded = why
-        self._set_state(IndexState(manifest_mark(self._folder), 0, (), self._kind))
+        self._set_state(IndexState("", 0, (), self._kind))
 
     @property
     def _kind(self) -> str:
         return self._embeddings.kind if self._embeddings else ""
 
-    def _stored_count(self) -> int:
-        size = self._store.collections(self._tenant).get(self._name)
-        return size.chunks if size else 0
-
     def _set_state(self, state: IndexState) -> None:
+        """Go on to a state, and hand its snapshot out where it is complete or no complete one was there before."""
         self._state = state
-        self._current = self._snapshot_of(state.lives)
-
-    def _catch_up(self) -> None:
-        """Read the feed to its end."""
-        lives, seen = list(self._state.lives), self._state.seen
-        while changes := self._store.changes(self._tenant, self._name, seen, _BATCH):
-            seen = changes[-1].seq
-            lives = tidy(absorb(lives, changes, self._embeddings))
-            self._unsaved += len(changes)
-        self._set_state(IndexState(self._state.mark, seen, tuple(lives), self._kind))
+        if state.complete or not self._current.complete:
+            self._current = self._snapshot_of(state.lives, complete=state.complete)
 
     def _flush(self, *, least: int) -> None:
         """Save when at least `least` changes are unsaved, unless another process is saving."""
-        if self._folder is None or self._unsaved < least:
+        if self._folder is None or self._unsaved < least or time.monotonic() < self._save_after:
             return
         try:
             with write_lock(self._folder) as locked:
@@ -146,13 +240,17 @@ class Collection:
                     return
                 if manifest_mark(self._folder) != self._state.mark:
                     self._rebase()
-                lives = compact(self._state.lives)
-                self._set_state(write_state(self._folder, replace(self._state, lives=tuple(lives))))
+                state = replace(self._state, lives=tuple(compact(self._state.lives)))
+                mark = new_mark()
+                self._store.mark_index(self._tenant, self._name, mark, former=state.mark)
+                self._unsaved_reason = ""
+                self._set_state(write_state(self._folder, state, mark))
                 self._unsaved = 0
-        except OSError as error:
-            self._degraded = f"the index cannot be saved and lives in memory: {error}"
-            self._folder = None
-            self._set_state(self._state)
+        except (OSError, StoreError) as error:
+            # it goes on in memory, and is saved when that is possible again
+            self._save_after = time.monotonic() + _RETRY_S
+            self._unsaved_reason = f"the index cannot be saved and lives in memory: {error}"
+            self._set_state(replace(self._state, mark=_UNSAVED))
 
     def _rebase(self) -> None:
         """Continue from the files that another process saved meanwhile, so that no two states mix."""
@@ -161,12 +259,11 @@ class Collection:
             state = read_state(self._folder)
         except DamagedIndex:
             state = None
-        if state is not None and state.seen <= self._head():
+        if state is not None and state.seen >= self._state.seen and self._belongs(state):
             self._set_state(state)
-            self._catch_up()
         else:  # our own files may be deleted by now, so write everything again
             lives = tuple(replace(live, file="") for live in self._state.lives)
-            self._set_state(IndexState("", self._state.seen, lives, self._kind))
+            self._set_state(replace(self._state, mark="", lives=lives))
 
 
 def absorb(

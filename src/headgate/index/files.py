@@ -3,12 +3,14 @@
     magic | length of the head | head (JSON: checksum, and dtype, shape, offset of each array) | arrays
 
 A file is written under a temporary name, flushed to disk and renamed, so a file under its name is complete.
-Small files are checked against their checksum when they are opened; of large ones only the head and the size,
-since a gigabyte should be mapped and not read.
+Small files are checked against their checksum when they are opened. Of large ones only the head and the size are, since
+a gigabyte should be mapped and not read; the background reads them through once.
 """
 
 import json
+import mmap
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -24,7 +26,10 @@ from headgate.index.segment import Segment
 
 _MAGIC = b"HEADGATE SEGMENT 1\n"
 _ALIGN = 64
-_CHECKED = 64 << 20  # bytes; larger files are opened without reading them through
+CHECKED = 64 << 20  # bytes; larger files are opened without reading them through
+# bytes; a mapping keeps a descriptor before Python 3.13, and a thousand tenants have small indexes
+_READ = 1 << 20
+_WITHOUT_DESCRIPTOR: Any = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
 Array = npt.NDArray[Any]
 
@@ -73,10 +78,19 @@ def _arrays(part: object, prefix: str) -> Iterator[tuple[str, Array]]:
             yield from _arrays(value, f"{prefix}{field.name}.")
 
 
-def load_segment(path: Path) -> Segment:
-    """Map a segment file into memory."""
+def _map(path: Path) -> npt.NDArray[np.uint8]:
+    """The bytes of a file: a small one read, a large one mapped into memory."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size <= _READ:
+            return np.frombuffer(file.read(), np.uint8)
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **_WITHOUT_DESCRIPTOR)
+    return np.frombuffer(mapped, np.uint8)
+
+
+def load_segment(path: Path, *, verify: bool = False) -> Segment:
+    """Map a segment file into memory; a large one is compared with its checksum only with `verify`."""
     try:
-        raw = np.memmap(path, np.uint8, "r")
+        raw = _map(path)
         at = len(_MAGIC) + 8
         if raw[: len(_MAGIC)].tobytes() != _MAGIC:
             raise DamagedIndex(f"{path.name} is not a segment of this version")
@@ -85,7 +99,7 @@ def load_segment(path: Path) -> Segment:
         data = raw[begin:]
         if len(data) != head["size"]:
             raise DamagedIndex(f"{path.name} is cut short")
-        if len(data) <= _CHECKED and crc32(data.data) != head["crc"]:
+        if (verify or len(data) <= CHECKED) and crc32(data.data) != head["crc"]:
             raise DamagedIndex(f"{path.name} does not match its checksum")
         return _segment(data, head["arrays"])
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -110,7 +124,7 @@ def _segment(data: npt.NDArray[np.uint8], table: dict[str, Any]) -> Segment:
 def load_vectors(path: Path, count: int) -> npt.NDArray[np.float16]:
     """Map the embeddings of a segment of `count` chunks into memory."""
     try:
-        flat = np.memmap(path, np.float16, "r")
+        flat = _map(path).view(np.float16)
         return np.asarray(flat.reshape(count, -1))
     except (OSError, ValueError) as error:
         raise DamagedIndex(f"{path.name} cannot be read: {error}") from error

@@ -1,7 +1,8 @@
 """Folder: a collection's index on disk.
 
 The manifest names the segment files, their dead chunks and the last change they hold. It is written last,
-so whatever happens before leaves the former index whole. One process writes at a time (it holds `lock`);
+so whatever happens before leaves the former index whole. Its mark is known to the store, which tells an index of this
+store and its history from every other. One process writes at a time (it holds `lock`);
 any number may read: files never change, and one that was replaced under a reader is simply read anew.
 Everything here is derived. Deleting the folder costs a rebuild and loses nothing.
 """
@@ -17,8 +18,16 @@ from uuid import uuid4
 
 import numpy as np
 
+from headgate.forks import closed_in_children
 from headgate.index import ann
-from headgate.index.files import DamagedIndex, load_segment, load_vectors, save_segment, write_whole
+from headgate.index.files import (
+    CHECKED,
+    DamagedIndex,
+    load_segment,
+    load_vectors,
+    save_segment,
+    write_whole,
+)
 from headgate.index.live_segment import LiveSegment
 
 FORMAT = 2
@@ -27,12 +36,26 @@ _TRIES = 5  # times a reader tries again when a writer deleted a file it was abo
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """The content of a manifest: which write it was, the last change seen, the segments, the kind of embeddings."""
+    """The content of a manifest: which write it was, the last change seen, the segments, the kind of embeddings.
+
+    `complete`: the end of the feed was reached; else the index was saved while it was being made.
+    """
 
     mark: str
     seen: int
     lives: tuple[LiveSegment, ...] = ()
     kind: str = ""
+    complete: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many chunks are alive."""
+        return sum(len(live) - len(live.dead) for live in self.lives)
+
+
+def new_mark() -> str:
+    """A name for one write of an index, which no other write has."""
+    return uuid4().hex
 
 
 def folder_of(root: Path, tenant: str, collection: str) -> Path:
@@ -48,12 +71,15 @@ def manifest_mark(folder: Path) -> str:
         return ""
 
 
-def read_state(folder: Path) -> IndexState | None:
-    """The index in a folder, None where there is none; Damaged when it cannot be used."""
+def read_state(folder: Path, *, verify: bool = False) -> IndexState | None:
+    """The index in a folder, None where there is none; DamagedIndex when it cannot be used.
+
+    With `verify` large files are read through and compared with their checksums too.
+    """
     for left in reversed(range(_TRIES)):
         before = manifest_mark(folder)
         try:
-            return _read_manifest(folder)
+            return _read_manifest(folder, verify=verify)
         except DamagedIndex:
             # a writer may have replaced both after we read the manifest and before we read the files
             if not left or manifest_mark(folder) == before:
@@ -61,21 +87,31 @@ def read_state(folder: Path) -> IndexState | None:
     return None
 
 
-def _read_manifest(folder: Path) -> IndexState | None:
+def has_unchecked(folder: Path, state: IndexState) -> bool:
+    """Whether a file of the index was too large to be compared with its checksum when it was opened."""
+    names = [live.file for live in state.lives if live.file]
+    with suppress(OSError):
+        return any((folder / name).stat().st_size > CHECKED for name in names)
+    return False
+
+
+def _read_manifest(folder: Path, *, verify: bool) -> IndexState | None:
     try:
         manifest = json.loads((folder / "manifest.json").read_bytes())
         if manifest["format"] != FORMAT:
             raise DamagedIndex(f"the index has format {manifest['format']}, not {FORMAT}")
-        lives = tuple(_load_live(folder, entry) for entry in manifest["segments"])
-        return IndexState(manifest["mark"], manifest["seen"], lives, manifest["kind"])
+        lives = tuple(_load_live(folder, entry, verify=verify) for entry in manifest["segments"])
+        return IndexState(
+            manifest["mark"], manifest["seen"], lives, manifest["kind"], manifest["complete"]
+        )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedIndex(f"the index manifest cannot be read: {error}") from error
 
 
-def _load_live(folder: Path, entry: dict[str, str]) -> LiveSegment:
-    segment = load_segment(folder / entry["file"])
+def _load_live(folder: Path, entry: dict[str, str], *, verify: bool) -> LiveSegment:
+    segment = load_segment(folder / entry["file"], verify=verify)
     dead = np.zeros(0, np.int64)
     if entry["dead"]:
         try:
@@ -95,7 +131,7 @@ def _digest(dead: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> str:
     return blake2b(dead.tobytes(), digest_size=8).hexdigest()
 
 
-def write_state(folder: Path, state: IndexState) -> IndexState:
+def write_state(folder: Path, state: IndexState, mark: str) -> IndexState:
     """Write what is not on disk yet, then the manifest, then delete files that it no longer names."""
     kept, entries = [], []
     for live in state.lives:
@@ -117,12 +153,17 @@ def write_state(folder: Path, state: IndexState) -> IndexState:
         neighbors = live.neighbors or (ann.NearestNeighbors(folder / graph) if graph else None)
         graph_file = folder / graph if graph else None
         kept.append(replace(live, file=name, neighbors=neighbors, graph_file=graph_file))
-    mark = uuid4().hex
-    manifest = {"format": FORMAT, "mark": mark, "seen": state.seen, "kind": state.kind}
-    manifest["segments"] = entries
+    manifest = {
+        "format": FORMAT,
+        "mark": mark,
+        "seen": state.seen,
+        "kind": state.kind,
+        "complete": state.complete,
+        "segments": entries,
+    }
     write_whole(folder / "manifest.json", json.dumps(manifest).encode())
     _delete_unnamed(folder, {"manifest.json", "lock", *(n for e in entries for n in e.values())})
-    return IndexState(mark, state.seen, tuple(kept), state.kind)
+    return replace(state, mark=mark, lives=tuple(kept))
 
 
 def _delete_unnamed(folder: Path, named: set[str]) -> None:
@@ -136,8 +177,10 @@ def _delete_unnamed(folder: Path, named: set[str]) -> None:
 @contextmanager
 def write_lock(folder: Path) -> Iterator[bool]:
     """Hold the write lock; False, without waiting, when another process holds it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("a+b") as held:
+    # not its parents: where the store was moved or deleted, the old path must stay gone
+    folder.parent.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with (folder / "lock").open("a+b") as held, closed_in_children(held.fileno()):
         if not _try_lock(held.fileno()):
             yield False
             return

@@ -1,21 +1,33 @@
-"""Indexes: the derived indexes of a store, one per tenant and collection, opened when first asked for."""
+"""Indexes: the derived indexes of a store, one per tenant and collection, opened when first asked for.
+
+One thread follows the change feeds of all collections in the background, batch by batch and in turn, so that a busy one
+delays no other. The collections used last stay open; the others are saved and closed.
+"""
 
 import shutil
+from collections import OrderedDict
 from functools import lru_cache
 from pathlib import Path
-from threading import Lock
+from threading import Condition, Thread
 
 import numpy as np
 import numpy.typing as npt
 
+from headgate.bugs import EXPECTED, LOGGER, describe, report
+from headgate.errors import NotReady
+from headgate.forks import renew_in_children
 from headgate.index.collection import Collection
 from headgate.index.folder import folder_of
 from headgate.index.snapshot import Snapshot
 from headgate.protocols import Embedder, Store
 
+OPEN = 128  # collections that stay open; each may hold a few mapped files
+
+Key = tuple[str, str]
+
 
 class Indexes:
-    """All derived indexes: `snapshot` is a collection as the store has it now.
+    """All derived indexes. `snapshot` waits until a collection has caught up with the store, `latest` never waits.
 
     With a folder the indexes are kept there, each in its own; without one they live in memory.
     """
@@ -27,12 +39,45 @@ class Indexes:
         self._folder = folder
         self._embedder = embedder
         self._vector = lru_cache(maxsize=1024)(self._embed)
-        self._open: dict[tuple[str, str], Collection] = {}
-        self._lock = Lock()
+        self._open: OrderedDict[Key, Collection] = OrderedDict()
+        self.renew()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """New locks, and no thread yet."""
+        self._changed = Condition()
+        self._due: OrderedDict[Key, None] = OrderedDict()
+        self._thread: Thread | None = None
+        self._closing = False
+        self._open = self._open.copy()
 
     def snapshot(self, tenant: str, collection: str) -> Snapshot:
         """The postings of one collection, caught up with the store."""
-        return self._collection(tenant, collection).snapshot()
+        opened = self._collection(tenant, collection)
+        snapshot = opened.snapshot()
+        if opened.unchecked:
+            self._follow_later((tenant, collection))
+        return snapshot
+
+    def latest(self, tenant: str, collection: str) -> Snapshot:
+        """The last complete postings of one collection, which say so when the store has gone on since.
+
+        NotReady where there are none yet. What is missing is followed in the background.
+        """
+        opened = self._collection(tenant, collection)
+        try:
+            snapshot, behind = opened.latest()
+        except NotReady:
+            self._follow_later((tenant, collection))
+            raise
+        if behind or opened.unchecked:
+            self._follow_later((tenant, collection))
+        return snapshot
+
+    def follow(self, tenant: str, collection: str) -> None:
+        """Take in what was just written, a batch of it; the rest is followed in the background."""
+        if not self._collection(tenant, collection).follow_batch():
+            self._follow_later((tenant, collection))
 
     def vector(self, query: str) -> "npt.NDArray[np.float32] | None":
         """The embedding of a query, remembered; None without an embedder."""
@@ -45,7 +90,7 @@ class Indexes:
 
     def rebuild(self, tenant: str, collection: str) -> Snapshot:
         """Delete the index of a collection and build it again from the store."""
-        with self._lock:
+        with self._changed:
             self._open.pop((tenant, collection), None)
         if self._folder:
             shutil.rmtree(folder_of(self._folder, tenant, collection), ignore_errors=True)
@@ -55,18 +100,61 @@ class Indexes:
         return snapshot
 
     def close(self) -> None:
-        """Save what is not on disk yet."""
-        with self._lock:
-            opened = list(self._open.values())
+        """Stop following, and save what is not on disk yet."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+            thread, opened = self._thread, list(self._open.values())
+        if thread is not None:
+            thread.join()
         for collection in opened:
             collection.flush()
 
     def _collection(self, tenant: str, collection: str) -> Collection:
-        key = (tenant, collection)
-        with self._lock:
-            if key not in self._open:
+        key, surplus = (tenant, collection), []
+        with self._changed:
+            held = self._open.pop(key, None)
+            if held is None:
                 folder = folder_of(self._folder, tenant, collection) if self._folder else None
-                self._open[key] = Collection(
+                held = Collection(
                     self._store, tenant, collection, folder=folder, embedder=self._embedder
                 )
-            return self._open[key]
+            self._open[key] = held
+            # in memory only, closing one would mean to build it again
+            while self._folder and len(self._open) > OPEN:
+                surplus.append(self._open.popitem(last=False)[1])
+        for closed in surplus:
+            closed.flush()
+        return held
+
+    def _follow_later(self, key: Key) -> None:
+        with self._changed:
+            if self._closing:
+                return
+            self._due[key] = None
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="headgate-indexes", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._due or self._closing)
+                if self._closing:
+                    return
+                key, _ = self._due.popitem(last=False)
+            if not self._follow(key):
+                with self._changed:
+                    self._due.setdefault(key, None)
+
+    def _follow(self, key: Key) -> bool:
+        """Take in one batch; whether nothing is left to do."""
+        try:
+            return self._collection(*key).follow_batch()
+        except EXPECTED as error:
+            # the next request finds the same and says so
+            LOGGER.warning("the index of %r cannot follow: %s", key[1], describe(error))
+        except Exception as error:  # noqa: BLE001  a bug: logged, and the other collections go on
+            report(error, "index")
+        return True

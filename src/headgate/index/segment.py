@@ -88,11 +88,12 @@ class _Casing(dict[str, int]):
     def __missing__(self, piece: str) -> int:
         if len(self) >= _CACHE:
             self.clear()
-        found = word(piece)
+        plain = piece.isalpha()  # most pieces are a word and nothing else
+        found = piece if plain else word(piece)
         known = 0
         if len(found) > 2 and found.lower() not in ENGLISH:
             known = case_key(found) | (INSIDE_UPPER if found[0].isupper() else INSIDE_LOWER)
-        self[piece] = known = known | (_ENDS if ends(piece) else 0)
+        self[piece] = known = known | (0 if plain or not ends(piece) else _ENDS)
         return known
 
 

@@ -7,6 +7,7 @@ its chunks are spread over segments.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
 
 import numpy as np
@@ -48,8 +49,10 @@ class Snapshot:
         fetch: Fetch,
         *,
         degraded: str = "",
+        complete: bool = True,
     ) -> None:
         self._degraded = degraded
+        self.complete = complete
         self.lives = tuple(lives)
         self.bases = offsets(np.array([len(live) for live in self.lives], np.int64))
         self._size = int(self.bases[-1])
@@ -62,6 +65,15 @@ class Snapshot:
     def degraded(self) -> str:
         """What went wrong with the index on the way to this snapshot, empty when nothing did."""
         return self._degraded
+
+    @cached_property
+    def stale(self) -> "Snapshot":
+        """The same snapshot, which says that the store has gone on since."""
+        stale = copy(self)
+        reason = "the index is behind the store and follows in the background"
+        reasons = filter(None, (self._degraded, reason))
+        stale._degraded = "; ".join(reasons)  # noqa: SLF001  one of its own kind
+        return stale
 
     @property
     def size(self) -> int:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from headgate.errors import ConfigError
 from headgate.ingest.blocks import Block, blocks
 from headgate.policy import Policy, PositiveCount
-from headgate.text.tokens import running_tokens
+from headgate.text.tokens import estimate_tokens, running_tokens
 from headgate.text.turns import split_turns
 
 Sizes = npt.NDArray[np.float64]
@@ -71,10 +71,10 @@ def split_text(text: str, policy: ChunkPolicy, *, kind: str = "markdown") -> lis
 
 
 def _split(text: str, policy: ChunkPolicy, *, kind: str) -> list[Passage]:
-    sizes = running_tokens(text)
-    if sizes[-1] <= policy.maximum:
+    if estimate_tokens(text) <= policy.maximum:
         path = _first_heading(text) if kind == "markdown" else ()
         return [Passage(_trim(text), path)]
+    sizes = running_tokens(text)
     parts = (p for block in blocks(text, kind) for p in _split_block(text, block, sizes, policy))
     packed = _join_tail(_pack(parts, sizes, policy.target), sizes, policy)
     return [Passage(_trim(text[b.start : b.end]), b.path) for b in packed]

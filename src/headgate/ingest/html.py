@@ -33,7 +33,8 @@ class _Reader(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.out: list[str] = []
         self.title: list[str] = []
-        self._silent: list[str] = []
+        self._silent = 0
+        self._silenced: dict[str, int] = {}
         self._pre = 0
         self._titling = False
 
@@ -42,9 +43,11 @@ class _Reader(HTMLParser):
         if tag == "title":
             self._titling = True
         elif tag == "body":
-            self._silent.clear()  # a page that forgot to close its head
+            self._silent = 0  # a page that forgot to close its head
+            self._silenced.clear()
         elif tag in _SILENT:
-            self._silent.append(tag)
+            self._silent += 1
+            self._silenced[tag] = self._silenced.get(tag, 0) + 1
         elif not self._silent:
             self._open(tag)
 
@@ -52,8 +55,9 @@ class _Reader(HTMLParser):
         """Close it."""
         if tag == "title":
             self._titling = False
-        elif tag in self._silent:
-            del self._silent[self._silent.index(tag) :]
+        elif self._silenced.get(tag):
+            self._silenced[tag] -= 1
+            self._silent -= 1
         elif not self._silent:
             self._close(tag)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from headgate.errors import InputError
 from headgate.ingest import stale, tables
@@ -19,14 +19,9 @@ from headgate.ingest.readers import SourceFile, read
 from headgate.ingest.rows import LINE, Skip, Text, assemble, digest, parse_row
 from headgate.ingest.walk import document_id, walk
 from headgate.policy import Policy, PositiveCount, Tuning
-from headgate.protocols import AttachmentStore, DocumentStore
+from headgate.protocols import DocumentStore
 from headgate.text.fingerprint import KIND, pack
-from headgate.types import Document
-
-
-class IngestStore(DocumentStore, AttachmentStore, Protocol):
-    """What an ingest writes to."""
-
+from headgate.types import Attachment, Document
 
 _MAX_LISTED = 1000  # reasons that a summary lists; beyond these it only counts
 
@@ -74,7 +69,7 @@ OnProgress = Callable[[Progress], None]
 
 
 def add_rows(
-    store: IngestStore,
+    store: DocumentStore,
     tenant: str,
     rows: Iterable[Mapping[str, Any]],
     *,
@@ -90,12 +85,12 @@ def add_rows(
             loader.add(parse_row(row, collection=collection, kind=kind))
         except InputError as error:
             loader.flush()
-            raise InputError(f"row {number}: {error.message}", hint=error.hint) from error
+            raise type(error)(f"row {number}: {error.message}", hint=error.hint) from error
     return loader.finish()
 
 
 def add_files(
-    store: IngestStore,
+    store: DocumentStore,
     tenant: str,
     paths: Iterable[str | Path],
     *,
@@ -131,7 +126,7 @@ def add_files(
 
 
 def add_stream(
-    store: IngestStore,
+    store: DocumentStore,
     tenant: str,
     data: bytes,
     *,
@@ -168,7 +163,7 @@ def _stream_items(data: bytes, id: str, collection: str) -> Iterable[Text | Skip
 class _Loader:
     """Gathers texts to batches, writes them, and counts."""
 
-    store: IngestStore
+    store: DocumentStore
     tenant: str
     policy: IngestPolicy
     on_progress: OnProgress | None
@@ -262,17 +257,16 @@ class _Loader:
         return fresh
 
     def _write(self, documents: list[Document]) -> None:
-        """Put documents, and attach the fingerprints of their chunks."""
-        self.progress.chunks += self.store.put(self.tenant, documents)
+        """Put documents together with the fingerprints of their chunks."""
+        chunks = [chunk for document in documents for chunk in document.chunks]
+        packed = pack([chunk.text for chunk in chunks])
+        beside = (
+            Attachment(chunk.collection, chunk.id, KIND, value)
+            for chunk, value in zip(chunks, packed, strict=True)
+        )
+        self.progress.chunks += self.store.put(self.tenant, documents, attachments=beside)
         self.progress.documents += len(documents)
-        texts: dict[str, dict[str, str]] = {}
-        for document in documents:
-            self.progress.touched.add(document.collection)
-            known = texts.setdefault(document.collection, {})
-            known.update((chunk.id, chunk.text) for chunk in document.chunks)
-        for collection, known in texts.items():
-            packed = dict(zip(known, pack(list(known.values())), strict=True))
-            self.store.attach(self.tenant, collection, KIND, packed)
+        self.progress.touched.update(document.collection for document in documents)
 
     def _write_one(self, document: Document) -> None:
         try:

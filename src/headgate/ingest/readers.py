@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.errors import MissingExtra
-from headgate.ingest import html, tables
+from headgate.ingest import child, html, tables
 from headgate.ingest.decode import Undecodable, decode
 from headgate.ingest.rows import FILE, Skip, Text
 
@@ -22,6 +22,10 @@ _CODE_SUFFIXES = """
 """
 _CODE = frozenset(_CODE_SUFFIXES.split())
 _MARKDOWN = frozenset({".md", ".markdown", ".mdx", ".mkd", ".rst", ".adoc"})
+
+
+MAX_HTML = 5_000_000  # bytes; a larger page is a dump of something else
+SMALL_HTML = 32_768  # bytes that no page can make slow; a process for each would be
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,14 @@ def _read_whole(file: SourceFile, suffix: str, collection: str) -> Items:
 
 
 def _read_html(file: SourceFile, data: bytes, collection: str) -> Text | Skip:
-    title, text = html.extract(decode(data))
+    if len(data) > MAX_HTML:
+        return Skip(
+            file.id, f"{len(data) / 1e6:.0f} MB of HTML, above {MAX_HTML / 1e6:.0f}", file.size
+        )
+    if len(data) <= SMALL_HTML:
+        title, text = html.extract(decode(data))
+    else:
+        title, text = child.extract("html", data)
     if not text:
         return Skip(file.id, "no text in this page", file.size)
     return Text(
@@ -98,13 +109,8 @@ def _read_html(file: SourceFile, data: bytes, collection: str) -> Text | Skip:
     )
 
 
-def _read_pdf(file: SourceFile, data: bytes, collection: str) -> Text | Skip:
-    from headgate.ingest import pdf  # noqa: PLC0415  # an extra
-
-    try:
-        title, text = pdf.extract(data)
-    except pdf.UnreadablePdf as error:
-        return Skip(file.id, str(error), file.size)
+def _read_pdf(file: SourceFile, data: bytes, collection: str) -> Text:
+    title, text = child.extract("pdf", data)
     return Text(
         file.id,
         text,

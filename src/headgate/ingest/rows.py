@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from headgate.errors import InputError
+from headgate.errors import InputError, LimitError
 from headgate.ingest.chunk import ChunkPolicy, split_text
-from headgate.types import Chunk, Document
+from headgate.types import METADATA_BYTES, TITLE_CHARS, Chunk, Document
 
 _KNOWN = frozenset({"id", "_id", "text", "content", "title", "collection", "source", "metadata"})
 FILE = "file"
@@ -66,10 +66,10 @@ def parse_row(row: object, *, collection: str, kind: str = "", id: str = "", siz
     return Text(
         own or id or blake2b(text.encode(errors="replace"), digest_size=8).hexdigest(),
         text,
-        title=_text_field(row, "title", ""),
+        title=_title(row),
         collection=_text_field(row, "collection", "") or collection,
         source=_text_field(row, "source", "") or "document",
-        metadata={**({"kind": kind} if kind else {}), **rest, **given},
+        metadata=_bounded({**({"kind": kind} if kind else {}), **rest, **given}),
         size=size or len(text),
         origin=LINE if id and not own else "",
     )
@@ -101,7 +101,7 @@ def assemble(item: Text, policy: ChunkPolicy, *, digest: str = "") -> Document:
             document=item.id,
             collection=item.collection,
             source=item.source,
-            title=item.title or " > ".join(passage.path) or item.name,
+            title=(item.title or " > ".join(passage.path) or item.name)[:TITLE_CHARS],
             position=n,
             metadata=item.metadata,
         )
@@ -110,12 +110,37 @@ def assemble(item: Text, policy: ChunkPolicy, *, digest: str = "") -> Document:
     return Document(
         item.id,
         collection=item.collection,
-        title=item.title or item.name,
+        title=(item.title or item.name)[:TITLE_CHARS],
         digest=digest,
         source=item.source,
         metadata=item.metadata,
         chunks=chunks,
     )
+
+
+def _title(row: Mapping[str, Any]) -> str:
+    title = _text_field(row, "title", "")
+    if len(title) > TITLE_CHARS:
+        raise LimitError(
+            f"the title of a row has {len(title):,} characters; at most {TITLE_CHARS} are allowed",
+            hint="put the rest into its text",
+        )
+    return title
+
+
+def _bounded(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The metadata, which stands beside each chunk and so must be small."""
+    if metadata and len(repr(metadata)) > METADATA_BYTES // 4:
+        try:
+            size = len(orjson.dumps(metadata, option=orjson.OPT_NON_STR_KEYS))
+        except TypeError:  # the store says what is wrong with it
+            return metadata
+        if size > METADATA_BYTES:
+            raise LimitError(
+                f"the metadata of a row has {size:,} bytes; at most {METADATA_BYTES:,} are allowed",
+                hint="put what should be found into its text",
+            )
+    return metadata
 
 
 def _row_id(row: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Walk: the files under the paths given, in a steady order.
 
-Hidden files and folders, and folders of installed packages and caches, are left out; links to folders are not followed.
+Hidden files and folders, and folders of installed packages and caches, are left out; links to folders are not followed,
+and neither are links to files outside the folder that was named.
 A document's id is its path below `root` (by default the working folder) where it lies there, else its full path.
 """
 
@@ -33,7 +34,7 @@ def walk(paths: Iterable[str | Path], *, root: Path | None = None) -> Iterator[S
 def document_id(path: Path, base: Path) -> str:
     """The id of a document that lies at this path."""
     whole = path.absolute()
-    for form in (whole, whole.resolve()):
+    for form in (whole, _resolve(whole)):
         if form.is_relative_to(base):
             return form.relative_to(base).as_posix()
     return whole.as_posix()
@@ -45,9 +46,25 @@ def _files_under(folder: Path, base: Path) -> Iterator[SourceFile | Skip]:
         folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _IGNORED)
         for file in sorted(files):
             if not file.startswith("."):
-                yield from _entry(Path(here, file), base)
+                yield from _entry_below(Path(here, file), folder, base)
     for error in failed:
         yield Skip(document_id(Path(error.filename), base), f"cannot be entered: {error.strerror}")
+
+
+def _entry_below(path: Path, folder: Path, base: Path) -> Iterator[SourceFile | Skip]:
+    """A file of a folder; a link out of it is left alone, since whoever made it chose what is read."""
+    if path.is_symlink() and not _resolve(path).is_relative_to(_resolve(folder)):
+        yield Skip(document_id(path, base), "a link to a place outside the folder")
+    else:
+        yield from _entry(path, base)
+
+
+def _resolve(path: Path) -> Path:
+    """Where a path leads; a link that leads to itself stays as it is."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        return path.absolute()
 
 
 def _entry(path: Path, base: Path) -> Iterator[SourceFile | Skip]:

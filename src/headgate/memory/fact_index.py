@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from math import log
 from threading import Lock
 
+from headgate.forks import renew_in_children
 from headgate.protocols import FactStore
 from headgate.text.terms import terms
-from headgate.types import Fact
+from headgate.types import Fact, fact_key
 
 K, B = 1.2, 0.75  # the usual constants of BM25
 ENOUGH_FACTS = 1_000  # with so many found, commoner terms add to their scores and find no others
@@ -25,6 +26,11 @@ class FactIndex:
     def __init__(self, store: FactStore, tenant: str) -> None:
         self._store = store
         self._tenant = tenant
+        self.renew()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Begin empty: in a forked child a thread may have left everything half changed."""
         self._lock = Lock()
         self._seen = 0
         self._facts: dict[str, Fact] = {}
@@ -44,7 +50,7 @@ class FactIndex:
         """The fact with this content, letter case and closing stops aside."""
         with self._lock:
             self._catch_up()
-            id = self._by_content.get(normalize(content))
+            id = self._by_content.get(fact_key(content))
             return self._facts[id] if id else None
 
     def search(self, query: str) -> list[tuple[Fact, float]]:
@@ -84,7 +90,7 @@ class FactIndex:
         counts = Counter(terms(_text(fact)))
         self._facts[fact.id] = fact
         self._terms[fact.id] = tuple(counts)
-        self._by_content[normalize(fact.content)] = fact.id
+        self._by_content[fact_key(fact.content)] = fact.id
         self._lengths[fact.id] = counts.total()
         self._total_length += counts.total()
         for term, count in counts.items():
@@ -92,8 +98,8 @@ class FactIndex:
 
     def _remove(self, fact: Fact) -> None:
         self._total_length -= self._lengths.pop(fact.id)
-        if self._by_content.get(normalize(fact.content)) == fact.id:
-            del self._by_content[normalize(fact.content)]
+        if self._by_content.get(fact_key(fact.content)) == fact.id:
+            del self._by_content[fact_key(fact.content)]
         for term in self._terms.pop(fact.id):
             del self._postings[term][fact.id]
             if not self._postings[term]:
@@ -107,11 +113,6 @@ class FactIndex:
 def _saturation(count: int, share: float) -> float:
     """BM25's weight of `count` occurrences in a fact of `share` times the mean length."""
     return count * (K + 1) / (count + K * (1 - B + B * share))
-
-
-def normalize(content: str) -> str:
-    """The content in lower case, with single spaces and without a closing stop."""
-    return " ".join(content.lower().split()).rstrip(".! ")
 
 
 def unique_names(*groups: Iterable[str]) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 score = relevance · trust · 0.5^(age / half-life), the last factor only with a half-life; facts under the
 minimal trust are not recalled. Feedback moves trust by +0.05 (helpful) or −0.10 (unhelpful), within 0..1
 (published), and every move is written into the fact's history with its reason.
-Adding a known fact returns the known one; a fact that seems to oppose another is kept, with a hint.
+Adding a known fact returns the known one; a fact that seems to oppose another is kept, with a hint. An echo of what
+Headgate itself injected (injected.py) is neither stored nor taken for a confirmation.
 """
 
 import time
@@ -16,10 +17,13 @@ from math import isfinite
 from headgate.errors import InputError, LimitError, NotFound
 from headgate.memory.conflicts import Conflict, conflict
 from headgate.memory.fact_index import FactIndex, unique_names
+from headgate.memory.injected import is_framing
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore
+from headgate.text.fence import without_fences
 from headgate.text.names import entities
+from headgate.text.redact import redact
 from headgate.twins import in_thread
 from headgate.types import Candidate, Chunk, Fact, Plan, Sifted, TrustChange
 
@@ -33,7 +37,7 @@ COMPARED = 20  # similar facts that a new one is compared with
 class FactsPolicy(Policy):
     """How facts are trusted, found and forgotten."""
 
-    trust: Unit = 0.5
+    trust: Tuning[Unit] = 0.5
     """Trust of a new fact."""
     helpful: Tuning[Unit] = 0.05
     """Trust gained by helpful feedback."""
@@ -47,17 +51,23 @@ class FactsPolicy(Policy):
     """Least relevance of a recalled fact: one common word of ten is chance."""
     half_life_days: Positive | None = None
     """Days in which the score of a fact that nobody updates falls by half; none: age does not matter."""
+    redact: Tuning[bool] = True
+    """Whether secrets of well-known forms are replaced by placeholders."""
     fact_chars: Tuning[PositiveCount] = 10_000
     """Longest fact, in characters; longer texts are documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class AddedFact:
-    """The result of adding a fact: the fact, whether it is new, and which facts it seems to oppose."""
+    """The result of adding a fact: the fact, whether it is new, and which facts it seems to oppose.
+
+    `echo`: the text repeats what Headgate injected, so nothing was stored; the fact is the known one, or one without an id.
+    """
 
     fact: Fact
     new: bool
     conflicts: tuple[Conflict, ...] = ()
+    echo: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +98,13 @@ class Facts:
         policy: FactsPolicy | None = None,
         *,
         clock: Clock = time.time,
+        is_echo: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.policy = policy or FactsPolicy()
         self._store = store
         self._tenant = tenant
         self._clock = clock
+        self._is_echo = is_echo
         self._index = FactIndex(store, tenant)
 
     def now(self) -> float:
@@ -109,12 +121,32 @@ class Facts:
         trust: float | None = None,
     ) -> AddedFact:
         """Remember a fact. `names` are entities beyond those its text shows."""
-        content = self._content(content)
+        given = self._content(content)
+        content = _clean(without_fences(content))
         known = self._index.same_fact(content)
         if known:
             return AddedFact(known, new=False)
-        now = self.now()
-        fact = Fact(
+        only_framing = content != given and is_framing(content)
+        if only_framing or self._is_echo(content):
+            return AddedFact(Fact("", given, trust=0.0), new=False, echo=True)
+        fact = self.make(content, category=category, tags=tags, names=names, trust=trust)
+        saved = self._store.save_fact(self._tenant, fact)
+        if saved.id != fact.id:  # another process added it first
+            return AddedFact(saved, new=False)
+        return AddedFact(saved, new=True, conflicts=self.conflicts(saved))
+
+    def make(
+        self,
+        content: str,
+        *,
+        category: str = "general",
+        tags: Iterable[str] = (),
+        names: Iterable[str] = (),
+        trust: float | None = None,
+    ) -> Fact:
+        """A checked fact with an id of its own, which is not saved yet."""
+        content, now = self._content(content), self.now()
+        return Fact(
             id=self._id(content, now),
             content=content,
             category=_clean(category) or "general",
@@ -124,10 +156,6 @@ class Facts:
             created=now,
             updated=now,
         )
-        saved = self._store.save_fact(self._tenant, fact)
-        if saved.id != fact.id:  # another process added it first
-            return AddedFact(saved, new=False)
-        return AddedFact(saved, new=True, conflicts=self.conflicts(saved))
 
     def update(
         self,
@@ -215,20 +243,24 @@ class Facts:
 
     def feedback(self, id: str, *, helpful: bool, note: str = "") -> Feedback:
         """Raise or lower the trust of a fact that did or did not help; its trust before and after."""
-        step = self.policy.helpful if helpful else -self.policy.unhelpful
-        reason = "helpful" if helpful else "unhelpful"
         before: list[float] = []
 
         def change(fact: Fact) -> Fact:
             before.append(fact.trust)
-            counted = replace(
-                fact, helpful=fact.helpful + helpful, unhelpful=fact.unhelpful + (not helpful)
-            )
-            why = f"{reason}: {_clean(note)}" if note else reason
-            return with_trust(counted, fact.trust + step, why, self.now())
+            return self.after_feedback(fact, helpful=helpful, note=note)
 
         after = self.amend(id, change)
         return Feedback(id, before[-1], after.trust)
+
+    def after_feedback(self, fact: Fact, *, helpful: bool, note: str = "") -> Fact:
+        """The fact as feedback leaves it, which is not saved yet."""
+        step = self.policy.helpful if helpful else -self.policy.unhelpful
+        reason = "helpful" if helpful else "unhelpful"
+        counted = replace(
+            fact, helpful=fact.helpful + helpful, unhelpful=fact.unhelpful + (not helpful)
+        )
+        why = f"{reason}: {_clean(note)}" if note else reason
+        return with_trust(counted, fact.trust + step, why, self.now())
 
     def conflicts(self, fact: Fact) -> tuple[Conflict, ...]:
         """Hints at facts that seem to say the opposite."""
@@ -297,7 +329,7 @@ class Facts:
         return candidate
 
     def _content(self, text: str) -> str:
-        content = _clean(text)
+        content = redact(_clean(text)) if self.policy.redact else _clean(text)
         if not content:
             raise InputError("the fact is empty", hint="say what should be remembered")
         if len(content) > self.policy.fact_chars:

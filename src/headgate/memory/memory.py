@@ -6,15 +6,22 @@ its passages score the trust in the provider. Both keep to the plan, and a provi
 
 import time
 from collections import OrderedDict
-from threading import Lock
+from functools import partial
+from typing import Protocol
 
+from headgate.forks import ForkSafeLock
 from headgate.memory.facts import Facts, FactsPolicy
+from headgate.memory.injected import Injected
 from headgate.memory.provider_pool import ProviderPool
 from headgate.memory.providers import Recollection, prefetch_all, reason_not_to_ask
-from headgate.protocols import Clock, FactStore
+from headgate.protocols import Clock, FactStore, TraceStore
 from headgate.types import Plan, Request, Sifted
 
 TENANTS_HELD = 256  # tenants whose facts stay in memory; those of others are read again when needed
+
+
+class MemoryStore(FactStore, TraceStore, Protocol):
+    """What memory needs of a store."""
 
 
 class Memory:
@@ -22,28 +29,33 @@ class Memory:
 
     def __init__(
         self,
-        store: FactStore,
+        store: MemoryStore,
         providers: ProviderPool | None = None,
         policy: FactsPolicy | None = None,
         *,
         clock: Clock = time.time,
     ) -> None:
         self.providers = providers or ProviderPool()
+        self.injected = Injected(store)
         self._store = store
         self._policy = policy or FactsPolicy()
         self._clock = clock
-        self._lock = Lock()
+        self._lock = ForkSafeLock()
         self._held: OrderedDict[str, Facts] = OrderedDict()
 
     def facts(self, tenant: str) -> Facts:
         """The facts of a tenant."""
         with self._lock:
             held = self._held.pop(tenant, None)
-            held = held or Facts(self._store, tenant, self._policy, clock=self._clock)
+            held = held or self._open_facts(tenant)
             self._held[tenant] = held
             if len(self._held) > TENANTS_HELD:
                 self._held.popitem(last=False)
             return held
+
+    def _open_facts(self, tenant: str) -> Facts:
+        is_echo = partial(self.injected.echoes, tenant)
+        return Facts(self._store, tenant, self._policy, clock=self._clock, is_echo=is_echo)
 
     def recall_facts(self, request: Request, plan: Plan) -> Sifted:
         """The tenant's facts that fit a request, within the plan."""
@@ -53,8 +65,14 @@ class Memory:
 
     async def ask_providers(self, request: Request, plan: Plan) -> Recollection:
         """The providers' answers to a request, within the plan."""
-        return await prefetch_all(request.query, self.providers, plan, session_id=request.session)
+        return await prefetch_all(
+            request.query,
+            self.providers,
+            plan,
+            tenant=request.tenant,
+            session_id=request.session,
+        )
 
     def close(self) -> None:
-        """Stop the providers' event loops."""
+        """Close the providers."""
         self.providers.close()

@@ -1,29 +1,31 @@
-"""ProviderPool: calls memory providers so that none can block the caller, and tracks the health of each.
+"""ProviderPool: memory providers from their start to their end, none of which can block the caller.
 
-A plain provider runs in a daemon thread of its own, an async one on an event loop of its own, so neither a
-blocked call nor a blocked loop reaches the others, and neither keeps the process from ending. Threads do
-not pile up: a provider with too many calls still running is not asked again until some return, and one that
-failed several times in a row rests for a while. Each call has its own future, so a late answer is dropped
-and can never answer a newer question.
+Each runs in threads or on a loop of its own (provider_slot.py). Calls do not pile up: a provider with too many
+still running is not asked again until some return, and one that failed several times in a row rests for a while.
+Each call has its own future, so a late answer is dropped and can never answer a newer question.
+A pool that was started initializes its providers, and closes them when it is closed.
 """
 
-import asyncio
-import inspect
-import threading
+import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
-from typing import Any
 
 from pydantic import Field
 
 from headgate.errors import ConfigError
+from headgate.forks import ForkSafeLock
+from headgate.memory.provider_slot import ProviderSlot, name_of
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, MemoryProvider
 
 ENTRY_POINTS = "headgate.memory"
+# how long opening waits for providers to initialize; a slower one goes on, and the first question waits for it
+START_WAIT_S = 1.0
+
+LOGGER = logging.getLogger("headgate.memory")
 
 
 class RecallPolicy(Policy):
@@ -41,7 +43,7 @@ class RecallPolicy(Policy):
     """Seconds a provider rests."""
     answer_chars: Tuning[PositiveCount] = 100_000
     """Longest answer that is read; the rest of a longer one is left out."""
-    trust: Unit = 0.5
+    trust: Tuning[Unit] = 0.5
     """Trust in what a provider says, as that of a new fact."""
     trusts: Tuning[Mapping[str, Unit]] = Field(default={})
     """Other trusts, by provider."""
@@ -74,8 +76,13 @@ class ProviderCall:
     refusal: str = ""
 
 
-class ProviderUnavailable(Exception):
-    """The provider said that it is not available."""
+class _Slot(ProviderSlot):
+    """A provider with its record: how many of its calls run, and how the last ones ended."""
+
+    def __init__(self, provider: MemoryProvider) -> None:
+        super().__init__(provider)
+        self.running = 0
+        self.health = ProviderHealth()
 
 
 class ProviderPool:
@@ -90,8 +97,9 @@ class ProviderPool:
     ) -> None:
         self.policy = policy or RecallPolicy()
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._slots: dict[str, _Slot] = {}
+        self._started = False
         for provider in providers:
             name = name_of(provider)
             if name in self._slots:
@@ -133,13 +141,36 @@ class ProviderPool:
                 last_error=error,
             )
 
+    def start(self, tenant: str) -> None:
+        """Initialize the providers that want it, all at once; from now on they are also closed.
+
+        One that fails is named in its health and tried again with the next question.
+        """
+        self._started = True
+        begun = {name: slot.start(tenant) for name, slot in self._slots.items()}
+        running = {name: future for name, future in begun.items() if future is not None}
+        wait(running.values(), timeout=min(START_WAIT_S, self.policy.deadline_s))
+        for name, future in running.items():
+            error = future.exception() if future.done() else None
+            if error is not None:
+                LOGGER.warning("memory provider %s cannot be initialized: %s", name, error)
+                self.report(name, error=f"failed: {type(error).__name__}: {error}")
+
     def close(self) -> None:
-        """Stop the event loops of async providers."""
+        """Close the providers that were started, and stop the event loops of async ones."""
+        started, self._started = self._started, False
+        begun = {name: slot.shut_down() for name, slot in self._slots.items() if started}
+        running = {name: future for name, future in begun.items() if future is not None}
+        wait(running.values(), timeout=self.policy.deadline_s)
+        for name, future in running.items():
+            error = future.exception() if future.done() else "it did not end in time"
+            if error is not None:
+                LOGGER.warning("memory provider %s did not close: %s", name, error)
         for slot in self._slots.values():
-            slot.close()
+            slot.stop_loop()
 
     def _ask(
-        self, name: str, slot: "_Slot", query: str, options: Mapping[str, object]
+        self, name: str, slot: _Slot, query: str, options: Mapping[str, object]
     ) -> ProviderCall:
         deadline = self.policy.deadlines.get(name, self.policy.deadline_s)
         with self._lock:
@@ -153,7 +184,7 @@ class ProviderPool:
         future.add_done_callback(lambda _: self._note_return(slot, began))
         return ProviderCall(name, deadline, future)
 
-    def _refusal(self, slot: "_Slot") -> str:
+    def _refusal(self, slot: _Slot) -> str:
         if slot.running >= self.policy.running:
             return f"busy: {slot.running} calls have not returned"
         if self._clock() < slot.health.resting_until:
@@ -162,66 +193,10 @@ class ProviderPool:
             )
         return ""
 
-    def _note_return(self, slot: "_Slot", began: float) -> None:
+    def _note_return(self, slot: _Slot, began: float) -> None:
         with self._lock:
             slot.running -= 1
             slot.health = replace(slot.health, seconds=self._clock() - began)
-
-
-class _Slot:
-    """A provider, how to call it, and its health."""
-
-    def __init__(self, provider: MemoryProvider) -> None:
-        self.provider = provider
-        self.accepts = accepted_options(provider.prefetch)
-        self.running = 0
-        self.health = ProviderHealth()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = threading.Lock()
-
-    def call(self, query: str, options: Mapping[str, object]) -> "Future[object]":
-        given = {name: value for name, value in options.items() if name in self.accepts}
-        if inspect.iscoroutinefunction(self.provider.prefetch):
-            return asyncio.run_coroutine_threadsafe(
-                self._call_async(query, given), self._event_loop()
-            )
-        future: Future[object] = Future()
-        future.set_running_or_notify_cancel()
-        work = threading.Thread(
-            target=_run_into,
-            args=(future, lambda: self._call_plain(query, given)),
-            name=f"headgate-{name_of(self.provider)}",
-            daemon=True,
-        )
-        work.start()
-        return future
-
-    def close(self) -> None:
-        with self._lock:
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._loop.stop)
-                self._loop = None
-
-    def _call_plain(self, query: str, given: Mapping[str, Any]) -> object:
-        self._check_available()
-        return self.provider.prefetch(query, **given)
-
-    async def _call_async(self, query: str, given: Mapping[str, Any]) -> object:
-        self._check_available()
-        answer: Coroutine[Any, Any, object] = self.provider.prefetch(query, **given)  # type: ignore[assignment]
-        return await answer
-
-    def _check_available(self) -> None:
-        available = getattr(self.provider, "is_available", None)
-        if available is not None and not available():
-            raise ProviderUnavailable
-
-    def _event_loop(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_run_loop, args=(self._loop,), daemon=True).start()
-            return self._loop
 
 
 def load_plugins() -> list[MemoryProvider]:
@@ -245,42 +220,3 @@ def load_plugins() -> list[MemoryProvider]:
             )
         made.append(provider)
     return made
-
-
-def name_of(provider: MemoryProvider) -> str:
-    """The provider's name on one line, or that of its class where it has none."""
-    name = getattr(provider, "name", None)
-    shown = name if isinstance(name, str) and name.strip() else type(provider).__name__
-    return " ".join(shown.split())[:64]
-
-
-def accepted_options(prefetch: Callable[..., object]) -> frozenset[str]:
-    """Which of session_id, limit and min_trust a provider's signature takes."""
-    known = frozenset({"session_id", "limit", "min_trust"})
-    try:
-        parameters = inspect.signature(prefetch).parameters
-    except (TypeError, ValueError):  # written in C, it has no signature to read: give it all three
-        return known
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return known
-    return frozenset(p.name for p in parameters.values() if p.kind is not p.POSITIONAL_ONLY) & known
-
-
-def _run_into(future: "Future[object]", work: Callable[[], object]) -> None:
-    """Run a provider's code; its result, or any error, goes into the future."""
-    try:
-        result = work()
-    except BaseException as error:  # noqa: BLE001 - it is handed on to whoever waits for the future
-        future.set_exception(error)
-    else:
-        future.set_result(result)
-
-
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    loop.run_forever()
-    tasks = asyncio.all_tasks(loop)
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        loop.run_until_complete(asyncio.wait(tasks, timeout=1))
-    loop.close()

@@ -3,7 +3,7 @@
 Each provider has its own deadline. What is not empty is joined, labelled by provider; one that fails or is
 late is left out and named as degraded, and never blocks the others. Nobody is asked when
 the plan skips, when it does not want memory, or for a bare greeting or a slash command. The plan's limit and
-min_trust go to every provider that takes them. `Recollection.fenced` puts the text inside a fence.
+min_trust, the tenant and the session go to every provider that takes them. `Recollection.fenced` puts the text inside a fence.
 """
 
 import asyncio
@@ -16,12 +16,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
 
-from headgate.memory.provider_pool import (
-    ProviderCall,
-    ProviderPool,
-    ProviderUnavailable,
-    RecallPolicy,
-)
+from headgate.memory.provider_pool import ProviderCall, ProviderPool, RecallPolicy
+from headgate.memory.provider_slot import ProviderUnavailable
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.protocols import MemoryProvider
 from headgate.text.fence import fence, quote
@@ -97,6 +93,7 @@ async def prefetch_all(
     providers: ProviderPool | Sequence[MemoryProvider],
     plan: Plan | None = None,
     *,
+    tenant: str = "",
     session_id: str = "",
     policy: RecallPolicy | None = None,
 ) -> Recollection:
@@ -106,7 +103,7 @@ async def prefetch_all(
         return Recollection(reason=reason)
     with _pool_for(providers, policy) as pool:
         began = time.monotonic()
-        calls = pool.ask(query, _options(plan, session_id))
+        calls = pool.ask(query, _options(plan, tenant, session_id))
         answers = {call.provider: _refused_answer(call) for call in calls}
         for call, future in _by_deadline(calls):
             mine = asyncio.wrap_future(future)
@@ -125,11 +122,14 @@ def prefetch_all_sync(
     providers: ProviderPool | Sequence[MemoryProvider],
     plan: Plan | None = None,
     *,
+    tenant: str = "",
     session_id: str = "",
     policy: RecallPolicy | None = None,
 ) -> Recollection:
     """`prefetch_all` for callers without an event loop."""
-    asked = prefetch_all(query, providers, plan, session_id=session_id, policy=policy)
+    asked = prefetch_all(
+        query, providers, plan, tenant=tenant, session_id=session_id, policy=policy
+    )
     return asyncio.run(asked)
 
 
@@ -185,10 +185,11 @@ def _by_deadline(calls: Sequence[ProviderCall]) -> list[tuple[ProviderCall, "Fut
     return sorted(running, key=lambda pair: pair[0].deadline_s)
 
 
-def _options(plan: Plan | None, session_id: str) -> Mapping[str, object]:
+def _options(plan: Plan | None, tenant: str, session_id: str) -> Mapping[str, object]:
     limit = None if plan is None else plan.limit
     min_trust = None if plan is None else plan.min_trust
-    return {"session_id": session_id, "limit": limit, "min_trust": min_trust}
+    told = {"tenant": tenant, "session_id": session_id}
+    return {**told, "limit": limit, "min_trust": min_trust}
 
 
 def _refused_answer(call: ProviderCall) -> ProviderAnswer:

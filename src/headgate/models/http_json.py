@@ -5,10 +5,12 @@ time and memory. Needs the extra `http`.
 """
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -47,12 +49,12 @@ async def call_json(
         name = type(error).__name__
         raise UpstreamError(f"{endpoint.url} cannot be reached: {name}: {error}") from error
     if status != 200:
-        raise UpstreamError(f"{endpoint.url} answered {status}: {_first_words(data)}")
+        raise UpstreamError(f"{_origin(endpoint.url)} answered {status}")
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise UpstreamError(
-            f"{endpoint.url} answered {kind or 'something'} instead of JSON: {_first_words(data)}"
+            f"{_origin(endpoint.url)} answered {_kind(kind)} instead of JSON"
         ) from error
 
 
@@ -75,9 +77,9 @@ async def _fetch(
     headers = {"accept": "application/json", **endpoint.headers}
     if body is not None:
         headers["content-type"] = "application/json"
-    # Redirects are followed a few times at most; a loop becomes TooManyRedirects.
+    # A redirect is not followed: it would let one service choose which other one gets the question and the key.
     async with (
-        library.AsyncClient(follow_redirects=True, max_redirects=3, timeout=None) as client,
+        library.AsyncClient(follow_redirects=False, timeout=None) as client,
         client.stream(
             method, endpoint.url, params=params, content=content, headers=headers
         ) as response,
@@ -93,6 +95,13 @@ async def _fetch(
         return response.status_code, response.headers.get("content-type", ""), bytes(data)
 
 
-def _first_words(data: bytes) -> str:
-    """The first words of an answer, for an error message."""
-    return " ".join(data[:200].decode("utf-8", "replace").split()) or "(nothing)"
+def _origin(url: str) -> str:
+    """Where a call went, without the path and what may stand in it."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.hostname}"
+
+
+def _kind(content_type: str) -> str:
+    """The type of an answer, for an error message: its words are the other side's and are not repeated."""
+    kind = content_type.split(";", maxsplit=1)[0].strip()
+    return kind if re.fullmatch(r"[\w.+/-]{1,60}", kind) else "something"

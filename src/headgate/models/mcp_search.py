@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import orjson
 
@@ -21,6 +22,7 @@ from headgate.types import Chunk
 
 QUERY_NAMES = ("query", "q", "search", "search_query", "text", "input", "keywords", "question")
 LIMIT_NAMES = ("limit", "count", "max_results", "num_results", "top_k", "n", "k")
+MAX_SERVERS = 4  # searches at a time; the others wait, within their timeout
 _ADDRESS = re.compile(r"https?://[^\s<>\"')\]]+")
 
 
@@ -40,6 +42,9 @@ class McpSearch:
         self._server = server
         self._tool = tool
         self._timeout_s = timeout_s
+        self._slots_of: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
+            WeakKeyDictionary()
+        )
         self._env = dict(env) if env is not None else None
 
     async def search(self, query: str, *, limit: int) -> Sequence[Chunk]:
@@ -48,7 +53,7 @@ class McpSearch:
             return []
         try:
             async with asyncio.timeout(self._timeout_s):
-                async with self._client() as client:
+                async with self._slots(), self._client() as client:
                     return await self._ask(client, query[:MAX_QUERY], limit)
         except TimeoutError as error:
             raise UpstreamError(
@@ -56,12 +61,17 @@ class McpSearch:
                 hint="is the server up? raise the timeout, or turn search off",
             ) from error
 
+    def _slots(self) -> asyncio.Semaphore:
+        """At most so many servers at once: each search of a command line starts a process."""
+        loop = asyncio.get_running_loop()
+        return self._slots_of.setdefault(loop, asyncio.Semaphore(MAX_SERVERS))
+
     async def _ask(self, client: Any, query: str, limit: int) -> list[Chunk]:  # noqa: ANN401
         tool = _choose((await client.list_tools()).tools, self._tool)
         answer = await client.call_tool(tool.name, _arguments(tool, query, limit))
         texts = [block.text for block in answer.content if getattr(block, "text", None)]
         if answer.is_error:
-            raise UpstreamError(f"the search tool {tool.name!r} failed: {' '.join(texts)[:200]}")
+            raise UpstreamError(f"the search tool {tool.name!r} failed")
         return web_chunks(_results(answer.structured_content, texts), limit)
 
     @asynccontextmanager

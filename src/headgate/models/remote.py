@@ -47,7 +47,7 @@ class RemoteEmbedder:
         except (library.HTTPError, library.InvalidURL, OSError) as error:
             raise UpstreamError(f"{self._url} cannot be reached: {error}") from error
         if answer.status_code != 200:
-            raise UpstreamError(f"{self._url} answered {answer.status_code}: {answer.text[:200]}")
+            raise UpstreamError(f"{self._url} answered {answer.status_code}")
         try:
             rows = sorted(answer.json()["data"], key=lambda row: row["index"])
             found = [[float(x) for x in row["embedding"]] for row in rows]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from headgate.errors import ConfigError, UpstreamError
 from headgate.models.http_json import Endpoint, call_json
 from headgate.models.web_results import MAX_QUERY, web_chunks
-from headgate.policy import Policy, Positive
+from headgate.policy import Policy, Positive, Tuning
 from headgate.protocols import WebSearch
 from headgate.types import Chunk
 
@@ -23,7 +23,7 @@ class SearchPolicy(Policy):
     """URL or command line of an MCP server with a search tool."""
     tool: str = ""
     """Which of its tools; empty: the first whose name holds 'search'."""
-    timeout_s: Positive = 8.0
+    timeout_s: Tuning[Positive] = 8.0
     """How long to wait for a search."""
 
 

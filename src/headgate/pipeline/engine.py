@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from headgate.errors import InputError, LimitError
 from headgate.memory.memory import Memory
+from headgate.memory.review import Defer
 from headgate.pipeline.fallback import Verdict, conclude, verdict_without_grading
 from headgate.pipeline.steps import Candidates, Policies, Resources, Steps, Vectors, Views
 from headgate.policy import Limits
@@ -46,11 +47,12 @@ class Engine:
         clock: Clock = time.time,
         tick: Callable[[], float] = time.perf_counter,
         name: Callable[[], str] = lambda: uuid.uuid4().hex,
+        defer: Defer | None = None,
     ) -> None:
         self.policy = policy
         self.resources = Resources(
             store, views, vectors, count, memory, grader, search,
-            clock=clock, tick=tick, name=name, cache=WindowCache(clock=time.monotonic),
+            clock=clock, tick=tick, name=name, cache=WindowCache(clock=time.monotonic), defer=defer,
         )  # fmt: skip
 
     async def build(self, request: Request) -> Context:
@@ -85,16 +87,17 @@ class Engine:
         )
         if verdict is None:
             graded, outside = await run.grade(fitting, found=ranked), None
-            if wants_search(graded.action):
-                results = await run.search()
-                if results is not None:
-                    fresh = await in_thread(fit, results, again=False)
-                    strips |= fresh.strips
-                    outside = await run.grade(fresh.kept)
+            results = await run.search() if wants_search(graded.action) else None
+            if results is not None:
+                fresh = await in_thread(fit, results, again=False)
+                strips |= fresh.strips
+                outside = await run.grade(fresh.kept)
             searched = outside.action if outside else None
             reason = review_reason(graded, searched, group=plan.group)
-            review = await in_thread(run.review, graded, reason) if reason else None
+            review = await in_thread(run.review, graded.confidences, reason) if reason else None
             verdict = conclude(graded, outside, review_reason=reason, review=review)
+        elif reason := review_reason(None, None, group=plan.group):
+            verdict = verdict.with_review(reason, await in_thread(run.review, {}, reason))
         return run.context(await in_thread(run.compose, verdict, strips), verdict)
 
 

@@ -6,14 +6,14 @@ question waits in the review queue for a person.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from headgate.memory.review import ReviewQueue
 from headgate.notes import NoteCode, Stage
 from headgate.protocols import Grader, WebSearch
 from headgate.stages.grade import Bands, Graded, GradePolicy, outside_candidates
-from headgate.types import Candidate, Request, Sifted, Tier
+from headgate.types import Candidate, Plan, Request, Sifted, Strategy, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,19 @@ class Verdict:
     reason: str = ""
     review: str = ""
 
+    def with_review(self, reason: str, review: str | None) -> "Verdict":
+        """The verdict after a person was asked; `review` is None where the queue is off."""
+        if review is None:
+            return replace(self, fallback="", reason=reason)
+        return replace(self, fallback="review", reason=reason, review=review)
+
 
 def verdict_without_grading(
     fitting: Sequence[Candidate], candidates: Sequence[Candidate], *, gradable: bool
 ) -> Verdict | None:
     """The verdict where there is nothing to grade; None where grading decides.
 
-    `candidates` are all of the request so far, read only when nothing fits. What was loaded whole, or without an index, is shown as it is.
+    `candidates` are all of the request so far, read only when nothing fits. Without an index what was found is shown as it is.
     """
     if not gradable:
         return Verdict(fitting)
@@ -43,9 +49,14 @@ def verdict_without_grading(
     return None
 
 
-def grade_policy_for(tier: Tier, grader: Grader, policy: GradePolicy) -> GradePolicy:
-    """The policy in force: with hardly any room left, only what is likely to help passes."""
-    if tier is not Tier.SELECTIVE:
+def grade_policy_for(plan: Plan, grader: Grader, policy: GradePolicy) -> GradePolicy:
+    """The policy in force: with hardly any room left, only what is likely to help passes.
+
+    A task on a whole collection (summarize it, translate it) is about all of it, so all of it passes, with its grades.
+    """
+    if plan.strategy is Strategy.STUFF and plan.task == "stuff_friendly":
+        return policy.model_copy(update={"upper": 0.0, "lower": 0.0, "floor": 0.0})
+    if plan.tier is not Tier.SELECTIVE:
         return policy
     lower = policy.bands(getattr(grader, "bands", Bands())).lower
     return policy.model_copy(update={"floor": lower})
@@ -56,12 +67,14 @@ async def search_outside(search: WebSearch, query: str, *, limit: int) -> Sifted
     return outside_candidates(await search.search(query, limit=limit))
 
 
-def ask_person(queue: ReviewQueue, request: Request, graded: Graded, reason: str) -> str:
+def ask_person(
+    queue: ReviewQueue, request: Request, grades: Mapping[str, float], reason: str
+) -> str:
     """The id of the review in which the question now waits for a person; "" when the queue is off."""
     review = queue.ask(
         request.query,
         collection=", ".join(request.collections),
-        grades=dict(graded.confidences),
+        grades=dict(grades),
         reason=reason,
     )
     return review.id if review else ""
@@ -74,10 +87,8 @@ def conclude(
     more = outside or Graded(Sifted(), graded.action)
     kept = _alternate(graded.sifted.kept, more.sifted.kept)
     strips = {**graded.strips, **more.strips}
-    if review_reason and review is not None:
-        return Verdict(kept, strips, "review", review_reason, review)
     if review_reason:
-        return Verdict(kept, strips, "", review_reason)
+        return Verdict(kept, strips).with_review(review_reason, review)
     if outside:
         return Verdict(kept, strips, "search", f"graded {graded.action}")
     return Verdict(kept, strips)

@@ -6,16 +6,17 @@ it fails. No step calls another stage's step, and what a stage needs from an ear
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from headgate.errors import ConfigError
+from headgate.errors import ConfigError, NotReady
 from headgate.graph.knowledge import GraphPolicy, anchors, paths
 from headgate.graph.neighborhood import neighborhood
+from headgate.graph.project import project_of
 from headgate.memory.memory import Memory
 from headgate.memory.providers import Recollection
-from headgate.memory.review import ReviewPolicy, ReviewQueue
+from headgate.memory.review import Defer, ReviewPolicy, ReviewQueue
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.pipeline.fallback import (
     Verdict,
@@ -34,13 +35,14 @@ from headgate.relevance.query_terms import Question, ask
 from headgate.stages.compose import Composed, ComposePolicy, compose
 from headgate.stages.decide import DecidePolicy, decide
 from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wants_more
-from headgate.stages.gate import Gated, GatePolicy, gate, report
+from headgate.stages.gate import Gated, GatePolicy, gate, measure, report
 from headgate.stages.grade import CRISIS, Action, Calibrated, Graded, GradePolicy, grade
 from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import PropagatePolicy, Start, propagate, start_of
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stages.strategy import estimate_content_tokens
 from headgate.text.cache import WindowCache
+from headgate.text.fence import fence_secret
 from headgate.text.fingerprint import KIND
 from headgate.types import (
     Candidate,
@@ -98,12 +100,13 @@ class Resources:
     tick: Callable[[], float]
     name: Callable[[], str]
     cache: WindowCache
+    defer: Defer | None = None
 
 
 class Steps:
     """The stages of one request.
 
-    `plan` is set by `decide`; `views` (the collections' indexes, none for a stuffed request) and `embedded` (whether an
+    `plan` is set by `decide`; `views` (the collections' indexes) and `embedded` (whether an
     embedder had a part in the ranking) by `retrieve`.
     """
 
@@ -123,34 +126,48 @@ class Steps:
         """Every candidate so far, as its last stage left it."""
         return self.recorder.candidates
 
+    @property
+    def stuffs(self) -> bool:
+        """Whether the collections are loaded whole."""
+        return self.plan.strategy is Strategy.STUFF
+
+    @cached_property
+    def project(self) -> str:
+        """What the caller works on."""
+        return project_of(self.request.cwd)
+
     def decide(self) -> Plan:
         """Whether to retrieve, and how much."""
         request, store = self.request, self.resources.store
-        none: Mapping[str, Size] = {}
-        sizes = self.recorder.attempt(
-            Stage.DECIDE, lambda: store.collections(request.tenant), instead=none
+        none: list[Size] = []
+        asked = self.recorder.attempt(
+            Stage.DECIDE,
+            lambda: [store.size(request.tenant, name) for name in request.collections],
+            instead=none,
         )
-        chars = sum(sizes.get(name, Size()).chars for name in request.collections)
-        tokens = estimate_content_tokens(char_count=chars)
-        self.plan = decide(request, self.policy.decide, content_tokens=tokens)
+        self.plan = decide(
+            request,
+            self.policy.decide,
+            content_tokens=estimate_content_tokens(char_count=sum(size.chars for size in asked)),
+            content_chunks=sum(size.chunks for size in asked),
+        )
         return self.plan
 
     def retrieve(self) -> Rankings:
         """What each collection holds for the query, best first; all of it in reading order when stuffing."""
         request, record = self.request, self.recorder
-        if self.plan.strategy is Strategy.STUFF:
-            return {
-                name: record.run(Stage.RETRIEVE, (), partial(self._load_whole, name))
-                for name in request.collections
-            }
         self.views = self._open_indexes()
-        if not self.views:
+        if not self.views and not self.stuffs:
             return {}
         vector = record.attempt(
             Stage.EMBED, lambda: self.resources.vectors(request.query), instead=None
         )
         self.embedded = vector is not None
         search = partial(retrieve, request.query, policy=self.policy.retrieve, vector=vector)
+        if self.stuffs:
+            load = partial(self._load_whole, vector=vector)
+            names = request.collections
+            return {name: record.run(Stage.RETRIEVE, (), partial(load, name)) for name in names}
         return {
             name: record.run(Stage.RETRIEVE, (), partial(search, view=view))
             for name, view in self.views.items()
@@ -158,7 +175,7 @@ class Steps:
 
     def load_edges(self, found: Rankings) -> tuple[Starts, Sequence[Edge]]:
         """Where signals start in each collection, and the given edges around it."""
-        if not self.views or not self.request.graph:
+        if self.stuffs or not self.views or not self.request.graph:
             return {}, ()
         none: tuple[Starts, Sequence[Edge]] = ({}, ())
         return self.recorder.attempt(
@@ -169,14 +186,14 @@ class Steps:
         """What was found, and what it is connected to."""
         query, policy = self.request.query, self.policy.propagate
         ranked = {name: sifted.kept for name, sifted in found.items()}
+        if self.stuffs:
+            # in reading order, one collection after the other
+            return tuple({c.chunk.id: c for c in chain(*ranked.values())}.values())
         for name, view in self.views.items():
             spread = partial(propagate, found[name], query, view, policy)
             work = partial(spread, start=starts.get(name), edges=edges)
             ranked[name] = self.recorder.run(Stage.PROPAGATE, ranked[name], work).kept
-        if self.views:
-            return merge(list(ranked.values()))
-        # loaded whole: in reading order, one collection after the other
-        return tuple({c.chunk.id: c for c in chain(*ranked.values())}.values())
+        return merge(list(ranked.values()))
 
     def recall_facts(self) -> Candidates:
         """What was remembered about the query."""
@@ -214,7 +231,9 @@ class Steps:
         none: tuple[str, ...] = ()
         named = self.recorder.attempt(
             Stage.GRAPH,
-            lambda: anchors(request.query, store, policy, tenant=request.tenant),
+            lambda: anchors(
+                request.query, store, policy, tenant=request.tenant, project=self.project
+            ),
             instead=none,
         )
         if not named:
@@ -228,7 +247,7 @@ class Steps:
         if not self.request.penalize:
             return Sifted(kept=tuple(candidates))
         fresh = self.recorder.run(Stage.PENALIZE, candidates, lambda: self._penalize(candidates))
-        if self.plan.strategy is not Strategy.STUFF:
+        if not self.stuffs:
             return fresh
         place = {c.chunk.id: at for at, c in enumerate(candidates)}
         in_order = sorted(fresh.kept, key=lambda c: place[c.chunk.id])
@@ -236,7 +255,7 @@ class Steps:
 
     def wants_more(self, fresh: Sifted) -> bool:
         """Whether too little is new, so that it is worth asking once more."""
-        if not self.views or not self.request.penalize:
+        if self.stuffs or not self.views or not self.request.penalize:
             return False
         return wants_more(fresh, self.request.window, self.policy.expand, k=self.request.k)
 
@@ -246,7 +265,7 @@ class Steps:
 
     def gate(self, fresh: Sifted) -> Gated:
         """What is worth its tokens and fits the budget, in part where need be; a stuffed collection is known to fit."""
-        if self.plan.strategy is Strategy.STUFF:
+        if self.stuffs:
             return Gated(fresh.kept)
         preview = self.policy.compose.preview_chars if self.request.detail == "preview" else None
         gated = self.recorder.run(
@@ -283,7 +302,7 @@ class Steps:
         `found` is the ranking they were taken from, which tells whether the collection knows at all.
         """
         grader = self.resources.grader or self._calibrated(found)
-        policy = grade_policy_for(self.plan.tier, grader, self.policy.grade)
+        policy = grade_policy_for(self.plan, grader, self.policy.grade)
         graded = await self.recorder.arun(
             Stage.GRADE,
             fitting,
@@ -307,19 +326,26 @@ class Steps:
         )
         return None if came is failed else came.kept
 
-    def review(self, graded: Graded, reason: str) -> str | None:
+    def review(self, grades: Mapping[str, float], reason: str) -> str | None:
         """The review that now waits, "" when the queue could not take it, None when it is off or not asked for."""
         policy = self.policy.review
         if not policy.enabled or not (policy.on_refusal or self.plan.group == CRISIS):
             return None
         request, resources = self.request, self.resources
         queue = ReviewQueue(
-            resources.store, request.tenant, self.policy.review, clock=resources.clock
+            resources.store,
+            request.tenant,
+            self.policy.review,
+            clock=resources.clock,
+            defer=resources.defer,
         )
         review = self.recorder.attempt(
-            Stage.REVIEW, lambda: ask_person(queue, request, graded, reason), instead=""
+            Stage.REVIEW,
+            lambda: ask_person(queue, request, grades, reason),
+            instead="",
+            timed=True,
         )
-        self.recorder.annotate(Stage.GRADE, {"review": review})
+        self.recorder.annotate(Stage.REVIEW, {"review": review})
         return review
 
     def compose(self, verdict: Verdict, strips: Mapping[str, str]) -> Composed:
@@ -333,7 +359,7 @@ class Steps:
                 self.plan.budget,
                 resources.count,
                 self.policy.compose,
-                secret=resources.store.secret(request.tenant),
+                secret=fence_secret(resources.store.secret(request.tenant)),
                 detail=request.detail,
                 order=request.order,
                 strips={**verdict.strips, **strips},
@@ -375,7 +401,7 @@ class Steps:
                 Stage.INDEX,
                 partial(self.resources.views, self.request.tenant, name),
                 instead=None,
-                fatal=(ConfigError,),
+                fatal=(ConfigError, NotReady),
             )
             if view is None:
                 continue
@@ -398,11 +424,22 @@ class Steps:
         edges = neighborhood(store, unique, tenant=request.tenant, hops=policy.edge_hops)
         return starts, edges
 
-    def _load_whole(self, collection: str) -> Sifted:
-        chunks = self.resources.store.scan(self.request.tenant, collection)
+    def _load_whole(self, collection: str, vector: "npt.ArrayLike | None") -> Sifted:
+        """Every chunk in reading order, with the score that retrieval gives it; without an index all score alike."""
+        chunks = tuple(self.resources.store.scan(self.request.tenant, collection))
+        view, scores = self.views.get(collection), dict.fromkeys((c.id for c in chunks), 1.0)
+        if view is not None and chunks:
+            wide = self.policy.retrieve.model_copy(update={"keep": len(chunks)})
+            ranked = retrieve(self.request.query, view, wide, vector=vector).kept
+            scores = {c.chunk.id: c.score for c in ranked}
         everyone = tuple(
-            Candidate(c, 1.0).with_note(Stage.RETRIEVE, Fate.ADD, NoteCode.LOADED_WHOLE)
-            for c in chunks
+            Candidate(chunk, scores.get(chunk.id, 0.0)).with_note(
+                Stage.RETRIEVE,
+                Fate.ADD,
+                NoteCode.LOADED_WHOLE,
+                entropy=measure(chunk.text)[0],
+            )
+            for chunk in chunks
         )
         return Sifted(kept=everyone, added=everyone)
 
@@ -429,7 +466,7 @@ class Steps:
         most = depth(request.k, policy)
         wider = self.policy.retrieve.model_copy(update={"keep": most + len(known)})
         queries = variants(
-            request.query, policy, edges=edges, cwd=request.cwd, window=request.window
+            request.query, policy, edges=edges, project=self.project, window=request.window
         )
         passes = [
             retrieve(query, view, wider, vector=vectors(query)).kept

@@ -20,8 +20,7 @@ _FULL_SIZE = 4  # log10 of the chunks of a large collection
 _MANY_SYMBOLS = 0.06  # share of symbols in code (.08) and JSON (.13); prose has .01, Markdown .03
 _UNSAID = 0.5  # in code and JSON an unseen word counts this much less: a call's values stand in no description of it
 _FULL_PHRASE = 3  # rarities of an unseen term, beyond which more of a phrase counts no more
-_SYMBOLS = '{}[]()<>=_":;/\\|#*+&%$@^~`'
-_DROP_SYMBOLS = str.maketrans("", "", _SYMBOLS)
+_SYMBOLS = b'{}[]()<>=_":;/\\|#*+&%$@^~`'
 _SAMPLE = 1000  # characters of a chunk that show what kind of text it is
 
 
@@ -83,9 +82,10 @@ def evidence(
 
 def symbols(texts: Sequence[str]) -> float:
     """The share of symbols that code is written with, over the beginnings of some texts."""
-    heads = [text[:_SAMPLE] for text in texts]
-    total = sum(map(len, heads))
-    return 1 - sum(len(head.translate(_DROP_SYMBOLS)) for head in heads) / total if total else 0.0
+    heads = "".join(text[:_SAMPLE] for text in texts)
+    raw = heads.encode("utf-8", "surrogatepass")
+    others = len(heads) - len(raw) + len(raw.translate(None, _SYMBOLS))
+    return 1 - others / len(heads) if heads else 0.0
 
 
 def _shares(question: Question, members: Sequence[Candidate], language: str) -> list[float]:

@@ -13,7 +13,9 @@ from functools import lru_cache
 from headgate.text.terms import terms
 from headgate.text.turns import part
 
-_ASKS = re.compile(r"[?？؟]\W*(?:\[[^\[\]]*\]\s*)?$")  # a remark in brackets may follow
+_ASKS = re.compile(
+    r"[?？؟]\W{0,400}(?:\[[^\[\]]{0,400}\]\s{0,400})?$"
+)  # a remark in brackets may follow
 _WHEN = re.compile(r"^\W*when\b|\bhow long\b|\b(?:what|which) (?:year|month|day|date|time)\b", re.I)
 _TAIL = 400  # characters at the end of a line that are looked at for a question and a remark
 _DAYS = "mon|tues|wednes|thurs|fri|satur|sun|to|yester"

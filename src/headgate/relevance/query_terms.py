@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from headgate.text.terms import terms
-from headgate.types import Chunk
+from headgate.types import MEMORY, Chunk
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -101,9 +101,13 @@ def match(question: Question, chunk: Chunk, language: str) -> Match:
 
 
 def bag(chunk: Chunk, language: str) -> frozenset[int]:
-    """The terms of a chunk's title and text, each once."""
-    text = _bag(chunk.text, language)
-    return text | _bag(chunk.title, language) if chunk.title else text
+    """The terms of a chunk's title and text, each once, and of the tags that a remembered fact is found by."""
+    held = _bag(chunk.text, language)
+    if chunk.title:
+        held |= _bag(chunk.title, language)
+    if chunk.source == MEMORY and chunk.metadata.get("tags"):
+        held |= _bag(" ".join(chunk.metadata["tags"]), language)
+    return held
 
 
 def _frequencies(keys: list[int], words: Vocabulary) -> list[int]:

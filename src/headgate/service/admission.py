@@ -16,6 +16,7 @@ from headgate.service.auth import Auth
 from headgate.service.body import ClientGone, read_body
 from headgate.service.limits import CallerLimits
 from headgate.service.problems import refusal
+from headgate.service.proxy.paths import is_proxied
 from headgate.service.request_state import RequestState, start
 
 # Load balancers and tools may read these without a key.
@@ -113,7 +114,7 @@ class Admission:
             raise _closing()
         state.caller = await self._auth.caller(scope)
         limit = self._policy.body_bytes
-        with self._limits.hold(state.caller):
+        with self._limits.hold(state.caller, proxied=is_proxied(scope["path"])):
             try:
                 body = await read_body(scope, receive, limit=limit, setting="service.body_bytes")
             except ClientGone:

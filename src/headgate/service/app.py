@@ -66,7 +66,8 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
 
 def from_settings(settings: Settings, folder: str | None = None) -> FastAPI:
     """The service that some settings describe."""
-    return create(Headgate.open(settings=settings), close_gate=True, folder=folder)
+    gate = Headgate.open(settings=settings, wait_for_index=False)
+    return create(gate, close_gate=True, folder=folder)
 
 
 def _admit(app: FastAPI, service: ServiceState, folder: str | None) -> None:

@@ -2,8 +2,8 @@
 
 A key in `x-headgate-key`, `Authorization: Bearer` or `x-api-key` names the tenant and the scopes. A caller without a key
 is let in only from this machine, for the tenant of the settings. From this machine means: the address is
-loopback, the Host header is a loopback name (else a web page could reach us by rebinding its own name), no foreign
-page sent the request, and no proxy stands between.
+loopback, the Host header is a loopback name (else a web page could reach us by rebinding its own name), no page of
+another origin sent the request, and no proxy stands between. Whoever keeps sending keys that are not valid must wait.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from starlette.types import Scope as AsgiScope
 
 from headgate.errors import AccessError, ScopeError
 from headgate.keys import OURS, SCOPES, Keys, digest, is_well_formed
+from headgate.service.failed_keys import FailedKeys, address_of
 from headgate.service.proxy.paths import is_proxied
 from headgate.service.request_state import Caller, state_of
 from headgate.types import Key, Scope
@@ -30,6 +31,12 @@ MAX_CACHED = 10_000  # keys in the cache
 _SEND_KEY = "send it as 'Authorization: Bearer hg_…'"
 
 Headers = Mapping[bytes, bytes]
+
+# What reverse proxies and load balancers add. nginx adds nothing by default, but speaks HTTP/1.0.
+_PROXY_HEADERS = frozenset(
+    {b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"true-client-ip"}
+    | {b"fastly-client-ip", b"x-envoy-external-address", b"x-original-host", b"x-proxyuser-ip"}
+)
 
 
 class Auth:
@@ -48,6 +55,7 @@ class Auth:
         self._keyless = keyless
         self._clock = clock
         self._cache: OrderedDict[str, tuple[float, Any]] = OrderedDict()
+        self._failures = FailedKeys(clock)
 
     async def caller(self, scope: AsgiScope) -> Caller:
         """Who sent a request. AccessError where the key is missing or not valid."""
@@ -56,31 +64,37 @@ class Auth:
         # On a proxied path another service's key is meant for that service.
         if not token or (is_proxied(scope.get("path", "")) and not token.startswith(OURS)):
             return await self._local_caller(scope, headers)
-        key = await self._key(token)
+        key = await self._key(token, scope)
         if key is None or key.revoked is not None:
             raise AccessError("the key is not valid", hint="make one with: headgate keys create")
         scopes = SCOPES if "admin" in key.scopes else key.scopes
         return Caller(key.tenant, frozenset(scopes), key.id)
 
     async def _local_caller(self, scope: AsgiScope, headers: Headers) -> Caller:
-        if not (_comes_from_loopback(scope) and _names_loopback(headers)):
+        if not (_comes_from_loopback(scope) and _is_direct(scope, headers)):
             raise AccessError(
                 "a key is needed from anywhere but this machine",
                 hint=f"{_SEND_KEY}; make one with: headgate keys create",
             )
-        if self._keyless == "never" or (self._keyless == "auto" and await self._has_active_key()):
+        if self._keyless == "never" or (self._keyless == "auto" and await self._had_key()):
             raise AccessError("a key is needed", hint=_SEND_KEY)
         return Caller(self._tenant, frozenset(SCOPES))
 
-    async def _key(self, token: str) -> Key | None:
+    async def _key(self, token: str, scope: AsgiScope) -> Key | None:
         if not is_well_formed(token):
             return None
         hashed = digest(token)
+        # A key that was valid before is read again whatever others at its address do.
+        known = self._cache.get(hashed, (0.0, None))[1] is not None
+        if not known:
+            self._failures.check(address_of(scope))
         key: Key | None = await self._cached(hashed, lambda: self._keys.find(token))
+        if key is None:
+            self._failures.count(address_of(scope))
         return key
 
-    async def _has_active_key(self) -> bool:
-        return bool(await self._cached("", lambda: has_active_key(self._keys)))
+    async def _had_key(self) -> bool:
+        return bool(await self._cached("", lambda: had_key(self._keys)))
 
     async def _cached(self, name: str, read: Callable[[], object]) -> Any:  # noqa: ANN401  (whatever was read)
         cached = self._cache.get(name)
@@ -92,6 +106,11 @@ class Auth:
         while len(self._cache) > MAX_CACHED:
             self._cache.popitem(last=False)
         return value
+
+
+def had_key(keys: Keys) -> bool:
+    """Whether any key exists or existed: whoever revokes the last one means to close the service, not to open it."""
+    return bool(keys.list_keys(all_tenants=True))
 
 
 def has_active_key(keys: Keys) -> bool:
@@ -143,14 +162,21 @@ def _comes_from_loopback(scope: AsgiScope) -> bool:
     return client is not None and is_loopback(client[0])
 
 
-def _names_loopback(headers: Headers) -> bool:
-    """Whether Host and Origin are names of this machine, and no proxy forwarded the request."""
-    if b"forwarded" in headers or b"x-forwarded-for" in headers:
+def _is_direct(scope: AsgiScope, headers: Headers) -> bool:
+    """Whether this machine itself sent the request: no proxy forwarded it, and no page of another origin asked for it."""
+    if scope.get("http_version") == "1.0" or any(map(_is_of_proxy, headers)):
         return False
-    urls = [b"//" + headers.get(b"host", b"")]
-    if b"origin" in headers:
-        urls.append(headers[b"origin"])
+    if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
+        return False
+    host = headers.get(b"host", b"").decode("latin-1")
+    origin = headers.get(b"origin")
     try:
-        return all(is_loopback(urlsplit(url.decode("latin-1")).hostname or "") for url in urls)
+        if origin is not None and urlsplit(origin.decode("latin-1")).netloc != host:
+            return False
+        return is_loopback(urlsplit("//" + host).hostname or "")
     except ValueError:
         return False
+
+
+def _is_of_proxy(name: bytes) -> bool:
+    return name in _PROXY_HEADERS or name.startswith((b"x-forwarded", b"cf-"))

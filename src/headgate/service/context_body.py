@@ -90,6 +90,8 @@ class ContextIn(_RequestFields):  # type: ignore[misc]  # its fields are made ab
     """What the model already sees, as one text."""
     debug: bool = False
     """Whether to add the numbers behind each chunk."""
+    include_report: bool = False
+    """Whether to add what was evicted and why; the trace has it in any case."""
 
     def to_request(self, tenant: str) -> Request:
         """The request that the library understands."""

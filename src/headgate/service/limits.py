@@ -54,13 +54,17 @@ class CallerLimits:
         self._policy = policy
         self._clock = clock
         self._buckets: Buckets = FileBuckets(Path(folder)) if folder else MemoryBuckets()
-        self._in_flight: dict[CallerId, int] = {}
+        self._in_flight: dict[tuple[str, str, bool], int] = {}
 
     @contextmanager
-    def hold(self, caller: Caller) -> Iterator[None]:
-        """Count a request while it is served. BusyError where it is one too many."""
+    def hold(self, caller: Caller, *, proxied: bool = False) -> Iterator[None]:
+        """Count a request while it is served. BusyError where it is one too many.
+
+        Calls to models are counted apart: long streams must not shut the service's own routes.
+        """
         id = (caller.tenant, caller.key)
-        in_flight, limit = self._in_flight.get(id, 0), self._policy.concurrency
+        count = (*id, proxied)
+        in_flight, limit = self._in_flight.get(count, 0), self._policy.concurrency
         if in_flight >= limit:
             raise BusyError(
                 f"{in_flight} requests are under way; service.concurrency allows {limit}",
@@ -69,13 +73,13 @@ class CallerLimits:
             )
         if caller.key:
             self._take(id)
-        self._in_flight[id] = in_flight + 1
+        self._in_flight[count] = in_flight + 1
         try:
             yield
         finally:
-            self._in_flight[id] -= 1
-            if not self._in_flight[id]:
-                del self._in_flight[id]
+            self._in_flight[count] -= 1
+            if not self._in_flight[count]:
+                del self._in_flight[count]
 
     def _take(self, id: CallerId) -> None:
         policy, now = self._policy, self._clock()

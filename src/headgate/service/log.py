@@ -1,6 +1,6 @@
 """The request log: one JSON line for each request, on the logger "headgate.request".
 
-{request_id, method, route, status, ms, tenant, key, session, trace, candidates, penalized, exact_duplicates, expansion,
+{time, level, request_id, method, route, status, ms, tenant, key, session, trace, candidates, penalized, exact_duplicates, expansion,
 novel, tokens, degraded}, and for a call through the proxy {call, model, upstream, guard, unwatched, rollbacks,
 cut_chars, input_tokens, output_tokens, first_byte_ms, error}; the query only where `service.log_query` allows it, and never the text of a chunk.
 """
@@ -17,6 +17,7 @@ from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import ServicePolicy
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import RequestState, route_of
+from headgate.text.redact import redact
 from headgate.types import Trace
 
 LOGGER = logging.getLogger("headgate.request")
@@ -58,10 +59,19 @@ def request_logger(policy: ServicePolicy) -> Callable[[RequestState, Scope], Non
     """An observer that writes the line of a request, where the policy asks for it."""
 
     def log_request(state: RequestState, scope: Scope) -> None:
-        if policy.log and LOGGER.isEnabledFor(logging.INFO):
-            LOGGER.info("%s", request_line(state, scope, query=policy.log_query))
+        level = line_level(state)
+        if policy.log and LOGGER.isEnabledFor(level):
+            LOGGER.log(level, "%s", request_line(state, scope, query=policy.log_query))
 
     return log_request
+
+
+def line_level(state: RequestState) -> int:
+    """A request that failed is an error, one that went on without one of its parts a warning."""
+    if state.status >= 500:
+        return logging.ERROR
+    degraded = state.trace is not None and bool(state.trace.degraded)
+    return logging.WARNING if degraded else logging.INFO
 
 
 def request_line(state: RequestState, scope: Scope, *, query: bool = False) -> str:
@@ -69,6 +79,7 @@ def request_line(state: RequestState, scope: Scope, *, query: bool = False) -> s
     caller, trace = state.caller, state.trace
     line: dict[str, Any] = {
         "time": round(time.time(), 3),
+        "level": logging.getLevelName(line_level(state)).lower(),
         "request_id": state.id,
         "method": state.method,
         "route": route_of(scope),
@@ -91,7 +102,7 @@ def request_line(state: RequestState, scope: Scope, *, query: bool = False) -> s
             "degraded": list(trace.degraded),
         }
         if query:
-            line["query"] = trace.request.query
+            line["query"] = redact(trace.request.query)
     if state.call:
         line |= call_figures(state.call)
     return orjson.dumps(line).decode()

@@ -14,18 +14,20 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import Scope
 
 from headgate.guard.report import GuardReport, State
+from headgate.notes import Fate, Stage
 from headgate.service.log import window_figures
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import RequestState, route_of
+from headgate.text.fence import fence_cost
 from headgate.text.tokens import estimate_tokens
-from headgate.types import Step, Trace
+from headgate.types import SIDE, Candidate, Step, Trace
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 CALL_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 MAX_MODELS = 200
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 0.95, 1.0)
 COUNTS = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0, 100.0)
-SAMPLE_CHARS = 2000
+FINDING = frozenset({Stage.RETRIEVE, Stage.PROPAGATE, Stage.MEMORY, Stage.GRAPH})
 METHODS = frozenset(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
 GRADES = frozenset({"correct", "ambiguous", "incorrect"})
 
@@ -61,7 +63,9 @@ class Metrics:
         self._stage_degraded = count("stage_degraded", "Degraded steps.", "stage")
         self._bugs = count("bugs", "Steps that ended in an unexpected exception.", "stage")
         self._injected = count("tokens_injected", "Tokens of the contexts given.")
-        self._saved = count("tokens_saved", "Estimated tokens of candidates left out.")
+        self._saved = count(
+            "tokens_saved", "Tokens of what was found that were not sent, within the budget."
+        )
         self._grades = count("grades", "Requests by the verdict of grading.", "action")
         self._compared = count("selfref_candidates", "Candidates compared with a window.")
         self._penalized = count("selfref_penalized", "Candidates that share text with the window.")
@@ -88,6 +92,12 @@ class Metrics:
         self._first_byte = measure("model_first_byte_seconds", "Time to the first byte of the reply.", CALL_SECONDS, *call)  # fmt: skip
         self._lost_traces = count("traces_lost", "Traces of model calls that could not be stored.")
         self._models: set[str] = set()
+        self._rungs = count(
+            "circles", "Rungs reached by agents that repeat their tool calls.", "rung"
+        )
+        self._spenders = count("fuse", "Calls by how their spender stood to its cap.", "scope", "state")  # fmt: skip
+        self._cap_share = measure("fuse_share", "Share of a cap that was used after a call.", RATIOS, "scope")  # fmt: skip
+        self._calls_left = measure("fuse_calls_left", "Calls until a cap is full, at the rate of the last ones.", COUNTS, "scope")  # fmt: skip
 
     def _counter(self, name: str, help: str, *labels: str) -> Counter:
         return Counter(f"headgate_{name}_total", help, labels, registry=self._registry)
@@ -113,7 +123,7 @@ class Metrics:
         self._degraded.inc(bool(trace.degraded))
         self._skipped.inc(trace.plan.skip)
         self._injected.inc(tokens)
-        self._saved.inc(_tokens_dropped(trace))
+        self._saved.inc(tokens_saved(trace))
         for step in trace.steps:
             self._count_step(step)
         self._count_window(trace)
@@ -143,6 +153,13 @@ class Metrics:
                 self._call_tokens.labels(*labels, direction).inc(tokens)
         if call.report is not None:
             self.count_stream(call.report)
+        for mark in call.climb.marks:
+            self._rungs.labels(mark.rung).inc()
+        for reading in call.readings:
+            self._spenders.labels(reading.scope, reading.state).inc()
+            self._cap_share.labels(reading.scope).observe(reading.share)
+            if reading.calls_left is not None:
+                self._calls_left.labels(reading.scope).observe(reading.calls_left)
 
     def count_lost_trace(self) -> None:
         """Count a trace of a call that could not be stored."""
@@ -186,11 +203,37 @@ class Metrics:
             self._novel_results.observe(figures.novel)
 
 
-def _tokens_dropped(trace: Trace) -> int:
-    """About how many tokens the dropped candidates have, by the density of the first of them: all would cost 1 ms."""
-    dropped = "\n".join(c.chunk.text for c in trace.candidates if c.dropped)
-    sample = dropped[:SAMPLE_CHARS]
-    return round(estimate_tokens(sample) * len(dropped) / len(sample)) if sample else 0
+def tokens_saved(trace: Trace) -> int:
+    """How many tokens fewer were given than the same search would have sent without Headgate's judgment.
+
+    That is what was found, best first, as much as `k` and the budget take: with what the window holds already, copies,
+    boilerplate and what does not answer.
+    """
+    found = [(score, c) for c in trace.candidates if (score := _score_as_found(c)) is not None]
+    room = trace.plan.budget - fence_cost(estimate_tokens)
+    sent, chunks = 0, 0
+    for _, candidate in sorted(found, key=lambda pair: -pair[0]):
+        aside = candidate.chunk.source in SIDE
+        if not aside and trace.request.k is not None and chunks >= trace.request.k:
+            continue
+        known = candidate.number(Stage.GATE, "tokens")
+        cost = estimate_tokens(candidate.chunk.text) if known is None else int(known)
+        if sent + cost <= room:
+            sent += cost
+            chunks += not aside
+    shown = (c.number(Stage.COMPOSE, "tokens") or 0 for c in trace.candidates if not c.dropped)
+    return max(0, sent - int(sum(shown)))
+
+
+def _score_as_found(candidate: Candidate) -> float | None:
+    """Its score before it was judged; None where it was only found because of how others were judged."""
+    score = None
+    for note in candidate.notes:
+        if note.stage in (Stage.EXPAND, Stage.SEARCH):
+            return None
+        if note.stage in FINDING:
+            score = None if note.fate is Fate.DROP else note.score
+    return score
 
 
 class _Registry(CollectorRegistry):

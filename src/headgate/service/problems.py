@@ -15,12 +15,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headgate.errors import AccessError, BusyError, HeadgateError
+from headgate.errors import AccessError, BusyError, HeadgateError, NotReady
 from headgate.service.request_state import state_of
 
 MEDIA = "application/problem+json"
 _TITLES = {
-    400: "Bad request", 401: "Key required", 403: "Not allowed", 404: "Not found", 405: "Method not allowed",
+    400: "Bad request", 401: "Key required", 402: "Paused", 403: "Not allowed", 404: "Not found", 405: "Method not allowed",
     413: "Too large", 415: "Unknown media type", 422: "Unusable input", 429: "Too busy", 500: "Internal error",
     502: "Upstream failed", 503: "Not available", 504: "Took too long",
 }  # fmt: skip
@@ -53,7 +53,7 @@ def problem(
 def refusal(error: HeadgateError, request_id: str) -> Response:
     """One of our own errors as a response."""
     headers: dict[str, str] = {}
-    if isinstance(error, BusyError):
+    if isinstance(error, BusyError | NotReady):
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
     elif error.status == AccessError.status:
         headers["www-authenticate"] = "Bearer"

@@ -13,7 +13,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import Scope as AsgiScope
 
 from headgate.service.proxy.model_call import ModelCall
-from headgate.types import Scope, Trace
+from headgate.types import Trace
 
 _SCOPE_KEY = "headgate"
 _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
@@ -24,8 +24,12 @@ class Caller:
     """Who sent a request: for which tenant, with which scopes, by which key ("" where none was needed)."""
 
     tenant: str
-    scopes: frozenset[Scope]
+    scopes: frozenset[str]
     key: str = ""
+
+    def may_use(self, upstream: str) -> bool:
+        """Whether the caller may call an upstream with the key that is held for it."""
+        return not {"proxy", f"proxy:{upstream}"}.isdisjoint(self.scopes)
 
 
 @dataclass(slots=True)

@@ -4,25 +4,23 @@ Told to stop, it accepts no new connection and gives running requests `drain_s` 
 the store. The protocol class tells the app when the shutdown begins; uvicorn's own server and supervisor do the rest.
 """
 
+import signal
 import socket
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from headgate.errors import ConfigError
 from headgate.gateway import Headgate
 from headgate.policy import ServicePolicy
-from headgate.service.admission import InFlight
 from headgate.service.app import from_settings
 from headgate.service.auth import has_active_key, is_loopback
+from headgate.service.protocol import MARGIN_S, BoundedProtocol
 from headgate.service.workers import run_workers
 from headgate.settings import Settings
 
-# After the drain: time to send the last responses before connections are cut.
-MARGIN_S = 2.0
 BACKLOG = 2048
 # A worker that says nothing for longer is replaced. Importing everything takes seconds on a busy machine.
 HEALTHCHECK_S = 20
@@ -45,17 +43,6 @@ LOGGING: dict[str, Any] = {
         "uvicorn": {"handlers": ["named"], "level": "WARNING", "propagate": False},
     },
 }
-
-
-class DrainingProtocol(HttpToolsProtocol):
-    """HTTP that starts the app's drain when uvicorn shuts a connection down, so that what the end cuts off gets 503."""
-
-    def shutdown(self) -> None:
-        """Begin the drain, then let uvicorn close the connection or wait for its request."""
-        in_flight: InFlight = self.app_state["in_flight"]
-        drain_s = (self.config.timeout_graceful_shutdown or 0) - MARGIN_S
-        in_flight.drain(max(0.0, drain_s))
-        super().shutdown()
 
 
 def bind(policy: ServicePolicy) -> socket.socket:
@@ -96,7 +83,7 @@ def configure(
     return uvicorn.Config(
         partial(from_settings, settings, folder),
         factory=True,
-        http=DrainingProtocol,
+        http=BoundedProtocol,
         workers=policy.workers,
         proxy_headers=False,  # else a caller could choose the address it seems to come from
         server_header=False,
@@ -116,5 +103,7 @@ def serve(settings: Settings, listener: socket.socket) -> None:
             pass  # a store that cannot be opened is better reported once than by every worker
         run_workers(partial(configure, settings, log_config=LOGGING), listener)
         return
+    # uvicorn raises the signal again after its shutdown: a clean end should not look like a kill
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with suppress(KeyboardInterrupt):  # raised again by uvicorn after its shutdown
         uvicorn.Server(configure(settings, log_config=LOGGING)).run(sockets=[listener])

@@ -2,7 +2,7 @@
 
 Arguments > environment > `headgate.toml` > defaults. A key that is unknown, or a value out of its range, is an
 error that names both, and where they came from. The file is the one named by HEADGATE_CONFIG, else `headgate.toml`
-in the current folder where there is one. Tuning arguments of the policies are taken from Python only.
+in the current folder where there is one; that one may set less (found.py). Tuning arguments of the policies are taken from Python only.
 """
 
 import difflib
@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from headgate.errors import ConfigError
+from headgate.settings import found
 from headgate.settings.environment import CONFIG, PREFIX, check, nearest, variables
-from headgate.settings.schema import Settings, names, tuned_by
+from headgate.settings.schema import Settings, is_secret, names, tuned_by
 
 FILE = "headgate.toml"
 
@@ -28,6 +29,13 @@ class Layer(NamedTuple):
 
     origin: str
     tree: Tree
+
+
+class File(NamedTuple):
+    """A settings file, and whether somebody named it or it was only found."""
+
+    path: Path
+    named: bool
 
 
 class Fault(NamedTuple):
@@ -62,10 +70,13 @@ def read_layers(
     environ = os.environ if environ is None else environ
     layers: list[Layer] = []
     errors: list[ConfigError] = []
-    file = _file(path, environ)
+    file = settings_file(path, environ)
     if file:
         try:
-            layers.append(Layer(str(file), _read(file)))
+            layer = Layer(str(file.path), _read(file.path))
+            faults = [] if file.named else list(_refuse_found(layer, file.path.absolute().parent))
+            errors += [fault.error for fault in faults]
+            layers += without([layer], (fault.name for fault in faults))
         except ConfigError as error:
             errors.append(error)
     for variable, name, value in variables(environ):
@@ -77,6 +88,16 @@ def read_layers(
     faults = [fault for layer in layers for fault in _refuse(layer)]
     usable = without(layers, (fault.name for fault in faults))
     return usable, [*errors, *(fault.error for fault in faults)]
+
+
+def settings_file(
+    path: str | Path | None = None, environ: Mapping[str, str] | None = None
+) -> File | None:
+    """The settings file in force: the one that is named, else the one found in the current folder, else none."""
+    named = path or (os.environ if environ is None else environ).get(CONFIG)
+    if named:
+        return File(Path(named), named=True)
+    return File(Path(FILE), named=False) if Path(FILE).is_file() else None
 
 
 def validate(layers: Iterable[Layer]) -> tuple[Settings | None, list[Fault]]:
@@ -141,11 +162,20 @@ def _refuse(layer: Layer) -> Iterator[Fault]:
             yield Fault(name, error)
 
 
+def _refuse_found(layer: Layer, folder: Path) -> Iterator[Fault]:
+    """What a file that was only found may not set."""
+    for name, value in _flatten(layer.tree):
+        error = found.refuse(name, value, folder)
+        if error:
+            yield Fault(name, error)
+
+
 def _fault(error: Any, given: Mapping[str, str]) -> Fault:  # noqa: ANN401  (pydantic's error dict)
     name = ".".join(map(str, error["loc"]))
     origin = origin_of(name, given)
     if error["type"] != "extra_forbidden":
-        message = f"{name} is {error['input']!r} (from {origin}): {error['msg'].lower()}"
+        shown = "(hidden)" if is_secret(name) else repr(error["input"])[:200]
+        message = f"{name} is {shown} (from {origin}): {error['msg'].lower()}"
         return Fault(name, ConfigError(message, hint="see: headgate config show"))
     if origin.startswith(PREFIX):
         close = nearest(origin)
@@ -153,13 +183,6 @@ def _fault(error: Any, given: Mapping[str, str]) -> Fault:  # noqa: ANN401  (pyd
         close = next(iter(difflib.get_close_matches(name, names(), n=1)), "")
     hint = f"did you mean {close}?" if close else "see: headgate config show"
     return Fault(name, ConfigError(f"{name} is not a setting (from {origin})", hint=hint))
-
-
-def _file(path: str | Path | None, environ: Mapping[str, str]) -> Path | None:
-    named = path or environ.get(CONFIG)
-    if named:
-        return Path(named)
-    return Path(FILE) if Path(FILE).is_file() else None
 
 
 def _read(file: Path) -> Tree:

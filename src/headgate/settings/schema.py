@@ -1,6 +1,6 @@
 """The schema: every setting with its default, its type and what it does, and how to find one by its dotted name."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -8,6 +8,8 @@ from pydantic.fields import FieldInfo
 
 from headgate.graph.kernel import SlicePolicy
 from headgate.graph.knowledge import GraphPolicy
+from headgate.guard.fuse import FusePolicy
+from headgate.guard.ladder import CirclesPolicy
 from headgate.guard.policy import GuardPolicy
 from headgate.ingest.load import IngestPolicy
 from headgate.memory.facts import FactsPolicy
@@ -45,6 +47,8 @@ class Settings(Policy):
     """Whose data is read and written."""
     tokens: str = "estimate"
     """Token counter: 'estimate', or an exact one by vocabulary, as 'o200k_base' (extra 'tokens')."""
+    redact: bool = True
+    """Whether keys and tokens of well-known forms are replaced before traces, facts, reviews and logs are stored."""
     limits: Limits = Limits()
     """The largest inputs a request may bring."""
     ingest: IngestPolicy = IngestPolicy()
@@ -87,6 +91,10 @@ class Settings(Policy):
     """How long traces are kept."""
     guard: GuardPolicy = GuardPolicy()
     """How the model's stream is watched, held back and resumed."""
+    circles: CirclesPolicy = CirclesPolicy()
+    """What is done about an agent that repeats the same tool calls with the same results."""
+    fuse: FusePolicy = FusePolicy()
+    """How much sessions, keys and tenants may spend."""
     proxy: ProxyPolicy = ProxyPolicy()
     """The endpoints that speak like OpenAI and Anthropic."""
     service: ServicePolicy = ServicePolicy()
@@ -114,6 +122,23 @@ def describe(name: str) -> str:
     """What a setting does."""
     *_, (_, field) = _way(name)
     return " ".join((field.description or "").split())
+
+
+def is_secret(name: str) -> bool:
+    """Whether a name is one that holds a secret: a key, or a header that may carry one."""
+    return not {"key", "headers"}.isdisjoint(name.split("."))
+
+
+def hide_secrets(value: object) -> object:
+    """A value to be shown, with the headers of upstreams hidden, where some services want their key."""
+    if isinstance(value, BaseModel):
+        value = {key: getattr(value, key) for key in type(value).model_fields}
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        key: dict.fromkeys(inner, "**********") if key == "headers" else hide_secrets(inner)
+        for key, inner in value.items()
+    }
 
 
 def tuned_by(name: str) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from headgate.errors import ConfigError
 from headgate.settings.load import origin_of, origins, read_layers, validate, without
-from headgate.settings.schema import Settings, describe, values
+from headgate.settings.schema import Settings, describe, hide_secrets, values
 
 
 class Setting(NamedTuple):
@@ -39,7 +39,7 @@ def inspect(
     given = origins(layers)
     now = dict(values(settings))
     found = [
-        Setting(name, now[name], default, origin_of(name, given), describe(name))
+        Setting(name, hide_secrets(now[name]), default, origin_of(name, given), describe(name))
         for name, default in values(Settings())
     ]
     return Inspection(found, errors)

@@ -17,6 +17,7 @@ from headgate.text.fence import NOTICE, fence, fence_cost, piece
 from headgate.text.pack import pack
 from headgate.types import GRAPH, SIDE, SIDE_SHARE, Candidate, Chunk, Sifted
 
+WEB = "web"  # the source of what a search found
 PREVIEW_FRAME = "x" * 50  # characters charged for the framing of a preview, published
 
 
@@ -68,7 +69,7 @@ def compose(
     aside = [c.chunk.source in SIDE for c in candidates]
     extra = count(PREVIEW_FRAME) if detail == "preview" else 0
     pieces = [
-        piece(at, c.chunk.title, body)
+        piece(at, _title(c.chunk), body)
         for at, (c, body) in enumerate(zip(candidates, bodies, strict=True), 1)
     ]
     costs = [count(p + "\n") + (0 if g else extra) for p, g in zip(pieces, aside, strict=True)]
@@ -105,6 +106,13 @@ def source_of(chunk: Chunk) -> str:
     return str(address) if address else chunk.document or chunk.id
 
 
+def _title(chunk: Chunk) -> str:
+    """The title as it is shown; what was found on the web says so, lest it pass for a document of one's own."""
+    if chunk.source != WEB:
+        return chunk.title
+    return f"web: {chunk.title}" if chunk.title else "web"
+
+
 def _body(chunk: Chunk, detail: str, policy: ComposePolicy, strips: Mapping[str, str]) -> str:
     """The text of a chunk as it is shown: its strips, a preview, or all of it."""
     text = strips.get(chunk.id, chunk.text).strip()
@@ -126,7 +134,7 @@ def _layout(chosen: Sequence[int], aside: Sequence[bool], order: str) -> list[in
 def _block(rows: Sequence[tuple[Chunk, str]], secret: bytes, policy: ComposePolicy) -> str:
     if not rows:
         return ""
-    lines = [piece(number, chunk.title, body) for number, (chunk, body) in enumerate(rows, 1)]
+    lines = [piece(number, _title(chunk), body) for number, (chunk, body) in enumerate(rows, 1)]
     return fence("\n".join(lines), secret, notice=policy.notice)
 
 

@@ -2,14 +2,19 @@
 
 Two views are joined into one Plan. The window's pressure (used / threshold, or / window) says how much room
 memory may take: STUFF below 0.30, HYBRID below 0.70, SELECTIVE above, nothing at all above 0.95. The task and
-the size of the content say how it should be loaded (strategy.py).
+the size of the content say how it should be loaded (strategy.py). What is injected stays within the strategy's
+retrieval budget and leaves a quarter of the window free. A crisis is neither stuffed nor skipped.
 """
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 from headgate.errors import InputError
 from headgate.policy import PositiveCount, Tuning
 from headgate.stages.strategy import (
+    CRISIS,
+    GROUPS,
     UNKNOWN_SIZE,
     Matching,
     TaskPolicy,
@@ -17,6 +22,7 @@ from headgate.stages.strategy import (
     choose_strategy,
     classify_task,
     has_keyword,
+    retrieval_budget,
 )
 from headgate.types import ContextBudget, Plan, Request, Strategy, Tier
 
@@ -29,6 +35,7 @@ __all__ = [
     "prefetch_params",
     "should_prefetch",
     "strategy_report",
+    "window_state",
 ]
 
 SIGNALS = (
@@ -98,8 +105,26 @@ def strategy_report(budget: ContextBudget) -> str:
     ))  # fmt: skip
 
 
-def decide(request: Request, policy: DecidePolicy, *, content_tokens: int | None = None) -> Plan:
-    """Join pressure and task into one plan. `content_tokens` is what the collection holds."""
+def window_state(window: ContextBudget, policy: DecidePolicy) -> dict[str, Any]:
+    """How full the window is and what memory providers may give, as plain values."""
+    params = prefetch_params(window, policy.base_limit)
+    return {
+        "tier": params.tier.name,
+        "pressure": window.pressure,
+        "limit": params.limit,
+        "min_trust": params.min_trust,
+        "skip": params.skip,
+    }
+
+
+def decide(
+    request: Request,
+    policy: DecidePolicy,
+    *,
+    content_tokens: int | None = None,
+    content_chunks: int | None = None,
+) -> Plan:
+    """Join pressure and task into one plan. `content_tokens` and `content_chunks` are what the collections hold."""
     task, group = _task(request, policy)
     window = request.context_budget
     if window is None:
@@ -108,38 +133,66 @@ def decide(request: Request, policy: DecidePolicy, *, content_tokens: int | None
             confidence=0.60, task=task, group=group, prefetch=True,
             reasoning="Nothing is known of the window, so retrieve within the budget.",
         )  # fmt: skip
-    memory = prefetch_params(window, policy.base_limit)
     choice = choose_strategy(
         context_length=window.context_length, used_tokens=window.used_tokens,
         content_tokens=UNKNOWN_SIZE if content_tokens is None else content_tokens,
         task=task, policy=policy,
     )  # fmt: skip
     strategy, reasoning = choice.strategy, choice.reasoning
-    if strategy is Strategy.STUFF and (content_tokens is None or content_tokens > request.budget):
-        strategy = Strategy.HYBRID
-        reasoning += f" The collection does not fit the request's {request.budget:,} tokens."
-    if memory.skip:
+    too_much = _too_much_to_stuff(request, content_tokens, content_chunks)
+    if strategy is Strategy.STUFF and too_much:
+        strategy, reasoning = Strategy.HYBRID, f"{reasoning} {too_much}"
+    budget = int(min(request.budget, _room(window, strategy, choice.available_budget, group)))
+    memory = prefetch_params(window, policy.base_limit)
+    if group == CRISIS and memory.skip:
+        memory = _memory_of_crisis(policy)
+    elif not memory.skip and budget == 0 < request.budget:
+        memory = Prefetch(limit=0, min_trust=1.0, tier=memory.tier, skip=True)
+        reasoning = f"{reasoning} Nothing is left beside the reserve of 25%: nothing is retrieved."
+    elif memory.skip:
         reasoning = f"Pressure is {window.pressure:.1%}, above 95%: nothing is retrieved."
+    wanted = should_prefetch(window, request.query, matching=policy.matching)
     return Plan(
         skip=memory.skip, tier=memory.tier, strategy=strategy,
-        budget=0 if memory.skip else min(request.budget, _room(window, request.budget)),
+        budget=0 if memory.skip else budget,
         limit=memory.limit, min_trust=memory.min_trust, confidence=choice.confidence,
         task=task, group=group, pressure=window.pressure, reasoning=reasoning,
-        prefetch=should_prefetch(window, request.query, matching=policy.matching),
+        prefetch=wanted or group == CRISIS,
     )  # fmt: skip
 
 
 def _task(request: Request, policy: DecidePolicy) -> tuple[str, str]:
-    """The category of the request's task, and the group of keywords; a named crisis counts as one."""
+    """The category of the request's task, and the group of keywords. A crisis stays one, whatever task is named."""
     seen = classify_task(request.query, matching=policy.matching)
-    if not request.task:
-        return seen.task, seen.group
-    named_crisis = request.task == "crisis_intervention"
-    return category_of(request.task, policy), "crisis" if named_crisis else seen.group
+    named = category_of(request.task, policy) if request.task else seen.task
+    if request.task == "crisis_intervention" or seen.group == CRISIS:
+        return GROUPS[CRISIS][0], CRISIS
+    return named, seen.group
 
 
-def _room(window: ContextBudget, wanted: int) -> int:
-    """What is left of the window; a window of unknown length leaves what is wanted."""
+def _too_much_to_stuff(request: Request, tokens: int | None, chunks: int | None) -> str:
+    """Why the collections cannot be loaded whole for this request; "" when they can."""
+    if tokens is None or tokens > request.budget:
+        return f"The collection does not fit the request's {request.budget:,} tokens."
+    if request.k is not None and (chunks is None or chunks > request.k):
+        return f"The collection has more chunks than the {request.k:,} that the request takes."
+    return ""
+
+
+def _room(window: ContextBudget, strategy: Strategy, available: int, group: str) -> int | float:
+    """The most tokens that may be injected into the window.
+
+    The reserve stays free, and retrieval keeps to its share; only a crisis may use what is left to the last token.
+    A window of unknown length sets no bound.
+    """
     if window.context_length == 0:
-        return wanted
-    return max(0, window.context_length - window.used_tokens)
+        return math.inf
+    if group == CRISIS:
+        return max(0, window.context_length - window.used_tokens)
+    return available if strategy is Strategy.STUFF else retrieval_budget(strategy, available)
+
+
+def _memory_of_crisis(policy: DecidePolicy) -> Prefetch:
+    """What providers may give to a crisis in a full window: as in the last tier before nothing is given."""
+    nearly_full = ContextBudget(context_length=100, used_tokens=95)
+    return prefetch_params(nearly_full, policy.base_limit)

@@ -8,7 +8,6 @@ are left out. What it brings passes penalize, loses what overlaps too much, and 
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import nlargest
-from pathlib import PurePath, PureWindowsPath
 from typing import Annotated
 
 from pydantic import Field
@@ -30,9 +29,9 @@ class ExpandPolicy(Policy):
 
     enabled: bool = True
     """Off: what was found first is all there is."""
-    trigger_overlap: Tuning[Unit] = 0.60
+    trigger_overlap: Unit = 0.60
     """Overlap from which a chunk mostly repeats the window; what a second pass brings must stay below."""
-    min_novel: Tuning[PositiveCount] = 2
+    min_novel: PositiveCount = 2
     """Fewer new candidates than this (or than k) ask for more."""
     k: Tuning[PositiveCount] = 5
     """How many first candidates are looked at when the request names no k."""
@@ -71,18 +70,23 @@ def depth(k: int | None, policy: ExpandPolicy) -> int:
 
 
 def variants(
-    query: str, policy: ExpandPolicy, *, edges: Sequence[Edge] = (), cwd: str = "", window: Window
+    query: str,
+    policy: ExpandPolicy,
+    *,
+    edges: Sequence[Edge] = (),
+    project: str = "",
+    window: Window,
 ) -> tuple[str, ...]:
-    """Two to four queries, the question first; equal input gives equal queries."""
+    """Two to four queries, the question first; equal input gives equal queries. `project` is what the caller works on."""
     stale = _dominant(window, policy)
     ties = _adjacent(query, (e for e in edges if e.predicate in TIES), stale)
     others = _adjacent(query, (e for e in edges if e.predicate not in TIES), stale)
-    project = [name for name in _project(cwd) if _fresh(name, query, stale)]
+    projects = [project] if _fresh(project, query, stale) else []
     keywords = " ".join(word for word in tokens(query) if word not in ENGLISH)
     tied = [term for term in ties if term not in others[:1]]
     asked = [
         query,
-        *(f"{query} {term}" for term in (others or project or ties)[:1]),
+        *(f"{query} {term}" for term in (others or projects or ties)[:1]),
         *(f"{query} {term}" for term in tied[:1]),
         keywords,
         f"{query} {TIES[0].replace('_', ' ')} {TIES[1].replace('_', ' ')}",  # when nothing else is left
@@ -154,11 +158,6 @@ def _fresh(term: str, query: str, stale: Callable[[str], bool]) -> bool:
     said = set(tokens(query))
     words = tokens(term)
     return bool(words) and not all(word in said or stale(word) for word in words)
-
-
-def _project(cwd: str) -> list[str]:
-    path = PureWindowsPath(cwd) if "\\" in cwd else PurePath(cwd)
-    return [path.name] if path.name else []
 
 
 def _dominant(window: Window, policy: ExpandPolicy) -> Callable[[str], bool]:

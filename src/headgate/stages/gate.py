@@ -151,11 +151,16 @@ def annotate_chunks(rows: Sequence[MutableMapping[str, Any]]) -> list[MutableMap
 def prune_to_budget(
     rows: Sequence[MutableMapping[str, Any]], max_tokens: int = 4096, min_entropy: float = 0.1
 ) -> list[MutableMapping[str, Any]]:
-    """The rows that fit, by falling entropy, as published: tokens are len // 4, those under the floor go."""
-    annotated = annotate_chunks(rows)
+    """The rows that fit, by falling entropy, as published: tokens are len // 4, those under the floor go.
+
+    A row that brings its `entropy` keeps it; the others get theirs.
+    """
+    for at, row in enumerate(rows):
+        _content(row, at)  # an error where there is none
+        row["entropy"] = _entropy_of(row, at)
     used = 0
     selected = []
-    for row in sorted(annotated, key=lambda row: -row["entropy"]):
+    for row in sorted(rows, key=lambda row: -row["entropy"]):
         tokens = len(row["content"]) // 4
         if row["entropy"] >= min_entropy and used + tokens <= max_tokens:
             selected.append(row)
@@ -205,10 +210,12 @@ def _floor(candidate: Candidate, policy: GatePolicy) -> Candidate:
     """Drop what no budget should pay for: empty text, boilerplate, entropy under the floor."""
     text = candidate.chunk.text
     if not text.strip():
-        return candidate.with_note(Stage.GATE, Fate.DROP, NoteCode.EMPTY)
+        return candidate.with_note(Stage.GATE, Fate.DROP, NoteCode.EMPTY, entropy=0.0)
     bits, ratio = measure(text)
     if ratio < policy.min_ratio and len(text) >= policy.min_chars:
-        return candidate.with_note(Stage.GATE, Fate.DROP, NoteCode.BOILERPLATE, ratio=ratio)
+        return candidate.with_note(
+            Stage.GATE, Fate.DROP, NoteCode.BOILERPLATE, ratio=ratio, entropy=bits
+        )
     if bits < policy.min_entropy:
         return candidate.with_note(Stage.GATE, Fate.DROP, NoteCode.LOW_ENTROPY, entropy=bits)
     return candidate
@@ -275,7 +282,8 @@ def _judge(
         fate, code = Fate.DROP, NoteCode.BEYOND_K
     else:
         fate, code = Fate.DROP, NoteCode.NO_ROOM
-    return candidate.with_note(Stage.GATE, fate, code, tokens=cost, value=value)
+    entropy = measure(candidate.chunk.text)[0]
+    return candidate.with_note(Stage.GATE, fate, code, tokens=cost, value=value, entropy=entropy)
 
 
 def _reason(candidate: Candidate) -> str:
@@ -308,4 +316,8 @@ def _id(row: Mapping[str, Any], at: int) -> object:
 
 def _entropy_of(row: Mapping[str, Any], at: int) -> float:
     known = row.get("entropy")
-    return float(known) if known is not None else information_score(_content(row, at))
+    if known is None:
+        return information_score(_content(row, at))
+    if not isinstance(known, int | float) or not math.isfinite(known):
+        raise InputError(f"row {at} has the entropy {known!r}; it must be a number", hint="leave it out to have it measured")  # fmt: skip
+    return float(known)

@@ -98,7 +98,7 @@ class GradePolicy(Policy):
     """Confidence from which one chunk makes the whole answer correct."""
     lower: Unit | None = None
     """Confidence below which, when nothing reaches it, the answer is empty."""
-    floor: Unit | None = None
+    floor: Tuning[Unit | None] = None
     """Confidence below which a single chunk is left out of a correct or ambiguous answer."""
     search_limit: Tuning[PositiveCount] = 8
     """Most results that a search outside may bring."""
@@ -221,14 +221,17 @@ def wants_search(action: Action) -> bool:
     return action is not Action.CORRECT
 
 
-def review_reason(graded: Graded, searched: Action | None, *, group: str = "") -> str:
+def review_reason(graded: Graded | None, searched: Action | None, *, group: str = "") -> str:
     """Why a person should look, or "" when none needs to; a refusal names the best that it refused.
 
-    `searched` is the verdict on what the search brought, None when search is off or failed.
+    `graded` is None where nothing was graded; `searched` is the verdict on what the search brought, None when search is
+    off or failed.
     """
     if group == CRISIS:
         return "a crisis question"
-    if graded.action is not Action.INCORRECT or searched not in {None, Action.INCORRECT}:
+    if graded is None or graded.action is not Action.INCORRECT:
+        return ""
+    if searched not in {None, Action.INCORRECT}:
         return ""
     reason = "nothing relevant found, " + (
         "and no search could help" if searched is None else "nor by search"

@@ -2,6 +2,7 @@
 
 A chunk that repeats the window costs tokens and adds nothing, so its score falls with its overlap r,
 gently at first:  score · (1 - weight · r^exponent).  An exact repeat (r = 1) falls to 0 and is left out.
+Of a turn what was said is measured: the date and the speaker that Headgate put in front of it are in nobody's window.
 Of several candidates with the same words only the best stays, window or not.
 The stage only reorders and drops. It never alters a chunk, its admission included; with no window, or
 switched off, no score changes by a bit.
@@ -19,7 +20,7 @@ from headgate.text.cache import WindowCache
 from headgate.text.coverage import Shares, copies
 from headgate.text.fingerprint import FORMAT_VERSION, MINHASH_PERM, SHINGLE, WindowFingerprint
 from headgate.text.hashes import Tokens
-from headgate.types import Candidate, Sifted, Window
+from headgate.types import TURN, Candidate, Chunk, Sifted, Window
 
 Overlap = Callable[[Sequence[str], Tokens], Shares]
 
@@ -53,11 +54,11 @@ class PenalizePolicy(Policy):
     """Overlap from which a chunk mostly repeats the window."""
     novel: Tuning[Unit] = 0.30
     """Overlap below which a chunk is new."""
-    shingle_size: Tuning[Annotated[int, _frozen(SHINGLE)]] = SHINGLE
+    shingle_size: Annotated[int, _frozen(SHINGLE)] = SHINGLE
     """Tokens in a shingle; part of the fingerprint format."""
-    minhash_perm: Tuning[Annotated[int, _frozen(MINHASH_PERM)]] = MINHASH_PERM
+    minhash_perm: Annotated[int, _frozen(MINHASH_PERM)] = MINHASH_PERM
     """Permutations of MinHash; part of the fingerprint format."""
-    dup_hamming: Tuning[Annotated[Count, Field(le=64)]] = 3
+    dup_hamming: Annotated[Count, Field(le=64)] = 3
     """SimHash distance of near-duplicates, where only fingerprints are known."""
 
 
@@ -83,7 +84,9 @@ def penalize(
     tokens = cache.tokens(texts, [stored.get(c.chunk.id) for c in candidates])
     judged, order = list(candidates), list(range(len(candidates)))
     if window:
-        overlaps = overlap_with(window, cache, policy)(texts, tokens).tolist()
+        said = [said_in(c.chunk) for c in candidates]
+        spoken = tokens if said == texts else cache.tokens(said)
+        overlaps = overlap_with(window, cache, policy)(said, spoken).tolist()
         judged = [_judge(c, r, policy) for c, r in zip(candidates, overlaps, strict=True)]
         if best_effort and all(c.dropped for c in judged):
             judged = [_spare(c, r) for c, r in zip(candidates, overlaps, strict=True)]
@@ -94,6 +97,14 @@ def penalize(
             Stage.PENALIZE, Fate.DROP, NoteCode.REPEATS, subject=repeated
         )
     return Sifted.split(judged[i] for i in order)
+
+
+def said_in(chunk: Chunk) -> str:
+    """What a chunk says: of a turn the message itself, without the `[date] Speaker:` that stands in front of it."""
+    if chunk.source != TURN:
+        return chunk.text
+    text = chunk.text.partition("] ")[2] if chunk.text.startswith("[") else chunk.text
+    return text.removeprefix(f"{chunk.metadata.get('speaker', '')}: ") or chunk.text
 
 
 def overlap_with(window: Window, cache: WindowCache, policy: PenalizePolicy) -> Overlap:

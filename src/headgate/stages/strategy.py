@@ -13,11 +13,14 @@ from typing import Any, Literal
 
 from headgate.errors import InputError
 from headgate.policy import Policy
+from headgate.text.crisis import is_crisis
 from headgate.types import ContextBudget, Strategy
+
+CRISIS = "crisis"
 
 # group -> (task category, keywords); the first group that matches decides
 GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "crisis": ("rag_critical", (
+    CRISIS: ("rag_critical", (
         "suicid", "kill myself", "end my life", "want to die", "self-harm", "crisis", "emergency",
         "988", "don't want to live", "better off dead",
     )),
@@ -68,7 +71,8 @@ class TaskPolicy(Policy):
     """How a task is recognized: keyword matching, and what callers add to the named tasks."""
 
     matching: Matching = "word"
-    """'word': a keyword must begin at a word start; 'substring': anywhere, as published."""
+    """'word': a keyword must begin at a word start, and a crisis must tell of a person in danger; 'substring': any keyword
+    anywhere, as published."""
     stuff_friendly: frozenset[str] = frozenset()
     """More task names that are stuff_friendly."""
     rag_critical: frozenset[str] = frozenset()
@@ -99,9 +103,16 @@ class StrategyChoice:
 
 
 def classify_task(query: str, *, matching: Matching = "word") -> TaskClass:
-    """The category of a query, by the first group with a keyword in it."""
+    """The category of a query, by the first group with a keyword in it.
+
+    Matching "word", a keyword alone makes no crisis: the query must tell of a person in danger (text/crisis.py).
+    """
     for group, (task, keywords) in GROUPS.items():
-        if has_keyword(query, keywords, matching):
+        if group == CRISIS and matching == "word":
+            found = is_crisis(query)
+        else:
+            found = has_keyword(query, keywords, matching)
+        if found:
             return TaskClass(task, group)
     return TaskClass("unknown")
 
@@ -175,9 +186,7 @@ def choose_strategy(
     category = category_of(task, policy or TaskPolicy())
     available = max(0, context_length - window.used_tokens - int(context_length * 0.25))
     strategy, confidence, because = _rule(context_length, content_tokens, available, category)
-    # measured: published floors of 4 000 could exceed the room there is, so room caps them
-    share = {Strategy.STUFF: 0.0, Strategy.HYBRID: 0.3}.get(strategy, 0.7)
-    retrieval = min(available, max(4000, int(available * share))) if share else 0
+    retrieval = retrieval_budget(strategy, available)
     reasoning = (
         f"{content_tokens:,} tokens of content, {available:,} of {context_length:,} available, "
         f"task {category}: {because}."
@@ -191,6 +200,15 @@ def choose_strategy(
         retrieval_budget_tokens=retrieval,
         steps=_steps(strategy, retrieval, category, group=group, tools=frozenset(tools)),
     )
+
+
+def retrieval_budget(strategy: Strategy, available: int) -> int:
+    """Tokens that retrieval may take of what is available; 0 for STUFF, which does not retrieve."""
+    if strategy is Strategy.STUFF:
+        return 0
+    share = 0.3 if strategy is Strategy.HYBRID else 0.7
+    # the published floor of 4,000 could exceed the room there is, so room caps it
+    return min(available, max(4000, int(available * share)))
 
 
 def _rule(
@@ -227,6 +245,8 @@ def _steps(
         return [step] if tool in tools else []
 
     cap = f"Keep what is retrieved under {retrieval:,} tokens."
+    if not retrieval:
+        cap = "No room is left in the window: compress or drop some of it before anything is retrieved."
     steps = {
         Strategy.STUFF: [
             "Load all of the content directly; retrieval is not needed.",
@@ -259,7 +279,7 @@ def _steps(
     }[strategy]
     if category == "rag_critical":
         steps.append("Verify every retrieved fact and cite sources.")
-    if group == "crisis":
+    if group == CRISIS:
         steps.append("Accuracy is paramount: ground every statement in verified sources.")
     return tuple(steps)
 

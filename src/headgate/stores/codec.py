@@ -2,18 +2,15 @@
 
 orjson writes, pydantic reads and checks. Reading ignores fields that a newer version added and gives
 missing fields their default, so that records outlive releases.
-A trace without text keeps ids, scores, notes and numbers, but neither query, window nor chunk text.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from headgate.errors import InputError, StoreError
-from headgate.types import Trace, Window
 
 T = TypeVar("T")
 
@@ -46,18 +43,6 @@ def decode(kind: type[T], text: str | bytes) -> T:
 def decode_metadata(text: str) -> dict[str, Any]:
     """Metadata that `encode` wrote; an empty text means none."""
     return orjson.loads(text) if text else {}
-
-
-def without_text(trace: Trace) -> Trace:
-    """The trace without any text in it."""
-    return replace(
-        trace,
-        request=replace(trace.request, query="", window=Window()),
-        candidates=tuple(
-            replace(c, chunk=replace(c.chunk, text="", title="", metadata={}))
-            for c in trace.candidates
-        ),
-    )
 
 
 def _to_plain(value: object) -> object:

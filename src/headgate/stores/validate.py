@@ -4,16 +4,30 @@ Documents come out grouped by collection. Of two documents with one id the last 
 document and collection, positions rise, and every text can be written as UTF-8.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import isfinite
 
-from headgate.errors import InputError
+from headgate.errors import InputError, LimitError
 from headgate.stores.codec import encode
-from headgate.types import Chunk, Document, Edge, Fact, Key
+from headgate.types import (
+    METADATA_BYTES,
+    TITLE_CHARS,
+    Attachment,
+    Chunk,
+    Document,
+    Edge,
+    Fact,
+    Key,
+    Spend,
+    SpendScope,
+)
 
 NAME_CHARS = 1024  # ids are keys of several indexes; longer ones are texts by mistake
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 DIRECTIONS = ("out", "in", "both")
 
@@ -34,14 +48,30 @@ def check_documents(tenant: str, documents: Iterable[Document]) -> dict[str, Doc
     return collections
 
 
+def check_attachments(
+    attachments: Iterable[Attachment], documents: Mapping[str, DocumentsById]
+) -> list[Attachment]:
+    """The attachments that belong to chunks of these documents."""
+    ids = {
+        name: {chunk.id for document in by_id.values() for chunk in document.chunks}
+        for name, by_id in documents.items()
+    }
+    fit = [a for a in attachments if a.chunk in ids.get(a.collection, ())]
+    for kind in {attachment.kind for attachment in fit}:
+        check_name("attachment kind", kind)
+    return fit
+
+
 def check_name(what: str, name: str) -> None:
     """Refuse a name that cannot be a key."""
     if not isinstance(name, str) or not name:
         raise InputError(f"{what} is {name!r}; it must be a text that is not empty")
     if len(name) > NAME_CHARS:
         raise InputError(f"{what} has {len(name)} characters; at most {NAME_CHARS} are allowed")
-    if "\0" in name:
-        raise InputError(f"{what} {name!r} holds a NUL character")
+    if _CONTROL.search(name):
+        raise InputError(
+            f"{what} {name!r} holds a control character", hint="names are one line of plain text"
+        )
     _check_texts(what, name)
 
 
@@ -93,6 +123,16 @@ def key_exists(key: Key) -> InputError:
     return InputError(f"there is already a key {key.id!r}", hint="make a new one")
 
 
+def check_spends(
+    tenant: str, names: Sequence[tuple[SpendScope, str]], spends: Sequence[Spend]
+) -> list[Spend]:
+    """A change of spends gives back the rows that it was given, in their order."""
+    check_name("tenant", tenant)
+    if [(spend.scope, spend.name) for spend in spends] != list(names):
+        raise InputError("a change of spends must give back the rows that it was given")
+    return list(spends)
+
+
 def already_decided(id: str, status: str) -> InputError:
     """The error for writing over a decided review."""
     return InputError(f"review {id!r} is already {status}", hint="open a new review")
@@ -102,8 +142,7 @@ def _check_document(document: Document) -> Document:
     check_name("document id", document.id)
     check_name("collection", document.collection)
     _check_texts(f"document {document.id!r}", document.title, document.digest, document.source)
-    if document.metadata:
-        encode(document.metadata)
+    _check_sizes(f"document {document.id!r}", document)
     chunks = [_check_chunk(chunk, document) for chunk in document.chunks]
     _check_order(document.id, chunks)
     if any(a is not b for a, b in zip(chunks, document.chunks, strict=True)):
@@ -122,9 +161,24 @@ def _check_chunk(chunk: Chunk, document: Document) -> Chunk:
             f"chunk {chunk.id!r} says document {chunk.document!r} in {chunk.collection!r}, but stands"
             f" in document {document.id!r} of {document.collection!r}"
         )
-    if chunk.metadata:
-        encode(chunk.metadata)
+    if chunk.metadata is not document.metadata or len(chunk.title) > TITLE_CHARS:
+        _check_sizes(f"chunk {chunk.id!r}", chunk)
     return chunk
+
+
+def _check_sizes(what: str, noun: Document | Chunk) -> None:
+    """Refuse a title or metadata that is a text by mistake: they stand beside every chunk."""
+    if len(noun.title) > TITLE_CHARS:
+        raise LimitError(
+            f"the title of {what} has {len(noun.title):,} characters; at most {TITLE_CHARS} are allowed",
+            hint="put the rest into its text",
+        )
+    size = len(encode(noun.metadata)) if noun.metadata else 0
+    if size > METADATA_BYTES:
+        raise LimitError(
+            f"the metadata of {what} has {size:,} characters; at most {METADATA_BYTES:,} are allowed",
+            hint="put what should be found into its text",
+        )
 
 
 def _check_order(id: str, chunks: Sequence[Chunk]) -> None:

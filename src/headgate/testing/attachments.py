@@ -2,8 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
+from headgate.errors import InputError
 from headgate.protocols import Store
 from headgate.testing.samples import document
+from headgate.types import Attachment, Chunk, Document
 
 
 class AttachmentContract:
@@ -37,6 +41,20 @@ class AttachmentContract:
         store.put("t", [document("a", "new")])
         assert store.attach("t", "main", "k", {"a": b"old", "b": b"same"}, seen=seen) == 1
         assert store.attached("t", "main", "k", ["a", "b"]) == {"b": b"same"}
+
+    def test_bytes_put_with_their_documents_belong_to_them(self, store: Store) -> None:
+        store.put("t", [document("b", "other")])
+        given = [
+            Attachment("main", "a#1", "k", b"two"),
+            Attachment("main", "b", "k", b"not of this put"),
+            Attachment("elsewhere", "a#1", "k", b"nor this"),
+        ]
+        store.put("t", [document("a", "one", "two")], attachments=given)
+        assert store.attached("t", "main", "k", ["a#0", "a#1", "b"]) == {"a#1": b"two"}
+        clash = Document("c", chunks=(Chunk("b", "mine", document="c"),))
+        with pytest.raises(InputError, match="both claim"):
+            store.put("t", [document("a", "ONE", "TWO"), clash], attachments=[])
+        assert store.attached("t", "main", "k", ["a#1"]) == {"a#1": b"two"}
 
     def test_attaching_again_replaces(self, store: Store) -> None:
         store.put("t", [document("a", "one")])

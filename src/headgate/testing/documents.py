@@ -165,6 +165,19 @@ class DocumentContract:
             "other": Size(documents=1, chunks=1, chars=1),
         }
 
+    def test_one_collection_tells_its_size(self, store: Store) -> None:
+        store.put("t", [document("a", "12", "345")])
+        assert store.size("t", "main") == Size(documents=1, chunks=2, chars=5)
+        assert store.size("t", "other") == store.size("u", "main") == Size()
+
+    def test_the_last_two_marks_of_an_index_are_known(self, store: Store) -> None:
+        assert store.index_marks("t", "main") == ()
+        store.mark_index("t", "main", "one", former="")
+        assert store.index_marks("t", "main") == ("one",)
+        store.mark_index("t", "main", "two", former="one")
+        assert store.index_marks("t", "main") == ("two", "one")
+        assert store.index_marks("t", "other") == store.index_marks("u", "main") == ()
+
     def test_an_empty_document_keeps_its_digest(self, store: Store) -> None:
         store.put("t", [Document("a", digest="seen")])
         assert dict(store.digests("t", "main", ["a", "b"])) == {"a": "seen"}

@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from headgate.errors import InputError
+from headgate.errors import InputError, StoreError
 from headgate.protocols import Store
-from headgate.testing.samples import trace
 from headgate.types import Edge, Fact, Review, TrustChange
 
 
@@ -58,6 +57,12 @@ class RecordContract:
         assert store.fact("t", "1") == fact
         assert store.facts("u") == []
         assert store.save_fact("u", Fact("1", "water is wet")).trust == 0.5
+
+    def test_case_spaces_and_a_closing_stop_make_no_other_fact(self, store: Store) -> None:
+        first = store.save_fact("t", Fact("1", "Water is wet."))
+        assert store.save_fact("t", Fact("2", "water  is wet")) == first
+        assert store.save_fact("t", Fact("1", "WATER is wet")).content == "WATER is wet"
+        assert [fact.id for fact in store.facts("t")] == ["1"]
 
     def test_saving_a_fact_again_updates_it(self, store: Store) -> None:
         store.save_fact("t", Fact("1", "old"))
@@ -120,6 +125,37 @@ class RecordContract:
         with pytest.raises(InputError, match="already answered"):
             store.save_review("t", review)
 
+    def test_a_decision_and_its_fact_are_one(self, store: Store) -> None:
+        review = Review("r", "why?", created=1.0)
+        store.save_review("t", review)
+        store.save_fact("t", Fact("found", "found before"))
+        answered = replace(review, status="answered", answer="so")
+
+        def fail(_: Fact) -> Fact:
+            raise StoreError("in the middle")
+
+        with pytest.raises(StoreError):
+            store.decide("t", answered, fact=Fact("f", "why? so"), ids=["found"], amend=fail)
+        assert store.review("t", "r") == review
+        assert store.fact("t", "f") is None
+
+        def trust(fact: Fact) -> Fact:
+            return replace(fact, trust=0.9)
+
+        ids = ["found", "no fact"]
+        assert store.decide("t", answered, fact=Fact("f", "why? so"), ids=ids, amend=trust)
+        assert {f.id: f.trust for f in store.facts("t")} == {"f": 0.5, "found": 0.9}
+        assert not store.decide("t", answered, fact=Fact("g", "late"))
+        assert store.fact("t", "g") is None
+
+    def test_an_answer_that_is_known_already_amends_the_known_fact(self, store: Store) -> None:
+        store.save_review("t", Review("r", "why?"))
+        store.save_fact("t", Fact("old", "Why? So."))
+        decided = Review("r", "why?", status="answered")
+        fact = Fact("new", "why? so", trust=0.9)
+        assert store.decide("t", decided, fact=fact, amend=lambda f: replace(f, trust=0.9))
+        assert [(f.id, f.trust) for f in store.facts("t")] == [("old", 0.9)]
+
     def test_no_more_reviews_wait_than_are_allowed(self, store: Store) -> None:
         one, two = Review("1", "why?"), Review("2", "how?")
         assert store.save_review("t", one, most=1)
@@ -143,33 +179,6 @@ class RecordContract:
         decided = store.review("t", "r")
         assert decided
         assert decided.who == str(wins.index(True))
-
-    def test_a_trace_comes_back_whole(self, store: Store) -> None:
-        one = trace("1")
-        store.save_trace(one)
-        assert store.trace("t", "1") == one
-        assert store.trace("u", "1") is None
-        assert store.trace("t", "2") is None
-
-    def test_a_trace_can_be_kept_without_text(self, store: Store) -> None:
-        store.save_trace(trace("1"), text=False)
-        kept = store.trace("t", "1")
-        assert kept
-        assert kept.request.query == ""
-        assert not kept.request.window
-        assert kept.candidates[0].chunk.text == ""
-        assert kept.candidates[0].chunk.admission == "token"
-        assert kept.candidates[0].notes == trace("1").candidates[0].notes
-
-    def test_traces_come_newest_first_and_old_ones_go(self, store: Store) -> None:
-        for n in range(6):
-            store.save_trace(trace(str(n), created=n), keep=4)
-        store.save_trace(trace("x", tenant="u"), keep=4)
-        assert [t.id for t in store.traces("t")] == ["5", "4", "3", "2"]
-        assert [t.id for t in store.traces("t", limit=2)] == ["5", "4"]
-        store.save_trace(trace("6", created=6.0), age_s=2.0)
-        assert [t.id for t in store.traces("t")] == ["6", "5", "4"]
-        assert [t.id for t in store.traces("u")] == ["x"]
 
     def test_a_secret_is_made_once_and_is_its_own_for_each_tenant(self, store: Store) -> None:
         with ThreadPoolExecutor(4) as pool:

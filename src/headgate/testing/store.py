@@ -19,11 +19,19 @@ from headgate.testing.documents import DocumentContract
 from headgate.testing.keys import KeyContract
 from headgate.testing.records import RecordContract
 from headgate.testing.samples import document, follow
+from headgate.testing.spends import SpendContract
+from headgate.testing.traces import TraceContract
 from headgate.testing.validate import ValidationContract
 
 
 class StoreContract(
-    DocumentContract, AttachmentContract, RecordContract, KeyContract, ValidationContract
+    DocumentContract,
+    AttachmentContract,
+    RecordContract,
+    TraceContract,
+    KeyContract,
+    SpendContract,
+    ValidationContract,
 ):
     """Everything a store promises; give a `store` fixture and inherit."""
 

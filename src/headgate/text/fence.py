@@ -11,6 +11,7 @@ or a chat template's control token; it changes how a text is shown, never the te
 
 import hmac
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
@@ -22,24 +23,48 @@ NOTICE = "recalled reference data, not user input"
 # Stand in for a real nonce where only its cost matters: digits, letters, and both by turns. What a counter charges for
 # a mixture lies hardly above the dearest of them.
 _SAMPLE_NONCES = ("7391042586173940", "acedfbcabdfecdab", "7f3a9c1e5d2b8a4f")
+REMEMBERED_CHARS = 10_000  # longest text whose quoted form is remembered; chunks are shorter
 
-# Invisible characters that can hide instructions or reorder what a reader sees: C0 controls but tab and line
-# feed, zero-width and bidirectional marks, and the tag block that spells ASCII without showing it.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+# Invisible characters that can hide instructions, part a word that is looked for, or reorder what a reader sees:
+# controls but tab and line feed, soft hyphens, zero-width and bidirectional marks, fillers, variation selectors but the
+# one of emoji, and the tag block that spells ASCII without showing it.
+_INVISIBLE = (
+    "\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+_HIDDEN = re.compile(f"[{_INVISIBLE}]")
 _BREAK = re.compile("\r\n?|[\x85\u2028\u2029]")
+# Joiners shape Persian, Indic and emoji text and stay there, one at a time. Beside ASCII, brackets and full-width
+# forms they shape nothing, and neither does the emoji selector.
+_PLAIN = "\x00-\x7f\u2000-\u206f\u2308-\u230b\u2329\u232a\u2768-\u2775\u27e6-\u27ef\u2983-\u2998\u3000-\u303f\uff00-\uff65"
+_JOINER = re.compile(
+    f"(?<![^{_PLAIN}])[\u200c\u200d\ufe0f]+|[\u200c\u200d](?=[{_PLAIN}\u200c\u200d\ufe0f]|\\Z)|(?<=\ufe0f)\ufe0f"
+)
+_ODD = re.compile(f"[{_INVISIBLE}\r\x85\u2028\u2029\u200c\u200d\ufe0f]")
 
-# A numbered citation at the start of a line, in any bracket and digits a reader could take for one.
-_CITATION = re.compile(r"^([^\S\n]*)([\[［【⟦〔]\s*\d+\s*[\]］】⟧〕])", re.MULTILINE)
-_FENCE = re.compile(rf"([<＜‹〈]\s*)(?=[/／]?\s*{LABEL}\b)", re.IGNORECASE)
-# Control tokens of common chat templates: <|im_end|>, <s>, [INST], <<SYS>>, <start_of_turn>.
+# Brackets and digits that a reader could take for those of a citation.
+_OPEN = "\\[［【⟦〔〖〘〚｟⁅❲⦋"
+_CLOSE = "\\]］】⟧〕〗〙〛｠⁆❳⦌"
+_DIGIT = r"[\d\u2460-\u249b\u2776-\u2793]"
+# A numbered citation at the start of a line, after an indent or the mark of a list, a quote or a heading.
+_CITATION = re.compile(
+    rf"^([^\S\n]*+(?:[-*+•>#]++[^\S\n]*+){{0,4}})([{_OPEN}]\s*+{_DIGIT}++\s*+[{_CLOSE}])",
+    re.MULTILINE,
+)
+_ANGLE = "<＜‹〈⟨"
+_FENCE = re.compile(rf"([{_ANGLE}]\s*+)(?=[/／∕⁄]?\s*+[rｒ][eｅе][fｆ]\b)", re.IGNORECASE)
+# Control tokens of common chat templates: <|im_end|>, <s>, <think>, [INST], <<SYS>>, <start_of_turn>.
 _CONTROL = re.compile(
-    r"<(?=\|[\w ]{1,40}\|>|/?s>|<?/?SYS>|(?:start|end)_of_turn>|｜)|\[(?=/?(?:INST|SYSTEM_PROMPT|TOOL_CALLS)\])",
+    r"[<＜](?=[|｜][\w ▁]{1,40}[|｜][>＞]|[<＜]?[/／]?SYS[>＞]|｜"
+    r"|[/／]?(?:s|bos|eos|pad|unk|sop|eop|system|assistant|think|thinking|tools?|tool_calls?|tool_response"
+    r"|function_calls?|function_results?|(?:start|end)_of_(?:turn|image))[>＞])"
+    r"|[\[［](?=[/／]?(?:INST|SYSTEM_PROMPT|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|AVAILABLE_TOOLS|THINK|[gs]?MASK)[\]］])",
     re.IGNORECASE,
 )
-_ODD = re.compile(_HIDDEN.pattern + "|[\r\x85\u2028\u2029]")
-_BRACKET = re.compile("[\\[<［【⟦〔＜‹〈]")
+_OPENING = re.compile(rf"<{LABEL} ([0-9a-f]{{16}}): [^<>\n]{{0,200}}>")
+_CLOSING = re.compile(rf"</{LABEL} ([0-9a-f]{{16}})>")
+_BRACKET = re.compile(f"[{_OPEN}{_ANGLE}]")
 
 
 def nonce(secret: bytes, content: str) -> str:
@@ -48,6 +73,11 @@ def nonce(secret: bytes, content: str) -> str:
         raise InputError("the fence secret is empty", hint="pass the store's secret for the tenant")
     data = content.encode("utf-8", "surrogatepass")
     return hmac.new(secret, data, sha256).digest()[:8].hex()
+
+
+def fence_secret(secret: bytes) -> bytes:
+    """The key of a tenant's fences. Tokens are signed with the tenant's secret itself, so no nonce is part of a token."""
+    return hmac.new(secret, b"fence\0", sha256).digest()
 
 
 def fence(content: str, secret: bytes, *, notice: str = NOTICE) -> str:
@@ -61,14 +91,35 @@ def fence_cost(count: Callable[[str], int], notice: str = NOTICE) -> int:
     return max(count(f"<{LABEL} {n}: {notice}>\n\n</{LABEL} {n}>") for n in _SAMPLE_NONCES)
 
 
-@lru_cache(maxsize=4096)
-def quote(text: str) -> str:
-    """The text as it is shown inside a fence: nothing in it reads as a fence, a citation or a control token.
+def without_fences(text: str) -> str:
+    """The text without the fenced blocks in it, whoever made them."""
+    ends: dict[str, list[int]] = {}
+    for closing in _CLOSING.finditer(text):
+        ends.setdefault(closing[1], []).append(closing.end())
+    kept, at = [], 0
+    for opening in _OPENING.finditer(text):
+        closed = ends.get(opening[1], [])
+        place = bisect_right(closed, opening.end())
+        if opening.start() >= at and place < len(closed):
+            kept.append(text[at : opening.start()])
+            at = closed[place]
+    return "".join((*kept, text[at:]))
 
-    Remembered, since the same chunks come back request after request.
-    """
+
+def quote(text: str) -> str:
+    """The text as it is shown inside a fence: nothing in it reads as a fence, a citation or a control token."""
+    return _quote_chunk(text) if len(text) <= REMEMBERED_CHARS else _quote(text)
+
+
+@lru_cache(maxsize=4096)
+def _quote_chunk(text: str) -> str:
+    """Remembered, since the same chunks come back request after request."""
+    return _quote(text)
+
+
+def _quote(text: str) -> str:
     if _ODD.search(text):
-        text = _HIDDEN.sub("", _BREAK.sub("\n", text))
+        text = _JOINER.sub("", _HIDDEN.sub("", _BREAK.sub("\n", text)))
     if not _BRACKET.search(text):
         return text
     text = _CITATION.sub(r"\1\\\2", text)

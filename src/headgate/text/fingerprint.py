@@ -199,8 +199,11 @@ class WindowFingerprint:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "WindowFingerprint":
-        """From such values; another version, or a field of wrong form, is an InputError that names it."""
-        version = value.get("version")
+        """From such values; another version, or a field of wrong form, is an InputError that names it.
+
+        A payload without a version is of version 1, the published one.
+        """
+        version = value.get("version", 1)
         if version != FORMAT_VERSION:
             raise _wrong("version", f"is {version!r}; this release reads {FORMAT_VERSION}")
         rows = value.get("spans", [])

@@ -8,7 +8,8 @@ consonant with its vowels. `fold` gives the form in which words are compared.
 
 import re
 import unicodedata
-from itertools import chain, pairwise
+from itertools import chain
+from operator import add
 
 
 def _characters(*categories: str) -> str:
@@ -43,7 +44,11 @@ _OPTIONAL = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0640"
     "\u00ad\u200d]|(?<=[\u0900-\u0dff])\u200c|(?<=i)\u0307"
 )
-_ACCENTS = str.maketrans("άέήίόύώϊϋΐΰς", "αεηιουωιυιυσ")  # Greek capitals are written without
+_ACCENTED = "άέήίόύώϊϋΐΰς"
+_ACCENTS = str.maketrans(_ACCENTED, "αεηιουωιυιυσ")  # Greek capitals are written without
+_FOLDABLE = re.compile(
+    f"[\u0591-\u06ed\u00ad\u200c\u200d\u0307{_ACCENTED}]"
+)  # few words have any of these
 
 
 def fold(text: str) -> str:
@@ -51,10 +56,11 @@ def fold(text: str) -> str:
     low = text.lower()
     if low.isascii():
         return low
-    return _OPTIONAL.sub("", unicodedata.normalize("NFC", low)).translate(_ACCENTS)
+    low = unicodedata.normalize("NFC", low)
+    return _OPTIONAL.sub("", low).translate(_ACCENTS) if _FOLDABLE.search(low) else low
 
 
 def signs(run: str) -> list[str]:
     """A run of an unspaced script as overlapping pairs of signs; a single sign stays alone."""
     found = _SIGN.findall(run) if _IS_INDIC.match(run) else run
-    return [a + b for a, b in pairwise(found)] if len(found) > 1 else [run]
+    return list(map(add, found, found[1:])) if len(found) > 1 else [run]

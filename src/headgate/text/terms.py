@@ -10,10 +10,10 @@ import re
 from functools import cache
 from hashlib import blake2b
 from itertools import chain
-from threading import Lock
 
 import Stemmer
 
+from headgate.forks import ForkSafeLock
 from headgate.text.languages import choose, detect
 from headgate.text.letters import MARKS, UNSPACED, fold, signs
 from headgate.text.stopwords import stopwords
@@ -58,6 +58,8 @@ NUMBERS = Numbers()
 
 def words(text: str) -> list[str]:
     """Lower-case words in reading order; identifiers whole and in parts, unspaced scripts as pairs of signs."""
+    if text.isalnum():
+        return _parts(text)
     pattern = _ASCII if text.isascii() else _ANY
     if "'" in text or "\u2019" in text:
         text = _POSSESSIVE.sub(" ", text)
@@ -66,7 +68,7 @@ def words(text: str) -> list[str]:
 
 def _open(compound: str) -> list[str]:
     """The words of a compound, after the compound as one word where it has several."""
-    if compound.isalnum():
+    if compound.isalnum() or not _SEAM.search(compound):
         return _parts(compound)
     simple = [word for word in _SEAM.split(compound) if word]
     parts = list(chain.from_iterable(map(_parts, simple)))
@@ -88,6 +90,8 @@ def _parts(word: str) -> list[str]:
         if not _UNSPACED.search(low):
             return [low]
         runs = _SCRIPT.findall(low)
+        if len(runs) == 1:
+            return signs(low)
         return [w for run in runs for w in (signs(run) if _UNSPACED.match(run) else [run])]
     low = word.lower()
     if word.isdigit() or len(word) > _LONGEST or (word.isalpha() and _is_plain(word, low)):
@@ -108,6 +112,32 @@ def _is_plain(word: str, low: str) -> bool:
     return word[1:] == low[1:] or word.isupper()
 
 
+class _Terms(dict[str, int]):
+    """A word -> its term in one language, 0 for a stopword, filled as words are met."""
+
+    def __init__(self, language: str) -> None:
+        super().__init__()
+        self._stops = stopwords(language)
+        # what is stemmed is remembered here, so the stemmer need not: its memory costs more than stemming
+        stemmer = Stemmer.Stemmer(language, 0) if language in _STEMMED else None
+        self._stem = stemmer.stemWord if stemmer else None
+        self._lock = ForkSafeLock()  # a Snowball stemmer holds state
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _CACHE:
+            self.clear()
+        if word in self._stops:
+            found = 0
+        elif self._stem is None or "\u3000" < word < "\ue000":  # signs of East Asia have no stems
+            found = number(word)
+        else:
+            with self._lock:
+                stem = self._stem(word)
+            found = NUMBERS[stem]
+        self[word] = found
+        return found
+
+
 class _Table(dict[str, tuple[int, ...]]):
     """What stands between two spaces -> its terms, in one language, filled as it is met.
 
@@ -116,33 +146,32 @@ class _Table(dict[str, tuple[int, ...]]):
 
     def __init__(self, language: str) -> None:
         super().__init__()
-        self._stops = stopwords(language)
-        self._stem = Stemmer.Stemmer(language).stemWords if language in _STEMMED else None
-        self._lock = Lock()  # a Snowball stemmer holds state
+        self._terms = _Terms(language)
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
         bare = piece.strip(_EDGES)
         low = bare.lower()
         if bare[1:] == low[1:] or bare.isupper():  # no parts are hidden in its capitals
             bare = low
-        found = self[bare] if bare != piece else self._read(piece)
+        found = self.get(bare)
+        if found is None:
+            found = self._read(bare)
+            self._keep(bare, found)
+        if bare != piece:
+            self._keep(piece, found)
+        return found
+
+    def _keep(self, piece: str, found: tuple[int, ...]) -> None:
         if len(piece) <= _LONGEST:
             if len(self) >= _CACHE:
                 self.clear()
             self[piece] = found
-        return found
 
     def _read(self, piece: str) -> tuple[int, ...]:
         # most pieces are one plain word, and need none of the rules for identifiers
         plain = piece.isalpha() and piece.isascii() and piece.islower()
         found = [piece] if plain else words(piece)
-        kept = [word for word in found if word not in self._stops]
-        if not kept:
-            return ()
-        if self._stem is not None:
-            with self._lock:
-                kept = self._stem(kept)
-        return tuple([NUMBERS[stem] for stem in kept])
+        return tuple(filter(None, map(self._terms.__getitem__, found)))
 
 
 @cache

@@ -106,18 +106,22 @@ def split_turns(text: str) -> list[int]:
     A log is known by lines whose heads cannot be anything else (date and speaker, <name>, or a role), which
     make up half of its lines, by at least two of them from each speaker.
     """
+    lines = text.splitlines(keepends=True)
+    spare = len(lines) - max(len(lines) - sum(map(str.isspace, lines)), _FEW) / 2  # may be no heads
     starts: list[int] = []
     speakers: Counter[str] = Counter()
-    lines = place = 0
-    for line in text.splitlines(keepends=True):
-        lines += not line.isspace()
+    place = 0
+    for line in lines:
+        if spare < 0:  # most texts are no log, and show it soon
+            return []
         turn = _part(line[:_HEAD])
         if turn.speaker and (turn.date or line[0] == "<" or turn.speaker.lower() in _ROLES):
             starts.append(place)
             speakers[turn.speaker] += 1
+        else:
+            spare -= 1
         place += len(line)
-    enough = 2 * len(starts) >= max(lines, _FEW) and len(starts) >= 2 * len(speakers)
-    return starts if enough else []
+    return starts if spare >= 0 and len(starts) >= 2 * len(speakers) else []
 
 
 def format_time(seconds: float) -> str:

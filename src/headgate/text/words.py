@@ -8,10 +8,11 @@ tables (later code points stay as they are), and character classes by the litera
 """
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeVar
+
+from headgate.text.nfkc import nfkc
 
 MAX_CHARS = 8_388_608  # longer texts are read up to here: 1.6 times the largest window we promise
 MAX_RUN = 32  # characters in one token; a longer run (base64, a long URL part) is cut into several
@@ -77,8 +78,7 @@ def fold(text: str) -> str:
     if not text.isascii():
         # The two compatibility characters of everyday prose, replaced as NFKC would, keep the quick check true.
         text = text.replace("\xa0", " ").replace("…", "...")
-        if not unicodedata.is_normalized("NFKC", text):
-            text = unicodedata.ucd_3_2_0.normalize("NFKC", text)[:MAX_CHARS]
+        text = nfkc(text, MAX_CHARS)
     return text.lower()
 
 

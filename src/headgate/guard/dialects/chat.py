@@ -8,7 +8,16 @@ from typing import Any, ClassVar
 
 from headgate.errors import HeadgateError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
-from headgate.guard.dialects.dialect import Event, Fields, Usage, check_messages, less, pick, warmer
+from headgate.guard.dialects.dialect import (
+    Event,
+    Fields,
+    OwnAnswer,
+    Usage,
+    check_messages,
+    less,
+    pick,
+    warmer,
+)
 from headgate.guard.dialects.error_codes import openai_error
 from headgate.guard.dialects.turns import add_block, human_text
 from headgate.guard.resume import Message, Resume
@@ -96,15 +105,18 @@ class ChatDialect:
 
     def plain_text(self, event: Event) -> str | None:
         """The content of a chunk with one delta that has nothing else."""
-        match event:
-            case {
-                "choices": [
-                    {"delta": {"content": str(text), **rest}, "finish_reason": None, "index": 0}
-                ]
-            }:
-                if text and not rest and not event.get("usage"):
-                    return text
-        return None
+        # Every token comes here: plain lookups cost a third of a match statement.
+        choices = event.get("choices")
+        if not isinstance(choices, list) or len(choices) != 1 or event.get("usage"):
+            return None
+        choice = choices[0]
+        if not isinstance(choice, dict) or choice.get("finish_reason") or choice.get("index"):
+            return None
+        delta = choice.get("delta")
+        if not isinstance(delta, dict) or len(delta) != 1:
+            return None
+        text = delta.get("content")
+        return text if isinstance(text, str) and text else None
 
     def note_passed(self, event: Event, text: str) -> None:
         """Nothing to note: chunks do not build on each other."""
@@ -163,10 +175,13 @@ class ChatDialect:
         """At the top."""
         return {**found, "usage": usage}
 
-    def estimate_usage(self, prompt: int, said: int) -> Usage:
+    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         """Prompt, completion and total."""
-        total = prompt + said
-        return {"prompt_tokens": prompt, "completion_tokens": said, "total_tokens": total}
+        return {
+            "prompt_tokens": input_tokens,
+            "completion_tokens": output_tokens,
+            "total_tokens": input_tokens + output_tokens,
+        }
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
         """A chunk without choices, where stream_options ask for it."""
@@ -235,6 +250,29 @@ class ChatDialect:
         made = {**choice, "message": message, "finish_reason": reason}
         same = pick(first, "id", "created", "model")
         return {**answer, "choices": [made], **same}
+
+    # Answers of our own
+
+    def own_answer(self, answer: OwnAnswer) -> Event:
+        """A completion with one message that came to its end."""
+        message = {"role": "assistant", "content": answer.text, "refusal": None}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+        return {
+            **self._own_head(answer, "chat.completion"),
+            "choices": [choice],
+            "usage": self.estimate_usage(0, 0),
+        }
+
+    def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:
+        """Its words, its end, and usage where it was asked for."""
+        head = self._own_head(answer, "chat.completion.chunk")
+        said = self._chunk(head, {}, {"role": "assistant", "content": answer.text})
+        last = self._chunk(head, {"finish_reason": "stop"}, {})
+        return [said, last, *self.usage_events(last, fields)]
+
+    def _own_head(self, answer: OwnAnswer, kind: str) -> Event:
+        id, created = f"chatcmpl-{answer.id}", answer.created
+        return {"id": id, "object": kind, "created": created, "model": answer.model}
 
     # Errors
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from headgate.guard.channels import CONTENT, EVENT, Piece
 from headgate.guard.dialects.chat import ChatDialect
-from headgate.guard.dialects.dialect import Event, Fields, pick
+from headgate.guard.dialects.dialect import Event, Fields, OwnAnswer, pick
 from headgate.guard.resume import Message, Resume
 
 
@@ -70,8 +70,8 @@ class CompletionsDialect(ChatDialect):
         end = Piece(EVENT, raw={**event, "choices": [{**choice, "text": ""}]})
         if not text:
             return [end]
-        said = {**event, "choices": [{**choice, "finish_reason": None}]}
-        return [Piece(CONTENT, text, raw=said), end]
+        text_only = {**event, "choices": [{**choice, "finish_reason": None}]}
+        return [Piece(CONTENT, text, raw=text_only), end]
 
     def _repeats_role(self, raw: Event) -> bool:  # there are no roles
         return False
@@ -93,6 +93,16 @@ class CompletionsDialect(ChatDialect):
         made = {**answer["choices"][0], "text": texts[CONTENT]}
         same = pick(first, "id", "created", "model")
         return {**answer, "choices": [made], **same}
+
+    def own_answer(self, answer: OwnAnswer) -> Event:
+        """A completion with one text."""
+        head = self._own_head(answer, "text_completion")
+        whole = self._chunk(head, {"finish_reason": "stop"}, {"content": answer.text})
+        whole["choices"][0]["finish_reason"] = "stop"
+        return {**whole, "usage": self.estimate_usage(0, 0)}
+
+    def _own_head(self, answer: OwnAnswer, kind: str) -> Event:
+        return {**super()._own_head(answer, "text_completion"), "id": f"cmpl-{answer.id}"}
 
 
 def _prompt(fields: Fields) -> str | None:

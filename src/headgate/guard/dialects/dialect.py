@@ -1,4 +1,4 @@
-"""Dialect: what the guard must know of an API, in four parts: its requests, its stream, its whole answers, its errors.
+"""Dialect: what the guard must know of an API, in parts: its requests, its stream, its whole answers, answers of our own, its errors.
 
 One object serves one answer, over as many calls as it takes. It reads the events of every call, and writes what the
 guard lets out as events of the first one: one id, one numbering, no second beginning, and text that adds up.
@@ -6,6 +6,7 @@ Each API is one file beside this one, and a line in DIALECTS.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from headgate.errors import HeadgateError, InputError
@@ -117,7 +118,7 @@ class StreamFormat(Protocol):
     def with_usage(self, found: Event, usage: Usage) -> Event:
         """The event or whole answer with another usage."""
 
-    def estimate_usage(self, prompt: int, said: int) -> Usage:
+    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         """Usage in the words of this API."""
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
@@ -134,6 +135,26 @@ class AnswerFormat(Protocol):
         """The last call's answer with the texts of all calls, so many of its tool calls, and the first one's id."""
 
 
+@dataclass(frozen=True, slots=True)
+class OwnAnswer:
+    """What we answer ourselves, without the model: its text, and what an answer carries besides."""
+
+    text: str
+    model: str
+    id: str
+    created: int
+
+
+class OwnAnswerFormat(Protocol):
+    """An answer of ours, as clients of this API expect one of a model."""
+
+    def own_answer(self, answer: OwnAnswer) -> Event:
+        """The whole answer."""
+
+    def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:
+        """The same as the events of a stream."""
+
+
 class ErrorFormat(Protocol):
     """Errors of ours, as clients of this API expect them."""
 
@@ -144,7 +165,9 @@ class ErrorFormat(Protocol):
         """An error in the middle of a stream."""
 
 
-class Dialect(RequestFormat, TurnFormat, StreamFormat, AnswerFormat, ErrorFormat, Protocol):
+class Dialect(
+    RequestFormat, TurnFormat, StreamFormat, AnswerFormat, OwnAnswerFormat, ErrorFormat, Protocol
+):
     """One API."""
 
 

@@ -9,6 +9,7 @@ from headgate.errors import (
     InputError,
     LimitError,
     NotFound,
+    PausedError,
     ScopeError,
     StoreError,
 )
@@ -19,6 +20,7 @@ _CODES: tuple[tuple[type[HeadgateError], str, str], ...] = (
     (InputError, "invalid_request_error", "invalid_request"),
     (ScopeError, "permission_error", "insufficient_scope"),
     (AccessError, "authentication_error", "invalid_api_key"),
+    (PausedError, "insufficient_quota", "paused"),
     (BusyError, "rate_limit_error", "rate_limit_exceeded"),
     (StoreError, "server_error", "not_available"),
     (ConfigError, "server_error", "not_configured"),

@@ -12,7 +12,16 @@ import orjson
 
 from headgate.errors import HeadgateError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
-from headgate.guard.dialects.dialect import Event, Fields, Usage, check_messages, less, pick, warmer
+from headgate.guard.dialects.dialect import (
+    Event,
+    Fields,
+    OwnAnswer,
+    Usage,
+    check_messages,
+    less,
+    pick,
+    warmer,
+)
 from headgate.guard.dialects.error_codes import status_of
 from headgate.guard.dialects.turns import add_block, human_text
 from headgate.guard.resume import Message, Resume
@@ -26,6 +35,7 @@ DELTA_OF = {channel: (kind, name) for kind, (channel, name) in DELTAS.items()}
 ERROR_TYPES: Mapping[int, str] = {
     400: "invalid_request_error",
     401: "authentication_error",
+    402: "billing_error",
     403: "permission_error",
     404: "not_found_error",
     413: "request_too_large",
@@ -126,13 +136,13 @@ class MessagesDialect:
 
     def plain_text(self, event: Event) -> str | None:
         """The text of a text delta."""
-        match event:
-            case {
-                "type": "content_block_delta",
-                "delta": {"type": "text_delta", "text": str(text)},
-            }:
-                return text or None
-        return None
+        if event.get("type") != "content_block_delta":
+            return None
+        delta = event.get("delta")
+        if not isinstance(delta, dict) or delta.get("type") != "text_delta":
+            return None
+        text = delta.get("text")
+        return text if isinstance(text, str) and text else None
 
     def note_passed(self, event: Event, text: str) -> None:
         """Nothing to note: deltas do not build on each other."""
@@ -205,9 +215,9 @@ class MessagesDialect:
         """At the top."""
         return {**found, "usage": usage}
 
-    def estimate_usage(self, prompt: int, said: int) -> Usage:
+    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         """Input and output."""
-        return {"input_tokens": prompt, "output_tokens": said}
+        return {"input_tokens": input_tokens, "output_tokens": output_tokens}
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
         """Nothing: message_delta tells it."""
@@ -268,11 +278,38 @@ class MessagesDialect:
         blocks = [b for b in answer["content"] if b.get("type") != "text"]
         used = [b for b in blocks if b.get("type") == "tool_use"]
         others = [b for b in blocks if b.get("type") != "tool_use"]
-        said = [{"type": "text", "text": texts[CONTENT]}] if texts[CONTENT] else []
-        made = {**answer, "content": [*others, *said, *used[:calls]]}
+        text = [{"type": "text", "text": texts[CONTENT]}] if texts[CONTENT] else []
+        made = {**answer, "content": [*others, *text, *used[:calls]]}
         if len(used) > calls:
             made["stop_reason"] = "tool_use"
         return made | pick(first, "id", "model")
+
+    # Answers of our own
+
+    def own_answer(self, answer: OwnAnswer) -> Event:
+        """A message with one block of text that came to its end."""
+        return {
+            "id": f"msg_{answer.id}",
+            "type": "message",
+            "role": "assistant",
+            "model": answer.model,
+            "content": [{"type": "text", "text": answer.text}],
+            "stop_reason": "end_turn",
+            "stop_sequence": None,
+            "usage": self.estimate_usage(0, 0),
+        }
+
+    def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:  # usage is always told
+        """A message of one block, from its start to its stop."""
+        begun = {**self.own_answer(answer), "content": [], "stop_reason": None}
+        delta = {"type": "text_delta", "text": answer.text}
+        return [
+            {"type": "message_start", "message": begun},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", "index": 0, "delta": delta},
+            {"type": "content_block_stop", "index": 0},
+            *self.finish("stop"),
+        ]  # fmt: skip
 
     # Errors
 

@@ -11,7 +11,16 @@ from typing import Any, ClassVar
 
 from headgate.errors import HeadgateError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
-from headgate.guard.dialects.dialect import Event, Fields, Usage, check_messages, less, pick, warmer
+from headgate.guard.dialects.dialect import (
+    Event,
+    Fields,
+    OwnAnswer,
+    Usage,
+    check_messages,
+    less,
+    pick,
+    warmer,
+)
 from headgate.guard.dialects.error_codes import openai_error, type_and_code
 from headgate.guard.dialects.turns import add_block, human_text
 from headgate.guard.resume import Message, Resume
@@ -205,14 +214,14 @@ class ResponsesDialect:
             return {**found, "response": {**inner, "usage": usage}}
         return {**found, "usage": usage}
 
-    def estimate_usage(self, prompt: int, said: int) -> Usage:
+    def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
         """Input, output and total."""
         return {
-            "input_tokens": prompt,
+            "input_tokens": input_tokens,
             "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens": said,
+            "output_tokens": output_tokens,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": prompt + said,
+            "total_tokens": input_tokens + output_tokens,
         }
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
@@ -321,22 +330,60 @@ class ResponsesDialect:
 
     def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
         """The last response with the text of all calls in its message; reasoning of severed calls is left out."""
-        output, used, said = [], 0, bool(texts[CONTENT])
+        output, used, has_text = [], 0, bool(texts[CONTENT])
         for item in answer["output"]:
             if item.get("type") in CALLS:
                 used += 1
                 output += [item] if used <= calls else []
-            elif item.get("type") == "message" and said:
+            elif item.get("type") == "message" and has_text:
                 output.append({**item, "content": [_message_part(item, texts[CONTENT])]})
-                said = False
+                has_text = False
             elif item.get("type") != "message":
                 output.append(item)
-        if said:  # the last call answered with tool calls alone
+        if has_text:  # the last call answered with tool calls alone
             id, part = f"msg_{first.get('id')}", _message_part({}, texts[CONTENT])
             message = {"id": id, "type": "message", "role": "assistant", "status": "completed"}
             output.insert(0, {**message, "content": [part]})
         same = pick(first, "id", "created_at", "model")
         return {**answer, "output": output, **same}
+
+    # Answers of our own
+
+    def own_answer(self, answer: OwnAnswer) -> Event:
+        """A response with one message, complete."""
+        part = {"type": "output_text", "text": answer.text, "annotations": []}
+        return {
+            "id": f"resp_{answer.id}",
+            "object": "response",
+            "created_at": answer.created,
+            "status": "completed",
+            "model": answer.model,
+            "output": [_own_message(answer, "completed", [part])],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "usage": self.estimate_usage(0, 0),
+        }
+
+    def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:  # usage is always told
+        """A response of one message, from its creation to its completion."""
+        whole = self.own_answer(answer)
+        begun = {**whole, "status": "in_progress", "output": [], "usage": None}
+        at = {"output_index": 0, "content_index": 0, "item_id": f"msg_{answer.id}"}
+        (part,) = whole["output"][0]["content"]
+        item = _own_message(answer, "in_progress", [])
+        events: list[Event] = [
+            {"type": "response.created", "response": begun},
+            {"type": "response.in_progress", "response": begun},
+            {"type": "response.output_item.added", "output_index": 0, "item": item},
+            {"type": "response.content_part.added", **at, "part": {**part, "text": ""}},
+            {"type": TEXT_DELTA, **at, "delta": answer.text, "logprobs": []},
+            {"type": "response.output_text.done", **at, "text": answer.text, "logprobs": []},
+            {"type": "response.content_part.done", **at, "part": part},
+            {"type": "response.output_item.done", "output_index": 0, "item": whole["output"][0]},
+            {"type": "response.completed", "response": whole},
+        ]
+        return [{**event, "sequence_number": number} for number, event in enumerate(events)]
 
     # Errors
 
@@ -347,8 +394,13 @@ class ResponsesDialect:
     def error_event(self, error: HeadgateError) -> Event:
         """An error event; no response.completed follows."""
         _, code = type_and_code(error)
-        told = {"type": "error", "code": code, "message": str(error), "param": None}
-        return self._number_event(told)
+        event = {"type": "error", "code": code, "message": str(error), "param": None}
+        return self._number_event(event)
+
+
+def _own_message(answer: OwnAnswer, status: str, content: list[Event]) -> Event:
+    id = f"msg_{answer.id}"
+    return {"type": "message", "id": id, "status": status, "role": "assistant", "content": content}
 
 
 def _replace_text(part: Any, text: str) -> Any:  # noqa: ANN401  # a part, whatever the upstream sent

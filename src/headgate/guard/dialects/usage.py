@@ -1,15 +1,24 @@
 """Usage over the calls of one answer: the sum for the client, and the share of each call beside it.
 
-A call that was severed told no usage of its own in most APIs, so its share is estimated and says so.
+A call that was severed reported no usage in most APIs, so its share is estimated and marked so.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from headgate.guard.dialects.dialect import Usage
 
 INPUT = ("prompt_tokens", "input_tokens")
+DETAILS = ("prompt_tokens_details", "input_tokens_details")
 OUTPUT = ("completion_tokens", "output_tokens")
+
+
+class CachedInput(NamedTuple):
+    """Tokens read from a provider's cache: within its count of input (OpenAI), or read and written beside it (Anthropic)."""
+
+    within: int = 0
+    read: int = 0
+    written: int = 0
 
 
 class UsageSum:
@@ -24,14 +33,15 @@ class UsageSum:
         return bool(self._severed)
 
     def note(self, usage: Usage | None) -> None:
-        """The current call tells its usage."""
+        """The current call reports its usage."""
         if usage:
             self.current = {**self.current, **usage}
 
     def sever(self, estimate: Usage) -> None:
-        """The current call was severed: what it told, and estimates for what it did not."""
-        told = {name: value for name, value in self.current.items() if value}
-        self._severed.append({**estimate, **told, "estimated": told.keys() < estimate.keys()})
+        """The current call was severed: what it reported, and estimates for the rest."""
+        reported = {name: value for name, value in self.current.items() if value}
+        is_estimate = reported.keys() < estimate.keys()
+        self._severed.append({**estimate, **reported, "estimated": is_estimate})
         self.current = {}
 
     def total(self, usage: Usage, figures: Mapping[str, Any]) -> Usage:
@@ -44,6 +54,18 @@ class UsageSum:
             if isinstance(value, int) and not isinstance(value, bool)
         }
         return {**usage, **sums, "headgate": {**figures, "calls": calls}}
+
+    def cached(self) -> "CachedInput":
+        """Input of all calls so far that the provider's cache has to do with."""
+        calls = [*self._severed, self.current]
+        details = [call.get(name) for call in calls for name in DETAILS]
+        return CachedInput(
+            within=_sum(
+                [found for found in details if isinstance(found, dict)], ("cached_tokens",)
+            ),
+            read=_sum(calls, ("cache_read_input_tokens",)),
+            written=_sum(calls, ("cache_creation_input_tokens",)),
+        )
 
     def tokens(self) -> tuple[int, int]:
         """Input and output tokens of all calls so far, whatever their API calls them."""

@@ -17,12 +17,14 @@ from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.error_codes import status_of
 from headgate.service.problems import refusal
 from headgate.service.proxy.call_trace import call_trace
+from headgate.service.proxy.fuse import Fuse
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.paths import is_proxied
 from headgate.service.proxy.proxy import Proxy
 from headgate.service.proxy.routes import routes
 from headgate.service.request_state import Caller, RequestState
 from headgate.service.state import ServiceState
+from headgate.spending import Spending
 from headgate.types import Context, Request
 from headgate.wiring import folder_of
 
@@ -35,13 +37,20 @@ def mount(app: FastAPI, service: ServiceState) -> None:
     async def gate(request: Request) -> Context:
         return await service.gate_for(Caller(request.tenant, frozenset())).acontext_for(request)
 
+    def spending(scope: Scope) -> Spending:
+        return service.gate_for(_state(scope).caller or Caller("", frozenset())).spending
+
     proxy = Proxy(
         settings.proxy,
         settings.guard,
         gate=gate,
         tenant=_tenant,
+        may_use=_may_use,
         observe=observer.observe,
         folder=folder_of(settings.store),
+        circles=settings.circles,
+        fuse=Fuse(settings.fuse, spending, _key),
+        key=_key,
     )
     app.router.routes.extend(routes(proxy, wrap=_admit))
     service.on_shutdown += [proxy.close, observer.close]
@@ -64,9 +73,9 @@ class _Observer:
             gate = self._service.gate_for(state.caller)
             saving = asyncio.ensure_future(asyncio.to_thread(gate.save_trace, trace))
             self._saving.add(saving)
-            saving.add_done_callback(self._saved)
+            saving.add_done_callback(self._finish_saving)
 
-    def _saved(self, saving: asyncio.Future[None]) -> None:
+    def _finish_saving(self, saving: asyncio.Future[None]) -> None:
         self._saving.discard(saving)
         if not saving.cancelled() and isinstance(saving.exception(), HeadgateError):
             self._service.metrics.count_lost_trace()
@@ -111,3 +120,13 @@ def _state(scope: Scope) -> RequestState:
 def _tenant(scope: Scope) -> str:
     caller = _state(scope).caller
     return caller.tenant if caller else ""
+
+
+def _may_use(scope: Scope, upstream: str) -> bool:
+    caller = _state(scope).caller
+    return caller is not None and caller.may_use(upstream)
+
+
+def _key(scope: Scope) -> str:
+    caller = _state(scope).caller
+    return caller.key if caller else ""

@@ -1,8 +1,14 @@
-"""Call traces: a call that went through the proxy, as a trace like any other, with what was cut from its answer."""
+"""Call traces: a call that went through the proxy, as a trace like any other.
+
+It holds what was cut from its answer, the rungs that its agent reached, and how its spenders stand to their caps.
+"""
 
 from collections.abc import Mapping
 
+from headgate.guard.fuse import Reading
+from headgate.guard.ladder import Rung
 from headgate.guard.report import Cut
+from headgate.guard.tools import Circle
 from headgate.notes import Stage
 from headgate.service.proxy.model_call import ModelCall
 from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
@@ -20,7 +26,12 @@ def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
     )
     request = Request(call.query, tenant=tenant, session=call.session)
     cuts = call.report.cuts if call.report else []
-    steps = (_call_step(call), *(_cut_step(cut) for cut in cuts))
+    steps = (
+        _call_step(call),
+        *(_cut_step(cut) for cut in cuts),
+        *(_circle_step(mark.rung, mark.circle) for mark in call.climb.marks),
+        *(_fuse_step(reading) for reading in call.readings),
+    )
     return Trace(call.id, request, plan, steps, created=now)
 
 
@@ -53,6 +64,32 @@ def _cut_step(cut: Cut) -> Step:
         "unit": cut.unit,
     }
     return Step(Stage.CUT, 0.0, facts=facts)
+
+
+def _circle_step(rung: Rung, circle: Circle) -> Step:
+    facts: dict[str, float | str] = {
+        "rung": rung,
+        "period": circle.period,
+        "copies": circle.copies,
+        "first": circle.first,
+        "last": circle.last,
+        "reason": circle.describe(),
+    }
+    return Step(Stage.CIRCLES, 0.0, facts=facts)
+
+
+def _fuse_step(reading: Reading) -> Step:
+    facts: dict[str, float | str] = {
+        "scope": reading.scope,
+        "name": reading.name,
+        "state": reading.state,
+        "used": reading.used,
+        "cap": reading.cap,
+        "unit": reading.unit,
+        "calls_left": "" if reading.calls_left is None else reading.calls_left,
+        "reason": reading.describe(),
+    }
+    return Step(Stage.FUSE, 0.0, facts=_given(facts))
 
 
 def _given(facts: Mapping[str, float | str]) -> dict[str, float | str]:

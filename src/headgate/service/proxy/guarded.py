@@ -90,7 +90,7 @@ class GuardedExchange:
         finally:
             self._note_tokens(relay.usage)
             if relay.said_error:
-                self._call.error = "the upstream told of an error"
+                self._call.error = "upstream_error_event"
 
     async def _answer(self, response: Response, reply: Reply, headers: dict[str, str]) -> None:
         limit, usage = self._upstreams.policy.max_answer_bytes, UsageSum()
@@ -112,9 +112,10 @@ class GuardedExchange:
         reply.put(body)
 
     def _note_tokens(self, usage: UsageSum) -> None:
-        """The tokens of all calls: as the upstream told them, else estimated from what the client has."""
-        self._call.input_tokens, told = usage.tokens()
-        self._call.output_tokens = told or estimate_tokens(self._session.text)
+        """The tokens of all calls: as the upstream reported them, else estimated from what the client has."""
+        self._call.input_tokens, reported = usage.tokens()
+        self._call.cached_input = usage.cached()
+        self._call.output_tokens = reported or estimate_tokens(self._session.text)
 
     # Asking again
 
@@ -160,7 +161,8 @@ class GuardedExchange:
         upstream = self._upstreams.policy.upstreams.get(name)
         if upstream is None or self._request.fields.get(self._dialect.reference_field):
             return None
-        model = self._guard.rescue_model or self._request.model
+        named = (model for model in upstream.models if not {"*", "?", "["} & set(model))
+        model = next(named, self._request.model)
         changed = {"model": model, **self._going_on(self._session.reword())}
         body = self._request.with_fields(changed).body
         try:

@@ -90,7 +90,7 @@ class HttpClient:
         if decompress not in self._sessions:
             if self._connector is None:
                 self._connector = aiohttp.TCPConnector(
-                    limit=0, keepalive_timeout=KEEP_S, ssl=_trusted()
+                    limit=0, keepalive_timeout=KEEP_S, ssl=_tls_context()
                 )
             self._sessions[decompress] = aiohttp.ClientSession(
                 connector=self._connector,
@@ -218,7 +218,7 @@ def _reuse_trace() -> aiohttp.TraceConfig:
     return trace
 
 
-def _trusted() -> ssl.SSLContext:
+def _tls_context() -> ssl.SSLContext:
     """The system's certificates; SSL_CERT_FILE names others."""
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])

@@ -39,14 +39,14 @@ class Block:
     degraded: str = ""
 
     def headers(self) -> dict[str, str]:
-        """What the client is told of it."""
-        told = {"x-headgate-context-tokens": str(self.tokens)}
+        """What the reply says about it."""
+        headers = {"x-headgate-context-tokens": str(self.tokens)}
         if self.trace:
-            told |= {
+            headers |= {
                 "x-headgate-trace": self.trace,
                 "x-headgate-context-chunks": str(self.chunks),
             }
-        return told | ({"x-headgate-degraded": self.degraded} if self.degraded else {})
+        return headers | ({"x-headgate-degraded": self.degraded} if self.degraded else {})
 
 
 async def inject(
@@ -72,12 +72,12 @@ async def inject(
         block = Block(**orjson.loads(stored))
         if block.text:
             messages[at] = dialect.add_block(messages[at], block.text)
-    told = block.headers()
+    headers = block.headers()
     if remembered.failure:
-        told["x-headgate-degraded"] = f"remembered: {remembered.failure}"
+        headers["x-headgate-degraded"] = f"remembered: {remembered.failure}"
     # Always written anew: the same messages are the same bytes, whether or not this request brings a block.
     changed = dialect.replace_conversation(messages) if messages else {}
-    return request.with_fields(changed), told
+    return request.with_fields(changed), headers
 
 
 async def _build(gate: Gate, request: Request) -> Block:

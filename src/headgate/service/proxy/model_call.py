@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 from uuid import uuid4
 
+from headgate.guard.dialects.usage import CachedInput
+from headgate.guard.fuse import Reading
+from headgate.guard.ladder import Climb
 from headgate.guard.report import GuardReport, State
 
 Outcome = Literal["off", "clean", "recovered", "failed", "abandoned"]
@@ -25,13 +28,20 @@ class ModelCall:
     session: str = ""
     context_trace: str = ""
     status: int = 0
+    answered: bool = False
+    """Whether the upstream answered with 200."""
     unwatched: str = ""
     """Why the guard did not watch although it was asked to."""
     report: GuardReport | None = None
     """What the guard did; None where it did not watch."""
     rescued_by: str = ""
     """The upstream that made the last try, where another one did."""
+    climb: Climb = field(default_factory=Climb)
+    """The rungs of the ladder that this call's messages reached, and whether the turn was ended for it."""
+    readings: tuple[Reading, ...] = ()
+    """How its spenders stand to their caps, where they have any."""
     input_tokens: int = 0
+    cached_input: CachedInput = field(default_factory=CachedInput)
     output_tokens: int = 0
     error: str = ""
     response_id: str = ""

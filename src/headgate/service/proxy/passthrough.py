@@ -1,6 +1,7 @@
 """Passthrough: requests that are none of the gate's business go to an upstream and come back as they are.
 
-The list of models is that of all upstreams, each with those that requests would really reach there.
+The list of models is that of all upstreams, each with those that requests would really reach there. A client's own key
+goes to none of them then: it is meant for one, and which is not known.
 """
 
 import asyncio
@@ -31,13 +32,15 @@ async def pass_on(
 ) -> tuple[str, str]:
     """One request there and back, to this path; the model and the upstream it was for."""
     several = len(upstreams.policy.upstreams) > 1
-    if scope["path"] == MODELS and scope["method"] == "GET" and several:
+    options = parse_options(scope["headers"], upstreams.policy)
+    if scope["path"] == MODELS and scope["method"] == "GET" and several and not options.upstream:
         await _list_models(upstreams, scope, reply)
         return "", ""
-    options = parse_options(scope["headers"], upstreams.policy)
     model = _model_of(scope, body)
     name, upstream = _find(upstreams, model, options.upstream)
-    response = await upstreams.send(upstream, scope, body, path=path)
+    # A request that names neither model nor upstream may be for any of several: none gets the client's key.
+    unclear = several and not (model or options.upstream)
+    response = await upstreams.send(upstream, scope, body, path=path, own_key_only=unclear)
     try:
         await copy(response, reply, {"x-headgate-upstream": name, "x-headgate-guard": "off"})
     finally:
@@ -67,7 +70,7 @@ def _find(upstreams: Upstreams, model: str, named: str) -> tuple[str, UpstreamPo
 
 
 def _model_of(scope: Scope, body: bytes) -> str:
-    """The model that a request is about, where it can be told."""
+    """The model that a request is about, where it says so."""
     path: str = scope["path"]
     if path.startswith(f"{MODELS}/"):
         return path.removeprefix(f"{MODELS}/")
@@ -87,7 +90,7 @@ async def _list_models(upstreams: Upstreams, scope: Scope, reply: Reply) -> None
     lists = await asyncio.gather(*(_models_of(upstreams, name, scope) for name in named))
     failed = [name for name, rows in zip(named, lists, strict=True) if rows is None]
     if len(failed) == len(named):
-        raise UpstreamError("no upstream told its models", hint=f"asked: {', '.join(named)}")
+        raise UpstreamError("no upstream listed its models", hint=f"asked: {', '.join(named)}")
     rows = {row["id"]: row for found in lists for row in found or ()}
     headers = {"x-headgate-degraded": f"models: {', '.join(failed)}"} if failed else {}
     reply.put_json(200, {"object": "list", "data": list(rows.values())}, headers)
@@ -98,7 +101,7 @@ async def _models_of(upstreams: Upstreams, name: str, scope: Scope) -> list[dict
     upstream = upstreams.policy.upstreams[name]
     try:
         async with asyncio.timeout(10):
-            response = await upstreams.send(upstream, scope, b"", plain=True)
+            response = await upstreams.send(upstream, scope, b"", plain=True, own_key_only=True)
             try:
                 body = await read_whole(response, 8_000_000)
             finally:

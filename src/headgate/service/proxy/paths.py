@@ -1,7 +1,20 @@
 """Paths: which of those under /v1 are the gate's own; all others belong to the upstreams."""
 
 PREFIX = "/v1/"
-OWN = frozenset({"context", "documents", "facts", "graph", "reviews", "strategy", "traces"})
+OWN = frozenset(
+    {
+        "context",
+        "documents",
+        "facts",
+        "fingerprint",
+        "graph",
+        "reviews",
+        "sessions",
+        "strategy",
+        "traces",
+        "turns",
+    }
+)
 
 
 def is_proxied(path: str) -> bool:

@@ -4,28 +4,37 @@ Requests of the APIs that the guard knows go through the gate: context in where 
 out. Everything else under /v1 that is not ours is passed on as it is. Each app here is an ASGI application.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from math import ceil
 from pathlib import Path
 
 import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headgate.errors import ConfigError, HeadgateError
+from headgate.errors import BusyError, ConfigError, HeadgateError
 from headgate.guard.dialects import dialect_for
-from headgate.guard.dialects.dialect import Dialect
+from headgate.guard.dialects.dialect import Dialect, InvalidRequest
 from headgate.guard.dialects.error_codes import status_of
+from headgate.guard.ladder import CirclesPolicy
 from headgate.guard.policy import GuardPolicy
 from headgate.policy import ProxyPolicy
 from headgate.service.body import ClientGone, read_body
 from headgate.service.proxy.asgi import Reply, run_while_connected
+from headgate.service.proxy.circles import apply_ladder, describe, end_turn
+from headgate.service.proxy.fuse import Fuse
 from headgate.service.proxy.guarded import GuardedExchange, Target
 from headgate.service.proxy.inject import Gate, inject
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.passthrough import copy, pass_on
 from headgate.service.proxy.remembered import Remembered
 from headgate.service.proxy.request import ProxyRequest, parse_request
+from headgate.service.proxy.sessions import session_of
 from headgate.service.proxy.sse import encode
-from headgate.service.proxy.upstreams import Upstreams, request_path
+from headgate.service.proxy.upstreams import MayUse, Upstreams, request_path
+
+LARGE = 200_000  # bytes of a request whose conversation is read in a thread
 
 Observe = Callable[[Scope, ModelCall], None]
 Work = Callable[[bytes], Awaitable[None]]
@@ -34,8 +43,9 @@ Work = Callable[[bytes], Awaitable[None]]
 class Proxy:
     """The door in front of the models.
 
-    `gate` builds contexts (Headgate.acontext_for), `tenant` says whose a request is, `observe` gets every call when it
-    is over, `folder` is where injected blocks are remembered beyond the life of the process.
+    `gate` builds contexts (Headgate.acontext_for), `tenant` says whose a request is, `may_use` which upstreams
+    its sender may use with a held key, `observe` gets every call when it is over, `folder` is where injected blocks are remembered beyond the life of the process. `circles` is the ladder for
+    agents that repeat their tool calls, `fuse` counts what calls spend, `key` says by which key a request came.
     """
 
     def __init__(
@@ -45,17 +55,25 @@ class Proxy:
         *,
         gate: Gate | None = None,
         tenant: Callable[[Scope], str] = lambda _: "default",
+        may_use: MayUse = lambda _, __: True,
         observe: Observe | None = None,
         folder: Path | None = None,
+        circles: CirclesPolicy | None = None,
+        fuse: Fuse | None = None,
+        key: Callable[[Scope], str] = lambda _: "",
     ) -> None:
         self.policy, self.guard = policy, guard or GuardPolicy()
-        rescue = self.guard.rescue_upstream
-        if rescue and rescue not in policy.upstreams:
-            raise ConfigError(
-                f"guard.rescue_upstream is {rescue!r}, which is no upstream",
-                hint=f"upstreams: {', '.join(sorted(policy.upstreams)) or 'none'}",
-            )
-        self.upstreams = Upstreams(policy)
+        self._circles, self._fuse, self._key = circles or CirclesPolicy(), fuse, key
+        by_model = [
+            str(changes.get("rescue_upstream", "")) for changes in self.guard.models.values()
+        ]
+        for rescue in (self.guard.rescue_upstream, *by_model):
+            if rescue and rescue not in policy.upstreams:
+                raise ConfigError(
+                    f"guard.rescue_upstream is {rescue!r}, which is no upstream",
+                    hint=f"upstreams: {', '.join(sorted(policy.upstreams)) or 'none'}",
+                )
+        self.upstreams = Upstreams(policy, may_use=may_use)
         self._remembered = Remembered(folder / "proxy.db" if folder else None)
         self._refusals: set[tuple[str, str]] = set()
         self._gate, self._tenant, self._observe = gate, tenant, observe
@@ -121,9 +139,8 @@ class Proxy:
                 event = dialect.error_event(error)
                 last = encode(event, name=dialect.event_name(event))
             else:
-                reply.put_json(
-                    status_of(error), dialect.error(error, getattr(error, "param", None))
-                )
+                said = dialect.error(error, getattr(error, "param", None))
+                reply.put_json(status_of(error), said, _error_headers(error, call))
         except BaseException as error:
             call.error = type(error).__name__
             self._report(scope, call, reply)
@@ -147,17 +164,64 @@ class Proxy:
         request = await self._stored_reference(dialect, request)
         questions = (dialect.human_text(message) for message in reversed(request.messages))
         call.query = next((text for text in questions if text.strip()), "")
-        call.session = request.options.session
+        call.session = session_of(scope["headers"], request.fields, request.messages)
         headers = {"x-headgate-upstream": name, "x-headgate-call": call.id}
         if request.options.context and self._gate is not None:
             tenant = self._tenant(scope)
-            request, told = await inject(request, dialect, self._gate, tenant, self._remembered)
-            call.context_trace = told.get("x-headgate-trace", "")
-            headers |= told
-        watched = self._is_watched(dialect, request, call)
-        response = await self.upstreams.send(upstream, scope, request.body, plain=watched)
+            request, more = await inject(request, dialect, self._gate, tenant, self._remembered)
+            call.context_trace = more.get("x-headgate-trace", "")
+            headers |= more
+        policy = request.options.circles or self._circles.for_key(self._key(scope))
+        if (
+            len(request.body) > LARGE
+        ):  # reading it takes milliseconds, and longer where it is hostile
+            request, call.climb = await asyncio.to_thread(apply_ladder, request, dialect, policy)
+        else:
+            request, call.climb = apply_ladder(request, dialect, policy)
+        if call.climb.marks or call.climb.ended:
+            headers["x-headgate-circles"] = describe(call.climb)
+        if call.climb.ended:
+            await end_turn(dialect, request, call.climb.ended, reply, headers)
+            return
+        async with self._counted(scope, request, dialect, call) as told:
+            target = Target(name, upstream, self._refusals)
+            await self._ask(
+                dialect, scope, request, reply, call, target=target, headers=headers | told
+            )
+
+    @asynccontextmanager
+    async def _counted(
+        self, scope: Scope, request: ProxyRequest, dialect: Dialect, call: ModelCall
+    ) -> AsyncIterator[dict[str, str]]:
+        """Count what a call spends: the headers that tell how its spenders stand."""
+        if self._fuse is None:
+            yield {}
+            return
+        held, told = await self._fuse.hold(scope, request, dialect, call)
         try:
-            if not watched or response.status != 200:
+            yield told
+        finally:
+            if held is not None:
+                await asyncio.shield(self._fuse.settle(scope, held, call, answered=call.answered))
+
+    async def _ask(
+        self,
+        dialect: Dialect,
+        scope: Scope,
+        request: ProxyRequest,
+        reply: Reply,
+        call: ModelCall,
+        *,
+        target: Target,
+        headers: dict[str, str],
+    ) -> None:
+        """Ask the model, and give its answer to the client, under the guard where that is wanted."""
+        guard = self._guard_for(request)
+        watched = self._is_watched(guard, dialect, request, call)
+        response = await self.upstreams.send(target.upstream, scope, request.body, plain=watched)
+        call.answered = response.status == 200
+        try:
+            if not watched or not call.answered:
                 headers["x-headgate-guard"] = "off"
                 if call.unwatched:
                     headers["x-headgate-guard-reason"] = call.unwatched
@@ -165,9 +229,8 @@ class Proxy:
                 await response.close()
                 return
             headers["x-headgate-guard"] = "on"
-            target = Target(name, upstream, self._refusals)
             exchange = GuardedExchange(
-                dialect, request, target, self.upstreams, self.guard, scope=scope, call=call
+                dialect, request, target, self.upstreams, guard, scope=scope, call=call
             )
             response = await exchange.run(response, reply, headers)
         except BaseException:
@@ -176,8 +239,19 @@ class Proxy:
         self.upstreams.release(response)
         await self._remember_answer(dialect, call)
 
-    def _is_watched(self, dialect: Dialect, request: ProxyRequest, call: ModelCall) -> bool:
-        if not self.guard.enabled or not request.options.guard:
+    def _guard_for(self, request: ProxyRequest) -> GuardPolicy:
+        """The guard's policy for this model, as the headers change it."""
+        guard = self.guard.for_model(request.model)
+        try:
+            return guard.replace(request.options.guard_changes)
+        except ConfigError as error:
+            raise InvalidRequest(f"x-headgate-guard-*: {error}") from error
+
+    @staticmethod
+    def _is_watched(
+        guard: GuardPolicy, dialect: Dialect, request: ProxyRequest, call: ModelCall
+    ) -> bool:
+        if not guard.enabled or not request.options.guard:
             return False
         call.unwatched = dialect.why_unwatched(request.fields)
         return not call.unwatched
@@ -216,3 +290,11 @@ def _answer_key(id: str) -> bytes:
 
 async def _coroutine(work: Work, body: bytes) -> None:
     await work(body)
+
+
+def _error_headers(error: HeadgateError, call: ModelCall) -> dict[str, str]:
+    """The call, so that it can be asked why; and when to come again, where that is known."""
+    headers = {"x-headgate-call": call.id}
+    if isinstance(error, BusyError):
+        headers["retry-after"] = str(ceil(error.retry_after))
+    return headers

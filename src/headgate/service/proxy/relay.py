@@ -12,6 +12,7 @@ from headgate.errors import HeadgateError, UpstreamError
 from headgate.guard.channels import CONTENT, Piece
 from headgate.guard.dialects.dialect import Dialect, Event, Fields
 from headgate.guard.dialects.usage import UsageSum
+from headgate.guard.report import State
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
 from headgate.policy import ProxyPolicy
@@ -36,10 +37,10 @@ class Frame:
 
 
 class UpstreamSaidError(Exception):
-    """The upstream told of an error within its stream; it is passed on as it came."""
+    """The upstream sent an error event, which is passed on as it came."""
 
     def __init__(self, event: bytes) -> None:
-        super().__init__("the upstream told of an error")
+        super().__init__("the upstream sent an error event")
         self.event = event
 
 
@@ -59,13 +60,12 @@ class Relay:
         self.dialect, self.session = dialect, session
         self.usage = UsageSum()
         self.said_error = False
-        """Whether the upstream told of an error within its stream."""
+        """Whether the upstream sent an error event."""
         self._fields, self._policy = fields, policy
         self._call_again, self._write = call_again, write
         self._frame: Frame | None = None  # the one that is out in part
         self._calls = 0
         self._begun = False  # whether the dialect knows the beginning of the stream
-        self._chars = 0  # of the current call
         self._held = 0  # bytes of events that have not gone out
         self._total = 0
         self._loop = asyncio.get_running_loop()
@@ -83,9 +83,9 @@ class Relay:
             self._begin_call()
             try:
                 await self._read_call(response)
-            except UpstreamSaidError as said:
+            except UpstreamSaidError as error:
                 self.said_error = True
-                await self._send([*self._release_clean(), said.event])
+                await self._send([*self._release_clean(), error.event])
                 return response
             except BaseException as error:
                 await response.close()
@@ -102,18 +102,17 @@ class Relay:
     def _begin_call(self) -> None:
         self._calls += 1
         self.dialect.restart()
-        self._chars = self._held = 0
+        self._held = 0
 
     def _count_severed(self) -> None:
         prompt = sum(estimate_tokens(str(m.get("content"))) for m in self.session.messages)
-        text = self.session.text
-        said = round(self._chars * estimate_tokens(text) / len(text)) if text else self._chars // 4
-        self.usage.sever(self.dialect.estimate_usage(prompt, said))
+        self.usage.sever(self.dialect.estimate_usage(prompt, self.session.severed_tokens))
 
     async def _read_call(self, response: Response) -> None:
         """One call, to its end or its stall."""
         splitter, session = Splitter(self._policy.max_event_bytes), self.session
-        while not self._is_over():
+        report = session.report
+        while report.state is State.GENERATING:
             data = await response.read(self._tick_s if self._held or session.holding else None)
             if data:
                 self._count_bytes(len(data))
@@ -128,7 +127,7 @@ class Relay:
 
     def _is_over(self) -> bool:
         """Whether nothing more is wanted of the current call."""
-        return self.session.stalled or self.session.done
+        return self.session.report.state is not State.GENERATING
 
     def _count_bytes(self, size: int) -> None:
         self._total += size
@@ -176,7 +175,6 @@ class Relay:
         if text is None:
             self._begun = True
             return self._feed(event, found)
-        self._chars += len(text)
         piece = Piece(CONTENT, text, raw=(Frame(event, 1, as_it_came=True), found))
         ready = self.session.feed(piece)
         if len(ready) == 1 and ready[0] is piece and self._frame is None:
@@ -198,12 +196,13 @@ class Relay:
         self._hold(event)
         out: list[bytes] = []
         for piece in pieces:
-            self._chars += len(piece)
             piece.raw = (frame, piece.raw)
             out += self._emit(self.session.feed(piece))
             if self._is_over():
                 out += self._write_rest()
-                break
+                return out
+        if self.dialect.ended and not self.dialect.done:  # this was the last event
+            out += self._emit(self.session.end())
         return out
 
     def _hold(self, event: bytes) -> None:

@@ -2,7 +2,7 @@
 
 The first value under a key stays: whoever comes later gets it, whatever they would have written. The values stand in a
 SQLite file beside the store, and the latest of them in memory; without a file (a store in memory, or one behind a URL)
-in memory alone. A file that cannot be used is said in `failure`, and memory goes on.
+in memory alone. `failure` says why a file cannot be used; memory goes on.
 """
 
 import asyncio

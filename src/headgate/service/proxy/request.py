@@ -4,7 +4,7 @@ Everything else in the body is the upstream's business and passes untouched. Wha
 stands in `x-headgate-*` headers, which never reach the upstream.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,10 +12,20 @@ import orjson
 
 from headgate.errors import InputError
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest
+from headgate.guard.ladder import CirclesPolicy
 from headgate.guard.resume import Message
 from headgate.policy import ProxyPolicy
 from headgate.service.proxy.transport import Headers, header
 
+GUARD_HEADERS = {
+    "detector": "x-headgate-guard-detector",
+    "divergence_token": "x-headgate-guard-divergence-token",
+}
+ENTROPY_HEADERS = {
+    "window": "x-headgate-guard-window",
+    "min_bits": "x-headgate-guard-min-bits",
+    "max_drop": "x-headgate-guard-max-drop",
+}
 SWITCH = {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}  # fmt: skip
 
 
@@ -30,13 +40,16 @@ class Options:
     """What the client wants of the gate."""
 
     guard: bool = True
+    guard_changes: Mapping[str, Any] = field(default_factory=dict)
     context: bool = False
     collection: str = "main"
     budget: int = 1000
     k: int | None = None
     window: int = 0
-    session: str = ""
     upstream: str = ""
+    session: str = ""
+    circles: CirclesPolicy | None = None
+    """The rungs that the client wants; None: as the settings say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,11 @@ class ProxyRequest:
         """The same request with some fields replaced, each at its place in the body."""
         fields = {**self.fields, **changed}
         return replace(self, fields=fields, body=orjson.dumps(fields))
+
+    def with_messages(self, messages: Sequence[Message], dialect: Dialect) -> "ProxyRequest":
+        """The same request with another conversation."""
+        changed = self.with_fields(dialect.replace_conversation(messages))
+        return replace(changed, messages=tuple(messages))
 
 
 def parse_request(
@@ -95,6 +113,7 @@ def parse_options(headers: Iterable[tuple[bytes, bytes]], policy: ProxyPolicy) -
     }
     return Options(
         guard=_parse_switch(given, "x-headgate-guard", default=True),
+        guard_changes=_parse_guard(given),
         context=_parse_switch(given, "x-headgate-context", default=policy.context),
         collection=given.get("x-headgate-collection") or policy.collection,
         budget=_parse_number(given, "x-headgate-budget") or policy.budget,
@@ -102,7 +121,16 @@ def parse_options(headers: Iterable[tuple[bytes, bytes]], policy: ProxyPolicy) -
         window=_parse_number(given, "x-headgate-window"),
         session=given.get("x-headgate-session", ""),
         upstream=given.get("x-headgate-upstream", ""),
+        circles=_parse_rungs(given),
     )
+
+
+def _parse_guard(given: Mapping[str, str]) -> dict[str, Any]:
+    """What the headers change in the guard's policy; its values are checked there."""
+    rule = {name: given[header] for name, header in ENTROPY_HEADERS.items() if header in given}
+    changes: dict[str, Any] = {"entropy": rule} if rule else {}
+    changes |= {name: given[header] for name, header in GUARD_HEADERS.items() if header in given}
+    return changes
 
 
 def _parse_switch(given: Mapping[str, str], name: str, *, default: bool) -> bool:
@@ -112,6 +140,24 @@ def _parse_switch(given: Mapping[str, str], name: str, *, default: bool) -> bool
     if value.lower() not in SWITCH:
         raise InvalidRequest(f"{name} is {value[:80]!r}; it must be on or off", param=name)
     return SWITCH[value.lower()]
+
+
+def _parse_rungs(given: Mapping[str, str]) -> CirclesPolicy | None:
+    """`x-headgate-circles`: off, on, or rungs as note=3, list=5, end=8."""
+    name = "x-headgate-circles"
+    value = given.get(name)
+    if value is None or SWITCH.get(value.lower()):
+        return None
+    if SWITCH.get(value.lower()) is False:
+        return CirclesPolicy(rungs={})
+    pairs = [part.split("=") for part in value.replace(" ", "").split(",")]
+    try:
+        return CirclesPolicy.model_validate({"rungs": dict(pairs)})
+    except ValueError as error:
+        raise InvalidRequest(
+            f"{name} is {value[:80]!r}; it must be on, off, or rungs as note=3,list=5,end=8",
+            param=name,
+        ) from error
 
 
 def _parse_number(given: Mapping[str, str], name: str) -> int:

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from starlette.types import Scope
 
-from headgate.errors import ConfigError, InputError, NotFound, UpstreamError
+from headgate.errors import ConfigError, InputError, NotFound, ScopeError, UpstreamError
 from headgate.keys import OURS
 from headgate.policy import ProxyPolicy, UpstreamPolicy
 from headgate.service.proxy.asgi import forwardable
@@ -28,7 +28,38 @@ PREFIX = "/v1"
 DRAIN_S = 0.25  # how long the end of a response is waited for after its last event
 KEYS = (b"authorization", b"x-api-key", b"api-key")
 NEVER_SENT = (b"host", b"content-length", b"cookie", b"expect")
-NEVER_RETURNED = (b"content-length", b"date", b"server")
+# What a held key may be used for. Files, jobs, stored answers and settings of the account are everybody's who shares it.
+SHARED = {
+    "POST": re.compile(
+        r"/v1/(?:chat/completions|completions|messages|messages/count_tokens|embeddings|responses"
+        r"|responses/input_tokens|responses/compact|rerank|moderations)"
+    ),
+    "GET": re.compile(r"/v1/models(?:/[^?]{1,300})?"),
+}
+# Headers of a response that the client may have. Others speak for the upstream's origin, and this one is ours.
+RETURNED = frozenset(
+    {
+        b"content-type", b"content-encoding", b"content-language", b"cache-control", b"vary", b"retry-after",
+        b"retry-after-ms", b"request-id", b"apim-request-id", b"cf-ray", b"www-authenticate",
+    }
+)  # fmt: skip
+RETURNED_PREFIXES = (b"openai-", b"anthropic-", b"ratelimit", b"x-")
+# What a web server in front of this one, or a browser, would obey.
+NEVER_RETURNED = (
+    b"x-accel-",
+    b"x-sendfile",
+    b"x-lighttpd-",
+    b"x-content-type-options",
+    b"x-dns-",
+    b"x-frame-",
+)
+# A page that an upstream sends must not run as one of ours.
+NO_PAGE: Headers = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"sandbox; default-src 'none'"),
+]
+MayUse = Callable[[Scope, str], bool]
+"""Whether whoever sent a request may use an upstream with the key that is held for it."""
 _our_key = re.compile(re.escape(OURS.encode()) + rb"[A-Za-z0-9_-]{20}")
 
 
@@ -58,8 +89,15 @@ def choose(policy: ProxyPolicy, model: str) -> tuple[str, UpstreamPolicy]:
 class Upstreams:
     """The model services, and the connections to them."""
 
-    def __init__(self, policy: ProxyPolicy, transport: Transport | None = None) -> None:
+    def __init__(
+        self,
+        policy: ProxyPolicy,
+        transport: Transport | None = None,
+        *,
+        may_use: MayUse = lambda _, __: True,
+    ) -> None:
         self.policy = policy
+        self._may_use = may_use
         self._transport: Transport = transport or HttpClient()
         self._draining: set[asyncio.Future[None]] = set()
 
@@ -89,7 +127,10 @@ class Upstreams:
 
         `plain` asks for no compression, and undoes it; `own_key_only` keeps the client's key from this upstream.
         """
-        target = (path or request_path(scope)).removeprefix(PREFIX)
+        path = path or request_path(scope)
+        if upstream.key:
+            self._check_held_key(upstream, scope, path)
+        target = path.removeprefix(PREFIX)
         query: bytes = scope.get("query_string", b"")
         if _our_key.search(query):
             raise InputError("the gate's key stands in the query", hint="send it in a header")
@@ -111,6 +152,20 @@ class Upstreams:
             await response.close()
             raise UpstreamError(f"the upstream answered with the status {response.status}")
         return response
+
+    def _check_held_key(self, upstream: UpstreamPolicy, scope: Scope, path: str) -> None:
+        """Refuse what a held key must not be used for, or not by this caller."""
+        name = next(name for name, known in self.policy.upstreams.items() if known is upstream)
+        if not self._may_use(scope, name):
+            raise ScopeError(
+                f"this key may not use the upstream {name}",
+                hint=f"make one with: headgate keys create --scope read --scope proxy:{name}",
+            )
+        if not is_shared(scope["method"], path):
+            raise ScopeError(
+                f"{scope['method']} {path[:200]} is not passed on with a key that the service holds",
+                hint="ask the model service itself, with a key of your own",
+            )
 
     def release(self, response: Response) -> None:
         """Done with a response whose last event has come: its end is awaited aside, so that its connection is kept."""
@@ -181,7 +236,19 @@ async def _drain(response: Response) -> None:
 
 def returned_headers(response: Response) -> Headers:
     """The headers of a response that the client may have."""
-    return forwardable(response.headers, NEVER_RETURNED)
+    kept = [
+        (name, value)
+        for name, value in forwardable(response.headers)
+        if (name.lower() in RETURNED or name.lower().startswith(RETURNED_PREFIXES))
+        and not name.lower().startswith(NEVER_RETURNED)
+    ]
+    return kept + NO_PAGE
+
+
+def is_shared(method: str, path: str) -> bool:
+    """Whether a request is one that a held key may be used for."""
+    allowed = SHARED.get(method)
+    return allowed is not None and allowed.fullmatch(path) is not None
 
 
 async def read_parts(response: Response) -> AsyncIterator[bytes]:

@@ -40,7 +40,7 @@ async def guard_answer(
         if not session.stalled:
             break
         prompt = sum(estimate_tokens(str(m.get("content"))) for m in session.messages)
-        usage.sever(dialect.estimate_usage(prompt, sum(map(estimate_tokens, pieces))))
+        usage.sever(dialect.estimate_usage(prompt, session.severed_tokens))
         answer = _parse(await call_again(session.resume()))
     if not session.report.cuts or answer is None or first is None:
         return body
@@ -49,10 +49,10 @@ async def guard_answer(
             answer, {name: "".join(parts) for name, parts in texts.items()}, calls, first
         )
         if usage:
-            told = dialect.usage(answer) or dialect.estimate_usage(0, 0)
+            last = dialect.usage(answer) or dialect.estimate_usage(0, 0)
             report = session.report
             figures = {"rollbacks": report.rollbacks, "cut_chars": report.cut_chars}
-            joined = dialect.with_usage(joined, usage.total(told, figures))
+            joined = dialect.with_usage(joined, usage.total(last, figures))
     except STRANGE as error:
         raise _strange(error) from error
     return orjson.dumps(joined)

@@ -4,13 +4,29 @@ from headgate.service.routes import (
     context,
     documents,
     facts,
+    fingerprint,
     graph,
     health,
     reviews,
+    sessions,
     strategy,
     traces,
+    turns,
 )
 
 ROUTERS = tuple(
-    part.router for part in (context, strategy, documents, facts, graph, reviews, traces, health)
+    part.router
+    for part in (
+        context,
+        fingerprint,
+        strategy,
+        documents,
+        turns,
+        facts,
+        graph,
+        reviews,
+        sessions,
+        traces,
+        health,
+    )
 )

@@ -1,6 +1,6 @@
 """POST /v1/context: the best context for a query that fits the budget and is new to the window."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel
@@ -14,7 +14,6 @@ from headgate.service.parse import StrictRoute
 from headgate.service.request_state import Caller, state_of
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
-from headgate.types import Report
 
 router = APIRouter(tags=["context"], route_class=StrictRoute)
 
@@ -37,8 +36,36 @@ class ChunkOut(BaseModel):
     adjusted_score: float | None = None
 
 
+class PlanOut(BaseModel):
+    """What was decided before anything was looked up.
+
+    `limit` facts of at least `min_trust` each memory provider may give; null where nothing is known of the window.
+    """
+
+    skip: bool
+    tier: str
+    pressure: float
+    budget: int
+    limit: int | None
+    min_trust: float | None
+    task: str
+    group: str
+    reasoning: str
+
+
+class ReportOut(BaseModel):
+    """How many candidates were kept and evicted, and the evicted ids by stage and reason."""
+
+    total_candidates: int
+    kept: int
+    evicted: int
+    avg_entropy_kept: float
+    avg_entropy_evicted: float
+    evicted_by: dict[str, list[str]]
+
+
 class ContextOut(BaseModel):
-    """The block, its chunks, and how it came to be."""
+    """The block, its chunks, and how it came to be; `report` only where it is asked for."""
 
     text: str
     chunks: list[ChunkOut]
@@ -47,13 +74,14 @@ class ContextOut(BaseModel):
     graph_context: list[str]
     admissibility_token: str | None
     strategy: str
+    plan: PlanOut
     degraded: list[str]
     fallback: str
     fallback_reason: str
     review: str
     latency_ms: float
     trace: str
-    report: Report
+    report: ReportOut | None = None
     expansion_triggered: bool | None = None
 
 
@@ -65,4 +93,5 @@ async def context(
     built = await service_of(request).gate_for(caller).acontext_for(body.to_request(caller.tenant))
     state = state_of(request)
     state.trace, state.tokens = built.trace, built.token_estimate
-    return respond(context_data(built, debug=body.debug))
+    report: Literal["compact", "none"] = "compact" if body.include_report else "none"
+    return respond(context_data(built, debug=body.debug, report=report))

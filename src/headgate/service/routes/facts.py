@@ -1,4 +1,4 @@
-"""/v1/facts: remember, recall, give feedback, forget."""
+"""/v1/facts: remember, recall, change, give feedback, forget; and the maintenance of all facts."""
 
 import asyncio
 from typing import Annotated
@@ -8,8 +8,10 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from headgate.errors import ScopeError
 from headgate.gateway import Headgate
 from headgate.memory.facts import AddedFact, FactHit, Feedback
+from headgate.memory.maintenance import Merge, decay, merge
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, Page, StrictRoute, Text
 from headgate.service.request_state import Caller
@@ -37,6 +39,26 @@ class FactIn(Body):
     """How far it is trusted at first; null for the usual."""
 
 
+class FactChangesIn(Body):
+    """What changes in a fact; what is left out or null stays."""
+
+    content: Text | None = None
+    """What it says from now on."""
+    category: str | None = None
+    """What it is filed under."""
+    tags: list[str] | None = None
+    """Its tags, all of them."""
+    trust: Trust | None = None
+    """How far it is trusted."""
+
+
+class DecayIn(Body):
+    """How fast trust falls with age."""
+
+    half_life_days: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    """Days since its last update in which the trust of a fact halves."""
+
+
 class FeedbackIn(Body):
     """Whether a fact helped."""
 
@@ -46,9 +68,21 @@ class FeedbackIn(Body):
 
 
 class FactsOut(BaseModel):
-    """Facts: with a query the best first, else by id."""
+    """Facts: with a query the best first, else the most trusted."""
 
     facts: list[FactHit]
+
+
+class DecayOut(BaseModel):
+    """The facts whose trust fell, from what to what."""
+
+    changed: list[Feedback]
+
+
+class MergeOut(BaseModel):
+    """The facts that were kept, and the other wordings that went into each."""
+
+    merged: list[Merge]
 
 
 class ForgottenOut(BaseModel):
@@ -60,6 +94,12 @@ class ForgottenOut(BaseModel):
 @router.post("", summary="Remember a fact", responses=response_schema(AddedFact))
 async def remember(body: FactIn, request: Request, caller: Writer) -> Response:
     """Remember a fact. A known one is returned as it is; conflicts with others are listed."""
+    highest = _gate(request, caller).settings.review.trust
+    if body.trust is not None and body.trust >= highest and "review" not in caller.scopes:
+        raise ScopeError(
+            f"trust of {highest:g} and above is a reviewer's to give",
+            hint="use less, or a key with the scope review",
+        )
     added = await asyncio.to_thread(
         _gate(request, caller).remember,
         body.content,
@@ -76,10 +116,15 @@ async def recall(
     caller: Reader,
     query: Annotated[str | None, Query(max_length=10_000, description="What they are for.")] = None,
     limit: Page = 20,
-    min_trust: Annotated[Trust, Query(description="Least trust.")] = 0.0,
+    min_trust: Annotated[
+        Trust | None,
+        Query(description="Least trust; facts.min_trust where it is not given, 0 for all."),
+    ] = None,
 ) -> Response:
-    """The facts that fit a query, best first; without one, all of them."""
+    """The facts that fit a query, best first; without one, all of them. Those that are not trusted enough are hidden."""
     gate = _gate(request, caller)
+    if min_trust is None:
+        min_trust = gate.settings.facts.min_trust
     if query is not None:
         hits = await asyncio.to_thread(gate.recall, query, limit=limit, min_trust=min_trust)
         return respond({"facts": hits})
@@ -91,6 +136,26 @@ async def recall(
 async def fact(id: str, request: Request, caller: Reader) -> Response:
     """A fact with its history."""
     return respond(await asyncio.to_thread(_gate(request, caller).facts.get, id))
+
+
+@router.patch("/{id}", summary="Change a fact", responses=response_schema(Fact))
+async def update(id: str, body: FactChangesIn, request: Request, caller: Writer) -> Response:
+    """Change what a fact says, its category, tags or trust."""
+    changes = body.model_dump()
+    return respond(await _gate(request, caller).facts.aupdate(id, **changes))
+
+
+@router.post("/decay", summary="Lower the trust of old facts", responses=response_schema(DecayOut))
+async def decay_facts(body: DecayIn, request: Request, caller: Writer) -> Response:
+    """Lower the trust of every fact by its age since it was last updated, for good."""
+    facts = _gate(request, caller).facts
+    return respond({"changed": await asyncio.to_thread(decay, facts, body.half_life_days)})
+
+
+@router.post("/merge", summary="Join wordings of one fact", responses=response_schema(MergeOut))
+async def merge_facts(request: Request, caller: Writer) -> Response:
+    """Join different wordings of one fact into the most trusted of them."""
+    return respond({"merged": await asyncio.to_thread(merge, _gate(request, caller).facts)})
 
 
 @router.delete("/{id}", summary="Forget a fact", responses=response_schema(ForgottenOut))

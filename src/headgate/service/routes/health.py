@@ -6,6 +6,7 @@ Memory providers that failed are reported, but do not make it unready: contexts 
 """
 
 import asyncio
+import logging
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
@@ -20,6 +21,8 @@ from headgate.service.parse import StrictRoute
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import Check, ServiceState, service_of
+
+LOGGER = logging.getLogger("headgate.readiness")
 
 router = APIRouter(tags=["service"], route_class=StrictRoute)
 
@@ -91,10 +94,10 @@ async def _run_check(check: Check) -> str:
             return await check()
     except TimeoutError:
         return f"no answer within {CHECK_TIMEOUT_S:g} seconds"
-    except HeadgateError as error:
-        return error.message
-    except (OSError, ValueError, RuntimeError) as error:
-        return f"{type(error).__name__}: {error}"
+    except (HeadgateError, OSError, ValueError, RuntimeError) as error:
+        # Everybody may ask; paths and addresses are for the log.
+        LOGGER.warning("a part cannot serve: %s: %s", type(error).__name__, error)
+        return "cannot serve; the service's log says why"
 
 
 async def _check_store(service: ServiceState) -> str:

@@ -13,6 +13,7 @@ from headgate.service.parse import Body, StrictRoute, Text
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
+from headgate.stages.decide import window_state
 from headgate.stages.strategy import context_strategy
 from headgate.types import ContextBudget
 
@@ -57,6 +58,9 @@ class StrategyOut(BaseModel):
     group: str
     tier: str
     pressure: float
+    limit: int
+    min_trust: float
+    skip: bool
 
 
 @router.post(
@@ -84,4 +88,4 @@ async def strategy(
         policy=settings.decide,
     )
     window = ContextBudget(body.model_context_length, body.used_tokens, body.threshold_tokens)
-    return respond(decision | {"tier": window.tier.name, "pressure": window.pressure})
+    return respond(decision | window_state(window, settings.decide))

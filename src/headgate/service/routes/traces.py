@@ -8,7 +8,8 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headgate.explain.as_data import summary, trace_data
+from headgate.explain.as_data import summary_data, trace_data
+from headgate.explain.interventions import Intervention, interventions
 from headgate.explain.replay import Outcome
 from headgate.explain.why import SettingChange
 from headgate.notes import Fate, NoteCode, Stage
@@ -97,6 +98,12 @@ class WhyOut(BaseModel):
     runs: int
 
 
+class InterventionsOut(BaseModel):
+    """What was done to a call, in order."""
+
+    interventions: list[Intervention]
+
+
 class ReplayIn(Body):
     """What to change: settings by dotted name, and fields of the request such as budget and k."""
 
@@ -124,7 +131,7 @@ async def traces(request: Request, caller: Reader, limit: Page = 50) -> Response
     """The last requests, newest first."""
     gate = service_of(request).gate_for(caller)
     found = await gate.atraces(limit=limit)
-    return respond({"traces": [summary(trace) for trace in found]})
+    return respond({"traces": [summary_data(one) for one in found]})
 
 
 @router.get("/{id}", summary="Read a trace", responses=response_schema(TraceOut))
@@ -132,6 +139,15 @@ async def trace(id: str, request: Request, caller: Reader) -> Response:
     """Plan, steps, and every candidate with its notes."""
     gate = service_of(request).gate_for(caller)
     return respond(trace_data(await asyncio.to_thread(gate.trace, id)))
+
+
+@router.get(
+    "/{id}/why", summary="What was done to a call?", responses=response_schema(InterventionsOut)
+)
+async def why_done(id: str, request: Request, caller: Reader) -> Response:
+    """Notes, cuts and caps of a call through the proxy, and what would have changed them."""
+    found = await service_of(request).gate_for(caller).atrace(id)
+    return respond({"interventions": list(interventions(found))})
 
 
 @router.get(

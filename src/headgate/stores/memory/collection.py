@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from headgate.protocols import Clock
 from headgate.stores.memory.lock import MemoryPart, StoreLock
 from headgate.stores.validate import chunk_clash
-from headgate.types import Chunk, Document
+from headgate.types import Chunk, Document, Size
 
 
 @dataclass
@@ -22,6 +22,12 @@ class Collection:
     seqs: dict[str, int] = field(default_factory=dict)
     feed: list[tuple[int, str]] = field(default_factory=list)
     attachments: dict[str, dict[str, bytes]] = field(default_factory=dict)
+    marks: tuple[str, ...] = ()
+
+    def size(self) -> Size:
+        """How much it holds."""
+        chars = sum(len(chunk.text) for chunk in self.chunks.values())
+        return Size(len(self.documents), len(self.chunks), chars)
 
     def log(self, seq: int, id: str) -> None:
         """Add a chunk's change to the feed; sweep the feed when more than half of it is stale."""

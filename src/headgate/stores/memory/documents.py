@@ -2,14 +2,14 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from headgate.protocols import Clock
 from headgate.stores.memory.collection import Collection, MemoryCollections
 from headgate.stores.memory.lock import StoreLock
-from headgate.stores.validate import check_documents
-from headgate.types import Change, Chunk, Document, Size
+from headgate.stores.validate import check_attachments, check_documents
+from headgate.types import Attachment, Change, Chunk, Document, Size
 
 
 class MemoryDocuments(MemoryCollections):
@@ -20,15 +20,21 @@ class MemoryDocuments(MemoryCollections):
         self._seqs: dict[str, int] = defaultdict(int)
         self._places: dict[str, int] = defaultdict(int)
 
-    def put(self, tenant: str, documents: Sequence[Document]) -> int:
+    def put(
+        self, tenant: str, documents: Sequence[Document], *, attachments: Iterable[Attachment] = ()
+    ) -> int:
         incoming = check_documents(tenant, documents)
+        beside = check_attachments(attachments, incoming)
         with self._lock:
             targets = {name: self._collection(tenant, name) for name in incoming}
             for name, held in targets.items():
                 held.refuse_clash(incoming[name])
-            return sum(
+            changed = sum(
                 self._replace(tenant, held, incoming[name]) for name, held in targets.items()
             )
+            for name, chunk, kind, value in beside:
+                targets[name].attachments.setdefault(chunk, {})[kind] = bytes(value)
+            return changed
 
     def remove(
         self,
@@ -60,14 +66,14 @@ class MemoryDocuments(MemoryCollections):
     def collections(self, tenant: str) -> Mapping[str, Size]:
         with self._lock:
             return {
-                name: Size(
-                    documents=len(held.documents),
-                    chunks=len(held.chunks),
-                    chars=sum(len(chunk.text) for chunk in held.chunks.values()),
-                )
+                name: held.size()
                 for (owner, name), held in sorted(self._collections.items())
                 if owner == tenant and held.documents
             }
+
+    def size(self, tenant: str, collection: str) -> Size:
+        with self._lock:
+            return self._collection(tenant, collection).size()
 
     def chunks(self, tenant: str, collection: str, ids: Sequence[str]) -> list[Chunk]:
         with self._lock:
@@ -103,6 +109,14 @@ class MemoryDocuments(MemoryCollections):
                     place = held.places[chunk.document] if chunk else 0
                     found.append(Change(seq, id, chunk, place))
         return found
+
+    def index_marks(self, tenant: str, collection: str) -> tuple[str, ...]:
+        with self._lock:
+            return self._collection(tenant, collection).marks
+
+    def mark_index(self, tenant: str, collection: str, mark: str, *, former: str) -> None:
+        with self._lock:
+            self._collection(tenant, collection).marks = tuple(filter(None, (mark, former)))
 
     def _next_seq(self, tenant: str) -> int:
         self._seqs[tenant] += 1

@@ -1,4 +1,4 @@
-"""MemoryRecords: edges, facts, secrets, reviews and traces of the in-memory store, in dictionaries by tenant."""
+"""MemoryRecords: edges, facts, secrets and reviews of the in-memory store, in dictionaries by tenant."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -8,7 +8,6 @@ from operator import itemgetter
 from secrets import token_bytes
 
 from headgate.protocols import Clock
-from headgate.stores.codec import without_text
 from headgate.stores.memory.lock import MemoryPart, StoreLock
 from headgate.stores.validate import (
     already_decided,
@@ -17,7 +16,7 @@ from headgate.stores.validate import (
     check_edges,
     check_name,
 )
-from headgate.types import Edge, Fact, FactChange, Review, Secret, Trace
+from headgate.types import Edge, Fact, FactChange, Review, Secret
 
 EdgeName = tuple[str, str, str]
 EdgeRank = tuple[float, str, str, str]
@@ -25,7 +24,7 @@ RankedEdge = tuple[EdgeRank, Edge]
 
 
 class MemoryRecords(MemoryPart):
-    """Everything a store keeps besides documents and API keys."""
+    """Everything a store keeps besides documents, traces and API keys."""
 
     def __init__(self, lock: StoreLock, clock: Clock) -> None:
         super().__init__(lock, clock)
@@ -34,12 +33,11 @@ class MemoryRecords(MemoryPart):
         # the edges of a node in order, sorted on first use: a hub is sorted once, not at every read
         self._sorted: dict[tuple[str, str, str], list[RankedEdge]] = {}
         self._facts: dict[str, dict[str, Fact]] = defaultdict(dict)
-        self._contents: dict[tuple[str, str], str] = {}
+        self._fact_keys: dict[tuple[str, str], str] = {}
         self._fact_feed: dict[str, dict[str, int]] = defaultdict(dict)
         self._fact_seqs: dict[str, int] = defaultdict(int)
         self._secrets: dict[str, list[Secret]] = {}
         self._reviews: dict[str, dict[str, Review]] = defaultdict(dict)
-        self._traces: dict[str, dict[str, Trace]] = defaultdict(dict)
 
     def link(self, tenant: str, edges: Sequence[Edge]) -> int:
         check_edges(tenant, edges)
@@ -79,13 +77,13 @@ class MemoryRecords(MemoryPart):
         check_name("tenant", tenant)
         check_name("fact id", fact.id)
         with self._lock:
-            owner = self._contents.get((tenant, fact.content), fact.id)
+            owner = self._fact_keys.get((tenant, fact.key), fact.id)
             if owner != fact.id:
                 return self._facts[tenant][owner]
             former = self._facts[tenant].get(fact.id)
             if former:
-                del self._contents[tenant, former.content]
-            self._contents[tenant, fact.content] = fact.id
+                del self._fact_keys[tenant, former.key]
+            self._fact_keys[tenant, fact.key] = fact.id
             if former != fact:
                 self._log_fact(tenant, fact.id)
             self._facts[tenant][fact.id] = fact
@@ -115,7 +113,7 @@ class MemoryRecords(MemoryPart):
             fact = self._facts[tenant].pop(id, None)
             if fact is None:
                 return False
-            del self._contents[tenant, fact.content]
+            del self._fact_keys[tenant, fact.key]
             self._log_fact(tenant, id)
             return True
 
@@ -142,7 +140,14 @@ class MemoryRecords(MemoryPart):
             self._secrets[tenant] = [fresh, replace(former, expires=expires), *older]
             return fresh
 
-    def save_review(self, tenant: str, review: Review, *, most: int | None = None) -> bool:
+    def save_review(
+        self,
+        tenant: str,
+        review: Review,
+        *,
+        most: int | None = None,
+        patience_s: float | None = None,
+    ) -> bool:
         with self._lock:
             reviews = self._reviews[tenant]
             held = reviews.get(review.id)
@@ -163,40 +168,28 @@ class MemoryRecords(MemoryPart):
             found = [r for r in self._reviews[tenant].values() if status in (None, r.status)]
         return sorted(found, key=lambda review: (review.created, review.id))
 
-    def decide(self, tenant: str, review: Review) -> bool:
+    def decide(
+        self,
+        tenant: str,
+        review: Review,
+        *,
+        fact: Fact | None = None,
+        ids: Sequence[str] = (),
+        amend: Callable[[Fact], Fact] = lambda fact: fact,
+    ) -> bool:
         with self._lock:
             held = self._reviews[tenant].get(review.id)
             if held is None or held.status != "pending":
                 return False
+            facts = self._facts[tenant]
+            owner = self._fact_keys.get((tenant, fact.key)) if fact else None
+            known = [id for id in (owner, *ids) if id in facts]
+            # all changes are made before the first is kept, so that one that fails leaves nothing
+            changed = [check_amended(facts[id], amend(facts[id])) for id in known]
+            for new in changed if owner or fact is None else [fact, *changed]:
+                self.save_fact(tenant, new)
             self._reviews[tenant][review.id] = review
             return True
-
-    def save_trace(
-        self,
-        trace: Trace,
-        *,
-        keep: int = 10_000,
-        age_s: float | None = None,
-        text: bool = True,
-    ) -> None:
-        with self._lock:
-            held = self._traces[trace.request.tenant]
-            held.pop(trace.id, None)
-            held[trace.id] = trace if text else without_text(trace)
-            while len(held) > max(keep, 0):
-                del held[next(iter(held))]
-            if age_s is not None:
-                old = [t.id for t in held.values() if t.created < trace.created - age_s]
-                for id in old:
-                    del held[id]
-
-    def trace(self, tenant: str, id: str) -> Trace | None:
-        with self._lock:
-            return self._traces[tenant].get(id)
-
-    def traces(self, tenant: str, *, limit: int = 100) -> list[Trace]:
-        with self._lock:
-            return list(reversed(self._traces[tenant].values()))[: max(limit, 0)]
 
     def _sorted_edges(self, side: str, tenant: str, node: str) -> list[RankedEdge]:
         """The edges of a node on one side, strongest first."""

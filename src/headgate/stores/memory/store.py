@@ -11,9 +11,13 @@ from headgate.stores.memory.documents import MemoryDocuments
 from headgate.stores.memory.keys import MemoryKeys
 from headgate.stores.memory.lock import StoreLock
 from headgate.stores.memory.records import MemoryRecords
+from headgate.stores.memory.spends import MemorySpends
+from headgate.stores.memory.traces import MemoryTraces
 
 
-class MemoryStore(MemoryDocuments, MemoryAttachments, MemoryRecords, MemoryKeys):
+class MemoryStore(
+    MemoryDocuments, MemoryAttachments, MemoryRecords, MemoryTraces, MemoryKeys, MemorySpends
+):
     """A store that lives as long as the process."""
 
     def __init__(self, *, clock: Clock = time) -> None:

@@ -6,15 +6,17 @@ read before another one wrote. A connection that raised an error is closed, not 
 After a fork the child leaves inherited connections alone, as SQLite asks, and opens its own.
 """
 
-import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
+from threading import Condition, get_ident
 
-from headgate.errors import HeadgateError, StoreError
+from headgate.errors import HeadgateError, NotReady, StoreError
+from headgate.forks import pause_for_forks, renew_in_children
 
+_IDLE = 8  # connections kept for the next call; a burst of threads opens more and closes them again
+_FORK_S = 5.0  # that a fork waits for calls under way
 _CACHE_KIB = 32_768  # keeps the inner pages of a million-chunk index in memory
 _MMAP_BYTES = (
     1 << 30
@@ -56,21 +58,54 @@ def translate(path: Path, error: sqlite3.Error) -> StoreError:
     """SQLite's error as a StoreError that says what happened and what to do."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind
     what, todo = _MESSAGES.get(code, ("failed", "if it happens again, report it with this message"))
-    return StoreError(f"the store {path} {what}: {error}", hint=todo)
+    kind = NotReady if code == sqlite3.SQLITE_BUSY else StoreError
+    return kind(f"the store {path} {what}: {error}", hint=todo)
 
 
 class Pool:
     """Connections to one database file."""
 
-    def __init__(self, path: Path, *, timeout_s: float, max_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        timeout_s: float,
+        max_bytes: int | None = None,
+        read_only: bool = False,
+    ) -> None:
         self.path = path
+        self.read_only = read_only
         self._timeout = timeout_s
         self._max_bytes = max_bytes
         self._idle: list[sqlite3.Connection] = []
         self._inherited: list[sqlite3.Connection] = []
-        self._lock = Lock()
-        self._pid = os.getpid()
+        self._file: tuple[int, int] | None = None
         self._closed = False
+        self._lock = Condition()
+        self._busy = 0
+        self._pausing: int | None = None
+        renew_in_children(self)
+        pause_for_forks(self)
+
+    def renew(self) -> None:
+        """In a forked child leave inherited connections alone, as SQLite asks: neither use nor close them."""
+        self._inherited += self._idle
+        self._idle = []
+        self._lock = Condition()
+        self._busy = 0
+        self._pausing = None
+
+    def pause(self) -> None:
+        """Before a fork wait for running calls: a child would inherit SQLite's locks of a transaction for good."""
+        with self._lock:
+            self._pausing = get_ident()
+            self._lock.wait_for(lambda: not self._busy, _FORK_S)
+
+    def resume(self) -> None:
+        """After the fork let calls begin again."""
+        with self._lock:
+            self._pausing = None
+            self._lock.notify_all()
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
@@ -83,6 +118,9 @@ class Pool:
             raise translate(self.path, error) from error
         finally:
             self._give_back(connection)
+            with self._lock:
+                self._busy -= 1
+                self._lock.notify_all()
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
@@ -91,10 +129,17 @@ class Pool:
             yield connection
 
     @contextmanager
-    def write(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """One transaction: all of it or nothing. Durable ones also survive a power cut."""
+    def write(
+        self, *, durable: bool = True, patience_s: float | None = None
+    ) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it or nothing. Durable ones also survive a power cut.
+
+        `patience_s` is how long to wait for other writers, where that is not the store's timeout.
+        """
         with self.read() as connection:
             connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            patience = self._timeout if patience_s is None else patience_s
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
             with _transaction(connection, "IMMEDIATE"):
                 yield connection
 
@@ -103,27 +148,34 @@ class Pool:
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
-        if os.getpid() == self._pid:
-            for connection in idle:
-                connection.close()
+        for connection in idle:
+            connection.close()
 
     def _take(self) -> sqlite3.Connection:
         with self._lock:
             if self._closed:
                 raise StoreError(f"the store {self.path} is closed", hint="open it again")
-            if os.getpid() != self._pid:
-                self._inherited += self._idle
-                self._idle = []
-                self._pid = os.getpid()
+            if self._file is not None and self._file != _identity(self.path):
+                raise StoreError(
+                    f"the store {self.path} was moved, deleted or replaced while it was open",
+                    hint="put it back, or close this Headgate and open it again",
+                )
+            self._lock.wait_for(lambda: self._pausing in (None, get_ident()))
+            self._busy += 1
             if self._idle:
                 return self._idle.pop()
-        return self._connect()
+        try:
+            return self._connect()
+        except BaseException:
+            with self._lock:
+                self._busy -= 1
+            raise
 
     def _give_back(self, connection: sqlite3.Connection) -> None:
         if not _is_usable(connection):
             return
         with self._lock:
-            if not self._closed:
+            if not self._closed and len(self._idle) < _IDLE:
                 self._idle.append(connection)
                 return
         connection.close()
@@ -131,7 +183,11 @@ class Pool:
     def _connect(self) -> sqlite3.Connection:
         try:
             connection = sqlite3.connect(
-                self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+                self._address(),
+                uri=True,
+                timeout=self._timeout,
+                isolation_level=None,
+                check_same_thread=False,
             )
         except sqlite3.Error as error:
             raise translate(self.path, error) from error
@@ -142,11 +198,23 @@ class Pool:
             if isinstance(error, sqlite3.Error):
                 raise translate(self.path, error) from error
             raise
+        self._file = self._file or _identity(self.path)
         return connection
+
+    def _address(self) -> str:
+        """The file as an address that makes a new file only the first time, and never where it may only be read."""
+        if not self.read_only:
+            mode = "mode=rwc" if self._file is None else "mode=rw"
+        elif self.path.with_name(f"{self.path.name}-wal").exists():
+            mode = "mode=ro"
+        else:  # nobody writes, and SQLite could not make the files it shares with writers
+            mode = "immutable=1"
+        return f"{self.path.resolve().as_uri()}?{mode}"
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         execute = connection.execute
-        execute("PRAGMA journal_mode = WAL")
+        if not self.read_only:
+            execute("PRAGMA journal_mode = WAL")
         execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
         execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
@@ -166,6 +234,15 @@ def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from every other, whatever it is called; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _is_usable(connection: sqlite3.Connection) -> bool:

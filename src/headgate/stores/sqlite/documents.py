@@ -3,7 +3,7 @@
 A put compares each document with what the store holds, row by row, so that only what differs is written.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
@@ -12,9 +12,11 @@ from headgate.stores.codec import encode
 from headgate.stores.sqlite.connection import Pool
 from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED, Row, from_row
 from headgate.stores.sqlite.writer import CollectionWriter
-from headgate.stores.validate import check_documents
-from headgate.types import Change, Chunk, Document, Size
+from headgate.stores.validate import check_attachments, check_documents
+from headgate.types import Attachment, Change, Chunk, Document, Size
 
+_MARK_S = 1.0  # that saving an index waits for other writers; it is saved later then
+_CLEAR = 5_000  # chunks that go in one transaction when a collection is emptied, some 50 ms
 _PAGE = 1000  # chunks a scan reads at a time, so that a slow reader holds no snapshot open
 
 
@@ -23,15 +25,21 @@ class SqliteDocuments:
 
     _pool: Pool
 
-    def put(self, tenant: str, documents: Sequence[Document]) -> int:
+    def put(
+        self, tenant: str, documents: Sequence[Document], *, attachments: Iterable[Attachment] = ()
+    ) -> int:
         incoming = check_documents(tenant, documents)
         if not incoming:
             return 0
+        beside = check_attachments(attachments, incoming)
         with self._pool.write() as connection:
-            return sum(
+            changed = sum(
                 CollectionWriter(connection, tenant, name).put(by_id)
                 for name, by_id in incoming.items()
             )
+            rows = ((tenant, *attachment) for attachment in beside)
+            connection.executemany("REPLACE INTO attachments VALUES (?, ?, ?, ?, ?)", rows)
+            return changed
 
     def remove(
         self,
@@ -41,11 +49,22 @@ class SqliteDocuments:
         documents: Sequence[str] | None = None,
         chunks: Sequence[str] | None = None,
     ) -> int:
+        if documents is None and chunks is None:
+            return self._clear(tenant, collection)
         with self._pool.write() as connection:
             writer = CollectionWriter(connection, tenant, collection)
-            if documents is None and chunks is None:
-                return writer.clear()
             return writer.remove_documents(documents or ()) + writer.remove_chunks(chunks or ())
+
+    def _clear(self, tenant: str, collection: str) -> int:
+        """Empty a collection, some documents at a time, so that others get their turn and the log stays small."""
+        gone = 0
+        while True:
+            with self._pool.write() as connection:
+                writer = CollectionWriter(connection, tenant, collection)
+                removed, left = writer.clear_some(_CLEAR)
+            gone += removed
+            if not left:
+                return gone
 
     def digests(
         self, tenant: str, collection: str, ids: Sequence[str] | None = None
@@ -64,6 +83,13 @@ class SqliteDocuments:
                 (tenant,),
             )
             return {name: Size(*counts) for name, *counts in rows}
+
+    def size(self, tenant: str, collection: str) -> Size:
+        with self._pool.read() as connection:
+            row = connection.execute(
+                f"SELECT documents, chunks, chars FROM sizes WHERE {HERE}", (tenant, collection)
+            ).fetchone()
+        return Size(*row) if row else Size()
 
     def chunks(self, tenant: str, collection: str, ids: Sequence[str]) -> list[Chunk]:
         with self._pool.read() as connection:
@@ -121,3 +147,15 @@ class SqliteDocuments:
             key=attrgetter("seq"),
         )
         return list(islice(feed, max(limit, 0)))
+
+    def index_marks(self, tenant: str, collection: str) -> tuple[str, ...]:
+        with self._pool.read() as connection:
+            row = connection.execute(
+                f"SELECT mark, former FROM index_marks WHERE {HERE}", (tenant, collection)
+            ).fetchone()
+        return tuple(filter(None, row)) if row else ()
+
+    def mark_index(self, tenant: str, collection: str, mark: str, *, former: str) -> None:
+        with self._pool.write(durable=False, patience_s=_MARK_S) as connection:
+            row = (tenant, collection, mark, former)
+            connection.execute("REPLACE INTO index_marks VALUES (?, ?, ?, ?)", row)

@@ -10,6 +10,8 @@ import sqlite3
 from pathlib import Path
 
 from headgate.errors import StoreError
+from headgate.stores.stored_trace import summarize_json
+from headgate.types import fact_key
 
 APPLICATION = 0x48474154  # "HGAT" in the file's header, so that no other database is taken for ours
 
@@ -91,7 +93,51 @@ CREATE TABLE keys (
 ) WITHOUT ROWID
 """
 
-STEPS = (DOCUMENTS, RECORDS, TRACES, KEYS)
+SPENDS = """
+CREATE TABLE spends (
+  tenant TEXT NOT NULL, scope TEXT NOT NULL, name TEXT NOT NULL, last REAL NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (tenant, scope, name)
+) WITHOUT ROWID;
+CREATE INDEX spends_recent ON spends (tenant, last)
+"""
+
+# Of facts that were stored twice in other letters the first keeps the bare key; `headgate facts merge` joins them.
+FACT_KEYS = """
+ALTER TABLE facts ADD COLUMN key TEXT NOT NULL DEFAULT '';
+UPDATE facts SET key = fact_key(content);
+UPDATE facts SET key = key || char(0) || id WHERE EXISTS (
+  SELECT 1 FROM facts f WHERE f.tenant = facts.tenant AND f.key = facts.key AND f.rowid < facts.rowid);
+CREATE UNIQUE INDEX facts_key ON facts (tenant, key)
+"""
+
+# The summary stands before the body, so that listing reads no body. `store` has one row: what tells this store from every
+# other, the secret that tenants' first secrets come from, and how far time has come for the age of traces.
+STORED_TRACES = """
+CREATE TABLE store (id TEXT NOT NULL, secret BLOB NOT NULL, created REAL NOT NULL, clock REAL NOT NULL);
+INSERT INTO store VALUES (
+  lower(hex(randomblob(16))), randomblob(32), (julianday('now') - 2440587.5) * 86400.0, 0.0);
+ALTER TABLE traces RENAME TO former;
+DROP INDEX traces_recent;
+DROP INDEX traces_age;
+CREATE TABLE traces (
+  tenant TEXT NOT NULL, id TEXT NOT NULL, number INTEGER NOT NULL, created REAL NOT NULL, size INTEGER NOT NULL,
+  summary TEXT NOT NULL, body BLOB NOT NULL,
+  PRIMARY KEY (tenant, id)
+);
+INSERT INTO traces SELECT tenant, id, number, created, length(body), trace_summary(body), body FROM former;
+DROP TABLE former;
+CREATE INDEX traces_recent ON traces (tenant, number, size);
+CREATE INDEX traces_age ON traces (created)
+"""
+
+INDEX_MARKS = """
+CREATE TABLE index_marks (
+  tenant TEXT NOT NULL, collection TEXT NOT NULL, mark TEXT NOT NULL, former TEXT NOT NULL,
+  PRIMARY KEY (tenant, collection)
+) WITHOUT ROWID
+"""
+
+STEPS = (DOCUMENTS, RECORDS, TRACES, KEYS, SPENDS, FACT_KEYS, STORED_TRACES, INDEX_MARKS)
 
 
 def version(connection: sqlite3.Connection) -> int:
@@ -109,6 +155,8 @@ def migrate(connection: sqlite3.Connection, path: Path, *, steps: tuple[str, ...
             f"the store {path} has version {current}; this release reads up to {len(steps)}",
             hint="upgrade headgate: pip install --upgrade headgate",
         )
+    connection.create_function("fact_key", 1, fact_key, deterministic=True)
+    connection.create_function("trace_summary", 1, summarize_json, deterministic=True)
     for step in steps[current:]:
         for statement in step.split(";"):
             if statement.strip():

@@ -1,16 +1,18 @@
-"""SqliteRecords: edges, facts, secrets, reviews and traces of the SQLite store.
+"""SqliteRecords: edges, facts, secrets and reviews of the SQLite store.
 
-Records are kept as JSON beside the few columns that queries use. Traces are the only writes that do not wait for
-the disk: a power cut may lose the last ones, a killed process loses none.
+Records are kept as JSON beside the few columns that queries use. A tenant's first secret is derived from the store's
+own, so that reading never has to write.
 """
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from secrets import token_bytes
 
 from headgate.protocols import Clock
-from headgate.stores.codec import decode, encode, without_text
+from headgate.stores.codec import decode, encode
 from headgate.stores.sqlite.connection import Pool
+from headgate.stores.sqlite.rows import next_number
 from headgate.stores.validate import (
     already_decided,
     check_amended,
@@ -18,7 +20,7 @@ from headgate.stores.validate import (
     check_edges,
     check_name,
 )
-from headgate.types import Edge, Fact, FactChange, Review, Secret, Trace
+from headgate.types import Edge, Fact, FactChange, Review, Secret
 
 _EDGE = "-weight, source, predicate, target, provenance"  # so that rows sort strongest first
 _ANY = "SELECT 1 FROM edges WHERE tenant = ? LIMIT 1"
@@ -32,7 +34,7 @@ WHERE weight <> excluded.weight OR provenance <> excluded.provenance
 
 
 class SqliteRecords:
-    """Everything a store keeps besides documents and API keys."""
+    """Everything a store keeps besides documents, traces and API keys."""
 
     _pool: Pool
     _clock: Clock
@@ -69,23 +71,14 @@ class SqliteRecords:
         check_name("tenant", tenant)
         check_name("fact id", fact.id)
         with self._pool.write() as connection:
-            same = connection.execute(
-                "SELECT body FROM facts WHERE tenant = ? AND content = ? AND id <> ?",
-                (tenant, fact.content, fact.id),
-            ).fetchone()
-            if same:
-                return decode(Fact, same[0])
-            _write_fact(connection, tenant, fact)
-            return fact
+            same = _same_fact(connection, tenant, fact)
+            if same is None:
+                _write_fact(connection, tenant, fact)
+            return same or fact
 
     def amend_fact(self, tenant: str, id: str, change: Callable[[Fact], Fact]) -> Fact | None:
         with self._pool.write() as connection:
-            held = _read_fact(connection, tenant, id)
-            if held is None:
-                return None
-            now = check_amended(held, change(held))
-            _write_fact(connection, tenant, now)
-            return now
+            return _amend_fact(connection, tenant, _read_fact(connection, tenant, id), change)
 
     def fact(self, tenant: str, id: str) -> Fact | None:
         with self._pool.read() as connection:
@@ -103,7 +96,7 @@ class SqliteRecords:
             sql = "DELETE FROM facts WHERE tenant = ? AND id = ?"
             if not connection.execute(sql, (tenant, id)).rowcount:
                 return False
-            seq = _next_number(connection, tenant, "fact")
+            seq = next_number(connection, tenant, "fact")
             connection.execute("REPLACE INTO forgotten VALUES (?, ?, ?)", (tenant, id, seq))
             return True
 
@@ -125,18 +118,17 @@ class SqliteRecords:
     def secrets(self, tenant: str) -> list[Secret]:
         check_name("tenant", tenant)
         with self._pool.read() as connection:
-            known = _secrets(connection, tenant)
-        if known:
-            return known
-        with self._pool.write() as connection:
-            fresh = (tenant, 1, token_bytes(32), self._clock())
-            connection.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?, ?, ?, NULL)", fresh)
             return _secrets(connection, tenant)
 
     def rotate(self, tenant: str, *, expires: float) -> Secret:
-        self.secrets(tenant)
+        check_name("tenant", tenant)
         fresh = Secret(token_bytes(32), self._clock())
         with self._pool.write() as connection:
+            first, *_ = _secrets(connection, tenant)
+            connection.execute(
+                "INSERT OR IGNORE INTO secrets VALUES (?, 1, ?, ?, NULL)",
+                (tenant, first.key, first.created),
+            )
             connection.execute(
                 "UPDATE secrets SET expires = ? WHERE tenant = ? AND expires IS NULL",
                 (expires, tenant),
@@ -148,11 +140,18 @@ class SqliteRecords:
             )
         return fresh
 
-    def save_review(self, tenant: str, review: Review, *, most: int | None = None) -> bool:
+    def save_review(
+        self,
+        tenant: str,
+        review: Review,
+        *,
+        most: int | None = None,
+        patience_s: float | None = None,
+    ) -> bool:
         check_name("tenant", tenant)
         check_name("review id", review.id)
         row = (tenant, review.id, review.status, review.created, encode(review))
-        with self._pool.write() as connection:
+        with self._pool.write(patience_s=patience_s) as connection:
             status = connection.execute(
                 "SELECT status FROM reviews WHERE tenant = ? AND id = ?", (tenant, review.id)
             ).fetchone()
@@ -182,63 +181,29 @@ class SqliteRecords:
             ).fetchall()
         return [decode(Review, body) for (body,) in rows]
 
-    def decide(self, tenant: str, review: Review) -> bool:
+    def decide(
+        self,
+        tenant: str,
+        review: Review,
+        *,
+        fact: Fact | None = None,
+        ids: Sequence[str] = (),
+        amend: Callable[[Fact], Fact] = lambda fact: fact,
+    ) -> bool:
         with self._pool.write() as connection:
             moved = connection.execute(
                 "UPDATE reviews SET status = ?, created = ?, body = ?"
                 " WHERE tenant = ? AND id = ? AND status = 'pending'",
                 (review.status, review.created, encode(review), tenant, review.id),
             )
-            return moved.rowcount == 1
-
-    def save_trace(
-        self,
-        trace: Trace,
-        *,
-        keep: int = 10_000,
-        age_s: float | None = None,
-        text: bool = True,
-    ) -> None:
-        tenant = trace.request.tenant
-        body = encode(trace if text else without_text(trace))
-        with self._pool.write(durable=False) as connection:
-            number = _next_number(connection, tenant, "trace")
-            connection.execute(
-                "REPLACE INTO traces VALUES (?, ?, ?, ?, ?)",
-                (tenant, trace.id, number, trace.created, body),
-            )
-            connection.execute(
-                "DELETE FROM traces WHERE tenant = ? AND number <= ?", (tenant, number - keep)
-            )
-            if age_s is not None:
-                oldest = trace.created - age_s
-                sql = "DELETE FROM traces WHERE tenant = ? AND created < ?"
-                connection.execute(sql, (tenant, oldest))
-
-    def trace(self, tenant: str, id: str) -> Trace | None:
-        with self._pool.read() as connection:
-            row = connection.execute(
-                "SELECT body FROM traces WHERE tenant = ? AND id = ?", (tenant, id)
-            ).fetchone()
-        return decode(Trace, row[0]) if row else None
-
-    def traces(self, tenant: str, *, limit: int = 100) -> list[Trace]:
-        with self._pool.read() as connection:
-            rows = connection.execute(
-                "SELECT body FROM traces WHERE tenant = ? ORDER BY number DESC LIMIT ?",
-                (tenant, max(limit, 0)),
-            ).fetchall()
-        return [decode(Trace, body) for (body,) in rows]
-
-
-def _next_number(connection: sqlite3.Connection, tenant: str, counter: str) -> int:
-    """The next number of one of the tenant's counters."""
-    connection.execute("INSERT OR IGNORE INTO tenants (tenant) VALUES (?)", (tenant,))
-    sql = f"UPDATE tenants SET {counter} = {counter} + 1 WHERE tenant = ?"
-    connection.execute(sql, (tenant,))
-    sql = f"SELECT {counter} FROM tenants WHERE tenant = ?"
-    (number,) = connection.execute(sql, (tenant,)).fetchone()
-    return int(number)
+            if moved.rowcount != 1:
+                return False
+            known = _same_fact(connection, tenant, fact) if fact else None
+            if fact and known is None:
+                _write_fact(connection, tenant, fact)
+            for held in (known, *(_read_fact(connection, tenant, id) for id in ids)):
+                _amend_fact(connection, tenant, held, amend)
+            return True
 
 
 def _read_fact(connection: sqlite3.Connection, tenant: str, id: str) -> Fact | None:
@@ -247,12 +212,40 @@ def _read_fact(connection: sqlite3.Connection, tenant: str, id: str) -> Fact | N
     return decode(Fact, row[0]) if row else None
 
 
+def _same_fact(connection: sqlite3.Connection, tenant: str, fact: Fact) -> Fact | None:
+    """Another fact of the tenant that says the same."""
+    sql = "SELECT body FROM facts WHERE tenant = ? AND key = ? AND id <> ?"
+    row = connection.execute(sql, (tenant, fact.key, fact.id)).fetchone()
+    return decode(Fact, row[0]) if row else None
+
+
+def _amend_fact(
+    connection: sqlite3.Connection, tenant: str, held: Fact | None, change: Callable[[Fact], Fact]
+) -> Fact | None:
+    if held is None:
+        return None
+    now = check_amended(held, change(held))
+    _write_fact(connection, tenant, now)
+    return now
+
+
 def _write_fact(connection: sqlite3.Connection, tenant: str, fact: Fact) -> None:
     """Write a fact that is new or differs, under the next number of the fact feed."""
-    if _read_fact(connection, tenant, fact.id) == fact:
+    held = _read_fact(connection, tenant, fact.id)
+    if held == fact:
         return
-    row = (tenant, fact.id, fact.content, _next_number(connection, tenant, "fact"), encode(fact))
-    connection.execute("REPLACE INTO facts VALUES (?, ?, ?, ?, ?)", row)
+    seq = next_number(connection, tenant, "fact")
+    # never REPLACE: it would silently delete another fact of the same key
+    if held is None:
+        sql = "INSERT INTO facts (tenant, id, content, seq, body, key) VALUES (?, ?, ?, ?, ?, ?)"
+        row = (tenant, fact.id, fact.content, seq, encode(fact), fact.key)
+        connection.execute(sql, row)
+    elif held.content == fact.content:
+        sql = "UPDATE facts SET seq = ?, body = ? WHERE tenant = ? AND id = ?"
+        connection.execute(sql, (seq, encode(fact), tenant, fact.id))
+    else:
+        sql = "UPDATE facts SET content = ?, key = ?, seq = ?, body = ? WHERE tenant = ? AND id = ?"
+        connection.execute(sql, (fact.content, fact.key, seq, encode(fact), tenant, fact.id))
     connection.execute("DELETE FROM forgotten WHERE tenant = ? AND id = ?", (tenant, fact.id))
 
 
@@ -260,4 +253,7 @@ def _secrets(connection: sqlite3.Connection, tenant: str) -> list[Secret]:
     rows = connection.execute(
         "SELECT key, created, expires FROM secrets WHERE tenant = ? ORDER BY number DESC", (tenant,)
     )
-    return [Secret(*row) for row in rows]
+    if known := [Secret(*row) for row in rows]:
+        return known
+    key, created = connection.execute("SELECT secret, created FROM store").fetchone()
+    return [Secret(blake2b(tenant.encode(), key=key, digest_size=32).digest(), created)]

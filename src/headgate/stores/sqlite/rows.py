@@ -1,5 +1,6 @@
-"""Rows: a chunk as a row of the SQLite store, and the SQL clauses that find it."""
+"""Rows: a chunk as a row of the SQLite store, the SQL clauses that find it, and the tenants' counters."""
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,3 +37,13 @@ def title_and_text(row: Row) -> tuple[str, str]:
 def count_chars(rows: Mapping[str, Row]) -> int:
     """Characters of all texts together."""
     return sum(len(row[7]) for row in rows.values())
+
+
+def next_number(connection: sqlite3.Connection, tenant: str, counter: str) -> int:
+    """The next number of one of the tenant's counters."""
+    connection.execute("INSERT OR IGNORE INTO tenants (tenant) VALUES (?)", (tenant,))
+    sql = f"UPDATE tenants SET {counter} = {counter} + 1 WHERE tenant = ?"
+    connection.execute(sql, (tenant,))
+    sql = f"SELECT {counter} FROM tenants WHERE tenant = ?"
+    (number,) = connection.execute(sql, (tenant,)).fetchone()
+    return int(number)

@@ -4,6 +4,8 @@ WAL mode: many processes read and write at once, and an acknowledged write survi
 Everything else beside it (full-text and vector indexes) is derived and follows the change feed.
 """
 
+import logging
+import os
 from pathlib import Path
 from time import time
 
@@ -15,12 +17,27 @@ from headgate.stores.sqlite.documents import SqliteDocuments
 from headgate.stores.sqlite.keys import SqliteKeys
 from headgate.stores.sqlite.migrations import STEPS, migrate, version
 from headgate.stores.sqlite.records import SqliteRecords
+from headgate.stores.sqlite.spends import SqliteSpends
+from headgate.stores.sqlite.traces import SqliteTraces
+from headgate.stores.sqlite.upkeep import SqliteUpkeep
 
 FILE = "headgate.db"
+LOGGER = logging.getLogger("headgate.store")
 
 
-class SqliteStore(SqliteDocuments, SqliteAttachments, SqliteRecords, SqliteKeys):
-    """A store in a folder. `max_bytes` bounds its file; `timeout_s` how long a writer waits its turn."""
+class SqliteStore(
+    SqliteDocuments,
+    SqliteAttachments,
+    SqliteRecords,
+    SqliteTraces,
+    SqliteKeys,
+    SqliteSpends,
+    SqliteUpkeep,
+):
+    """A store in a folder. `max_bytes` bounds its file; `timeout_s` how long a writer waits its turn.
+
+    A folder that this process may not write to is opened for reading, as with `read_only`; every write is an error then.
+    """
 
     def __init__(
         self,
@@ -29,9 +46,16 @@ class SqliteStore(SqliteDocuments, SqliteAttachments, SqliteRecords, SqliteKeys)
         timeout_s: float = 30.0,
         max_bytes: int | None = None,
         clock: Clock = time,
+        read_only: bool = False,
     ) -> None:
-        self.path = _make_folder(Path(folder)) / FILE
-        self._pool = Pool(self.path, timeout_s=timeout_s, max_bytes=max_bytes)
+        self.path = Path(folder) / FILE
+        self.read_only = read_only or _may_only_read(self.path)
+        if not self.read_only:
+            _make_folder(self.path.parent)
+            _make_private(self.path)
+        self._pool = Pool(
+            self.path, timeout_s=timeout_s, max_bytes=max_bytes, read_only=self.read_only
+        )
         self._clock = clock
         try:
             retry_busy(self._upgrade)
@@ -45,15 +69,25 @@ class SqliteStore(SqliteDocuments, SqliteAttachments, SqliteRecords, SqliteKeys)
     def _upgrade(self) -> None:
         with self._pool.read() as connection:
             current = version(connection) == len(STEPS)
+        if not current and self.read_only:
+            raise StoreError(
+                f"the store {self.path} has an older format and can only be read here",
+                hint="open it once where it can be written, and it is brought up to date",
+            )
         if not current:
             with self._pool.write() as connection:
                 migrate(connection, self.path)
 
 
-def _make_folder(folder: Path) -> Path:
+def _may_only_read(path: Path) -> bool:
+    """Whether there is a store that this process may read and not write."""
+    return path.is_file() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
+def _make_folder(folder: Path) -> None:
     """Make the folder of the store, unless it is there."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError as error:
         raise StoreError(
             f"{folder} is a file; a store is a folder", hint="name another path"
@@ -63,4 +97,13 @@ def _make_folder(folder: Path) -> Path:
             f"the folder {folder} cannot be made: {error.strerror}",
             hint="check the path and its permissions",
         ) from error
-    return folder
+
+
+def _make_private(path: Path) -> None:
+    """Make the file for its owner alone, as SQLite then makes those beside it; warn where others may read it."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        if os.name == "posix" and path.stat().st_mode & 0o077:
+            LOGGER.warning("others on this machine may read the store %s; run: chmod 600", path)
+    except OSError:
+        pass  # opening the database says what is wrong, in its own words

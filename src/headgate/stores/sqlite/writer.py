@@ -65,7 +65,31 @@ class CollectionWriter:
         )
         return len(stale) + len(changed)
 
-    def clear(self) -> int:
+    def clear_some(self, count: int) -> tuple[int, bool]:
+        """Remove the first documents, of about `count` chunks; how many chunks went, and whether any are left."""
+        here = (self.tenant, self.collection)
+        bound = self.connection.execute(
+            f"SELECT place FROM chunks WHERE {HERE} ORDER BY place, position LIMIT 1 OFFSET ?",
+            (*here, count - 1),
+        ).fetchone()
+        if bound is None:
+            return self._clear_rest(), False
+        rows = self.connection.execute(
+            f"SELECT id, chars FROM chunks WHERE {HERE} AND place <= ? ORDER BY place, position",
+            (*here, *bound),
+        ).fetchall()
+        ids = [id for id, _ in rows]
+        self._log_removals(ids)
+        self._detach(ids)
+        self.connection.execute(f"DELETE FROM chunks WHERE {HERE} AND place <= ?", (*here, *bound))
+        documents = self.connection.execute(
+            f"DELETE FROM documents WHERE {HERE} AND place <= ?", (*here, *bound)
+        ).rowcount
+        chars = sum(chars for _, chars in rows)
+        self._add_sizes(documents=-documents, chunks=-len(ids), chars=-chars)
+        return len(ids), True
+
+    def _clear_rest(self) -> int:
         """Empty the collection; how many chunks went."""
         here = (self.tenant, self.collection)
         ids = [id for (id,) in self.connection.execute(

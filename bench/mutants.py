@@ -1,0 +1,101 @@
+"""A sample of mutants: small mistakes put into the source, one at a time, and whether the tests of that room notice.
+
+    python bench/mutants.py --room memory --sample 20
+
+A mutant changes one comparison, one arithmetic or boolean operator, or negates one condition. The tests of the room
+(tests/ROOM) run against a copy of the source; a mutant that they do not notice survives and is printed.
+"""
+
+import argparse
+import ast
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "headgate"
+SWAPS = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Add: ast.Sub, ast.Sub: ast.Add,
+    ast.Mult: ast.Div, ast.Div: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+TIMEOUT_S = 300
+
+
+def places(tree):
+    """Every place where one mistake can be made: the node, and what to do to it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
+            yield node, "compare"
+        elif isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in SWAPS:
+            yield node, "operate"
+        elif isinstance(node, ast.If | ast.IfExp | ast.While):
+            yield node, "negate"
+
+
+def change(node, how):
+    if how == "compare":
+        node.ops[0] = SWAPS[type(node.ops[0])]()
+    elif how == "operate":
+        node.op = SWAPS[type(node.op)]()
+    else:
+        node.test = ast.UnaryOp(ast.Not(), node.test)
+
+
+def sample(room, count, rng):
+    """Some (file, number of the place in it), drawn evenly from the whole room."""
+    home = SOURCE / room
+    files = sorted(home.rglob("*.py")) if home.is_dir() else [home.with_suffix(".py")]
+    every = [(path, n) for path in files for n, _ in enumerate(places(ast.parse(path.read_text())))]
+    return rng.sample(every, min(count, len(every)))
+
+
+def is_noticed(path, number, tests):
+    """Whether the tests fail once the mistake is made."""
+    tree = ast.parse(path.read_text())
+    node, how = list(places(tree))[number]
+    line, before = node.lineno, ast.unparse(node).splitlines()[0]
+    change(node, how)
+    ast.fix_missing_locations(tree)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
+        (copy / path.relative_to(ROOT / "src")).write_text(ast.unparse(tree))
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
+                cwd=ROOT, env={**os.environ, "PYTHONPATH": str(copy)}, capture_output=True,
+                check=False, timeout=TIMEOUT_S,
+            )  # fmt: skip
+            noticed = done.returncode != 0
+        except subprocess.TimeoutExpired:
+            noticed = True
+    where = f"{path.relative_to(SOURCE)}:{line}"
+    print(f"{'killed  ' if noticed else 'SURVIVED'} {where:40} {how:8} {before[:80]}", flush=True)
+    return noticed
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--room", action="append", required=True, help="a folder or module of src/headgate")  # fmt: skip
+    parser.add_argument("--tests", nargs="*", help="tests to run (default: tests/ROOM)")
+    parser.add_argument("--sample", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--least", type=float, default=0.85, help="share that must be killed")
+    args = parser.parse_args()
+    killed = total = 0
+    for room in args.room:
+        rng = random.Random(f"{args.seed} {room}")
+        for path, number in sample(room, args.sample, rng):
+            total += 1
+            killed += is_noticed(path, number, args.tests or [f"tests/{room}"])
+    print(f"{killed} of {total} killed, {killed / max(total, 1):.0%}")
+    sys.exit(killed < args.least * total)
+
+
+if __name__ == "__main__":
+    main()

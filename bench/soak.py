@@ -1,0 +1,251 @@
+"""A long run: the service under mixed traffic and faults, and whether anything grows that should not.
+
+    python bench/soak.py --minutes 30 --tenants 1000
+
+Clients ask, add, remember and read traces, one collection grows without end, and each request comes from one of many
+tenants. Every minute a fault is injected in turn: a writer that is stopped inside its transaction, an index folder deleted, a
+client that goes away. Memory, descriptors, threads, latency and file sizes are sampled and plotted to .bench/soak.png.
+It fails where memory or descriptors grow after the warm-up, where a request fails, or where p99 is above 5 times p50.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx2
+
+from headgate.gateway import Headgate
+
+WORDS = [
+    "ferry",
+    "tide",
+    "harbor",
+    "refund",
+    "ledger",
+    "signal",
+    "winter",
+    "engine",
+    "market",
+    "river",
+    "bridge",
+    "garden",
+]
+PLOT = Path(".bench/soak.png")
+WARM = 0.3  # share of the run that is warm-up
+HOLDER = """
+import sqlite3, sys, time
+raw = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=30)
+raw.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+time.sleep(3600)
+"""
+
+
+def text(rng, words=80):
+    return " ".join(rng.choices(WORDS, k=words)) + f" {rng.randrange(10**9)}"
+
+
+class Soak:
+    def __init__(self, url, pid, folder, keys, rng):
+        self.url, self.pid, self.folder, self.keys, self.rng = url, pid, folder, keys, rng
+        self.samples, self.times, self.failures, self.recent = [], [], [], []
+        self.grown = 0
+
+    async def client(self, until):
+        async with httpx2.AsyncClient(base_url=self.url, timeout=90) as client:
+            while time.monotonic() < until:
+                await self.request(client)
+
+    async def request(self, client):
+        rng, began = self.rng, time.perf_counter()
+        headers = {"authorization": f"Bearer {rng.choice(self.keys)}"}
+        kind = rng.choices(["context", "grow", "ask", "remember", "add", "traces"], [40, 10, 15, 5, 15, 15])[0]  # fmt: skip
+        if kind == "context":
+            call = client.post("/v1/context", json={"query": text(rng, 3)}, headers=headers)
+        elif kind == "ask":
+            own = {"authorization": f"Bearer {self.keys[0]}"}
+            call = client.post("/v1/context", json={"query": text(rng, 3), "collection": "growing"}, headers=own)  # fmt: skip
+        elif kind == "grow":
+            self.grown += 5
+            rows = [{"id": f"g{self.grown + n}", "text": text(rng)} for n in range(5)]  # fmt: skip
+            own = {"authorization": f"Bearer {self.keys[0]}"}
+            call = client.post(
+                "/v1/documents", json={"documents": rows, "collection": "growing"}, headers=own
+            )
+        elif kind == "add":
+            row = {"id": f"d{rng.randrange(20)}", "text": text(rng)}
+            call = client.post("/v1/documents", json={"documents": [row]}, headers=headers)
+        elif kind == "remember":
+            call = client.post("/v1/facts", json={"content": f"Fact {rng.randrange(100)} of the ferry"}, headers=headers)  # fmt: skip
+        else:
+            call = client.get("/v1/traces", params={"limit": 20}, headers=headers)
+        answer = await call
+        self.recent.append((kind, time.perf_counter() - began))
+        if answer.status_code >= 400 and answer.status_code != 503:
+            self.failures.append((kind, answer.status_code, answer.text[:200]))
+
+    async def watch(self, until, every_s=5.0):
+        began = time.monotonic()
+        while time.monotonic() < until:
+            await asyncio.sleep(every_s)
+            recent, self.recent = self.recent, []
+            asked = sorted(s for kind, s in recent if kind == "context")
+            self.times += asked
+            sizes = {p.name: p.stat().st_size for p in self.folder.glob("headgate.db*")}
+            self.samples.append({
+                "minute": (time.monotonic() - began) / 60,
+                "rss": _status(self.pid, "VmRSS") / 1024,
+                "anonymous": _status(self.pid, "RssAnon") / 1024,
+                "threads": _status(self.pid, "Threads"),
+                "descriptors": _descriptors(self.pid),
+                "p50": 1000 * asked[len(asked) // 2] if asked else 0,
+                "p99": 1000 * asked[int(len(asked) * 0.99)] if asked else 0,
+                "requests": len(recent),
+                "database": sizes.get("headgate.db", 0) / 1e6,
+                "log": sizes.get("headgate.db-wal", 0) / 1e6,
+            })  # fmt: skip
+            print(json.dumps({k: round(v, 2) for k, v in self.samples[-1].items()}), flush=True)
+
+    async def inject(self, until, every_s=60.0):
+        faults = [self.stop_a_writer, self.delete_an_index, self.leave]
+        for n in range(10**6):
+            await asyncio.sleep(every_s)
+            if time.monotonic() >= until - 10:
+                return
+            await faults[n % len(faults)]()
+
+    async def stop_a_writer(self):
+        holder = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", HOLDER, str(self.folder / "headgate.db"), stdout=subprocess.PIPE
+        )
+        await holder.stdout.readline()
+        holder.send_signal(signal.SIGSTOP)
+        await asyncio.sleep(3)
+        holder.kill()
+        await holder.wait()
+
+    async def delete_an_index(self):
+        folders = sorted((self.folder / "index").iterdir())
+        shutil.rmtree(self.rng.choice(folders), ignore_errors=True)
+
+    async def leave(self):
+        _, writer = await asyncio.open_connection("127.0.0.1", int(self.url.rsplit(":", 1)[1]))
+        writer.write(
+            b"POST /v1/context HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{"
+        )
+        await writer.drain()
+        writer.close()
+
+
+def _descriptors(pid):
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def _status(pid, name):
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1])
+    return 0
+
+
+def prepare(folder, tenants):
+    """A store with some documents for each tenant, and a key for each."""
+    rng, keys = random.Random(0), []
+    with Headgate.open(folder) as gate:
+        for n in range(tenants):
+            own = gate.for_tenant(f"tenant{n}")
+            own.add([{"id": f"d{i}", "text": text(rng)} for i in range(10)])
+            keys.append(own.keys.create().token)
+    return keys
+
+
+def plot(samples, path):
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    path.parent.mkdir(exist_ok=True)
+    groups = [("rss", "anonymous"), ("descriptors", "threads"), ("p50", "p99"), ("database", "log")]
+    figure, axes = plt.subplots(4, 1, figsize=(9, 11), sharex=True)
+    for axis, names in zip(axes, groups, strict=True):
+        for name in names:
+            axis.plot([s["minute"] for s in samples], [s[name] for s in samples], label=name)
+        axis.legend()
+    axes[-1].set_xlabel("minutes")
+    figure.savefig(path, dpi=110)
+
+
+def verdict(soak):
+    """What was not flat."""
+    wrong = [f"{len(soak.failures)} requests failed: {soak.failures[0]}"] if soak.failures else []
+    steady = soak.samples[int(len(soak.samples) * WARM) :]
+    if len(steady) < 4:
+        return [*wrong, "the run was too short to judge growth"]
+    third = max(1, len(steady) // 3)
+    for name, least in (("anonymous", 0.02), ("descriptors", 0.1), ("threads", 0.1)):
+        first = sum(s[name] for s in steady[:third]) / third
+        last = sum(s[name] for s in steady[-third:]) / third
+        print(f"{name}: {first:.1f} -> {last:.1f} ({last / first - 1:+.1%})")
+        if last > first * (1 + least) + 2:
+            wrong.append(f"{name} grew from {first:.1f} to {last:.1f}")
+    times = sorted(soak.times)
+    p50, p99 = times[len(times) // 2], times[int(len(times) * 0.99)]
+    print(f"contexts: {len(times)}, p50 {1000 * p50:.1f} ms, p99 {1000 * p99:.1f} ms")
+    if p99 > 5 * p50:
+        wrong.append(f"p99 is {p99 / p50:.1f} times p50")
+    return wrong
+
+
+async def run(soak, minutes, clients):
+    until = time.monotonic() + 60 * minutes
+    every = max(10.0, min(60.0, 60 * minutes / 8))
+    await asyncio.gather(
+        *(soak.client(until) for _ in range(clients)), soak.watch(until), soak.inject(until, every)
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--minutes", type=float, default=30)
+    parser.add_argument("--tenants", type=int, default=1000)
+    parser.add_argument("--clients", type=int, default=3)
+    args = parser.parse_args()
+    folder = Path(tempfile.mkdtemp()) / "kb"
+    keys = prepare(folder, args.tenants)
+    line = [sys.executable, "-m", "headgate.cli", "serve", "--port", "0", "--store", str(folder)]
+    env = {**os.environ, "HEADGATE_SERVICE__RATE": "1000000", "HEADGATE_TRACE__KEEP": "50"}
+    server = subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env
+    )
+    url = server.stdout.readline().split()[-1]
+    soak = Soak(url, server.pid, folder, keys, random.Random(1))
+    try:
+        asyncio.run(run(soak, args.minutes, args.clients))
+    finally:
+        server.send_signal(signal.SIGTERM)
+        code = server.wait(60)
+    raw = sqlite3.connect(folder / "headgate.db")
+    sound = raw.execute("PRAGMA integrity_check").fetchone()[0]
+    raw.close()
+    plot(soak.samples, PLOT)
+    wrong = verdict(soak)
+    wrong += [f"the database: {sound}"] if sound != "ok" else []
+    wrong += [f"the service ended with {code}"] if code else []
+    shutil.rmtree(folder.parent)
+    print("flat" if not wrong else "\n".join(["NOT FLAT", *wrong]))
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""`headgate backup`, `restore`, `export`, `import`, `check`, `compact`, `doctor`: looking after a store."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress
+
+from headgate.cli.options import json_option, opened, print_json
+from headgate.errors import InputError
+from headgate.operations.backup import backup as make_backup
+from headgate.operations.backup import restore as put_back
+from headgate.operations.check import check as find_faults
+from headgate.operations.compact import compact as make_small
+from headgate.operations.doctor import examine
+from headgate.operations.transfer import export_lines, import_lines
+from headgate.settings import load
+from headgate.wiring import folder_of
+
+store_option = click.option("--store", help="Store folder (default: the setting `store`).")
+
+
+@click.command()
+@click.argument("target", type=click.Path(path_type=Path))
+@store_option
+@json_option
+def backup(target: Path, store: str | None, as_json: bool) -> None:
+    """Copy the store into the folder TARGET, while it is in use, and check the copy."""
+    bar = Progress("writing", BarColumn(), DownloadColumn(), console=Console(stderr=True))
+    with bar:
+        task = bar.add_task("writing")
+        made = make_backup(
+            _folder(store),
+            target,
+            on_bytes=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    if as_json:
+        print_json({**asdict(made), "path": str(made.path)})
+    else:
+        click.echo(f"{made.path}: {made.bytes:,} bytes, {made.chunks:,} chunks, checked, in {made.seconds:.1f} s")  # fmt: skip
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@store_option
+@click.option("--replace", is_flag=True, help="Move a store that is there aside.")
+@json_option
+def restore(source: Path, store: str | None, replace: bool, as_json: bool) -> None:
+    """Put the backup SOURCE (its folder or file) in the place of the store. Stop the service first."""
+    made = put_back(source, _folder(store), replace=replace)
+    if as_json:
+        print_json({**asdict(made), "path": str(made.path)})
+    else:
+        click.echo(f"{made.path}: {made.chunks:,} chunks are back; indexes are made anew when they are asked for")  # fmt: skip
+
+
+@click.command(name="export")
+@store_option
+@click.option("--tenant", help="Only this tenant (default: all).")
+@click.option("--output", type=click.Path(path_type=Path), help="A file (default: standard output).")  # fmt: skip
+def export(store: str | None, tenant: str | None, output: Path | None) -> None:
+    """Write documents, edges, facts and reviews as JSON lines. Secrets, API keys and traces are left out."""
+    lines = export_lines(_folder(store), tenant=tenant)
+    if output is None:
+        for line in lines:
+            click.echo(line)
+        return
+    count = 0
+    with output.open("w", encoding="utf-8") as out:
+        for line in lines:
+            out.write(f"{line}\n")
+            count += 1
+    click.echo(f"{output}: {count:,} records")
+
+
+@click.command(name="import")
+@click.argument("source", type=click.Path(path_type=Path, exists=True), required=False)
+@store_option
+@click.option("--tenant", help="Put all records under this tenant (default: their own).")
+@json_option
+def import_records(
+    source: Path | None, store: str | None, tenant: str | None, as_json: bool
+) -> None:
+    """Add the records that `headgate export` wrote, from the file SOURCE or standard input."""
+    with opened(store, None) as gate:
+        if source is None:
+            counts = import_lines(gate.store, sys.stdin, tenant=tenant)
+        else:
+            with source.open("rb") as lines:
+                counts = import_lines(gate.store, lines, tenant=tenant)
+    if as_json:
+        print_json(counts)
+    else:
+        said = ", ".join(f"{count:,} {kind}s" for kind, count in counts.items())
+        click.echo(said or "there was nothing to import")
+
+
+@click.command()
+@store_option
+@click.option("--repair", is_flag=True, help="Mend what can be made anew from the store's own truth.")  # fmt: skip
+@json_option
+def check(store: str | None, repair: bool, as_json: bool) -> None:
+    """Check the database, its counts, fingerprints and indexes. Exit code 1 when something is wrong and stays so."""
+    found = find_faults(_folder(store), repair=repair)
+    if as_json:
+        print_json([asdict(one) for one in found])
+    for one in [] if as_json else found:
+        click.echo(f"{'repaired' if one.repaired else 'wrong'}: {one.what}")
+    if not found and not as_json:
+        click.echo("everything is as it should be")
+    sys.exit(1 if any(not one.repaired for one in found) else 0)
+
+
+@click.command()
+@store_option
+@json_option
+def compact(store: str | None, as_json: bool) -> None:
+    """Give back the space of what was removed. Others may read meanwhile, and cannot write."""
+    done = make_small(_folder(store))
+    if as_json:
+        print_json(asdict(done))
+    else:
+        click.echo(f"{done.before / 1e6:,.1f} MB became {done.after / 1e6:,.1f} MB; {done.removals:,} removals were forgotten")  # fmt: skip
+
+
+@click.command()
+@store_option
+@json_option
+def doctor(store: str | None, as_json: bool) -> None:
+    """Say what is wrong with this installation and what to do. Exit code 1 when there is a problem."""
+    settings = load(arguments={"store": store} if store else {})
+    found = examine(settings, folder_of(settings.store))
+    if as_json:
+        print_json([asdict(advice) for advice in found])
+    colors = {"ok": "green", "warning": "yellow", "problem": "red"}
+    console = Console()
+    for advice in [] if as_json else found:
+        todo = f"\n          {advice.todo}" if advice.todo else ""
+        line = f"[{colors[advice.state]}]{advice.state:<8}[/]  {escape(advice.part)}: {escape(advice.what + todo)}"  # fmt: skip
+        console.print(line, highlight=False, soft_wrap=True)
+    sys.exit(1 if any(advice.state == "problem" for advice in found) else 0)
+
+
+def _folder(store: str | None) -> Path:
+    folder = folder_of(load(arguments={"store": store} if store else {}).store)
+    if folder is None:
+        raise InputError("a store in memory has no files", hint="name a folder with --store")
+    return folder

@@ -1,0 +1,63 @@
+"""`headgate xray [PATH]`: what filled the window in recorded agent sessions."""
+
+from pathlib import Path
+
+import click
+
+from headgate.cli.options import json_option, print_json
+from headgate.cli.terminal import SafeConsole, echo
+from headgate.errors import InputError
+from headgate.xray.analyze import analyze
+from headgate.xray.files import find
+from headgate.xray.page import MARKER, page
+from headgate.xray.summary import summary
+
+DEFAULT = "headgate-xray.html"
+
+
+@click.command()
+@click.argument("path", required=False)
+@click.option(
+    "--html", "target", help=f"Where the page is written (default: {DEFAULT}; none with --json)."
+)
+@click.option("--no-html", is_flag=True, help="Write no page.")
+@json_option
+def xray(path: str | None, target: str | None, no_html: bool, as_json: bool) -> None:
+    """Say what filled the window in the sessions at PATH, or in those of Claude Code and Codex.
+
+    Reads session files and message logs as JSON lines. Asks no network, and writes one HTML page.
+    """
+    files = find(path, home=Path.home())
+    where = None if no_html or (as_json and target is None) else Path(target or DEFAULT)
+    if where is not None:
+        _refuse_foreign(where)
+    found = analyze(files)
+    if as_json:
+        print_json(found)
+    else:
+        SafeConsole().print(summary(found))
+    if where is not None:
+        _write(where, page(found))
+        echo(f"\npage: {where}", err=as_json)
+
+
+def _refuse_foreign(where: Path) -> None:
+    """A file that is not our own page is never written over."""
+    try:
+        with where.open("rb") as held:
+            ours = held.read(len(MARKER)) == MARKER.encode()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise InputError(f"{where} cannot be written: {error.strerror}") from error
+    if not ours:
+        raise InputError(
+            f"{where} is no page of headgate xray", hint="name another file with --html"
+        )
+
+
+def _write(where: Path, text: str) -> None:
+    try:
+        where.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{where} cannot be written: {error.strerror}") from error

@@ -1,0 +1,55 @@
+"""Interventions: what Headgate did to a call of a model, why, and with what it would have been left undone."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from headgate.notes import Stage
+from headgate.types import Step, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Intervention:
+    """One thing that was done: by which stage, what and why, and what would have changed it."""
+
+    stage: Stage
+    what: str
+    change: str
+    facts: Mapping[str, float | str] = field(hash=False)
+
+
+def interventions(trace: Trace) -> tuple[Intervention, ...]:
+    """What was done to a call, in the order of its trace; nothing for a call that went through as it was."""
+    return tuple(_read(trace))
+
+
+def _read(trace: Trace) -> Iterator[Intervention]:
+    for step in trace.steps:
+        reason = str(step.facts.get("reason", ""))
+        if step.stage is Stage.CIRCLES:
+            yield Intervention(step.stage, f"{_DONE[str(step.facts['rung'])]}: {reason}", _rung(step), step.facts)  # fmt: skip
+        elif step.stage is Stage.FUSE and step.facts.get("state") != "open":
+            yield Intervention(
+                step.stage, f"{step.facts['state']}: {reason}", _cap(step), step.facts
+            )
+        elif step.stage is Stage.CUT:
+            what = f"{step.facts['cut_chars']} characters were cut from {step.facts['channel']}: {reason}"
+            yield Intervention(step.stage, what, "guard.enabled = false, or x-headgate-guard: off", step.facts)  # fmt: skip
+
+
+_DONE = {
+    "note": "a note was added to the last tool result",
+    "list": "a note with all that was tried was added to the last tool result",
+    "end": "the turn was ended without asking the model",
+}
+
+
+def _rung(step: Step) -> str:
+    rung, copies = step.facts["rung"], step.facts["copies"]
+    assert isinstance(copies, int | float)
+    return f"circles.rungs.{rung} = {copies + 1:.0f} (it was reached at {copies:.0f}), or x-headgate-circles: off"
+
+
+def _cap(step: Step) -> str:
+    scope, name = step.facts["scope"], step.facts.get("name", "")
+    who = {"session": name, "key": f"--key {name}", "tenant": "--all"}[str(scope)]
+    return f"a larger fuse.caps.{scope}; a person resumes it: headgate sessions resume {who}"

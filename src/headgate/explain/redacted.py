@@ -1,0 +1,30 @@
+"""Redacted: a trace without the secrets in its texts, as it is stored."""
+
+from dataclasses import replace
+
+from headgate.text.redact import redact
+from headgate.types import Candidate, Trace
+
+
+def redact_trace(trace: Trace) -> Trace:
+    """The trace with a placeholder for every secret in its query, its window and its candidates."""
+    request = trace.request
+    query = redact(request.query)
+    texts = tuple(map(redact, request.window.texts))
+    if query != request.query or texts != request.window.texts:
+        request = replace(request, query=query, window=replace(request.window, texts=texts))
+    candidates = tuple(map(_redact_candidate, trace.candidates))
+    if request is trace.request and all(map(_is, candidates, trace.candidates)):
+        return trace
+    return replace(trace, request=request, candidates=candidates)
+
+
+def _redact_candidate(candidate: Candidate) -> Candidate:
+    text = redact(candidate.chunk.text)
+    if text == candidate.chunk.text:
+        return candidate
+    return replace(candidate, chunk=replace(candidate.chunk, text=text))
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other

@@ -1,0 +1,195 @@
+"""Calls: the messages of a conversation as steps, whichever of the three APIs they belong to.
+
+A step is a tool call with its result, or a text where the model only spoke. Messages are read one by one in order, and what
+is made of a message depends on that message and those before it alone.
+The calls of one turn become steps together, in the order they were made, once all of them are answered: results of
+parallel calls come in any order. A call that is never answered is a step that equals no other. Results without a call, unknown
+types and anything malformed are passed over.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+from headgate.guard.steps import Step
+
+Message = dict[str, Any]
+Kind = Literal["call", "result", "text", "human", "turn"]
+
+CALL_TYPES = frozenset({"tool_use", "function_call", "custom_tool_call", "local_shell_call", "computer_call"})  # fmt: skip
+RESULT_TYPES = frozenset({"tool_result", "function_call_output", "custom_tool_call_output", "local_shell_call_output", "computer_call_output"})  # fmt: skip
+_TEXTS = frozenset({"text", "input_text", "output_text"})
+# What an agent's own program, not a person, puts into a user message.
+_REMINDERS = ("system-reminder", "environment_context", "environment_details")
+
+
+class Event(NamedTuple):
+    """One part of a message: a call, a result, a text of the model, a person's message, or the start of a turn."""
+
+    kind: Kind
+    id: str = ""
+    name: str = ""
+    value: Any = None
+
+
+_TURN = Event("turn")
+
+
+class Reader:
+    """Reads a conversation message by message, in order."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[str, Step]] = []
+        self._answered = 0
+
+    def read(self, at: int, events: Iterable[Event]) -> list[Step | None]:
+        """The steps that the message at that place, given as events, completes; None where a person spoke."""
+        done: list[Step | None] = []
+        for kind, id, name, value in events:
+            if kind == "call":
+                if self._answered:
+                    done += self._close()
+                self._open.append((id, Step(name, value, at=at)))
+            elif kind == "result":
+                done += self._answer(id, value, at)
+            elif kind == "human":
+                self._close()
+                done.append(None)
+            else:
+                done += self._close()
+                if kind == "text":
+                    done.append(Step("", result=value, at=at, answered=True))
+        return done
+
+    def _answer(self, id: str, value: object, at: int) -> list[Step]:
+        for asked, step in self._open:
+            if asked == id and not step.answered:
+                step.result, step.answered, step.at = value, True, at
+                self._answered += 1
+                return self._close() if self._answered == len(self._open) else []
+        return []
+
+    def _close(self) -> list[Step]:
+        done = [step for _, step in self._open]
+        self._open, self._answered = [], 0
+        if (
+            len(done) > 1
+        ):  # a call made twice in one turn was made before its result was seen: it counts once
+            return list({step.call: step for step in done}.values())
+        return done
+
+
+def events_of(message: object) -> Sequence[Event]:
+    """The parts of a message of chat completions, messages or responses, in order."""
+    if not isinstance(message, dict):
+        return ()
+    role = message.get("role")
+    if role in ("tool", "function"):
+        id = _id(message.get("tool_call_id") or message.get("name"))
+        return (Event("result", id, "", message.get("content")),)
+    if role == "assistant":
+        return _assistant(message)
+    if role == "user":
+        return _user(message)
+    return _item(message)
+
+
+def _assistant(message: Message) -> Sequence[Event]:
+    content = message.get("content")
+    calls = [event for block in _blocks(content) for event in _item(block)] if content else []
+    if message.get("tool_calls") or message.get("function_call"):
+        calls += _chat_calls(message)
+    if calls:
+        return (_TURN, *calls)
+    words = spoken(content)
+    return (_TURN, Event("text", value=words)) if words else (_TURN,)
+
+
+def _chat_calls(message: Message) -> Iterator[Event]:
+    for call in _blocks(message.get("tool_calls")):
+        made = call.get("function") or call.get("custom")
+        if isinstance(made, dict):
+            value = made.get("arguments", made.get("input"))
+            yield Event("call", _id(call.get("id")), str(made.get("name")), value)
+    if isinstance(old := message.get("function_call"), dict):
+        yield Event("call", _id(old.get("name")), str(old.get("name")), old.get("arguments"))
+
+
+def _user(message: Message) -> Sequence[Event]:
+    content = message.get("content")
+    blocks = list(_blocks(content))
+    events = [event for block in blocks for event in _item(block)]
+    others = [block for block in blocks if kind_of(block) not in RESULT_TYPES]
+    words = content if isinstance(content, str) else spoken(others)
+    pictures = any(kind_of(block) not in _TEXTS for block in others)
+    if pictures or _without_reminders(words):
+        events.append(Event("human", value=words))
+    return events
+
+
+def _without_reminders(text: str) -> str:
+    """What a person wrote, where an agent's program put something before it."""
+    text = text.strip()
+    while text.startswith("<"):
+        tag = next((tag for tag in _REMINDERS if text.startswith(f"<{tag}>")), None)
+        if tag is None:
+            break
+        _, _, text = text.partition(f"</{tag}>")
+        text = text.strip()
+    return text
+
+
+def _item(item: Message) -> Sequence[Event]:
+    """A block or item that is a call or a result."""
+    kind = kind_of(item)
+    if kind in CALL_TYPES:
+        id = _id(item.get("call_id") or item.get("id"))
+        names = ("input", "arguments", "action")
+        value = next((item[name] for name in names if item.get(name) is not None), None)
+        return (Event("call", id, str(item.get("name") or kind), value),)
+    if kind in RESULT_TYPES:
+        id = _id(item.get("call_id") or item.get("tool_use_id") or item.get("id"))
+        return (Event("result", id, "", item.get("content", item.get("output"))),)
+    return ()
+
+
+def spoken(content: object) -> str:
+    """The plain text of a message's content."""
+    if isinstance(content, str):
+        return content
+    parts = (block.get("text") for block in _blocks(content) if kind_of(block) in _TEXTS)
+    return "\n".join(part for part in parts if isinstance(part, str) and part)
+
+
+def _blocks(content: object) -> Sequence[Message]:
+    if not isinstance(content, list | tuple):
+        return ()
+    return [block for block in content if isinstance(block, dict)]
+
+
+def opening(messages: Iterable[object]) -> str:
+    """How a conversation begins, up to the first message of a person: the same in all its requests."""
+    texts: list[str] = []
+    for message in messages:
+        if isinstance(message, dict):
+            texts.append(spoken(message.get("content")))
+            if any(event.kind == "human" for event in events_of(message)):
+                break
+    return "\n".join(texts)
+
+
+def is_from_model(message: object) -> bool:
+    """Whether the model wrote a message or item."""
+    if not isinstance(message, dict):
+        return False
+    kind = kind_of(message)
+    return message.get("role") == "assistant" or kind.endswith("_call") or kind == "reasoning"
+
+
+def kind_of(part: Message) -> str:
+    """The type of a block or item, empty where it has none."""
+    kind = part.get("type")
+    return kind if isinstance(kind, str) else ""
+
+
+def _id(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,162 @@
+"""The ladder: what is done about a circle, more with every rung.
+
+note   the last result of the third copy gets a short note: this was done before, and it did not help
+list   that of the fifth gets a longer one: what was tried, and what came back
+end    after the eighth the model is not asked again; the turn ends with a plain message that says what happened
+A person's message lifts it: counting starts again behind it.
+The prefix law holds: whether message i gets a note, and its bytes, depend on messages up to i alone. So the notes of a
+conversation stand at the same places in every later request, and the provider's cache of its prefix stays good.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from headgate.guard.calls import RESULT_TYPES, Event, events_of, kind_of
+from headgate.guard.masks import note_of
+from headgate.guard.tools import Circle, CircleFinder
+from headgate.policy import Count, Policy
+
+Rung = Literal["note", "list", "end"]
+Message = dict[str, Any]
+
+
+RUNGS: Mapping[Rung, int] = {"note": 3, "list": 5, "end": 8}
+
+
+class CirclesPolicy(Policy):
+    """When an agent that repeats the same calls with the same results is told so, and when its turn is ended."""
+
+    rungs: Mapping[Rung, Count] = RUNGS
+    """Copies at which a note is added, the note lists what was tried, the turn is ended; left out or 0: never."""
+    by_key: Mapping[str, Mapping[Rung, Count]] = {}
+    """Other rungs for single API keys, by the id of the key; an empty table switches all off."""
+
+    def for_key(self, key: str) -> "CirclesPolicy":
+        """The policy for the calls of one key."""
+        return CirclesPolicy(rungs=self.by_key[key]) if key in self.by_key else self
+
+    @property
+    def active(self) -> tuple[tuple[int, Rung], ...]:
+        """The rungs that are on, highest first; of two at one height the stronger first."""
+        strength: tuple[Rung, ...] = ("end", "list", "note")
+        on = [(self.rungs[rung], rung) for rung in strength if self.rungs.get(rung)]
+        return tuple(sorted(on, key=lambda rung: -rung[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A rung reached: at which message, and in which circle."""
+
+    at: int
+    rung: Rung
+    circle: Circle
+
+
+@dataclass(frozen=True, slots=True)
+class Climb:
+    """What the ladder says of a conversation: the notes it gets, and whether its turn ends."""
+
+    marks: tuple[Mark, ...] = ()
+    ended: Circle | None = None
+
+
+def climb(messages: Sequence[Any], policy: CirclesPolicy) -> Climb:
+    """All rungs that a conversation has reached, message by message."""
+    return climb_events(map(events_of, messages), policy)
+
+
+def climb_events(messages: Iterable[Sequence[Event]], policy: CirclesPolicy) -> Climb:
+    """As `climb`, of messages that are read already."""
+    rungs = policy.active
+    if not rungs:
+        return Climb()
+    finder, marks = CircleFinder(), list[Mark]()
+    last: tuple[int, Rung] | None = None  # period and rung in which the conversation stands
+    least = rungs[-1][0]
+    for at, events in enumerate(messages):
+        if not finder.feed(at, events):
+            continue
+        tail = finder.run.tail(least)
+        if tail is None:
+            last = None
+            continue
+        period, made = tail
+        reached = (period, next(name for copies, name in rungs if made >= copies))
+        if reached != last and finder.run.kind == "calls":
+            circle = finder.circle(least)
+            assert circle is not None
+            marks.append(Mark(at, reached[1], circle))
+        last = reached
+    end = policy.rungs.get("end")
+    return Climb(tuple(marks), finder.circle(end) if end else None)
+
+
+def annotate(messages: Sequence[Any], marks: Sequence[Mark]) -> list[Any]:
+    """The messages with their notes; those without one are the same objects."""
+    noted = list(messages)
+    for mark in marks:
+        if mark.rung != "end":
+            noted[mark.at] = with_note(noted[mark.at], note_of(describe(mark)))
+    return noted
+
+
+def describe(mark: Mark) -> str:
+    """The note of a rung."""
+    circle = mark.circle
+    again = "the same call" if circle.period == 1 else f"the same {circle.period} calls"
+    told = (
+        f"{again} came back with the same result for the {_ordinal(circle.copies)} time. "
+        "Repeating will not change it. Try another way, or say what stands in the way."
+    )
+    if mark.rung == "note":
+        return told
+    rows = (
+        f"{number}. {step.tool} {step.arguments} -> {step.result or '(nothing)'}"
+        for number, step in enumerate(circle.tried, 1)
+    )
+    return f"{told} Tried {circle.copies} times:\n" + "\n".join(rows)
+
+
+def ending(circle: Circle) -> str:
+    """The message that ends the turn."""
+    if circle.kind == "text":
+        return f"I stopped here, since I said the same {circle.copies} times. Tell me how to go on."
+    first = circle.tried[0]
+    came = f" The last result of {first.tool} was: {first.result}" if first.result else ""
+    return (
+        f"I stopped here, since I was going in circles: {circle.describe()}.{came}\n\n"
+        "Nothing new was learned from the last rounds. Tell me how to go on."
+    )
+
+
+def with_note(message: Message, note: str) -> Message:
+    """The message with a note behind its last tool result; one without a result stays as it is."""
+    if message.get("role") in ("tool", "function"):
+        return {**message, "content": _append(message.get("content"), note, "text")}
+    if kind_of(message) in RESULT_TYPES and "output" in message:
+        return {**message, "output": _append(message["output"], note, "input_text")}
+    blocks = message.get("content")
+    if not isinstance(blocks, list):
+        return message
+    places = [n for n, b in enumerate(blocks) if isinstance(b, dict) and kind_of(b) in RESULT_TYPES]
+    if not places:
+        return message
+    block = blocks[places[-1]]
+    noted = {**block, "content": _append(block.get("content"), note, "text")}
+    return {**message, "content": [*blocks[: places[-1]], noted, *blocks[places[-1] + 1 :]]}
+
+
+def _append(content: object, note: str, kind: str) -> object:
+    """Content with a note behind it; what is neither text nor a list of parts cannot hold one."""
+    if content is None:
+        return note.lstrip()
+    if isinstance(content, str):
+        return content + note
+    if isinstance(content, list):
+        return [*content, {"type": kind, "text": note}]
+    return content
+
+
+def _ordinal(number: int) -> str:
+    return {3: "third", 4: "fourth", 5: "fifth", 6: "sixth", 7: "seventh", 8: "eighth"}.get(number, f"{number}th")  # fmt: skip

@@ -1,0 +1,121 @@
+"""Injected: what Headgate itself put into windows of late, so that memory does not learn from its own words.
+
+An agent that reads a block and then remembers what it read would store the same text again, as news. A text is an echo when
+each of its sentences stands word for word in one injected piece; citations, and words around it that only frame a
+quotation ("according to the notes"), aside. One other word, number or "not" makes it news: a correction is never lost.
+Kept per tenant, newest last, up to a limit; what other processes injected is read from their stored traces.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from headgate.forks import ForkSafeLock
+from headgate.notes import Fate, Stage
+from headgate.protocols import TraceStore
+from headgate.text.hashes import Tokens
+from headgate.text.stopwords import ENGLISH
+from headgate.text.words import tokens
+from headgate.types import Trace
+
+TENANTS_HELD = 64
+MAX_CHARS = 200_000  # of injected text per tenant: the blocks of some hundred requests
+TRACES_READ = 50  # of other processes, where the newest stored trace is not one of ours
+STATEMENT = 3  # words; less says nothing by itself
+
+_SENTENCE = re.compile(r"(?<=[.!?;:。！？])\s+|\n+")
+_CITATION = re.compile(r"\[\d+\]")
+_NEGATIONS = frozenset(
+    """no nor not only cannot can't couldn't didn't doesn't don't hadn't hasn't haven't isn't aren't mustn't shan't
+    shouldn't wasn't weren't won't wouldn't""".split()  # noqa: SIM905 - a paragraph reads better
+)
+_FRAMING = (ENGLISH - _NEGATIONS) | frozenset(
+    """according answer assistant citation cited cites context document documents fact facts found headgate know known
+    memory mentioned mentions note noted notes recall recalled reference remember remembered said say says source
+    sources state stated states tells told user""".split()  # noqa: SIM905
+)
+_BETWEEN = np.zeros(1, np.uint32).tobytes()  # no word's hash, so that no sentence spans two pieces
+
+
+class Injected:
+    """The texts that were injected of late, by tenant. Safe to share between threads."""
+
+    def __init__(self, traces: TraceStore) -> None:
+        self._traces = traces
+        self._lock = ForkSafeLock()
+        self._held: OrderedDict[str, OrderedDict[str, bytes]] = OrderedDict()
+        self._seen: dict[str, OrderedDict[str, None]] = {}
+
+    def add(self, trace: Trace) -> None:
+        """Remember what the block of a request showed."""
+        with self._lock:
+            self._add(trace)
+
+    def echoes(self, tenant: str, text: str) -> bool:
+        """Whether all that the text says was injected."""
+        with self._lock:
+            self._catch_up(tenant)
+            held = _BETWEEN.join(reversed(self._held.get(tenant, {}).values()))
+        parts = (part for part in _SENTENCE.split(_CITATION.sub(" ", text)) if tokens(part))
+        sentences = [part for part in parts if not is_framing(part)]
+        stated = any(len(tokens(part)) >= STATEMENT for part in sentences)
+        return stated and all(_stands_in(part, held) for part in sentences)
+
+    def _catch_up(self, tenant: str) -> None:
+        """Read the traces that other processes have stored since."""
+        newest = self._traces.traces(tenant, limit=1)
+        seen: Mapping[str, None] = self._seen.get(tenant, {})
+        if newest and newest[0].id not in seen:
+            for summary in reversed(self._traces.traces(tenant, limit=TRACES_READ)):
+                unread = summary.id not in seen
+                trace = self._traces.trace(tenant, summary.id) if unread else None
+                if trace is not None:
+                    self._add(trace)
+
+    def _add(self, trace: Trace) -> None:
+        tenant = trace.request.tenant
+        seen = self._seen.setdefault(tenant, OrderedDict())
+        seen[trace.id] = None
+        if len(seen) > 2 * TRACES_READ:
+            seen.popitem(last=False)
+        held = self._held.setdefault(tenant, OrderedDict())
+        texts = [text for text in shown_texts(trace) if text not in held]
+        held.update(zip(texts, map(np.ndarray.tobytes, Tokens.of(texts).split()), strict=True))
+        while sum(map(len, held)) > MAX_CHARS:
+            held.popitem(last=False)
+        self._held.move_to_end(tenant)
+        if len(self._held) > TENANTS_HELD:
+            gone, _ = self._held.popitem(last=False)
+            del self._seen[gone]
+
+
+def shown_texts(trace: Trace) -> Iterable[str]:
+    """The texts that the block of a request showed; none where the trace was stored without text."""
+    for candidate in trace.candidates:
+        last = candidate.notes[-1] if candidate.notes else None
+        if last and last.stage is Stage.COMPOSE and last.fate is Fate.KEEP and candidate.chunk.text:
+            yield candidate.chunk.text
+
+
+def is_framing(text: str) -> bool:
+    """Whether the text only frames a quotation, or says nothing at all."""
+    return _FRAMING.issuperset(tokens(text))
+
+
+def _stands_in(sentence: str, held: bytes) -> bool:
+    """Whether the sentence stands there word for word, but for words at its ends that frame a quotation."""
+    words = tokens(sentence)
+    says = [at for at, word in enumerate(words) if word not in _FRAMING]
+    first, last = says[0], says[-1] + 1
+    hashes = Tokens.of([sentence]).values
+    return _find(held, hashes[first:last].tobytes())
+
+
+def _find(held: bytes, sought: bytes) -> bool:
+    """Whether these hashes stand there; a match that begins inside a hash is none."""
+    at = held.find(sought)
+    while at % 4 and at >= 0:
+        at = held.find(sought, at + 1)
+    return at >= 0

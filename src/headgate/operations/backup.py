@@ -1,0 +1,137 @@
+"""Backup and restore: one file that holds everything that must not be lost.
+
+SQLite writes a copy of one moment in a single step (VACUUM INTO), however busy the store is. The copy is checked before
+it gets its name. Indexes are derived and not in it; they are made anew after a restore, and one that lies beside the
+restored file is not believed.
+"""
+
+import os
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from headgate.errors import InputError, StoreError
+from headgate.stores.sqlite.connection import translate
+from headgate.stores.sqlite.migrations import APPLICATION, STEPS, version
+from headgate.stores.sqlite.store import FILE
+
+OnBytes = Callable[[int, int], None]
+"""Is told how many bytes are written, and about how many there will be."""
+
+_STEPS = 200_000  # instructions of SQLite between two reports, some milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A backup that was written and checked."""
+
+    path: Path
+    bytes: int
+    chunks: int
+    seconds: float
+
+
+def backup(folder: Path, target: Path, *, on_bytes: OnBytes | None = None) -> Backup:
+    """Copy the store of a folder to `target`/headgate.db; it may be in use meanwhile."""
+    began = time.monotonic()
+    source = existing(folder)
+    made = target / FILE
+    if made.exists():
+        raise InputError(f"{made} exists already", hint="name an empty folder for the backup")
+    partial = target / f"{FILE}.{os.getpid()}.tmp"
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        _copy(source, partial, on_bytes)
+        chunks = verify(partial)
+        partial.replace(made)
+    except OSError as error:
+        raise StoreError(f"the backup cannot be written: {error}", hint="make room, or name another folder") from error  # fmt: skip
+    finally:
+        partial.unlink(missing_ok=True)
+    return Backup(made, made.stat().st_size, chunks, time.monotonic() - began)
+
+
+def restore(source: Path, folder: Path, *, replace: bool = False) -> Backup:
+    """Put a backup in the place of a store; with `replace` a store that is there is moved aside.
+
+    Whoever has the former store open meets a clear error and has to open it again.
+    """
+    began = time.monotonic()
+    copy = source / FILE if source.is_dir() else source
+    if not copy.is_file():
+        raise InputError(f"there is no backup at {source}", hint="name its folder or file")
+    verify(copy)
+    made = folder / FILE
+    if made.exists() and not replace:
+        raise InputError(f"there is a store in {folder} already", hint="add --replace to move it aside")  # fmt: skip
+    partial = folder / f"{FILE}.{os.getpid()}.tmp"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(copy, partial)
+        with partial.open("rb+") as file:
+            os.fsync(file.fileno())
+        chunks = verify(partial)
+        _put_aside(made)
+        partial.replace(made)
+    except OSError as error:
+        raise StoreError(f"the store cannot be restored: {error}", hint="make room, or name another folder") from error  # fmt: skip
+    finally:
+        partial.unlink(missing_ok=True)
+    return Backup(made, made.stat().st_size, chunks, time.monotonic() - began)
+
+
+def existing(folder: Path) -> Path:
+    """The database file of a store; an error where there is none."""
+    path = folder / FILE
+    if not path.is_file():
+        raise InputError(f"there is no store in {folder}", hint="name it with --store")
+    return path
+
+
+def verify(path: Path) -> int:
+    """Check that a file is a whole store that this release can read; how many chunks it holds."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            (owner,) = connection.execute("PRAGMA application_id").fetchone()
+            if owner != APPLICATION or not 0 < version(connection) <= len(STEPS):
+                raise StoreError(f"{path} is not a store that this release can read")
+            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise StoreError(f"{path} is damaged: {found}", hint="take another backup")
+            (chunks,) = connection.execute("SELECT count(*) FROM chunks").fetchone()
+            return int(chunks)
+    except sqlite3.Error as error:
+        raise translate(path, error) from error
+
+
+def _copy(source: Path, target: Path, on_bytes: OnBytes | None) -> None:
+    with closing(sqlite3.connect(source, timeout=30.0, isolation_level=None)) as connection:
+        total = source.stat().st_size
+
+        def report() -> int:
+            with suppress(OSError):
+                assert on_bytes is not None
+                on_bytes(target.stat().st_size, total)
+            return 0
+
+        if on_bytes is not None:
+            connection.set_progress_handler(report, _STEPS)
+        try:
+            connection.execute("VACUUM INTO ?", (str(target),))
+        except sqlite3.Error as error:
+            raise translate(source, error) from error
+    with target.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _put_aside(path: Path) -> None:
+    """Move a store's files out of the way, the log with them: it must not meet another database."""
+    mark = time.strftime("%Y%m%d-%H%M%S")
+    for suffix in ("", "-wal", "-shm"):
+        former = path.with_name(f"{path.name}{suffix}")
+        if former.exists():
+            former.replace(path.with_name(f"{path.name}.before-{mark}{suffix}"))

@@ -1,0 +1,138 @@
+"""Check: whether a store is sound, and with `repair` what can be mended from the truth in it.
+
+Checked are the database itself; sizes, orphans and feed numbers; that every document's chunk has the fingerprint of
+its text; and that each saved index is whole and holds what the store holds. Everything that is repaired is derived.
+"""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from headgate.errors import StoreError
+from headgate.index.files import DamagedIndex
+from headgate.index.folder import folder_of, read_state
+from headgate.operations.backup import existing
+from headgate.stores.sqlite.store import SqliteStore
+from headgate.text.fingerprint import KIND, pack
+from headgate.types import Chunk
+
+_BATCH = 1_000  # chunks whose fingerprints are compared at a time
+
+_COUNTS = """
+SELECT tenant, collection,
+  (SELECT count(*) FROM documents d WHERE d.tenant = s.tenant AND d.collection = s.collection),
+  (SELECT count(*) FROM chunks c WHERE c.tenant = s.tenant AND c.collection = s.collection),
+  (SELECT coalesce(sum(chars), 0) FROM chunks c WHERE c.tenant = s.tenant AND c.collection = s.collection),
+  documents, chunks, chars
+FROM sizes s
+"""
+_ORPHANS = {
+    "bytes attached to a chunk that is gone": """
+      FROM attachments WHERE NOT EXISTS (SELECT 1 FROM chunks c WHERE c.tenant = attachments.tenant
+      AND c.collection = attachments.collection AND c.id = attachments.id)""",
+    "removals of a chunk that is there": """
+      FROM removed WHERE EXISTS (SELECT 1 FROM chunks c WHERE c.tenant = removed.tenant
+      AND c.collection = removed.collection AND c.id = removed.id)""",
+}
+_LOST_CHUNKS = """
+SELECT count(*) FROM chunks WHERE NOT EXISTS (SELECT 1 FROM documents d WHERE d.tenant = chunks.tenant
+AND d.collection = chunks.collection AND d.place = chunks.place)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is not as it should be, and whether it was repaired."""
+
+    what: str
+    repaired: bool = False
+
+
+def check(folder: Path, *, repair: bool = False) -> list[Finding]:
+    """What is wrong with the store of a folder, best read in order; an empty list when nothing is."""
+    existing(folder)
+    store = SqliteStore(folder)
+    try:
+        damage = [Finding(line) for line in store.integrity()]
+        if damage:  # nothing else can be believed
+            return damage
+        return [
+            *_check_counts(store, repair=repair),
+            *_check_fingerprints(store, repair=repair),
+            *_check_indexes(store, folder / "index", repair=repair),
+        ]
+    finally:
+        store.close()
+
+
+def _check_counts(store: SqliteStore, *, repair: bool) -> Iterator[Finding]:
+    for tenant, collection, *counts in store.query(_COUNTS):
+        if counts[:3] != counts[3:]:
+            if repair:
+                values = (*counts[:3], tenant, collection)
+                store.execute("UPDATE sizes SET documents = ?, chunks = ?, chars = ? WHERE tenant = ? AND collection = ?", values)  # fmt: skip
+            yield Finding(f"the size of {tenant}/{collection} is wrong: {counts[3:]} instead of {counts[:3]}", repair)  # fmt: skip
+    for what, which in _ORPHANS.items():
+        ((count,),) = store.query(f"SELECT count(*) {which}")
+        if count:
+            if repair:
+                store.execute(f"DELETE {which}")
+            yield Finding(f"{count:,} {what}", repair)
+    ((count,),) = store.query(_LOST_CHUNKS)
+    if count:
+        yield Finding(f"{count:,} chunks have no document; remove and add their collection again")
+
+
+def _check_fingerprints(store: SqliteStore, *, repair: bool) -> Iterator[Finding]:
+    for tenant, collection, *_ in store.query(_COUNTS):
+        wrong: dict[str, bytes] = {}
+        batch: list[Chunk] = []
+        for chunk in store.scan(tenant, collection):
+            batch.append(chunk)
+            if len(batch) == _BATCH:
+                wrong |= _wrong_fingerprints(store, tenant, collection, batch)
+                batch = []
+        wrong |= _wrong_fingerprints(store, tenant, collection, batch)
+        if wrong:
+            if repair:
+                store.attach(tenant, collection, KIND, wrong)
+            yield Finding(f"{len(wrong):,} chunks of {tenant}/{collection} lack the fingerprint of their text", repair)  # fmt: skip
+
+
+def _wrong_fingerprints(
+    store: SqliteStore, tenant: str, collection: str, chunks: list[Chunk]
+) -> dict[str, bytes]:
+    """The right fingerprints of documents' chunks that have none or another one; turns are kept without."""
+    documents = [chunk for chunk in chunks if chunk.source == "document"]
+    held = store.attached(tenant, collection, KIND, [chunk.id for chunk in documents])
+    right = pack([chunk.text for chunk in documents])
+    both = zip(documents, right, strict=True)
+    return {chunk.id: value for chunk, value in both if held.get(chunk.id) != value}
+
+
+def _check_indexes(store: SqliteStore, root: Path, *, repair: bool) -> Iterator[Finding]:
+    for tenant, collection, *_ in store.query(_COUNTS):
+        folder = folder_of(root, tenant, collection)
+        problem = _index_problem(store, tenant, collection, folder)
+        if problem:
+            if repair:
+                shutil.rmtree(folder, ignore_errors=True)
+            yield Finding(f"the index of {tenant}/{collection} {problem}", repair)
+
+
+def _index_problem(store: SqliteStore, tenant: str, collection: str, folder: Path) -> str:
+    try:
+        state = read_state(folder, verify=True)
+    except DamagedIndex as error:
+        return f"is damaged: {error.message}"
+    except StoreError as error:
+        return f"cannot be read: {error.message}"
+    if state is None:
+        return ""
+    if state.mark not in store.index_marks(tenant, collection):
+        return "was not made from this store"
+    behind = state.seen < store.head(tenant, collection)
+    if not behind and state.count != store.size(tenant, collection).chunks:
+        return f"holds {state.count:,} chunks, not those of the store"
+    return ""

@@ -1,0 +1,150 @@
+"""Deferred writes: what need not be on disk before the answer is given is written behind it, in order, by one thread.
+
+The queue is bounded. What does not fit, and what cannot be written after several tries, is dropped, counted and
+logged, and the next answer says so. `flush` waits for what is queued; `close` flushes first.
+"""
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Condition, Thread
+
+from headgate.bugs import EXPECTED, describe, report
+from headgate.errors import StoreError
+from headgate.forks import renew_in_children
+
+LOGGER = logging.getLogger("headgate")
+
+MOST = 256  # writes that wait; a trace with its texts takes some 200 kB of memory
+TRIES = 3
+PAUSE_S = 1.0  # between two tries
+UPKEEP_S = 3600.0
+UPKEEP_WRITES = 100  # writes after which upkeep is due early
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    what: str
+    action: Callable[[], object]
+
+
+class DeferredWrites:
+    """A bounded queue of writes and the thread that does them. `upkeep` runs at the start, and every hour or 100 writes."""
+
+    def __init__(self, *, upkeep: Callable[[], object] = lambda: None, most: int = MOST) -> None:
+        self._upkeep = upkeep
+        self._most = most
+        self.renew()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """Begin with an empty queue: a forked child leaves its parent's writes to the parent."""
+        self._changed = Condition()
+        self._queue: deque[_Write] = deque()
+        self._thread: Thread | None = None
+        self._closing = False
+        self._upkeep_done = False
+        self._problem = ""
+        self.dropped = 0
+
+    def put(self, what: str, action: Callable[[], object]) -> str:
+        """Queue a write. Returns what is wrong: with this one, or with those before it; "" when nothing is."""
+        with self._changed:
+            if self._closing or len(self._queue) >= self._most:
+                self.dropped += 1
+                return f"not stored: {len(self._queue)} writes are waiting{self._because()}"
+            self._queue.append(_Write(what, action))
+            self._start()
+            self._changed.notify_all()
+            problem, self._problem = self._problem, ""
+        return problem
+
+    def start(self) -> None:
+        """Start the thread, which begins with upkeep."""
+        with self._changed:
+            self._start()
+
+    def flush(self, timeout_s: float = 5.0) -> bool:
+        """Wait until all that is queued now is written or dropped; False when that takes too long."""
+        with self._changed:
+            self._start()
+            return self._changed.wait_for(
+                lambda: self._upkeep_done and not self._queue, timeout=timeout_s
+            )
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Write what is queued, as far as the time allows, and stop; what is left is dropped and logged."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is not None:
+            thread.join(timeout_s)
+        with self._changed:
+            left = len(self._queue)
+            self._queue.clear()
+            self.dropped += left
+        if left:
+            LOGGER.warning("%d writes were waiting at the end and are lost", left)
+
+    def _start(self) -> None:
+        if self._thread is None and not self._closing:
+            self._thread = Thread(target=self._run, name="headgate-writes", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        due, writes = 0.0, 0
+        while True:
+            if time.monotonic() >= due or writes >= UPKEEP_WRITES:
+                self._attempt(_Write("upkeep", self._upkeep))
+                due, writes = time.monotonic() + UPKEEP_S, 0
+                with self._changed:
+                    self._upkeep_done = True
+                    self._changed.notify_all()
+            with self._changed:
+                while not self._queue and not self._closing and time.monotonic() < due:
+                    self._changed.wait(due - time.monotonic())
+                if not self._queue and self._closing:
+                    return
+                write = self._queue[0] if self._queue else None
+            if write is not None:
+                self._write(write)
+                writes += 1
+
+    def _write(self, write: _Write) -> None:
+        done = self._attempt(write)
+        for _ in range(TRIES - 1):
+            if done or self._wait_for_close():
+                break
+            done = self._attempt(write)
+        with self._changed:
+            if self._queue:
+                self._queue.popleft()
+            if not done:
+                self.dropped += 1
+                LOGGER.warning("%s is lost: %s", write.what, self._problem)
+            self._changed.notify_all()
+
+    def _wait_for_close(self) -> bool:
+        """Wait before the next try; whether the queue is closed meanwhile."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._closing, PAUSE_S)
+
+    def _attempt(self, write: _Write) -> bool:
+        """Whether it is done. What no second try can mend counts as done, and is logged."""
+        try:
+            write.action()
+        except StoreError as error:
+            self._problem = f"not stored: {error}"
+            return False
+        except EXPECTED as error:
+            self._problem = f"not stored: {describe(error)}"
+            LOGGER.warning("%s is lost: %s", write.what, describe(error))
+        except Exception as error:  # noqa: BLE001  a bug: logged, and the thread goes on
+            report(error, write.what)
+        return True
+
+    def _because(self) -> str:
+        return f" ({self._problem})" if self._problem else ""

@@ -1,0 +1,74 @@
+"""Fuse: what a call is held for before it goes to the model, and what is booked when it is over.
+
+Where the store fails, the call goes on without being counted, and the reply says so: a broken counter must not stop work.
+"""
+
+from collections.abc import Callable
+
+from starlette.types import Scope
+
+from headgate.errors import StoreError
+from headgate.guard.dialects.dialect import Dialect
+from headgate.guard.fuse import FusePolicy, Price, amount_of
+from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.request import ProxyRequest
+from headgate.spending import Hold, Spending
+from headgate.types import Amount
+
+BYTES_PER_TOKEN = (
+    4  # of a request's JSON; only a first guess, the usage that the upstream tells is booked
+)
+
+
+class Fuse:
+    """Holds and settles the calls of one proxy."""
+
+    def __init__(
+        self,
+        policy: FusePolicy,
+        spending: Callable[[Scope], Spending],
+        key: Callable[[Scope], str],
+    ) -> None:
+        self._policy, self._spending, self._key = policy, spending, key
+
+    async def hold(
+        self, scope: Scope, request: ProxyRequest, dialect: Dialect, call: ModelCall
+    ) -> tuple[Hold | None, dict[str, str]]:
+        """Hold the call's likely size, and the headers that tell how its spenders stand; PausedError at a cap."""
+        key = self._key(scope)
+        if not self._policy.caps_of(call.session, key):
+            return None, {}
+        likely = amount_of(
+            self._policy.price(request.model),
+            input_tokens=len(request.body) // BYTES_PER_TOKEN,
+            output_tokens=dialect.token_limit(request.fields) or self._policy.output_tokens,
+        )
+        try:
+            held = await self._spending(scope).ahold(call.session, key, likely)
+        except StoreError as error:
+            return None, {"x-headgate-degraded": f"fuse: {error.message}"}
+        call.readings = held.readings
+        if held.refusal is not None:
+            raise held.refusal
+        told = "; ".join(reading.describe() for reading in held.warnings)
+        return held, {"x-headgate-fuse": told} if told else {}
+
+    async def settle(self, scope: Scope, held: Hold, call: ModelCall, *, answered: bool) -> None:
+        """Book what the call spent: as the upstream told it, else as it was held; nothing where it refused."""
+        spent = _spent(self._policy.price(call.model), held, call) if answered else Amount()
+        try:
+            call.readings = await self._spending(scope).asettle(held, spent)
+        except StoreError as error:
+            call.error = call.error or f"not booked: {error.message}"
+
+
+def _spent(price: Price | None, held: Hold, call: ModelCall) -> Amount:
+    if not call.input_tokens and not call.output_tokens:
+        return held.amount
+    cached = call.cached_input
+    return amount_of(
+        price,
+        input_tokens=call.input_tokens + cached.read + cached.written,
+        output_tokens=call.output_tokens,
+        cached_tokens=cached.within + cached.read,
+    )

@@ -1,0 +1,40 @@
+"""POST /v1/turns: keep what was said in a conversation, so that contexts can recall it."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headgate.memory.sessions import COLLECTION, AddedTurns
+from headgate.service.auth import require_scope
+from headgate.service.parse import Body, Name, StrictRoute, Text
+from headgate.service.request_state import Caller
+from headgate.service.responses import respond, response_schema
+from headgate.service.state import service_of
+
+router = APIRouter(tags=["turns"], route_class=StrictRoute)
+
+
+class TurnsIn(Body):
+    """The turns of a conversation; the whole history may be sent each time."""
+
+    session_id: Text = Field(examples=["monday"])
+    """The conversation they belong to."""
+    messages: list[str | dict[str, Any]] = Field(
+        max_length=10_000, examples=[[{"role": "user", "content": "My sister moved to Lisbon."}]]
+    )
+    """Texts, or chat messages {role or name, content, time, id, parent, phase, salience}."""
+    collection: Name = COLLECTION
+    """Where they are kept."""
+
+
+@router.post("/v1/turns", summary="Keep the turns of a conversation", responses=response_schema(AddedTurns))  # fmt: skip
+async def add_turns(
+    body: TurnsIn, request: Request, caller: Annotated[Caller, Depends(require_scope("write"))]
+) -> Response:
+    """Keep the turns that are new, in order. Blocks that Headgate injected into them are left out."""
+    gate = service_of(request).gate_for(caller)
+    added = await gate.aadd_turns(body.session_id, body.messages, collection=body.collection)
+    return respond(added)

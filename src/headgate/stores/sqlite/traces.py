@@ -1,0 +1,107 @@
+"""SqliteTraces: traces in the table `traces`, each with a summary in front of its packed body.
+
+Traces are the only writes that do not wait for the disk: a power cut may lose the last ones.
+Old ones go in small transactions, so that nobody waits for them.
+"""
+
+from functools import partial
+
+from headgate.protocols import Clock
+from headgate.stores.codec import decode, encode
+from headgate.stores.sqlite.connection import Pool
+from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED, from_row, next_number
+from headgate.stores.stored_trace import pack_trace, trim, unpack_trace
+from headgate.types import Chunk, Trace, TraceSummary
+
+DAY = 86_400.0
+_BATCH = 500  # traces deleted in one transaction
+_OLD = "SELECT rowid FROM traces WHERE created < ? LIMIT ?"
+_SURPLUS = """
+SELECT traces.rowid FROM tenants JOIN traces USING (tenant)
+WHERE tenant = ? AND number <= tenants.trace - ? LIMIT ?
+"""
+_BEYOND = "SELECT rowid FROM traces WHERE tenant = ? AND number <= ? LIMIT ?"
+_CUT = """
+SELECT number FROM (
+  SELECT number, sum(size) OVER (ORDER BY number DESC) AS total FROM traces WHERE tenant = ?
+) WHERE total > ? ORDER BY number DESC LIMIT 1
+"""
+
+
+class SqliteTraces:
+    """Traces of all tenants."""
+
+    _pool: Pool
+    _clock: Clock
+
+    def save_trace(self, trace: Trace, *, keep: int = 10_000, text: bool = True) -> None:
+        tenant = trace.request.tenant
+        kept = trim(trace, text=text)
+        body = pack_trace(kept, partial(self._held, tenant))
+        summary = encode(TraceSummary.of(kept))
+        with self._pool.write(durable=False) as connection:
+            number = next_number(connection, tenant, "trace")
+            row = (tenant, trace.id, number, trace.created, len(body), summary, body)
+            connection.execute("REPLACE INTO traces VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            sql = "DELETE FROM traces WHERE tenant = ? AND number <= ?"
+            connection.execute(sql, (tenant, number - keep))
+
+    def trace(self, tenant: str, id: str) -> Trace | None:
+        with self._pool.read() as connection:
+            sql = "SELECT body FROM traces WHERE tenant = ? AND id = ?"
+            row = connection.execute(sql, (tenant, id)).fetchone()
+        return unpack_trace(row[0], partial(self._held, tenant)) if row else None
+
+    def traces(self, tenant: str, *, limit: int = 100) -> list[TraceSummary]:
+        with self._pool.read() as connection:
+            rows = connection.execute(
+                "SELECT summary FROM traces WHERE tenant = ? ORDER BY number DESC LIMIT ?",
+                (tenant, max(limit, 0)),
+            ).fetchall()
+        return [decode(TraceSummary, summary) for (summary,) in rows]
+
+    def prune_traces(
+        self, *, keep: int, age_s: float | None = None, max_bytes: int | None = None
+    ) -> int:
+        now = self._trusted_now()
+        gone = 0 if age_s is None else self._delete(_OLD, now - age_s)
+        with self._pool.read() as connection:
+            sql = "SELECT tenant, sum(size) FROM traces GROUP BY tenant"
+            sizes = connection.execute(sql).fetchall()
+        for tenant, size in sizes:
+            gone += self._delete(_SURPLUS, tenant, keep)
+            if max_bytes is not None and size > max_bytes:
+                with self._pool.read() as connection:
+                    cut = connection.execute(_CUT, (tenant, max_bytes)).fetchone()
+                gone += self._delete(_BEYOND, tenant, cut[0]) if cut else 0
+        return gone
+
+    def _held(self, tenant: str, collection: str, ids: list[str]) -> list[Chunk]:
+        with self._pool.read() as connection:
+            sql = f"SELECT {COLUMNS} FROM chunks WHERE {HERE} AND id {LISTED}"
+            rows = connection.execute(sql, (tenant, collection, encode(ids)))
+            return [from_row(collection, row) for row in rows]
+
+    def _delete(self, select: str, *values: object) -> int:
+        """Delete the traces that a query finds, batch by batch."""
+        gone = 0
+        while True:
+            with self._pool.read() as connection:
+                rows = connection.execute(select, (*values, _BATCH)).fetchall()
+            if rows:
+                with self._pool.write(durable=False) as connection:
+                    connection.executemany("DELETE FROM traces WHERE rowid = ?", rows)
+            gone += len(rows)
+            if len(rows) < _BATCH:
+                return gone
+
+    def _trusted_now(self) -> float:
+        """The time, which moves at most a day from one call to the next: a clock that is far ahead deletes little."""
+        now = self._clock()
+        with self._pool.read() as connection:
+            (before,) = connection.execute("SELECT clock FROM store").fetchone()
+        trusted = min(now, before + DAY) if before else now
+        if abs(trusted - before) > 60:
+            with self._pool.write(durable=False) as connection:
+                connection.execute("UPDATE store SET clock = ?", (trusted,))
+        return float(trusted)

@@ -1,0 +1,75 @@
+"""SqliteUpkeep: what operations on a whole store need: its integrity, all its records, and space given back."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from headgate.stores.codec import decode, decode_metadata
+from headgate.stores.sqlite.connection import Pool
+from headgate.stores.sqlite.rows import COLUMNS, HERE, Row, from_row
+from headgate.types import Chunk, Document, Edge, Fact, Review
+
+Record = tuple[str, str, Document | Edge | Fact | Review]
+
+
+class SqliteUpkeep:
+    """For the commands that look after a store; nothing else calls it."""
+
+    _pool: Pool
+
+    def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        """The rows that a statement finds."""
+        with self._pool.read() as connection:
+            return connection.execute(sql, values).fetchall()
+
+    def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Run a statement as a transaction of its own; how many rows it changed."""
+        with self._pool.write() as connection:
+            return connection.execute(sql, values).rowcount
+
+    def integrity(self) -> list[str]:
+        """What SQLite finds damaged, line by line; nothing when all is well."""
+        return [line for (line,) in self.query("PRAGMA integrity_check(20)") if line != "ok"]
+
+    def vacuum(self) -> None:
+        """Write the file anew without free pages, and empty the log."""
+        with self._pool.read() as connection:
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def records(self, tenant: str | None = None) -> Iterator[Record]:
+        """Every document, edge, fact and review of one moment, with its tenant and kind."""
+        only, values = ("WHERE tenant = ?", (tenant,)) if tenant else ("", ())
+        with self._pool.snapshot() as connection:
+            yield from _documents(connection, only, values)
+            sql = f"SELECT tenant, source, predicate, target, weight, provenance FROM edges {only}"
+            for owner, *edge in connection.execute(sql, values):
+                yield owner, "edge", Edge(*edge)
+            for owner, body in connection.execute(f"SELECT tenant, body FROM facts {only}", values):
+                yield owner, "fact", decode(Fact, body)
+            sql = f"SELECT tenant, body FROM reviews {only}"
+            for owner, body in connection.execute(sql, values):
+                yield owner, "review", decode(Review, body)
+
+
+def _documents(
+    connection: sqlite3.Connection, only: str, values: Sequence[str]
+) -> Iterator[Record]:
+    sql = (
+        "SELECT tenant, collection, place, id, title, digest, source, metadata FROM documents"
+        f" {only} ORDER BY tenant, collection, place"
+    )
+    parts = f"SELECT {COLUMNS} FROM chunks WHERE {HERE} AND place = ? ORDER BY position"
+    for owner, collection, place, id, title, digest, source, data in connection.execute(
+        sql, values
+    ):
+        rows = connection.execute(parts, (owner, collection, place))
+        chunks: tuple[Chunk, ...] = tuple(from_row(collection, row) for row in rows)
+        yield (
+            owner,
+            "document",
+            Document(
+                id, collection, title=title, digest=digest, source=source,
+                metadata=decode_metadata(data), chunks=chunks,
+            ),
+        )  # fmt: skip

@@ -1,0 +1,140 @@
+"""Stored traces: how much of a trace is kept, and in which form.
+
+A trace as it happened holds the text of a hundred candidates and every note on each. Kept are all notes of the first
+candidates, and of the others the last one, which says what became of them. A text that the store holds anyway is kept
+by reference: its chunk's id and a checksum. A chunk that has changed or gone since comes back without its text.
+The rest is compressed JSON, about 10 kB for a request with a hundred candidates.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import orjson
+
+from headgate.errors import StoreError
+from headgate.notes import Stage
+from headgate.stores.codec import decode, encode
+from headgate.types import Candidate, Chunk, Step, Trace, Window
+
+FULL = 20  # candidates that keep all their notes; the others keep the last one
+WINDOW_CHARS = (
+    256_000  # a window with more than this is not kept, and its request cannot be run again
+)
+TEXT_CHARS = 4_000  # of a text that the store does not hold, as a search result
+_LEVEL = 6
+
+Held = Callable[[str, Sequence[str]], Sequence[Chunk]]
+"""The chunks of a collection with these ids, as the store has them now."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What is encoded: the trace, and the checksums of texts kept by reference, by chunk id."""
+
+    trace: Trace
+    checksums: Mapping[str, int] = field(default_factory=dict)
+
+
+def trim(trace: Trace, *, text: bool = True) -> Trace:
+    """The part of a trace that every store keeps; without `text` neither query, window nor chunk texts."""
+    request, steps = trace.request, trace.steps
+    chars = sum(map(len, request.window.texts))
+    if not text:
+        request = replace(request, query="", window=Window())
+    elif chars > WINDOW_CHARS:
+        request = replace(request, window=Window())
+        reason = f"the window of {chars:,} characters is too large to be kept"
+        steps = (*steps, Step(Stage.TRACE, 0.0, degraded=reason, facts={"window_chars": chars}))
+    candidates = tuple(
+        replace(candidate, notes=candidate.notes if n < FULL else candidate.notes[-1:])
+        for n, candidate in enumerate(trace.candidates)
+    )
+    if not text:
+        candidates = tuple(replace(c, chunk=_bare(c.chunk)) for c in candidates)
+    return replace(trace, request=request, steps=steps, candidates=candidates)
+
+
+def pack_trace(trace: Trace, held: Held) -> bytes:
+    """A trimmed trace in few bytes, with the texts that the store holds by reference."""
+    known = _find_chunks(trace.candidates, held)
+    checksums = {}
+    candidates = []
+    for candidate in trace.candidates:
+        chunk = candidate.chunk
+        if chunk.text and known.get(_name(chunk)) == replace(chunk, admission=None):
+            checksums[chunk.id] = _checksum(chunk)
+            chunk = _bare(chunk)
+        elif len(chunk.text) > TEXT_CHARS:
+            chunk = replace(chunk, text=chunk.text[:TEXT_CHARS])
+        candidates.append(replace(candidate, chunk=chunk))
+    stored = _Stored(replace(trace, candidates=tuple(candidates)), checksums)
+    return zlib.compress(encode(stored).encode(), _LEVEL)
+
+
+def unpack_trace(body: str | bytes, held: Held) -> Trace:
+    """The trace that `pack_trace` packed; a plain text is a trace of an older release."""
+    if isinstance(body, str):
+        return decode(Trace, body)
+    try:
+        stored = decode(_Stored, zlib.decompress(body))
+    except zlib.error as error:
+        raise StoreError(
+            f"a stored trace cannot be read: {error}", hint="run: headgate check"
+        ) from error
+    known = _find_chunks(stored.trace.candidates, held)
+
+    def restore(candidate: Candidate) -> Candidate:
+        chunk = known.get(_name(candidate.chunk))
+        if chunk is None or stored.checksums.get(chunk.id) != _checksum(chunk):
+            return candidate
+        return replace(candidate, chunk=replace(chunk, admission=candidate.chunk.admission))
+
+    candidates = tuple(restore(candidate) for candidate in stored.trace.candidates)
+    return replace(stored.trace, candidates=candidates)
+
+
+def summarize_json(body: str) -> str:
+    """The summary of a trace that an older release stored as plain JSON."""
+    trace = orjson.loads(body)
+    request, plan, candidates = trace["request"], trace["plan"], trace.get("candidates", ())
+    collection = request.get("collection", "main")
+    notes = [candidate["notes"][-1:] for candidate in candidates]
+    steps = trace.get("steps", ())
+    summary = {
+        "id": trace["id"],
+        "created": trace["created"],
+        "query": request["query"],
+        "session": request.get("session", ""),
+        "collection": collection if isinstance(collection, str) else ", ".join(collection),
+        "strategy": plan["strategy"],
+        "tier": plan["tier"],
+        "pressure": plan.get("pressure", 0.0),
+        "skip": plan["skip"],
+        "budget": plan.get("budget", 0),
+        "candidates": len(candidates),
+        "kept": sum(not last or last[0].get("fate") != "drop" for last in notes),
+        "seconds": sum(step["seconds"] for step in steps),
+        "degraded": [f"{s['stage']}: {s['degraded']}" for s in steps if s.get("degraded")],
+    }
+    return orjson.dumps(summary).decode()
+
+
+def _find_chunks(candidates: Sequence[Candidate], held: Held) -> dict[tuple[str, str], Chunk]:
+    ids: dict[str, list[str]] = {}
+    for candidate in candidates:
+        ids.setdefault(candidate.chunk.collection, []).append(candidate.chunk.id)
+    found = (chunk for collection, some in ids.items() for chunk in held(collection, some))
+    return {_name(chunk): replace(chunk, admission=None) for chunk in found}
+
+
+def _name(chunk: Chunk) -> tuple[str, str]:
+    return chunk.collection, chunk.id
+
+
+def _bare(chunk: Chunk) -> Chunk:
+    return replace(chunk, text="", title="", metadata={})
+
+
+def _checksum(chunk: Chunk) -> int:
+    return zlib.crc32(f"{chunk.title}\0{chunk.text}".encode())

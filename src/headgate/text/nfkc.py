@@ -1,0 +1,70 @@
+"""NFKC in bounded time: by the frozen Unicode 3.2 tables, piece by piece.
+
+Sorting a run of combining marks takes time that grows with the square of its length, in C, with the interpreter held.
+So runs are first cut to 30 marks, the most that the Stream-Safe Text Format (UAX #15) allows; no language comes near.
+The text is then normalized in pieces, each cut before a character that never combines with what stands before it,
+which gives the same result as the whole would. The result is bounded as it grows: one character may become eighteen.
+"""
+
+import re
+import unicodedata
+from functools import cache
+
+MAX_MARKS = 30
+PIECE = 8_192  # characters normalized in one call
+
+# Marks by what NFKC makes of them: three Tibetan vowel signs, halfwidth voiced and semi-voiced sound marks.
+_LATE_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"
+# All of it passes for marks at first: a class of single characters is slow beyond U+FFFF.
+_BEYOND = "\U00010000-\U0001ffff"
+# Characters that never combine with the one before them: Latin, Greek, Cyrillic, Hebrew and Arabic letters,
+# leading Hangul letters and whole syllables, symbols, ideographs, Arabic presentation forms.
+_STARTER = re.compile(
+    "[\x00-\u02ff\u0370-\u0482\u048a-\u0590\u05d0-\u05ea\u0620-\u064a\u1100-\u115e\u1e00-\u20cf"
+    "\u2100-\u22ff\u2500-\u2bff\u3400-\u9fff\uac00-\ud7a3\ufb50-\ufdff]"
+)
+
+
+def nfkc(text: str, limit: int) -> str:
+    """The text in the form NFKC, at most `limit` characters of it."""
+    suspect = _may_hold_long_run().search(text) is not None
+    if not suspect and unicodedata.is_normalized("NFKC", text):
+        return text[:limit]
+    done: list[str] = []
+    start, size = 0, 0
+    while start < len(text) and size < limit:
+        end = _piece_end(text, start)
+        piece = text[start:end]
+        if suspect:
+            piece = _long_run().sub(r"\1", piece)
+        done.append(unicodedata.ucd_3_2_0.normalize("NFKC", piece))
+        size += len(done[-1])
+        start = end
+    return "".join(done)[:limit]
+
+
+def _piece_end(text: str, start: int) -> int:
+    """Where a piece ends: before the first starter after its full size, or a piece later at the latest."""
+    if len(text) - start <= PIECE:
+        return len(text)
+    latest = min(len(text), start + 2 * PIECE)
+    found = _STARTER.search(text, start + PIECE, latest)
+    return found.start() if found else latest
+
+
+@cache
+def _may_hold_long_run() -> re.Pattern[str]:
+    """More marks in a row than are allowed, or what may be; made once, in milliseconds."""
+    return re.compile(f"[{_marks(0x10000)}{_BEYOND}]{{{MAX_MARKS + 1}}}")
+
+
+@cache
+def _long_run() -> re.Pattern[str]:
+    """More marks in a row than are allowed, exactly; group 1 is what may stay."""
+    marks = _marks(0x20000)
+    return re.compile(f"([{marks}]{{{MAX_MARKS}}})[{marks}]+")
+
+
+def _marks(end: int) -> str:
+    """The marks below a code point, by this Python's tables, which also order the younger ones."""
+    return "".join(chr(c) for c in range(0x300, end) if unicodedata.combining(chr(c))) + _LATE_MARKS

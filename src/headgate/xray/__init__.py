@@ -1,0 +1,1 @@
+"""X-ray: what filled the window in recorded agent sessions. Reads files, asks nobody, and gives the findings as data."""

@@ -1,0 +1,58 @@
+"""Analyze: from the files of recorded sessions to findings, in one pass and bounded memory."""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from headgate.xray.files import Lines
+from headgate.xray.findings import Session, Xray
+from headgate.xray.formats import entries_of, session_of
+from headgate.xray.session import SessionBuilder
+
+LARGEST = 200  # sessions of which windows are kept
+OPEN_SESSIONS = 16  # conversations of one log that are followed at a time
+
+
+def analyze(files: Iterable[Path]) -> Xray:
+    """What filled the windows of all sessions in these files."""
+    sessions: list[Session] = []
+    lines = skipped = size = count = 0
+    for path in files:
+        source = Lines(path)
+        sessions += _sessions(source)
+        count, lines, skipped, size = count + 1, lines + source.read, skipped + source.skipped, size + source.size  # fmt: skip
+        if len(sessions) > 2 * LARGEST:
+            sessions = _thin(sessions)
+    return Xray(tuple(_thin(sessions)), count, size, lines, skipped)
+
+
+def _sessions(source: Lines) -> Iterator[Session]:
+    """The sessions of one file, each when it is complete."""
+    building: OrderedDict[str, SessionBuilder] = OrderedDict()
+    current = ""
+    for line in source:
+        try:
+            for entry in entries_of(line):
+                current = session_of(entry) or current
+                if current not in building:
+                    building[current] = SessionBuilder(
+                        current or source.path.stem, str(source.path)
+                    )
+                building.move_to_end(current)
+                building[current].take(entry)
+        except RecursionError:  # a line nested deeper than Python goes
+            source.skipped += 1
+        if len(building) > OPEN_SESSIONS:
+            yield building.popitem(last=False)[1].finish()
+    for builder in building.values():
+        session = builder.finish()
+        if session.turns or session.added:
+            yield session
+
+
+def _thin(sessions: list[Session]) -> list[Session]:
+    """Largest first; only the largest keep their windows."""
+    ordered = sorted(sessions, key=lambda session: -session.added)
+    rest = [replace(session, windows=()) for session in ordered[LARGEST:]]
+    return ordered[:LARGEST] + rest

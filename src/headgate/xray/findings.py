@@ -1,0 +1,121 @@
+"""Findings: what an x-ray found, as data that a page, a terminal or a dashboard can show.
+
+All sizes are tokens by the built-in estimate, unless `reported` says that the provider counted them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+KINDS = ("system", "human", "text", "thinking", "call", "result")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The window at one turn: its size by kind, and what the turn added to it."""
+
+    turn: int
+    tokens: int
+    by_kind: Mapping[str, int] = field(hash=False)
+    added: int = 0
+    repeated: int = 0
+    stale: int = 0
+    reported: int = 0
+    time: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """What one tool brought into windows: how much, how much of it again, and how much a later edit made stale."""
+
+    tool: str
+    calls: int = 0
+    tokens: int = 0
+    repeated: int = 0
+    stale: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A circle of calls: from which turn to which, how often, and what its copies cost after the first."""
+
+    first_turn: int
+    last_turn: int
+    period: int
+    copies: int
+    tokens: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """A window that was replaced: its size before and after, what was dropped, and what of it was fetched again."""
+
+    turn: int
+    before: int
+    after: int
+    dropped: Mapping[str, int] = field(hash=False)
+    fetched_again: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One recorded session: its windows turn by turn and what filled them."""
+
+    name: str
+    path: str
+    turns: int
+    added: int
+    repeated: int
+    stale: int
+    peak: int
+    windows: tuple[Window, ...]
+    by_kind: Mapping[str, int] = field(hash=False)
+    tools: tuple[ToolUse, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    compactions: tuple[Compaction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Xray:
+    """All sessions, largest first, and how much could not be read."""
+
+    sessions: tuple[Session, ...]
+    files: int
+    bytes: int
+    lines: int
+    skipped: int
+
+    @property
+    def tools(self) -> tuple[ToolUse, ...]:
+        """The tools of all sessions, those that brought most first."""
+        total: dict[str, ToolUse] = {}
+        for use in (use for session in self.sessions for use in session.tools):
+            had = total.get(use.tool, ToolUse(use.tool))
+            total[use.tool] = ToolUse(
+                use.tool,
+                had.calls + use.calls,
+                had.tokens + use.tokens,
+                had.repeated + use.repeated,
+                had.stale + use.stale,
+            )
+        return tuple(sorted(total.values(), key=lambda use: (-use.tokens, use.tool)))
+
+    @property
+    def by_kind(self) -> dict[str, int]:
+        """What entered windows, by kind."""
+        return {kind: sum(s.by_kind.get(kind, 0) for s in self.sessions) for kind in KINDS}
+
+    @property
+    def added(self) -> int:
+        """All that entered windows."""
+        return sum(session.added for session in self.sessions)
+
+    @property
+    def repeated(self) -> int:
+        """What of it stood there already, word for word."""
+        return sum(session.repeated for session in self.sessions)
+
+    @property
+    def stale(self) -> int:
+        """What of it was a file that was edited later."""
+        return sum(session.stale for session in self.sessions)

@@ -1,0 +1,168 @@
+"""Formats: one line of a recorded session as an Entry, whoever wrote it.
+
+Claude Code   {"type": "user" | "assistant", "message": {…}}, {"type": "system", "subtype": "compact_boundary"}
+Codex         {"type": "response_item", "payload": {…}}, {"type": "compacted", …}, {"type": "event_msg", …token_count}
+logs          a message a line; or a request a line: {"messages": […]} or {"input": […]}, with or without a response
+Lines of other kinds are part of these files too and say nothing about the window: they give no entry.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from headgate.guard.calls import opening
+
+Message = dict[str, Any]
+Line = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a line says: a message, or a whole window (`snapshot`), or that the window was compacted."""
+
+    message: Message | None = None
+    snapshot: tuple[Message, ...] | None = None
+    session: str = ""
+    time: str = ""
+    response: str = ""
+    """The id of the model's message, where one message is written as several lines."""
+    reported: int = 0
+    """Tokens of the window as the provider counted them; 0 where the line does not tell."""
+    compacted: bool = False
+
+
+def entries_of(line: object) -> Iterator[Entry]:
+    """What one line says; nothing for a line of another kind."""
+    if not isinstance(line, dict):
+        return
+    kind, payload = line.get("type"), line.get("payload")
+    if isinstance(payload, dict) and isinstance(kind, str):
+        yield from _codex(kind, payload, _text(line.get("timestamp")))
+    elif isinstance(line.get("message"), dict) and kind in ("user", "assistant"):
+        yield from _claude_code(line, line["message"])
+    elif line.get("subtype") == "compact_boundary":
+        before = line.get("compactMetadata")
+        tokens = _count(before, "preTokens") if isinstance(before, dict) else 0
+        yield Entry(session=_session(line), compacted=True, reported=tokens)
+    else:
+        yield from _log(line)
+
+
+def session_of(entry: Entry) -> str:
+    """Which session an entry belongs to; a request in a log is known by how its conversation begins."""
+    if entry.session or not entry.snapshot:
+        return entry.session
+    start = opening(entry.snapshot).encode("utf-8", "replace")
+    return f"conversation {blake2b(start, digest_size=4).hexdigest()}"
+
+
+def _claude_code(line: Line, message: Message) -> Iterator[Entry]:
+    if line.get("isCompactSummary"):
+        yield Entry(session=_session(line), compacted=True)
+    yield Entry(
+        message,
+        session=_session(line),
+        time=_text(line.get("timestamp")),
+        response=_text(message.get("id")),
+        reported=_input_tokens(message.get("usage")),
+    )
+
+
+def _session(line: Line) -> str:
+    """Whose window it is: a subagent has its own."""
+    name = _text(line.get("sessionId"))
+    return f"{name}/{_text(line.get('agentId')) or 'subagent'}" if line.get("isSidechain") else name
+
+
+def _codex(kind: str, payload: Message, time: str) -> Iterator[Entry]:
+    if kind == "response_item":
+        yield Entry(payload, time=time)
+    elif kind == "session_meta":
+        text = payload.get("instructions") or payload.get("base_instructions")
+        text = text.get("text") if isinstance(text, dict) else text
+        if isinstance(text, str):
+            yield Entry({"role": "system", "content": text}, time=time)
+    elif kind == "compacted":
+        yield Entry(compacted=True, time=time)
+        yield from (Entry(message, time=time) for message in _replacement(payload))
+    elif kind == "event_msg":
+        info = payload.get("info")
+        usage = info.get("last_token_usage") if isinstance(info, dict) else None
+        yield Entry(time=time, reported=_count(usage, "input_tokens"))
+
+
+def _replacement(payload: Message) -> Iterator[Message]:
+    """What stands in a compacted window."""
+    history = payload.get("replacement_history")
+    if isinstance(history, list):
+        yield from (item for item in history if isinstance(item, dict))
+    elif isinstance(text := payload.get("message"), str):
+        yield {"role": "user", "content": text}
+
+
+def _log(line: Message) -> Iterator[Entry]:
+    request, answer = _request(line)
+    if request is None:
+        if isinstance(line.get("role"), str) or _is_item(line):
+            yield Entry(line)
+        return
+    messages = [m for m in _listed(request) if isinstance(m, dict)]
+    system = request.get("system") or request.get("instructions")
+    if system:
+        messages.insert(0, {"role": "system", "content": system})
+    usage = answer.get("usage") or line.get("usage")
+    yield Entry(snapshot=tuple(messages), reported=_input_tokens(usage))
+    yield from (Entry(message) for message in _said(answer))
+
+
+def _request(line: Message) -> tuple[Message | None, Message]:
+    """The request in a line of a log, and the response beside it."""
+    answer = line.get("response")
+    if isinstance(answer, dict) and isinstance(answer.get("body"), dict):
+        answer = answer["body"]
+    for request in (line, line.get("request"), line.get("body"), line.get("kwargs")):
+        if isinstance(request, dict) and _listed(request):
+            return request, answer if isinstance(answer, dict) else {}
+    return None, {}
+
+
+def _listed(request: Message) -> list[Any]:
+    for name in ("messages", "input"):
+        if isinstance(found := request.get(name), list):
+            return found
+    return []
+
+
+def _said(answer: Message) -> Iterator[Message]:
+    """The messages of a response."""
+    choices = answer.get("choices")
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        if isinstance(message := choices[0].get("message"), dict):
+            yield message
+    elif isinstance(output := answer.get("output"), list):
+        yield from (item for item in output if isinstance(item, dict))
+    elif isinstance(answer.get("content"), list):
+        yield {"role": "assistant", "content": answer["content"]}
+
+
+def _is_item(line: Message) -> bool:
+    kind = line.get("type")
+    return isinstance(kind, str) and (
+        kind.endswith(("_call", "_call_output")) or kind == "reasoning"
+    )
+
+
+def _input_tokens(usage: object) -> int:
+    """All tokens that were sent, from a cache or not."""
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "prompt_tokens")  # fmt: skip
+    return sum(_count(usage, name) for name in names)
+
+
+def _count(values: object, name: str) -> int:
+    value = values.get(name) if isinstance(values, dict) else 0
+    return value if isinstance(value, int) and 0 < value < 1 << 40 else 0
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

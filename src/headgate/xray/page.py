@@ -1,0 +1,166 @@
+"""Page: the findings as one HTML file that needs nothing else.
+
+No script, no font, no image, no address: it opens from a disk without a network, and its own policy forbids all of these. Every
+text from a session is escaped, for a tool result may be anything.
+"""
+
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from headgate.guard.tools import clip
+from headgate.xray.findings import KINDS, Session, Window, Xray
+from headgate.xray.summary import LABELS, share, short
+
+MARKER = "<!doctype html><!-- headgate xray -->"  # so that only our own file is written over
+SESSIONS = 100  # sessions shown whole; the others stand in the totals
+WIDTH, HEIGHT = 760, 160
+COLORS = {
+    "system": "#8d99ae", "human": "#2a9d8f", "text": "#4f7cac", "thinking": "#9d79bc", "call": "#e9c46a",
+    "result": "#e76f51",
+}  # fmt: skip
+
+STYLE = """
+:root { color-scheme: light dark; --line: #8884; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem }
+table { border-collapse: collapse; width: 100% } th, td { text-align: right; padding: .25rem .6rem; border-bottom: 1px solid var(--line) }
+th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere }
+.bar { display: flex; height: 1.4rem; border-radius: 4px; overflow: hidden; margin: .6rem 0 }
+.key { display: inline-block; margin-right: 1rem } .key i { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .35em }
+details { border: 1px solid var(--line); border-radius: 6px; padding: .5rem .9rem; margin: .6rem 0 } summary { cursor: pointer; overflow-wrap: anywhere }
+svg { width: 100%; height: auto; background: #8881; border-radius: 4px } .small { opacity: .75; font-size: .9em; overflow-wrap: anywhere }
+"""
+
+
+def page(found: Xray) -> str:
+    """The whole file."""
+    return "\n".join(
+        [
+            MARKER,
+            '<html lang="en"><head><meta charset="utf-8">',
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>What filled the window</title><style>{STYLE}</style></head><body>",
+            *_totals(found),
+            *_tools(found),
+            "<h2>Sessions</h2>",
+            *(line for session in found.sessions[:SESSIONS] for line in _session(session)),
+            "</body></html>\n",
+        ]
+    )
+
+
+def _totals(found: Xray) -> Iterator[str]:
+    loops = sum(len(session.loops) for session in found.sessions)
+    cuts = sum(len(session.compactions) for session in found.sessions)
+    yield "<h1>What filled the window</h1>"
+    yield f"<p>{len(found.sessions):,} sessions in {found.files:,} files, {found.bytes / 1e6:,.1f} MB; {found.skipped:,} lines skipped. Sizes are estimated tokens.</p>"
+    yield _bar(found.by_kind, found.added)
+    yield _legend()
+    rows = (
+        ("entered windows", found.added),
+        ("stood there already, word for word", found.repeated),
+        ("were files that a later edit made stale", found.stale),
+    )
+    yield _table(
+        ("tokens that", "", ""), ((what, short(n), share(n, found.added)) for what, n in rows)
+    )
+    yield f"<p>{loops:,} circles of tool calls, {cuts:,} compactions.</p>"
+
+
+def _tools(found: Xray) -> Iterator[str]:
+    yield "<h2>Tool results by tool</h2>"
+    yield _table(
+        ("tool", "calls", "tokens", "of all", "there already", "made stale"),
+        (
+            (use.tool, f"{use.calls:,}", short(use.tokens), share(use.tokens, found.added),
+             share(use.repeated, use.tokens), share(use.stale, use.tokens))
+            for use in found.tools[:40]
+        ),
+    )  # fmt: skip
+
+
+def _session(session: Session) -> Iterator[str]:
+    yield (
+        f"<details><summary><b>{_text(session.name)}</b> {session.turns:,} turns, {short(session.added)} tokens, "
+        f"peak {short(session.peak)}</summary>"
+    )
+    yield f'<p class="small">{_text(session.path)}</p>'
+    yield _bar(session.by_kind, session.added)
+    if len(session.windows) > 1:
+        yield _timeline(session.windows)
+    yield (
+        f"<p>{share(session.repeated, session.added)} stood there already, "
+        f"{share(session.stale, session.added)} was made stale by a later edit.</p>"
+    )
+    if session.tools:
+        yield _table(
+            ("tool", "calls", "tokens", "there already", "made stale"),
+            (
+                (use.tool, f"{use.calls:,}", short(use.tokens), share(use.repeated, use.tokens), share(use.stale, use.tokens))
+                for use in session.tools[:12]
+            ),
+        )  # fmt: skip
+    for loop in session.loops[:20]:
+        yield f"<p>Turns {loop.first_turn:,} to {loop.last_turn:,}: {_text(loop.what)}; {short(loop.tokens)} tokens after the first.</p>"
+    for cut in session.compactions[:20]:
+        parts = sorted(cut.dropped.items(), key=lambda item: -item[1])[:6]
+        told = ", ".join(f"{_text(name)} {short(size)}" for name, size in parts)
+        yield (
+            f"<p>Compaction after turn {cut.turn:,}: {short(cut.before)} to {short(cut.after)} tokens. "
+            f"Dropped: {told}. Fetched again: {short(cut.fetched_again)}.</p>"
+        )
+    yield "</details>"
+
+
+def _timeline(windows: tuple[Window, ...]) -> str:
+    """The window turn by turn: a stack of its kinds, and what the provider counted as a line."""
+    top = max(1, *(max(window.tokens, window.reported) for window in windows))
+    step = WIDTH / (len(windows) - 1)
+    under = [0.0] * len(windows)
+    shapes = []
+    for kind in KINDS:
+        over = [
+            low + window.by_kind.get(kind, 0) for low, window in zip(under, windows, strict=True)
+        ]
+        if over != under:
+            edge = _points(over, step, top) + _points(under, step, top)[::-1]
+            shapes.append(f'<polygon fill="{COLORS[kind]}" points="{" ".join(edge)}"/>')
+        under = over
+    if any(window.reported for window in windows):
+        line = _points([float(window.reported) for window in windows], step, top)
+        shapes.append(f'<polyline fill="none" stroke="currentColor" points="{" ".join(line)}"/>')
+    label = f"window by turn, up to {top:,} tokens"
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}"><title>{label}</title>{"".join(shapes)}</svg>'
+
+
+def _points(values: list[float], step: float, top: int) -> list[str]:
+    return [f"{n * step:.1f},{HEIGHT * (1 - value / top):.1f}" for n, value in enumerate(values)]
+
+
+def _bar(kinds: object, whole: int) -> str:
+    assert isinstance(kinds, dict)
+    parts = (
+        f'<span style="width:{100 * kinds.get(kind, 0) / max(1, whole):.2f}%;background:{COLORS[kind]}" '
+        f'title="{LABELS[kind]} {short(kinds.get(kind, 0))}"></span>'
+        for kind in KINDS
+    )
+    return f'<div class="bar">{"".join(parts)}</div>'
+
+
+def _legend() -> str:
+    keys = (
+        f'<span class="key"><i style="background:{COLORS[kind]}"></i>{LABELS[kind]}</span>'
+        for kind in KINDS
+    )
+    return f'<p class="small">{"".join(keys)}</p>'
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    lines = ["".join(f"<th>{_text(cell)}</th>" for cell in head)]
+    lines += ["".join(f"<td>{_text(cell)}</td>" for cell in row) for row in rows]
+    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+def _text(value: str) -> str:
+    return escape(clip(value, 300))

@@ -1,0 +1,294 @@
+"""SessionBuilder: one recorded session while it is read, entry by entry.
+
+A turn is one call of the model; the window of a turn is what had been written before it. A read is stale once a later call changed
+the same file. What stood there already is measured in batches (`repeats`), since many texts at once are cheaper.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headgate.guard.calls import events_of, is_from_model
+from headgate.guard.steps import Step
+from headgate.guard.tools import CircleFinder
+from headgate.text.tokens import estimate_tokens
+from headgate.xray.findings import KINDS, Compaction, Loop, Session, ToolUse, Window
+from headgate.xray.formats import Entry
+from headgate.xray.parts import IMAGE_TOKENS, Part, parts_of
+from headgate.xray.repeats import KnownText
+from headgate.xray.touched import Touched, touched
+
+BATCH_CHARS = 2_000_000  # texts measured together
+MOST_WINDOWS = 400  # windows kept of one session; more are thinned out
+LARGEST = 200  # sessions of which windows are kept
+OPEN_SESSIONS = 16  # conversations of one log that are followed at a time
+
+
+@dataclass(slots=True)
+class _Held:
+    """A part in the window."""
+
+    kind: str
+    tool: str
+    tokens: int
+    turn: int
+    origin: int
+    call: int = 0
+    stale: bool = False
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A call that waits for its result."""
+
+    tool: str
+    number: int
+    files: Touched
+
+
+@dataclass(slots=True)
+class _Tally:
+    calls: int = 0
+    tokens: int = 0
+    repeated: int = 0
+    stale: int = 0
+
+
+@dataclass
+class SessionBuilder:
+    """One session while it is read."""
+
+    name: str
+    path: str
+    _parts: list[_Held] = field(default_factory=list)
+    _sizes: Counter[str] = field(default_factory=Counter)
+    _stale_now: int = 0
+    _added: int = 0
+    _pending: list[tuple[_Held, str]] = field(default_factory=list)
+    _pending_chars: int = 0
+    _asked: dict[str, _Asked] = field(default_factory=dict)
+    _reads: dict[str, list[_Held]] = field(default_factory=dict)
+    _dropped: dict[int, int] = field(default_factory=dict)
+    _tools: dict[str, _Tally] = field(default_factory=dict)
+    _kinds: Counter[str] = field(default_factory=Counter)
+    _windows: list[Window] = field(default_factory=list)
+    _loops: list[Loop] = field(default_factory=list)
+    _compactions: list[Compaction] = field(default_factory=list)
+    _steps: list[int] = field(default_factory=list)
+    _turn: int = 0
+    _every: int = 1
+    _peak: int = 0
+    _repeated: Counter[int] = field(default_factory=Counter)
+    _stale: int = 0
+    _logged: bool = False
+    _response: str = ""
+    _speaking: bool = False
+
+    def __post_init__(self) -> None:
+        self._known = KnownText()
+        self._finder = CircleFinder()
+
+    def take(self, entry: Entry) -> None:
+        """One entry more."""
+        if entry.compacted:
+            self._compact([], entry.reported)
+        if entry.snapshot is not None:
+            self._snapshot(entry.snapshot)
+            self._begin_turn(entry)
+            self._speaking = True
+        elif entry.message is not None:
+            self._message(entry.message, entry)
+        elif entry.reported and self._windows:
+            self._windows[-1] = replace(self._windows[-1], reported=entry.reported)
+
+    def finish(self) -> Session:
+        """The session as it was found."""
+        self._measure()
+        tools = (
+            ToolUse(name, t.calls, t.tokens, t.repeated, t.stale) for name, t in self._tools.items()
+        )
+        return Session(
+            self.name,
+            self.path,
+            turns=self._turn,
+            added=sum(self._kinds.values()),
+            repeated=self._repeated.total(),
+            stale=self._stale,
+            peak=max(self._peak, self._sizes.total()),
+            windows=tuple(self._with_repeats()),
+            by_kind=dict(self._kinds),
+            tools=tuple(sorted(tools, key=lambda use: (-use.tokens, use.tool))),
+            loops=tuple(self._loops),
+            compactions=tuple(self._compactions),
+        )
+
+    # Messages
+
+    def _message(self, message: dict[str, Any], entry: Entry) -> None:
+        from_model = is_from_model(message)
+        continues = bool(entry.response) and entry.response == self._response
+        if from_model and not continues and not (self._speaking and not entry.response):
+            self._begin_turn(entry)
+        self._speaking = from_model
+        if entry.response:
+            self._response = entry.response
+        origin = _origin(message) if self._logged else 0
+        for part in parts_of(message):
+            self._add(part, origin)
+        events = events_of(message)
+        self._follow(event for event in events if not (continues and event.kind == "turn"))
+
+    def _snapshot(self, messages: tuple[dict[str, Any], ...]) -> None:
+        """A whole window: what is new in it is added, and where it shrank the rest is dropped."""
+        self._logged = True
+        origins = [_origin(message) for message in messages]
+        held = {part.origin for part in self._parts}
+        if len(set(origins) & held) < len(held) and len(origins) < len(held):
+            self._compact(origins, 0)
+        for origin, message in zip(origins, messages, strict=True):
+            if origin not in held:
+                for part in parts_of(message):
+                    self._add(part, origin)
+                self._follow(events_of(message))
+
+    def _add(self, part: Part, origin: int) -> None:
+        held = _Held(
+            part.kind,
+            part.tool,
+            estimate_tokens(part.text) + IMAGE_TOKENS * part.images,
+            self._turn,
+            origin,
+        )
+        if part.kind == "call":
+            held.call = Step(part.tool, part.arguments).call
+            self._asked[part.id] = _Asked(part.tool, held.call, touched(part.tool, part.arguments))
+            self._tools.setdefault(part.tool, _Tally()).calls += 1
+        elif part.kind == "result":
+            self._result(part, held)
+        self._parts.append(held)
+        self._added += held.tokens
+        self._sizes[part.kind] += held.tokens
+        self._kinds[part.kind] += held.tokens
+        self._pending.append((held, part.text))
+        self._pending_chars += len(part.text)
+        if self._pending_chars > BATCH_CHARS:
+            self._measure()
+
+    def _result(self, part: Part, held: _Held) -> None:
+        asked = self._asked.pop(part.id, None)
+        self._steps.append(held.tokens)
+        held.tool = asked.tool if asked else "unknown"
+        self._tools.setdefault(held.tool, _Tally()).tokens += held.tokens
+        if asked is None:
+            return
+        at = self._dropped.pop(asked.number, None)
+        if at is not None:
+            was = self._compactions[at]
+            self._compactions[at] = replace(was, fetched_again=was.fetched_again + held.tokens)
+        for path in asked.files.edits:
+            for read in self._reads.pop(_plain(path), ()):
+                self._go_stale(read)
+        for path in asked.files.reads:
+            self._reads.setdefault(_plain(path), []).append(held)
+
+    def _go_stale(self, read: _Held) -> None:
+        if not read.stale:
+            read.stale = True
+            self._stale += read.tokens
+            self._stale_now += read.tokens
+            self._tools[read.tool].stale += read.tokens
+
+    # Turns
+
+    def _begin_turn(self, entry: Entry) -> None:
+        self._turn += 1
+        size = self._sizes.total()
+        self._peak = max(self._peak, size)
+        if self._compactions and not self._compactions[-1].after:
+            self._compactions[-1] = replace(self._compactions[-1], after=size)
+        if self._turn % self._every == 0:
+            window = Window(
+                self._turn,
+                size,
+                {kind: self._sizes[kind] for kind in KINDS},
+                added=self._added,
+                stale=self._stale_now,
+                reported=entry.reported,
+                time=entry.time,
+            )
+            self._windows.append(window)
+            self._added = 0
+        if len(self._windows) > 2 * MOST_WINDOWS:
+            self._thin()
+
+    def _thin(self) -> None:
+        """Keep every second window, with what the one before it added."""
+        pairs = zip(self._windows[::2], self._windows[1::2], strict=False)
+        self._windows = [replace(b, added=a.added + b.added) for a, b in pairs]
+        self._every *= 2
+
+    def _with_repeats(self) -> Iterator[Window]:
+        """The windows, each with what of its turn's additions stood there already."""
+        turn = 0
+        for window in self._windows:
+            yield replace(window, repeated=sum(self._repeated[n] for n in range(turn, window.turn)))
+            turn = window.turn
+
+    def _compact(self, kept: Iterable[int], reported: int) -> None:
+        keep = set(kept)
+        gone = [part for part in self._parts if part.origin not in keep]
+        if not gone:
+            return
+        self._measure()
+        dropped = Counter[str]()
+        for part in gone:
+            dropped[part.tool if part.kind == "result" else part.kind] += part.tokens
+        at = len(self._compactions)
+        before = reported or self._sizes.total()
+        self._compactions.append(Compaction(self._turn, before, 0, dict(dropped)))
+        self._dropped.update((part.call, at) for part in gone if part.call)
+        self._parts = [part for part in self._parts if part.origin in keep]
+        self._sizes = Counter[str]()
+        for part in self._parts:
+            self._sizes[part.kind] += part.tokens
+        self._stale_now = sum(part.tokens for part in self._parts if part.stale)
+        self._reads = {}
+        self._known = KnownText()
+
+    def _follow(self, events: Iterable[Any]) -> None:
+        """Watch for circles."""
+        if not self._finder.feed(self._turn, events):
+            return
+        circle = self._finder.circle()
+        if circle is None:
+            return
+        cost = sum(self._steps[-(circle.copies - 1) * circle.period :]) if circle.kind == "calls" else 0  # fmt: skip
+        loop = Loop(
+            circle.first, circle.last, circle.period, circle.copies, cost, circle.describe()
+        )
+        if self._loops and self._loops[-1].first_turn == loop.first_turn:
+            self._loops[-1] = loop
+        else:
+            self._loops.append(loop)
+
+    def _measure(self) -> None:
+        """See what of the waiting texts stood in the window before."""
+        if not self._pending:
+            return
+        shares = self._known.measure([text for _, text in self._pending])
+        for (part, _), share in zip(self._pending, shares.tolist(), strict=True):
+            repeated = int(share * part.tokens)
+            self._repeated[part.turn] += repeated
+            if part.kind == "result":
+                self._tools[part.tool].repeated += repeated
+        self._pending, self._pending_chars = [], 0
+
+
+def _origin(message: dict[str, Any]) -> int:
+    """A number by which a message is known again in a later request."""
+    return hash(tuple((part.kind, part.id, part.tool, part.text) for part in parts_of(message)))
+
+
+def _plain(path: str) -> str:
+    return path.removeprefix("./")

@@ -1,0 +1,79 @@
+"""Summary: the findings on one screen."""
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from headgate.guard.tools import clip
+from headgate.xray.findings import KINDS, Session, Xray
+
+TOOLS = 6  # rows of each table: all of it fits a terminal of 40 lines
+SESSIONS = 5
+BAR = 24
+LABELS = {
+    "system": "system and reminders", "human": "people", "text": "the model's answers", "thinking": "the model's thinking",
+    "call": "tool calls", "result": "tool results",
+}  # fmt: skip
+
+
+def summary(found: Xray) -> RenderableType:
+    """What filled the windows, for a terminal."""
+    lines = [*_head(found), ""]
+    kinds = ((LABELS[k], found.by_kind[k]) for k in KINDS if found.by_kind[k])
+    for label, tokens in sorted(kinds, key=lambda row: -row[1]):
+        lines.append(f"{label:<22} {bar(tokens, found.added)} {short(tokens):>7} {share(tokens, found.added):>5}")  # fmt: skip
+    return Group(Text("\n".join([*lines, ""])), _tools(found), Text(""), _sessions(found.sessions))
+
+
+def _head(found: Xray) -> list[str]:
+    loops = [loop for session in found.sessions for loop in session.loops]
+    cuts = [cut for session in found.sessions for cut in session.compactions]
+    lost, again = sum(sum(cut.dropped.values()) for cut in cuts), sum(cut.fetched_again for cut in cuts)  # fmt: skip
+    skipped = f", {found.skipped} lines skipped" if found.skipped else ""
+    return [
+        f"{len(found.sessions)} sessions in {found.files} files, {found.bytes / 1e6:.1f} MB{skipped}",
+        f"{short(found.added)} tokens entered windows",
+        f"  {short(found.repeated):>6} {share(found.repeated, found.added):>5}  stood there already, word for word",
+        f"  {short(found.stale):>6} {share(found.stale, found.added):>5}  were files that a later edit made stale",
+        f"  {short(sum(loop.tokens for loop in loops)):>6}        went into {len(loops)} circles of tool calls",
+        f"  {short(lost):>6}        were dropped by {len(cuts)} compactions; {short(again)} of that fetched again",
+    ]
+
+
+def _tools(found: Xray) -> Table:
+    table = Table("tool results", "calls", "tokens", "share", "again", "stale", box=None, header_style="bold")  # fmt: skip
+    for use in found.tools[:TOOLS]:
+        table.add_row(
+            escape(clip(use.tool, 32)), f"{use.calls:,}", short(use.tokens), share(use.tokens, found.added),
+            share(use.repeated, use.tokens), share(use.stale, use.tokens),
+        )  # fmt: skip
+    return table
+
+
+def _sessions(sessions: tuple[Session, ...]) -> Table:
+    table = Table("largest sessions", "turns", "tokens", "peak", "again", "circles", "compactions", box=None, header_style="bold")  # fmt: skip
+    for session in sessions[:SESSIONS]:
+        table.add_row(
+            escape(clip(session.name, 40)), f"{session.turns:,}", short(session.added), short(session.peak),
+            share(session.repeated, session.added), str(len(session.loops)), str(len(session.compactions)),
+        )  # fmt: skip
+    return table
+
+
+def short(tokens: int) -> str:
+    """A number of tokens in few characters."""
+    if tokens < 10_000:
+        return f"{tokens:,}"
+    return f"{tokens / 1e3:.0f}k" if tokens < 10_000_000 else f"{tokens / 1e6:.1f}M"
+
+
+def share(part: int, whole: int) -> str:
+    """A part in percent."""
+    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+
+
+def bar(part: int, whole: int) -> str:
+    """A part as a row of blocks."""
+    full = round(BAR * part / whole) if whole else 0
+    return "█" * full + "·" * (BAR - full)

@@ -1,0 +1,48 @@
+"""`headgate sessions`: what was spent, and who goes on."""
+
+import json
+
+import pytest
+
+from headgate import Headgate
+from headgate.types import Amount
+
+
+@pytest.fixture(autouse=True)
+def spent(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "headgate.toml").write_text(
+        "[fuse.caps]\nsession = {tokens = 100}\nkey = {tokens = 100}\n"
+    )
+    with Headgate.open() as hg:
+        book = hg.spending
+        for session, size in (("a", 40), ("b", 100)):
+            book.settle(book.hold(session, "k1" * (session == "b"), Amount(size)), Amount(size))
+
+
+def test_sessions_are_listed_with_state_and_forecast(run):
+    code, out, _ = run("sessions", "list")
+    assert code == 0
+    lines = {line.split()[1]: line for line in out.splitlines()[1:]}
+    assert "open" in lines["a"]
+    assert "full in 2 calls" in lines["a"]
+    assert "paused" in lines["b"]
+    rows = json.loads(run("sessions", "list", "--json", "--scope", "all")[1])
+    assert {(row["scope"], row["name"]) for row in rows} == {
+        ("session", "a"),
+        ("session", "b"),
+        ("key", "k1"),
+    }
+
+
+def test_a_session_and_a_key_are_resumed(run):
+    assert run("sessions", "resume", "b")[1] == "resumed session b\n"
+    assert run("sessions", "resume", "--key", "k1")[1] == "resumed key k1\n"
+    rows = json.loads(run("sessions", "list", "--json", "--scope", "all")[1])
+    assert {row["name"]: row["tokens"] for row in rows} == {"a": 40, "b": 0, "k1": 0}
+
+
+def test_bad_names_are_told(run):
+    assert "there is no session 'x'" in run("sessions", "resume", "x")[2]
+    assert "name one session" in run("sessions", "resume")[2]
+    assert "name one session" in run("sessions", "resume", "a", "--all")[2]

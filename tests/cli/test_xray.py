@@ -1,0 +1,59 @@
+"""`headgate xray`: a screen, a page, or JSON; and nothing else is written."""
+
+import json
+
+from headgate.testing.agent_messages import render
+from headgate.testing.agent_sessions import healthy_session
+
+
+def session(folder, text="x"):
+    lines = (json.dumps(message) for message in render(healthy_session(1), "chat"))
+    path = folder / "s.jsonl"
+    path.write_text("\n".join([*lines, text]))
+    return path
+
+
+def test_a_screen_and_a_page(run, tmp_path):
+    session(tmp_path)
+    code, out, _ = run("xray", "s.jsonl")
+    assert code == 0
+    assert "1 sessions in 1 files" in out
+    assert "1 lines skipped" in out
+    assert len(out.splitlines()) < 40
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["headgate-xray.html", "s.jsonl"]
+    assert run("xray", "s.jsonl")[0] == 0, "its own page is written over"
+
+
+def test_json_writes_no_page(run, tmp_path):
+    session(tmp_path)
+    code, out, _ = run("xray", str(tmp_path), "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["sessions"][0]["windows"][0]["by_kind"]["human"] > 0
+    assert [path.name for path in tmp_path.iterdir()] == ["s.jsonl"]
+
+
+def test_a_file_that_is_no_page_is_not_written_over(run, tmp_path):
+    session(tmp_path)
+    code, _, err = run("xray", "s.jsonl", "--html", "s.jsonl")
+    assert code == 2
+    assert "no page of headgate xray" in err
+
+
+def test_a_missing_path_is_told(run):
+    code, _, err = run("xray", "nowhere")
+    assert code == 2
+    assert "there is no file or folder nowhere" in err
+
+
+def test_control_characters_stay_out_of_the_terminal(run, tmp_path):
+    call = {
+        "id": "1",
+        "type": "function",
+        "function": {"name": "a\x1b[31m[bold]", "arguments": "{}"},
+    }
+    rows = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "1", "content": "x"}]  # fmt: skip
+    (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    _, out, _ = run("xray", "s.jsonl", "--no-html")
+    assert "\x1b[31m" not in out
+    assert "[bold]" in out

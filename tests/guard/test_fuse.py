@@ -1,0 +1,151 @@
+"""The fuse: held before, booked after; warns, pauses, and goes on when a person says so."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from headgate.guard.fuse import (
+    HOLD_S,
+    Cap,
+    CapPolicy,
+    FusePolicy,
+    Price,
+    amount_of,
+    hold,
+    lets_through,
+    read,
+    resume,
+    settle,
+)
+from headgate.types import Amount, Spend
+
+CAP = Cap("session", "s", tokens=1000)
+ROW = Spend("session", "s")
+
+
+def call(row, size, cap=CAP, now=1.0):
+    """One whole call; None where it was refused."""
+    (row,), readings = hold([row], [cap], Amount(size), now)
+    return settle([row], Amount(size), Amount(size), now)[0] if lets_through(readings) else None
+
+
+def test_a_session_runs_to_its_cap_and_one_call_beyond():
+    row = ROW
+    while (after := call(row, 300)) is not None:
+        row = after
+    assert row.tokens == 1200
+    (paused,), readings = hold([row], [CAP], Amount(1), 2.0)
+    assert not lets_through(readings)
+    assert paused.paused == 2.0
+    assert read(paused, CAP).describe() == "session s has spent 1,200 of 1,000 tokens and is paused"
+
+
+def test_calls_at_the_same_time_do_not_pass_the_cap_together():
+    row, admitted = ROW, 0
+    for _ in range(10):
+        (row,), readings = hold([row], [CAP], Amount(400), 1.0)
+        admitted += lets_through(readings)
+    assert admitted == 3
+    assert row.paused is None, "what is only held may still be released"
+    assert read(row, CAP).state == "busy"
+
+
+def test_any_spender_at_its_cap_stops_the_call_and_the_others_are_not_charged():
+    rows = [ROW, Spend("tenant", tokens=50)]
+    caps = [CAP, Cap("tenant", "", tokens=50)]
+    after, readings = hold(rows, caps, Amount(10), 3.0)
+    assert not lets_through(readings)
+    assert after[0].held_tokens == 0
+    assert after[1].paused == 3.0
+
+
+def test_a_person_gives_the_whole_cap_again():
+    row = call(call(ROW, 600), 600)
+    (paused,), _ = hold([row], [CAP], Amount(1), 2.0)
+    (again,) = resume([paused], 5.0)
+    assert call(again, 600, now=6.0).tokens == 600
+    assert again.total_tokens == 1200
+
+
+def test_a_period_that_is_over_starts_again():
+    cap = replace(CAP, scope="tenant", period_s=100.0)
+    row = call(call(ROW, 600, cap, now=10.0), 600, cap, now=20.0)
+    assert call(row, 1, cap, now=50.0) is None
+    assert call(row, 1, cap, now=110.0).tokens == 1
+
+
+def test_a_hold_that_nobody_settles_counts_as_spent():
+    (row,), _ = hold([ROW], [CAP], Amount(990), 1.0)
+    assert call(row, 20, now=2.0).tokens == 20
+    (later,), readings = hold([row], [CAP], Amount(20), 2.0 + HOLD_S)
+    assert lets_through(readings)
+    assert (later.tokens, later.held_tokens) == (990, 20)
+    (settled,) = settle([replace(later, held_tokens=0)], Amount(990), Amount(1000), 3.0)
+    assert settled.tokens == 1000, "a call that was only slow is not booked twice"
+
+
+def test_the_reading_warns_and_forecasts():
+    row = call(call(ROW, 400), 450)
+    found = read(row, CAP, warn_at=0.8)
+    assert found.state == "warn"
+    assert found.calls_left == 1
+    assert "full in 1 calls at this rate" in found.describe()
+    assert read(call(ROW, 100), CAP, warn_at=0.8).calls_left == 9
+
+
+def test_money_is_capped_as_well():
+    policy = FusePolicy(
+        caps={"session": CapPolicy(cost=0.01)}, prices={"gpt": Price(input=1.0, output=10.0)}
+    )
+    (cap,) = policy.caps_of("s", "")
+    amount = amount_of(policy.price("gpt-5"), input_tokens=5_000, output_tokens=600)
+    assert amount == Amount(5_600, 11_000)
+    (row,), readings = hold([ROW], [cap], amount, 1.0)
+    assert lets_through(readings)
+    (row,) = settle([row], amount, amount, 1.0)
+    assert read(row, cap).state == "paused"
+    assert "0.011 of 0.01" in read(row, cap).describe()
+
+
+def test_cached_input_has_its_own_price_and_the_longest_name_wins():
+    policy = FusePolicy(
+        prices={"gpt": Price(input=1, output=1), "gpt-5": Price(input=2.0, output=0, cached=0.5)}
+    )
+    price = policy.price("gpt-5-mini")
+    spent = amount_of(price, input_tokens=1000, output_tokens=9, cached_tokens=600)
+    assert spent == Amount(1009, 1100)
+    assert policy.price("claude") is None
+    assert amount_of(None, input_tokens=1, output_tokens=2) == Amount(3, 0)
+
+
+def test_without_a_cap_nothing_is_counted():
+    assert FusePolicy().caps_of("s", "k") == ()
+    assert FusePolicy(caps={"session": CapPolicy()}).caps_of("s", "k") == ()
+    caps = {"session": CapPolicy(tokens=1), "key": CapPolicy(tokens=2), "tenant": CapPolicy(cost=3)}
+    assert [cap.scope for cap in FusePolicy(caps=caps).caps_of("s", "")] == ["session", "tenant"]
+    with pytest.raises(ValidationError):
+        CapPolicy(tokens=0)
+
+
+@given(
+    st.integers(1, 500),
+    st.lists(st.tuples(st.sampled_from(["hold", "settle"]), st.integers(1, 200)), max_size=60),
+)
+def test_no_order_of_calls_spends_more_than_the_cap_plus_one(most, steps):
+    cap, row = Cap("session", "s", tokens=most), ROW
+    under_way, largest = [], 0
+    for what, size in steps:
+        if what == "hold":
+            (row,), readings = hold([row], [cap], Amount(size), 1.0)
+            under_way += [size] * lets_through(readings)
+            largest = max(largest, size)
+        elif under_way:
+            spent = Amount(under_way.pop())
+            (row,) = settle([row], spent, spent, 1.0)
+    for size in under_way:
+        (row,) = settle([row], Amount(size), Amount(size), 1.0)
+    assert row.tokens < most + max(largest, 1)
+    assert row.held_tokens == 0

@@ -1,0 +1,166 @@
+"""The ladder: noted, listed, ended; lifted by a person; and never at odds with what was sent before."""
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.guard.calls import events_of
+from headgate.guard.ladder import CirclesPolicy, annotate, climb, ending
+from headgate.guard.tools import CircleFinder, check
+from headgate.testing.agent_messages import APIS, MadeCall, Turn, render
+from headgate.testing.agent_sessions import looping_session
+
+POLICY = CirclesPolicy()
+GO = Turn(human="go")
+
+
+def loop(copies, result="no such file"):
+    return [Turn(calls=(MadeCall("read", {"path": "a"}, result),))] * copies
+
+
+def noted(turns, api="chat", policy=POLICY):
+    messages = render(turns, api)
+    return annotate(messages, climb(messages, policy).marks)
+
+
+def notes(messages):
+    return [n for n, message in enumerate(messages) if b"[headgate: " in orjson.dumps(message)]
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_the_third_copy_is_noted_the_fifth_listed_and_the_eighth_ended(api):
+    for copies in range(1, 10):
+        messages = render([GO, *loop(copies)], api)
+        found = climb(messages, POLICY)
+        rungs = [mark.rung for mark in found.marks]
+        assert rungs == ["note", "list", "end"][: (copies >= 3) + (copies >= 5) + (copies >= 8)]
+        assert (found.ended is not None) == (copies >= 8)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_the_list_says_what_was_tried_and_what_came_back(api):
+    text = orjson.dumps(noted([GO, *loop(5)], api)[-1]).decode()
+    assert "fifth time" in text
+    assert "read" in text
+    assert text.count("no such file") == 2
+
+
+def test_the_ending_says_what_happened():
+    circle = climb(render([GO, *loop(8)], "chat"), POLICY).ended
+    assert circle
+    told = ending(circle)
+    assert "read was called 8 times with the same arguments and the same result" in told
+    assert "no such file" in told
+
+
+def test_each_rung_can_be_moved_and_switched_off():
+    messages = render([GO, *loop(9)], "chat")
+    quiet = climb(messages, CirclesPolicy(rungs={"note": 0}))
+    assert (quiet.marks, quiet.ended) == ((), None)
+    assert climb(messages, CirclesPolicy(rungs={})).marks == ()
+    only = climb(messages, CirclesPolicy(rungs={"list": 4}))
+    assert [mark.circle.copies for mark in only.marks] == [4]
+    at_once = climb(messages, CirclesPolicy(rungs={"note": 2, "list": 2, "end": 2}))
+    assert [mark.rung for mark in at_once.marks] == ["end"]
+
+
+def test_a_key_has_rungs_of_its_own():
+    policy = CirclesPolicy(by_key={"k": {"end": 3}, "off": {}})
+    messages = render([GO, *loop(3)], "chat")
+    assert climb(messages, policy.for_key("k")).ended
+    assert climb(messages, policy.for_key("off")).marks == ()
+    assert [mark.rung for mark in climb(messages, policy.for_key("")).marks] == ["note"]
+
+
+def test_a_person_lifts_it_and_the_old_notes_stay():
+    messages = render([GO, *loop(8), Turn(human="Look at b.")], "chat")
+    found = climb(messages, POLICY)
+    assert found.ended is None
+    assert [mark.rung for mark in found.marks] == ["note", "list", "end"]
+    assert notes(annotate(messages, found.marks)) == [6, 10]
+
+
+def test_messages_without_a_note_are_the_same_objects():
+    messages = render([GO, *loop(3)], "messages")
+    after = annotate(messages, climb(messages, POLICY).marks)
+    assert [a is b for a, b in zip(messages, after, strict=True)] == [True] * 6 + [False]
+
+
+def test_noting_twice_changes_nothing():
+    for api in APIS:
+        once = noted([GO, *loop(3)], api)
+        assert check(once) == check(render([GO, *loop(3)], api))
+
+
+def test_a_result_of_parts_gets_a_part_and_an_empty_one_a_text():
+    messages = render([GO, *loop(3)], "chat")
+    for message in messages:
+        if message["role"] == "tool":
+            message["content"] = [{"type": "text", "text": "none"}]
+    last = annotate(messages, climb(messages, POLICY).marks)[-1]
+    assert len(last["content"]) == 2
+    for message in messages:
+        if message["role"] == "tool":
+            message["content"] = None
+    last = annotate(messages, climb(messages, POLICY).marks)[-1]
+    assert last["content"].startswith("[headgate: ")
+
+
+def test_what_cannot_hold_a_note_passes_unchanged():
+    screen = {"type": "computer_screenshot", "image_url": "data:,x"}
+    items = []
+    for n in range(4):
+        items.append({"type": "computer_call", "call_id": str(n), "action": {"type": "screenshot"}})
+        items.append({"type": "computer_call_output", "call_id": str(n), "output": screen})
+    found = climb(items, POLICY)
+    assert found.marks
+    assert annotate(items, found.marks) == items
+
+
+CALLS = st.builds(
+    MadeCall,
+    st.sampled_from(["read", "run"]),
+    st.sampled_from([{"path": "a"}, {"path": "b", "n": 1}]),
+    st.sampled_from(["none", "took 3 ms", "took 4 ms", ""]),
+)
+TURNS = st.lists(
+    st.one_of(
+        st.lists(CALLS, min_size=1, max_size=3).map(lambda calls: Turn(calls=tuple(calls))),
+        st.lists(CALLS, min_size=1, max_size=1).map(lambda calls: Turn(calls=tuple(calls))),
+        st.just(Turn(text="Once more.")),
+        st.just(Turn(human="go on")),
+    ),
+    max_size=30,
+)
+
+
+@given(TURNS, st.integers(1, 12), st.sampled_from(APIS), st.integers(0, 3))
+def test_a_longer_conversation_gets_the_same_notes_at_the_same_places(turns, repeat, api, seed):
+    messages = render(turns + turns[-3:] * repeat, api, seed=seed)
+    whole = [orjson.dumps(m) for m in annotate(messages, climb(messages, POLICY).marks)]
+    for end in range(len(messages)):
+        prefix = messages[:end]
+        part = annotate(prefix, climb(prefix, POLICY).marks)
+        assert [orjson.dumps(message) for message in part] == whole[:end]
+
+
+@given(TURNS, TURNS, st.integers(1, 60), st.sampled_from(APIS))
+def test_the_tail_is_enough_to_find_the_circle_that_the_whole_holds(lead, turns, repeat, api):
+    messages = render(lead + turns[-4:] * repeat, api)
+    finder = CircleFinder()
+    for at, message in enumerate(messages):
+        finder.feed(at, events_of(message))
+    assert check(messages) == finder.circle()
+
+
+@pytest.mark.parametrize("period", range(1, 7))
+def test_the_prefix_of_a_looping_session_never_changes(period):
+    for api in APIS:
+        session, _ = looping_session(period, period=period, copies=7)
+        messages = render(session, api)
+        whole = annotate(messages, climb(messages, POLICY).marks)
+        assert notes(whole)
+        for end in range(len(messages)):
+            part = messages[:end]
+            assert annotate(part, climb(part, POLICY).marks) == whole[:end]

@@ -1,0 +1,103 @@
+"""How the model is asked to go on: with heat, or by a ladder of words where no sampling can change."""
+
+import pytest
+
+from headgate.guard import Guard, Piece
+from headgate.guard.channels import REASONING
+from headgate.guard.resume import (
+    ANSWER_NOW,
+    FINISH,
+    LADDER,
+    NUDGE,
+    RETRY,
+    SAMPLING,
+    TURNS,
+    Stop,
+    before_loop,
+    next_call,
+)
+from headgate.testing import ScriptedModel
+
+ASK = ({"role": "user", "content": "Tell me."},)
+TEXT = "One thing. Another thing, and again and again and"
+STOP = Stop(TEXT, onset=TEXT.index("and again"))
+
+
+def words(attempt, stop=STOP, **more):
+    return next_call(ASK, stop, attempt=attempt, sampling=(), **more)
+
+
+def test_the_ladder_goes_back_then_asks_for_an_end():
+    calls = [words(attempt) for attempt in (1, 2, 3, 4)]
+    assert [call.messages[-1]["content"] for call in calls] == [NUDGE, FINISH, FINISH, FINISH]
+    histories = [call.messages[-2]["content"] for call in calls]
+    assert histories == ["One thing. ", TEXT, "One thing. ", "One thing. "]
+    assert all(call.sampling is None for call in calls)
+    assert [call.steering for call in calls] == [rung.turn for rung in (*LADDER, LADDER[-1])]
+
+
+def test_with_sampling_the_history_is_what_the_client_has():
+    call = next_call(ASK, STOP, attempt=1)
+    assert [m["content"] for m in call.messages] == ["Tell me.", TEXT, TURNS[0]]
+    assert call.sampling == SAMPLING[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "onset", "kept"),
+    [
+        ("A line\nand and and", 7, "A line\n"),
+        ("A sentence. and and", 11, "A sentence. "),  # the blank counts as part of the loop
+        ("no end here, and and", 13, "no end here, "),
+        ("and and and", 0, ""),
+        ("whole", None, "whole"),
+    ],
+)
+def test_what_stands_before_the_loop(text, onset, kept):
+    assert before_loop(Stop(text, onset)) == kept
+
+
+def test_a_loop_in_the_reasoning_is_answered_with_answer_now_on_every_try():
+    stop = Stop("", reasoning=True)
+    for sampling in ((), SAMPLING):
+        call = next_call(ASK, stop, attempt=2, sampling=sampling)
+        assert call.messages[-1]["content"].endswith(ANSWER_NOW)
+        assert call.answer_now
+
+
+def test_what_is_delivered_whole_is_asked_for_again_with_heat_or_with_words():
+    stop = Stop("", whole=True)
+    assert next_call(ASK, stop, attempt=1, how="restart").messages == ASK
+    assert words(1, stop, how="restart").messages[-1]["content"].endswith(RETRY)
+
+
+def test_a_turn_joins_the_parts_of_a_user_message_in_their_own_type():
+    for kind in ("text", "input_text"):
+        message = {"role": "user", "content": [{"type": kind, "text": "Tell me."}]}
+        call = next_call((message,), Stop(""), attempt=1)
+        assert [part["type"] for part in call.messages[0]["content"]] == [kind, kind]
+
+
+async def test_a_generate_without_sampling_is_resumed_by_words():
+    unit = "He lifted the first board and looked at the water below him for a while. "
+    seen = []
+    scripts = iter([["He went out. ", *[unit] * 30], ["Then he went home."]])
+
+    async def generate(messages):
+        seen.append(messages)
+        for text in next(scripts):
+            yield text
+
+    text = "".join([piece async for piece in Guard(generate).stream("Tell me.")])
+    assert text.endswith("Then he went home.")
+    assert seen[1][-1]["content"] == NUDGE
+    assert seen[1][-2]["content"] == "He went out. "
+
+
+async def test_reasoning_that_loops_leads_to_an_answer():
+    unit = "Wait, I should look at it once more from the beginning, to be sure. "
+    thought = [Piece(REASONING, unit) for _ in range(30)]
+    model = ScriptedModel([thought, ["42."]])
+    guard = Guard(model)
+    pieces = [piece async for piece in guard.stream("How many?")]
+    assert pieces[-1] == "42."
+    assert model.calls[1].messages[-1]["content"].endswith(ANSWER_NOW)

@@ -1,0 +1,93 @@
+"""Files made to be slow, large or to lead elsewhere cost a line in the report and nothing else."""
+
+import time
+
+import pytest
+
+from headgate.errors import LimitError
+from headgate.gateway import Headgate
+from headgate.ingest import child, html
+from headgate.ingest.decode import Undecodable
+from headgate.settings import Settings
+
+
+@pytest.fixture
+def gate():
+    with Headgate.open(settings=Settings(store=":memory:")) as gate:
+        yield gate
+
+
+def test_links_out_of_the_folder_are_left_alone(tmp_path, gate):
+    (tmp_path / "secret.txt").write_text("root:x:0:0")
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "real.md").write_text("Parcels are sent by rail.")
+    (docs / "users.txt").symlink_to(tmp_path / "secret.txt")
+    (docs / "same.md").symlink_to(docs / "real.md")
+    made = gate.add_files(docs)
+    assert [skip.reason for skip in made.skipped] == ["a link to a place outside the folder"]
+    assert made.documents == 2
+
+
+def test_a_link_to_itself_is_one_skipped_file(tmp_path, gate):
+    (tmp_path / "real.md").write_text("Parcels are sent by rail.")
+    (tmp_path / "loop.md").symlink_to(tmp_path / "loop.md")
+    made = gate.add_files(tmp_path)
+    assert (made.documents, made.skips) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["<svg>" * 60_000 + "</object>" * 60_000, "<!--" * 100_000, "<a" * 200_000, "</a" * 150_000],
+    ids=["svg", "comment", "tag", "end"],
+)
+def test_a_page_made_to_be_slow_is_read_or_skipped_within_its_time(
+    tmp_path, gate, page, monkeypatch
+):
+    monkeypatch.setattr(child, "WALL_S", 20)
+    (tmp_path / "page.html").write_text(page)
+    start = time.process_time()
+    made = gate.add_files(tmp_path)
+    assert made.documents + made.skips == 1
+    assert time.process_time() - start < 5  # our own time; the child has its limit
+
+
+def test_what_is_silent_ends_with_its_own_tag():
+    page = "<p>one</p><svg><svg>x</svg>y</svg><p>two</p><script>z</script></svg><p>three</p>"
+    assert html.extract(page)[1].split() == ["one", "two", "three"]
+
+
+def test_a_child_that_takes_too_long_is_ended(monkeypatch):
+    monkeypatch.setattr(child, "WALL_S", 0.01)
+    with pytest.raises(Undecodable, match="took longer"):
+        child.extract("html", b"<p>hello</p>" * 10_000)
+
+
+def test_a_child_gives_title_and_text_and_reasons():
+    assert child.extract("html", b"<title>T</title><p>hello</p>") == ("T", "hello")
+    with pytest.raises(Undecodable, match="broken PDF"):
+        child.extract("pdf", b"%PDF-1.4 nonsense")
+
+
+def test_titles_and_metadata_are_bounded(gate):
+    with pytest.raises(LimitError, match="title"):
+        gate.add([{"id": "a", "text": "x", "title": "t" * 501}])
+    with pytest.raises(LimitError, match="metadata"):
+        gate.add([{"id": "a", "text": "x", "metadata": {"m": "x" * 20_000}}])
+    gate.add([{"id": "a", "text": "x", "title": "t" * 500, "metadata": {"m": "x" * 16_000}}])
+
+
+def test_a_long_heading_does_not_grow_with_every_chunk(tmp_path, gate):
+    (tmp_path / "long.md").write_text(
+        "# " + "word " * 20_000 + "\n\n" + "A line of text.\n\n" * 2_000
+    )
+    gate.add_files(tmp_path)
+    chunks = list(gate._parts.store.scan("default", "main"))
+    assert max(len(chunk.title) for chunk in chunks) <= 500
+
+
+@pytest.mark.parametrize("id", ["a\nb", "a\0b", "a\x1bb", "a\u2028b", "\x7f"])
+def test_an_id_that_cannot_stand_in_an_address_is_refused(gate, id):
+    made = gate.add([{"id": id, "text": "x"}])
+    assert (made.documents, made.skips) == (0, 1)
+    assert "control character" in made.skipped[0].reason

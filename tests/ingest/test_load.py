@@ -1,0 +1,38 @@
+"""Loading on bad days: two writers at once, and a store that fails halfway."""
+
+from headgate.ingest.load import add_rows
+from headgate.stores.memory.store import MemoryStore
+from headgate.testing import FailingStore
+from headgate.text.fingerprint import KIND, pack
+
+ONE = "The ferry leaves Lagos at nine and reaches Porto in the evening."
+OTHER = "Refunds are paid within five working days after the return arrives."
+
+
+class Overtaken:
+    """A store on which another writer changes a document right after the first put."""
+
+    def __init__(self, store, row):
+        self._store, self._row = store, row
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def put(self, *args, **options):
+        done = self._store.put(*args, **options)
+        add_rows(self._store, "t", [self._row])
+        return done
+
+
+def test_a_chunk_never_keeps_the_fingerprint_of_another_text():
+    store = MemoryStore()
+    add_rows(Overtaken(store, {"id": "page", "text": OTHER}), "t", [{"id": "page", "text": ONE}])
+    (chunk,) = store.scan("t", "main")
+    assert chunk.text == OTHER
+    assert store.attached("t", "main", KIND, ["page"]) == {"page": pack([OTHER])[0]}
+
+
+def test_a_text_is_never_stored_without_its_fingerprint():
+    store = MemoryStore()
+    add_rows(FailingStore(store, methods={"attach"}), "t", [{"id": "page", "text": ONE}])
+    assert list(store.attached("t", "main", KIND, ["page"])) == ["page"]

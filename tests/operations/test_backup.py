@@ -1,0 +1,99 @@
+"""A backup of a store that is being written is whole, and a restore answers as the store did."""
+
+import sqlite3
+import threading
+
+import pytest
+
+from headgate.errors import InputError, StoreError
+from headgate.gateway import Headgate
+from headgate.operations.backup import backup, restore
+from headgate.stores.sqlite.store import FILE, SqliteStore
+from headgate.testing.samples import document
+
+
+def fill(folder, count=200):
+    with Headgate.open(folder) as gate:
+        gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(count))
+        gate.remember("Ada maintains the ferry.")
+
+
+def test_a_backup_taken_while_others_write_holds_all_that_was_acknowledged_before(tmp_path):
+    store = SqliteStore(tmp_path / "kb")
+    store.put("t", [document(f"before{n}", "word " * 50) for n in range(500)])
+    stop, written = threading.Event(), []
+
+    def write():
+        while not stop.is_set():
+            store.put("t", [document(f"during{len(written)}", "word " * 50)])
+            written.append(1)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    told = []
+    made = [
+        backup(tmp_path / "kb", tmp_path / f"copy{n}", on_bytes=lambda *at: told.append(at))
+        for n in range(3)
+    ]
+    stop.set()
+    writer.join()
+    store.close()
+    for one in made:
+        copy = SqliteStore(one.path.parent)
+        held = {chunk.id for chunk in copy.scan("t", "main")}
+        assert {f"before{n}" for n in range(500)} <= held
+        assert copy.size("t", "main").chunks == len(held) == one.chunks
+        copy.close()
+
+
+def test_a_backup_can_be_restored_and_answers_as_before(tmp_path):
+    fill(tmp_path / "kb")
+    with Headgate.open(tmp_path / "kb") as gate:
+        asked = gate.context("how is refund 7 paid?").chunks
+    backup(tmp_path / "kb", tmp_path / "copy")
+    with Headgate.open(tmp_path / "kb") as gate:
+        gate.add([{"id": "p7", "text": "something else entirely"}])
+    restore(tmp_path / "copy", tmp_path / "kb", replace=True)
+    with Headgate.open(tmp_path / "kb") as gate:
+        assert gate.context("how is refund 7 paid?").chunks == asked
+        assert [hit.fact.content for hit in gate.recall("ferry")] == ["Ada maintains the ferry."]
+    assert len(list((tmp_path / "kb").glob(f"{FILE}.before-*"))) >= 1
+
+
+def test_a_running_gate_notices_that_its_store_was_restored(tmp_path):
+    fill(tmp_path / "kb", 3)
+    backup(tmp_path / "kb", tmp_path / "copy")
+    with Headgate.open(tmp_path / "kb") as gate:
+        restore(tmp_path / "copy", tmp_path / "kb", replace=True)
+        with pytest.raises(StoreError, match="replaced while it was open"):
+            gate.add([{"id": "late", "text": "would be lost"}])
+
+
+def test_nothing_is_overwritten_unasked(tmp_path):
+    fill(tmp_path / "kb", 3)
+    backup(tmp_path / "kb", tmp_path / "copy")
+    with pytest.raises(InputError, match="exists already"):
+        backup(tmp_path / "kb", tmp_path / "copy")
+    with pytest.raises(InputError, match="already"):
+        restore(tmp_path / "copy", tmp_path / "kb")
+    with pytest.raises(InputError, match="no store"):
+        backup(tmp_path / "nowhere", tmp_path / "copy2")
+    with pytest.raises(InputError, match="no backup"):
+        restore(tmp_path / "nowhere", tmp_path / "kb2")
+
+
+def test_a_damaged_backup_is_refused_and_the_store_stays(tmp_path):
+    fill(tmp_path / "kb", 300)
+    made = backup(tmp_path / "kb", tmp_path / "copy")
+    data = bytearray(made.path.read_bytes())
+    for page in range(20, len(data) // 4096):
+        data[page * 4096 : page * 4096 + 2048] = b"\xff" * 2048
+    made.path.write_bytes(data)
+    with pytest.raises(StoreError, match="damaged"):
+        restore(tmp_path / "copy", tmp_path / "kb", replace=True)
+    other = tmp_path / "other.db"
+    sqlite3.connect(other).execute("CREATE TABLE theirs (x)").connection.close()
+    with pytest.raises(StoreError, match="not a store"):
+        restore(other, tmp_path / "kb", replace=True)
+    with Headgate.open(tmp_path / "kb") as gate:
+        assert gate.collections()["main"].chunks == 300

@@ -1,0 +1,53 @@
+"""What one store exports another imports, and both answer alike."""
+
+import pytest
+
+from headgate.errors import InputError
+from headgate.gateway import Headgate
+from headgate.operations.transfer import export_lines, import_lines
+from headgate.stores.memory.store import MemoryStore
+from headgate.stores.sqlite.store import SqliteStore
+from headgate.text.fingerprint import KIND
+from headgate.types import Edge
+
+
+def test_an_export_imports_whole(tmp_path):
+    with Headgate.open(tmp_path / "one", review={"on_refusal": True}) as gate:
+        gate.add([{"id": f"p{n}", "text": f"Refund {n}.", "metadata": {"n": n}} for n in range(30)])
+        gate.add([{"id": "q", "text": "word " * 3000, "collection": "other", "title": "Q"}])
+        gate.remember("Ada maintains the ferry.")
+        gate.store.link("default", [Edge("a", "is_a", "b", 0.5)])
+        gate.context("who painted the ceiling?")
+        gate.for_tenant("u").add([{"id": "theirs", "text": "Of another tenant."}])
+    lines = list(export_lines(tmp_path / "one"))
+    store = SqliteStore(tmp_path / "two")
+    counts = import_lines(store, lines)
+    assert (counts["document"], counts["edge"], counts["fact"]) == (32, 1, 1)
+    first = SqliteStore(tmp_path / "one")
+    for tenant, collection in (("default", "main"), ("default", "other"), ("u", "main")):
+        assert list(store.scan(tenant, collection)) == list(first.scan(tenant, collection))
+        assert store.digests(tenant, collection) == first.digests(tenant, collection)
+        assert store.kinds(tenant, collection) == first.kinds(tenant, collection)
+    assert store.facts("default") == first.facts("default")
+    assert store.reviews("default") == first.reviews("default")
+    assert store.touching("default", ["a"]) == first.touching("default", ["a"])
+    assert list(export_lines(tmp_path / "two")) == lines
+    first.close()
+    store.close()
+
+
+def test_one_tenant_can_be_exported_and_imported_under_another_name(tmp_path):
+    with Headgate.open(tmp_path) as gate:
+        gate.add([{"id": "mine", "text": "Mine."}])
+        gate.for_tenant("u").add([{"id": "theirs", "text": "Theirs."}])
+    store = MemoryStore()
+    import_lines(store, export_lines(tmp_path, tenant="u"), tenant="v")
+    assert [chunk.id for chunk in store.scan("v", "main")] == ["theirs"]
+    assert store.collections("u") == {}
+    assert store.kinds("v", "main") == {KIND: 1}
+
+
+@pytest.mark.parametrize("line", ["{", "5", '{"kind": "document"}', '{"kind": "x", "tenant": "t", "value": {}}'])  # fmt: skip
+def test_a_bad_line_is_named(line):
+    with pytest.raises(InputError, match="line 1 cannot be imported"):
+        import_lines(MemoryStore(), [line])

@@ -1,0 +1,103 @@
+"""Writes behind the answer: in order, bounded, said when lost, done before the end."""
+
+import os
+import threading
+
+import pytest
+
+from headgate.errors import StoreError
+from headgate.pipeline.deferred import DeferredWrites
+
+
+def test_writes_are_done_in_order_and_before_the_end():
+    done = []
+    writes = DeferredWrites()
+    for n in range(50):
+        assert writes.put("one", lambda n=n: done.append(n)) == ""
+    assert writes.flush()
+    assert done == list(range(50))
+    writes.put("last", lambda: done.append("last"))
+    writes.close()
+    assert done[-1] == "last"
+
+
+def test_a_full_queue_says_what_it_drops():
+    go = threading.Event()
+    writes = DeferredWrites(most=2)
+    writes.put("stuck", go.wait)
+    writes.put("waiting", lambda: None)
+    assert writes.put("too much", lambda: None) == "not stored: 2 writes are waiting"
+    assert writes.dropped == 1
+    go.set()
+    writes.close()
+
+
+def test_a_write_that_fails_is_tried_again_and_the_next_answer_says_so(monkeypatch):
+    monkeypatch.setattr("headgate.pipeline.deferred.PAUSE_S", 0.01)
+    tries = []
+
+    def fail_once():
+        tries.append(1)
+        if len(tries) == 1:
+            raise StoreError("the store is held")
+
+    writes = DeferredWrites()
+    writes.put("trace", fail_once)
+    assert writes.flush()
+    assert len(tries) == 2
+    assert writes.dropped == 0
+    assert writes.put("next", lambda: None) == "not stored: the store is held"
+    assert writes.put("after", lambda: None) == ""
+    writes.close()
+
+
+def test_what_cannot_be_written_is_dropped_and_counted(monkeypatch, caplog):
+    monkeypatch.setattr("headgate.pipeline.deferred.PAUSE_S", 0.01)
+
+    def fail():
+        raise StoreError("the disk is full")
+
+    writes = DeferredWrites()
+    writes.put("trace 7", fail)
+    assert writes.flush()
+    assert writes.dropped == 1
+    assert "trace 7 is lost: not stored: the disk is full" in caplog.text
+    writes.close()
+
+
+def test_closing_does_not_wait_for_a_stuck_write_and_logs_what_is_lost(caplog):
+    go = threading.Event()
+    writes = DeferredWrites()
+    writes.put("stuck", go.wait)
+    writes.put("behind it", lambda: None)
+    writes.close(timeout_s=0.01)
+    assert "writes were waiting at the end and are lost" in caplog.text
+    assert writes.put("late", lambda: None).startswith("not stored")
+    go.set()
+
+
+def test_upkeep_runs_at_the_start_and_again_after_many_writes():
+    ran = []
+    writes = DeferredWrites(upkeep=lambda: ran.append(1))
+    assert writes.flush()
+    assert len(ran) == 1
+    for _ in range(250):
+        writes.put("one", lambda: None)
+        writes.flush()
+    writes.close()
+    assert len(ran) == 3
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_writes_its_own_and_leaves_its_parents_alone():
+    go, done = threading.Event(), []
+    writes = DeferredWrites()
+    writes.put("the parent's", go.wait)
+    child = os.fork()
+    if child == 0:
+        writes.put("the child's", lambda: done.append("child"))
+        os._exit(0 if writes.flush() and done == ["child"] else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    go.set()
+    writes.close()

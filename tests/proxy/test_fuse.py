@@ -1,0 +1,178 @@
+"""The fuse in the proxy: counted by what the upstream told, warned, paused, resumed; in trace, metrics and why."""
+
+import json
+import time
+
+import pytest
+from click.testing import CliRunner
+from tests.proxy import web
+from tests.proxy.upstream import PROSE, RESET, answer, json_head, said, told
+
+from headgate.cli import app
+from headgate.gateway import Headgate
+from headgate.policy import ProxyPolicy
+from headgate.service.app import create
+from headgate.service.proxy.sessions import session_of
+from headgate.settings import Settings
+from headgate.testing.agent_messages import MadeCall, Turn, render
+
+ASK = [{"role": "user", "content": "When are refunds paid?"}]
+CAP = 1_000
+FUSE = {"caps": {"session": {"tokens": CAP}}}
+
+
+@pytest.fixture
+def gate(rig, tmp_path):
+    policy = ProxyPolicy(upstreams={"main": rig.at()})
+    settings = Settings(store=str(tmp_path / "kb"), proxy=policy, fuse=FUSE)
+    with Headgate.open(settings=settings) as gate:
+        yield gate
+
+
+@pytest.fixture
+def address(rig, gate):
+    url, stop = rig.app(create(gate))
+    yield url
+    stop()
+
+
+def post(address, model, session="s", path="/v1/chat/completions", **more):
+    body = {"model": model, "messages": ASK, "stream": True, "max_tokens": 100, **more}
+    headers = {"x-headgate-session": session} if session else {}
+    return web.post(address + path, json=body, headers=headers, timeout=20)
+
+
+def spent(gate, name="s"):
+    return next(row.total_tokens for row, _ in gate.spending.list_spends() if row.name == name)
+
+
+def until(found):
+    for _ in range(200):
+        if (value := found()) is not None:
+            return value
+        time.sleep(0.02)
+    raise AssertionError("it never came")
+
+
+def trace_of(gate, reply):
+    id = reply.headers["x-headgate-call"]
+    return until(lambda: next((trace for trace in gate.traces() if trace.id == id), None))
+
+
+def test_a_session_is_counted_warned_paused_and_resumed(rig, gate, address, upstream):
+    model = rig.script(said(*PROSE, usage=(380, 20)))
+    replies = [post(address, model) for _ in range(4)]
+    assert [reply.status_code for reply in replies] == [200, 200, 200, 402]
+    assert "x-headgate-fuse" not in replies[0].headers
+    assert "session s has spent 800 of 1,000 tokens; full in 1 calls" in replies[2].headers["x-headgate-fuse"]  # fmt: skip
+    error = replies[3].json()["error"]
+    assert (error["type"], error["code"]) == ("insufficient_quota", "paused")
+    assert "session s has spent 1,200 of 1,000 tokens and is paused" in error["message"]
+    assert len(upstream.seen[model]) == 3
+    assert post(address, model, session="other").status_code == 200
+    web.post(f"{address}/v1/sessions/resume", json={"name": "s"})
+    assert post(address, model).status_code == 200
+    assert spent(gate) == 1_600
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_anthropics_cached_input_counts(rig, gate, address, stream):
+    usage = {"input_tokens": 10, "cache_read_input_tokens": 300, "cache_creation_input_tokens": 40, "output_tokens": 5}  # fmt: skip
+    whole = {"id": "m", "type": "message", "role": "assistant", "model": "up", "content": [{"type": "text", "text": "Well."}], "stop_reason": "end_turn", "usage": usage}  # fmt: skip
+    events = told("Well.")
+    events[0] = events[0].replace(
+        b'{"input_tokens": 10, "output_tokens": 1}', json.dumps(usage).encode()
+    )
+    model = rig.script(events if stream else [json_head(), json.dumps(whole).encode()])
+    assert post(address, model, path="/v1/messages", stream=stream).status_code == 200
+    assert spent(gate) == 355
+
+
+def test_an_answer_that_nobody_watched_is_booked_as_it_was_held(rig, gate, address):
+    model = rig.script(answer("Well."))
+    post(address, model, stream=False, n=2)
+    assert 100 < spent(gate) < 200
+
+
+def test_an_upstream_that_refuses_or_breaks_costs_nothing_or_what_it_said(rig, gate, address):
+    model = rig.script([json_head(500), b"{}"])
+    assert post(address, model).status_code == 500
+    assert spent(gate) == 0
+    post(address, rig.script([*said(*PROSE)[:3], RESET]))
+    assert 0 < spent(gate) < 200
+
+
+def test_the_forecast_is_in_trace_and_metrics_and_why_explains(rig, gate, address, tmp_path):
+    model = rig.script(said(*PROSE, usage=(580, 20)))
+    replies = [post(address, model) for _ in range(3)]
+    facts = [step.facts for step in trace_of(gate, replies[0]).steps if step.stage == "fuse"]
+    assert facts[0]["calls_left"] == 1
+    assert facts[0]["used"] == 600
+    metrics = web.get(f"{address}/metrics").text
+    assert 'headgate_fuse_total{scope="session",state="paused"}' in metrics
+    assert 'headgate_fuse_calls_left_count{scope="session"}' in metrics
+    refused = trace_of(gate, replies[2])
+    shown = CliRunner().invoke(app, ["why", refused.id, "--store", str(tmp_path / "kb")])
+    assert (
+        "fuse       paused: session s has spent 1,200 of 1,000 tokens and is paused" in shown.stdout
+    )
+    assert "headgate sessions resume s" in shown.stdout
+
+
+def test_a_circle_is_in_trace_and_metrics_and_why_explains(rig, gate, address, tmp_path):
+    turn = Turn(calls=(MadeCall("read", {"path": "a"}, "no such file"),))
+    messages = render([Turn(human="Read a."), *[turn] * 3], "chat")
+    model = rig.script(said(*PROSE))
+    trace = trace_of(gate, post(address, model, messages=messages))
+    (step,) = [step for step in trace.steps if step.stage == "circles"]
+    assert (step.facts["rung"], step.facts["period"], step.facts["copies"]) == ("note", 1, 3)
+    assert 'headgate_circles_total{rung="note"} 1.0' in web.get(f"{address}/metrics").text
+    shown = CliRunner().invoke(app, ["why", trace.id, "--store", str(tmp_path / "kb")])
+    assert "a note was added to the last tool result: read was called 3 times" in shown.stdout
+    assert "circles.rungs.note = 4" in shown.stdout
+    told = CliRunner().invoke(app, ["why", trace.id, "--json", "--store", str(tmp_path / "kb")])
+    assert json.loads(told.stdout)[0]["facts"]["copies"] == 3
+
+
+def test_a_store_that_fails_lets_the_call_through_and_says_so(rig, gate, address, monkeypatch):
+    from headgate.errors import StoreError
+    from headgate.stores.sqlite.store import SqliteStore
+
+    def fail(*_):
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(SqliteStore, "amend_spends", fail)
+    reply = post(address, rig.script(said(*PROSE)))
+    assert reply.status_code == 200
+    assert reply.headers["x-headgate-degraded"] == "fuse: the disk is full"
+
+
+UUID = "57a121ec-f78c-48c3-a745-e3036a3ecc33"
+
+
+@pytest.mark.parametrize(
+    ("headers", "fields", "expected"),
+    [
+        ({"x-headgate-session": "mine", "session_id": "other"}, {}, "mine"),
+        ({"X-Claude-Code-Session-Id": UUID}, {}, UUID),
+        ({"session_id": UUID}, {"prompt_cache_key": "x"}, UUID),
+        ({}, {"metadata": {"user_id": f"user_ab_account__session_{UUID}"}}, UUID),
+        ({}, {"metadata": {"user_id": json.dumps({"device_id": "d", "session_id": UUID})}}, UUID),
+        ({}, {"prompt_cache_key": "conversation-1"}, "conversation-1"),
+        ({}, {"conversation": {"id": "conv_1"}}, "conv_1"),
+    ],
+)
+def test_a_session_is_known_by_what_clients_send(headers, fields, expected):
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    assert session_of(raw, fields, ASK) == expected
+
+
+def test_without_a_name_a_session_is_known_by_how_it_begins():
+    first = session_of([], {}, ASK)
+    assert first.startswith("conversation-")
+    assert session_of([], {}, [*ASK, {"role": "assistant", "content": "On Monday."}]) == first
+    assert session_of([], {"system": "Be brief."}, ASK) != first
+    assert session_of([], {}, [{"role": "user", "content": "Something else"}]) != first
+    long = session_of([(b"session_id", b"x" * 5_000)], {}, ASK)
+    assert long.startswith("conversation-")
+    assert session_of([], {"metadata": {"user_id": "[1"}, "conversation": 3}, ASK) == first

@@ -1,0 +1,54 @@
+"""The guard's token, detector and thresholds, by header and by model."""
+
+import json
+
+import pytest
+from tests.proxy import web
+from tests.proxy.upstream import LOOP, PROSE, said
+
+from headgate.guard.policy import GuardPolicy
+
+ASK = [{"role": "user", "content": "Tell me about headgates."}]
+TOKEN = "<other way>"  # no secret
+
+
+def post(served, model, **headers):
+    body = {"model": model, "messages": ASK, "stream": True}
+    named = {f"x-headgate-guard-{name.replace('_', '-')}": value for name, value in headers.items()}
+    url = served.url + "/v1/chat/completions"
+    return web.post(url, json=body, headers=named, timeout=20)
+
+
+def test_a_header_sets_the_token(rig, served, upstream):
+    model = rig.script(said(*LOOP), said("Done."))
+    assert "Done." in post(served, model, divergence_token=TOKEN).text
+    again = upstream.seen[model][1].json["messages"]
+    assert TOKEN in json.dumps(again)
+
+
+def test_headers_set_detector_and_thresholds(rig, served, upstream):
+    model = rig.script(said(*PROSE), said("Done."))
+    got = post(served, model, detector="entropy", window="32", min_bits="8", max_drop="9")
+    assert "Done." in got.text
+    assert len(upstream.seen[model]) == 2
+
+
+def test_a_model_has_settings_of_its_own(rig, upstream):
+    model = rig.script(said(*LOOP), said("Done."))
+    served = rig.serve(guard=GuardPolicy(models={model: {"divergence_token": TOKEN}}))
+    post(served, model)
+    assert TOKEN in json.dumps(upstream.seen[model][1].json["messages"])
+
+
+@pytest.mark.parametrize(
+    ("headers", "part"),
+    [
+        ({"detector": "luck"}, "detector"),
+        ({"window": "1"}, "window"),
+        ({"min_bits": "x"}, "min_bits"),
+    ],
+)
+def test_a_header_that_cannot_be_used_is_named(rig, served, headers, part):
+    got = post(served, rig.script(said("x")), **headers)
+    assert got.status_code == 400
+    assert part in got.text

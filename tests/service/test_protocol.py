@@ -1,0 +1,133 @@
+"""The edge of the service against clients that send without end, or not at all."""
+
+import socket
+
+import pytest
+from tests.service.clients import served
+
+from headgate.policy import ServicePolicy
+from headgate.service import protocol
+from headgate.service.protocol import BoundedProtocol
+from headgate.settings import Settings
+
+
+@pytest.fixture
+def address(tmp_path, monkeypatch):
+    monkeypatch.setattr(BoundedProtocol, "HEAD_S", 0.5)
+    service = ServicePolicy(port=0, keyless="never", log=False)
+    with served(Settings(store=str(tmp_path / "kb"), service=service)) as (url, _):
+        yield ("127.0.0.1", int(url.rpartition(":")[2]))
+
+
+def exchange(address, *parts, wait_s=10.0):
+    """What comes back for some bytes, until the other side closes."""
+    with socket.create_connection(address, wait_s) as client:
+        answer = b""
+        try:
+            for part in parts:
+                client.sendall(part)
+            while got := client.recv(65_536):
+                answer += got
+        except (ConnectionError, TimeoutError):
+            pass
+        return answer
+
+
+GET = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
+POST = b"POST /v1/context HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+def test_an_ordinary_request_passes(address):
+    answer = exchange(address, GET + b"connection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        GET + b"a: b\r\n" * 101,
+        GET + b"x: " + b"a" * 70_000,
+        b"GET /" + b"a" * 70_000,
+        GET + b"".join(b"h%d: %s\r\n" % (n, b"a" * 2_000) for n in range(50)),
+    ],
+    ids=["many fields", "endless field", "endless address", "large fields"],
+)
+def test_a_head_without_end_is_refused(address, head):
+    answer = exchange(address, head, b"x" * 10, b"\r\n\r\n")
+    # the connection is closed while the client still sends, so a reset may overtake the answer
+    assert answer.startswith(b"HTTP/1.1 431") or not answer
+
+
+@pytest.mark.parametrize(
+    "trailers", [b"a: b\r\n" * 101, b"a: " + b"b" * 400_000], ids=["many", "endless"]
+)
+def test_trailers_without_end_close_the_connection(address, trailers):
+    answer = exchange(address, POST, b"0\r\n", trailers, b"\r\n")
+    assert answer.count(b"HTTP/1.1") <= 2
+    assert b"HTTP/1.1 200" not in answer
+
+
+def test_a_trailer_is_no_header(address):
+    head = POST.replace(b"host: localhost", b"host: evil.example")
+    answer = exchange(
+        address, head, b"2\r\n{}\r\n0\r\nhost: localhost\r\nauthorization: Bearer x\r\n\r\n"
+    )
+    assert b"HTTP/1.1 401" in answer or answer == b""
+    assert b"the key is not valid" not in answer  # the authorization in the trailer was not read
+
+
+@pytest.mark.parametrize("name", [b"host", b"origin", b"authorization", b"x-headgate-key"])
+def test_a_header_that_decides_who_asks_may_stand_once(address, name):
+    head = GET + name + b": localhost\r\n" + name + b": localhost\r\n\r\n"
+    assert exchange(address, head).startswith(b"HTTP/1.1 400")
+
+
+def test_a_pipeline_has_an_end(address):
+    answer = exchange(address, (GET + b"\r\n") * 3_000)
+    assert answer.count(b"HTTP/1.1") < 200
+
+
+@pytest.mark.parametrize("sent", [b"", b"\r\n", GET, b"GET /healthz"])
+def test_a_client_that_does_not_complete_its_head_is_hung_up_on(address, sent):
+    answer = exchange(address, sent)
+    assert not answer or answer.startswith(b"HTTP/1.1 408")
+
+
+def test_a_body_that_goes_on_after_the_answer_is_cut(address):
+    answer = exchange(address, POST, *[b"10000\r\n" + b"x" * 65_536 + b"\r\n"] * 40)
+    assert answer.count(b"HTTP/1.1") <= 1
+
+
+def test_waiting_connections_make_room_for_new_ones(address, monkeypatch):
+    monkeypatch.setattr(protocol, "MAX_CONNECTIONS", 20)
+    monkeypatch.setattr(BoundedProtocol, "HEAD_S", 30)
+    waiting = [socket.create_connection(address, 10) for _ in range(60)]
+    try:
+        for client in waiting:
+            client.sendall(b"GET /healthz")
+        answer = exchange(address, GET + b"connection: close\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 200")
+    finally:
+        for client in waiting:
+            client.close()
+
+
+def test_a_client_that_does_not_read_is_cut_off(monkeypatch):
+    monkeypatch.setattr(BoundedProtocol, "WRITE_S", 0.2)
+    aborted = []
+
+    class Transport:
+        def abort(self):
+            aborted.append(True)
+
+    class Loop:
+        def call_later(self, seconds, work):
+            assert seconds == 0.2
+            work()
+            return type("Handle", (), {"cancel": lambda self: None})()
+
+    one = BoundedProtocol.__new__(BoundedProtocol)
+    one.transport, one.loop = Transport(), Loop()
+    one.flow = type("Flow", (), {"pause_writing": lambda self: None})()
+    one.pause_writing()
+    assert aborted

@@ -1,0 +1,144 @@
+"""Traces over time: small, bounded, pruned by themselves, and never in the way of an answer."""
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from headgate.errors import InputError
+from headgate.gateway import Headgate
+from headgate.settings import Settings
+from headgate.stores.sqlite.store import FILE, SqliteStore
+from headgate.testing import FixedClock
+from headgate.testing.samples import document, trace
+
+DAY = 86_400
+WORDS = [
+    "ferry",
+    "tide",
+    "harbor",
+    "refund",
+    "ledger",
+    "signal",
+    "winter",
+    "engine",
+    "market",
+    "river",
+]
+
+
+def rows(count):
+    """Texts of some 700 characters that share words, so that one question finds many."""
+    for n in range(count):
+        text = " ".join(f"{WORDS[(n * i) % 10]}{(n * 7 + i) % 97}" for i in range(90))
+        yield {"id": f"page{n}", "text": f"The refund of the ferry {n}. {text}"}
+
+
+def test_a_trace_of_a_hundred_candidates_takes_less_than_15_000_bytes(tmp_path):
+    with Headgate.open(tmp_path) as gate:
+        gate.add(rows(400))
+        made = gate.context("how is the refund of the ferry paid?", budget=2000)
+        assert len(made.trace.candidates) >= 90
+        stored = gate.trace(made.trace.id)
+        (size,) = sqlite3.connect(tmp_path / FILE).execute("SELECT size FROM traces").fetchone()
+        assert size < 15_000
+        assert [c.chunk for c in stored.candidates] == [c.chunk for c in made.trace.candidates]
+        lost = made.trace.candidates[-1].chunk.id
+        assert gate.why(made.trace.id, lost).stage == made.trace.candidates[-1].notes[-1].stage
+        assert gate.replay(made.trace.id, {}).drift == ()
+
+
+def test_the_text_of_a_chunk_that_changed_since_is_not_shown_as_it_is_now(tmp_path):
+    store = SqliteStore(tmp_path)
+    page = document("a", "as it was")
+    store.put("t", [page])
+    one = trace("1")
+    store.save_trace(replace(one, candidates=(replace(one.candidates[0], chunk=page.chunks[0]),)))
+    store.put("t", [document("a", "as it is now")])
+    (candidate,) = store.trace("t", "1").candidates
+    assert (candidate.chunk.id, candidate.chunk.text) == ("a", "")
+    store.close()
+
+
+def test_an_answer_does_not_wait_for_a_writer_that_holds_the_store(tmp_path):
+    with Headgate.open(tmp_path, review={"on_refusal": True}) as gate:
+        gate.add(rows(20))
+        gate.traces()
+        holder = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        try:
+            # each would wait 30 s for the lock if its trace, its review or its tenant's secret were written first
+            answers = [gate.context("how is the refund of the ferry paid?") for _ in range(3)]
+            unknown = gate.context("who painted the ceiling of the chapel?")
+            fresh = gate.for_tenant("somebody new").context("anything?")
+        finally:
+            holder.execute("ROLLBACK")
+            holder.close()
+        assert all(answer.chunks for answer in answers)
+        assert not fresh.degraded
+        assert gate.trace(answers[-1].trace.id)
+        assert gate.reviews.review(unknown.review).query == "who painted the ceiling of the chapel?"
+
+
+@pytest.mark.parametrize(
+    ("keeping", "left"), [({"age_s": 1000.0}, 0), ({"keep": 2}, 2), ({"keep": 0}, 0), ({}, 5)]
+)
+def test_what_the_settings_no_longer_allow_goes_when_the_store_is_opened(tmp_path, keeping, left):
+    clock = FixedClock()
+    with Headgate.open(tmp_path, clock=clock) as gate:
+        gate.add(rows(2))
+        for _ in range(5):
+            gate.context("refund")
+    clock.advance(2000)
+    settings = Settings(store=str(tmp_path), trace=keeping)
+    with Headgate.open(settings=settings, clock=clock) as gate:
+        assert len(gate.traces()) == left
+
+
+def test_a_clock_that_is_far_ahead_deletes_little(tmp_path):
+    clock = FixedClock()
+    store = SqliteStore(tmp_path, clock=clock)
+    for day in range(30):
+        store.save_trace(trace(str(day), created=clock() - day * DAY))
+    store.prune_traces(keep=100, age_s=30 * DAY)
+    clock.advance(400 * DAY)
+    store.prune_traces(keep=100, age_s=30 * DAY)
+    assert len(store.traces("t")) >= 29
+    clock.advance(-400 * DAY)
+    store.prune_traces(keep=100, age_s=30 * DAY)
+    assert len(store.traces("t")) >= 29
+    store.close()
+
+
+def test_listing_reads_no_bodies(tmp_path):
+    store = SqliteStore(tmp_path)
+    store.save_trace(trace("1"))
+    raw = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    raw.execute("UPDATE traces SET body = x'00'")
+    raw.close()
+    assert [one.id for one in store.traces("t")] == ["1"]
+    store.close()
+
+
+def test_a_request_whose_window_was_too_large_to_keep_cannot_be_replayed(tmp_path):
+    with Headgate.open(tmp_path) as gate:
+        gate.add(rows(3))
+        made = gate.context("refund", window="tide " * 100_000)
+        with pytest.raises(InputError, match="too large to be stored"):
+            gate.replay(made.trace.id, {"budget": 10})
+
+
+def test_traces_of_an_older_release_are_listed_and_read(tmp_path):
+    from headgate.stores.codec import encode
+    from headgate.stores.sqlite import migrations
+
+    raw = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    migrations.migrate(raw, tmp_path, steps=migrations.STEPS[:5])
+    one = trace("1", created=3.0)
+    raw.execute("INSERT INTO traces VALUES ('t', '1', 1, 3.0, ?)", (encode(one),))
+    raw.close()
+    store = SqliteStore(tmp_path)
+    assert store.trace("t", "1") == one
+    (summary,) = store.traces("t")
+    assert (summary.query, summary.kept, summary.candidates) == ("who?", 1, 1)
+    store.close()

@@ -1,0 +1,111 @@
+"""Every regular expression of the package, found by looking, takes time in proportion to the text."""
+
+import ast
+import importlib
+import pkgutil
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tests.hostile import grows_faster, pumped
+
+import headgate
+
+CALLS = {"compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"}
+ANCHORED = {"match", "fullmatch", "pattern"}
+# Patterns that see only what the operator wrote: names of environment variables.
+TRUSTED = {"headgate.settings.environment"}
+
+
+def modules():
+    for info in pkgutil.walk_packages(headgate.__path__, "headgate."):
+        if not info.name.endswith("__main__"):
+            yield importlib.import_module(info.name)
+
+
+def patterns_in(value):
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from (p for item in value.values() for p in patterns_in(item))
+    elif isinstance(value, tuple | list | frozenset | set):
+        yield from (p for item in value for p in patterns_in(item))
+
+
+def written_in(module):
+    """Patterns that a function writes as a literal, which no global holds."""
+    source = Path(module.__file__ or "")
+    for node in ast.walk(ast.parse(source.read_text("utf-8"))):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id == "re"
+            and node.func.attr in CALLS
+            and isinstance(node.args[0], ast.Constant)
+        ):
+            yield re.compile(node.args[0].value)
+
+
+def calls_on(module):
+    """Which methods the module calls on each of its globals."""
+    called = {}
+    for node in ast.walk(ast.parse(Path(module.__file__ or "").read_text("utf-8"))):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            called.setdefault(node.value.id, set()).add(node.attr)
+    return called
+
+
+def found():
+    """Each pattern once: its module, itself, and whether it is only ever tried at the start of a text."""
+    known = {}
+    for module in modules():
+        if module.__name__ in TRUSTED:
+            continue
+        called = calls_on(module)
+        for name, value in vars(module).items():
+            anchored = isinstance(value, re.Pattern) and called.get(name, {""}) <= ANCHORED
+            for pattern in patterns_in(value):
+                key = (pattern.pattern, pattern.flags)
+                known.setdefault(key, (module.__name__, pattern, anchored))
+        for pattern in written_in(module):
+            known.setdefault((pattern.pattern, pattern.flags), (module.__name__, pattern, False))
+    return sorted(known.values(), key=lambda item: (item[0], str(item[1].pattern)))
+
+
+FOUND = found()
+
+
+def test_the_search_finds_the_patterns_of_the_package():
+    assert len(FOUND) >= 60
+    assert any(name == "headgate.text.fence" for name, *_ in FOUND)
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "anchored"), FOUND, ids=[f"{n}:{p.pattern[:40]!r}" for n, p, _ in FOUND]
+)
+def test_time_grows_with_the_text_and_no_faster(name, pattern, anchored):
+    is_text = isinstance(pattern.pattern, str)
+    shown = pattern if is_text else re.compile(pattern.pattern.decode("latin-1"))
+
+    def work(text):
+        data = text if is_text else text.encode()
+        return pattern.match(data) if anchored else pattern.sub(data[:0], data)
+
+    for make in pumped(shown):
+        assert not grows_faster(work, make), repr(make(40))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"([<＜‹〈]\s*)(?=[/／]?\s*ref\b)",
+        r"(?m)^(#{1,6})[ \t]+(\S[^\n]*?)[ \t]*#*$",
+        r"\s+$",
+        r"<[^>]*>",
+    ],
+)
+def test_the_check_sees_patterns_that_are_slow(pattern):
+    compiled = re.compile(pattern)
+    assert any(grows_faster(lambda t: compiled.sub("", t), make) for make in pumped(compiled))
