@@ -11,19 +11,20 @@ from pathlib import Path
 import numpy as np
 
 from headgate.evaluate.calibrate import Fitted, fit, fit_without
-from headgate.evaluate.labeled import sets
+from headgate.evaluate.labeled import sample, sets
 from headgate.evaluate.retrieval import evaluate
 from headgate.relevance.calibration import KNOWS, LOWER
 
+QUESTIONS, FOREIGN = 120, 72  # of a set, and of the other sets in it
 LEVELS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3)
 BANDS = np.arange(0, 1, 0.1)
 
 
 def main(*folders):
-    everyone = [one for folder in folders for one in sets(Path(folder))]
+    everyone = [sample(one, QUESTIONS) for folder in folders for one in sets(Path(folder))]
     asked = []
     for one in everyone:
-        asked += evaluate(one, budgets=[1000], others=everyone).asked
+        asked += evaluate(one, budgets=[1000], others=everyone, most_foreign=FOREIGN).asked
         print(f"asked {one.name}", file=sys.stderr)
     fitted, names = fit(asked), [one.name for one in everyone]
     print(f"KNOWS = {fitted.weights}\nLOWER = {fitted.lower:.3f}")

@@ -1,7 +1,9 @@
 """The token estimate against the larger of two exact counts, by kind of text found on this machine.
 
 Prints, per kind, the mean relative error and the 5th and 95th percentile of estimate / exact, for the estimate and
-for characters / 4. Run: python bench/tokens.py [DIR with corpus.jsonl files ...]
+for characters / 4. Then, for each labeled set among the folders, contexts that fill a budget of 1 000 estimated tokens
+are counted exactly: the mean share of the budget that they are in each vocabulary, and the highest in either.
+Run: python bench/tokens.py [DIR with corpus.jsonl files ...]
 """
 
 import gettext
@@ -13,10 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
+from headgate.evaluate.labeled import sample, sets
+from headgate.gateway import Headgate
 from headgate.text.tokens import counter, estimate_tokens
 
 LANGUAGES = ("de", "fr", "es", "ru", "uk", "zh_CN", "ja", "ko", "ar", "vi")
 SIZE = 1200
+BUDGET = 1000
+QUESTIONS = 40
 
 
 def pieces(files, most=300):
@@ -63,6 +69,28 @@ def main():
             low, high = np.quantile(ratio, (0.05, 0.95))
             line += f"{np.abs(ratio - 1).mean():>16.1%}{low:>7.2f}{high:>6.2f}"
         print(line)
+    print(f"\n{'filled contexts':16}{'':>6}   cl100k   o200k   highest   lowest larger")
+    for folder in sys.argv[1:]:
+        for labeled in sets(Path(folder)):
+            measure_filled(sample(labeled, QUESTIONS), counters)
+
+
+def measure_filled(labeled, counters):
+    """How large contexts that fill the budget are, in each vocabulary, as shares of the budget."""
+    found = []
+    with Headgate.open(":memory:", grade={"enabled": False}) as hg:
+        hg.add(labeled.rows)
+        for query in labeled.queries:
+            text = hg.context(
+                query["text"], budget=BUDGET, collection=query.get("collection", "main")
+            ).text
+            if estimate_tokens(text) >= 0.97 * BUDGET:
+                found.append([exact(text) / BUDGET for exact in counters])
+    if found:
+        means, larger = np.mean(found, 0), np.max(found, 1)
+        print(
+            f"{labeled.name:16}{len(found):>6}{means[0]:>9.2f}{means[1]:>8.2f}{larger.max():>10.2f}{larger.min():>17.2f}"
+        )
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from headgate.cli.eval import evaluation
 from headgate.errors import InputError
-from headgate.evaluate.labeled import read, sets
+from headgate.evaluate.labeled import read, sample, sets
 from headgate.evaluate.retrieval import evaluate, leave_one_out
 
 CORPUS = [
@@ -107,6 +107,24 @@ def test_the_command_measures_several_folders_and_their_mean(four):
     shown = CliRunner().invoke(evaluation, args).stdout
     assert "BM25@500" in shown
     assert "mean" in shown
+
+
+def test_a_sample_of_the_questions_is_the_same_in_every_run(folder):
+    labeled = read(folder)
+    few = sample(labeled, 2)
+    assert len(few.queries) == 2
+    assert few == sample(labeled, 2)
+    assert sample(labeled, 3) is labeled
+    assert sample(labeled, None) is labeled
+
+
+def test_the_command_asks_as_many_questions_as_it_is_told(four):
+    args = ["retrieval", str(four), "--budget", "500", "--questions", "1", "--json"]
+    found = json.loads(CliRunner().invoke(evaluation, [*args, "--foreign", "2"]).stdout)["sets"]
+    assert {figures["queries"] for figures in found.values()} == {1}
+    none = json.loads(CliRunner().invoke(evaluation, [*args, "--foreign", "0"]).stdout)["sets"]
+    assert "stopped" in found["tiny"]
+    assert "stopped" not in none["tiny"]
 
 
 def test_leaving_one_out_needs_sets_to_fit_on(folder):

@@ -62,6 +62,21 @@ def test_phrases_lift_terms_that_stand_side_by_side():
     assert max(found, key=found.get) == "c1"
 
 
+@pytest.mark.parametrize("query", ["대한민국", "get_user_name", "co-pilot"])
+def test_the_terms_of_one_word_are_no_phrase(query):
+    view = view_of(f"{query} stone", "stone river", "harbor lake", "lake river")
+    plain = retrieve(query, view, RetrievePolicy(feedback=0, phrase=0)).scores.every
+    found = retrieve(query, view, RetrievePolicy(feedback=0, phrase=9)).scores.every
+    assert plain[0] > 0
+    assert found.tolist() == plain.tolist()
+
+
+def test_words_of_korean_side_by_side_are_a_phrase():
+    view = view_of("강물 서울 대한민국 호수", "대한민국 서울 강물 호수", "호수 강물")
+    found = scores(retrieve("대한민국 서울", view, RetrievePolicy(feedback=0, head_weight=0)))
+    assert found["c1"] > found["c0"]
+
+
 def test_a_query_term_in_a_title_adds_its_rarity_once():
     text, rest = "valve harbor turbine river", "river lake lake"
     view = view_of(text, text, rest, titles=["Turbine turbine", "Harbor", "Lake"])

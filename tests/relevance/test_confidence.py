@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from headgate.index.indexes import Indexes
 from headgate.notes import Stage
-from headgate.relevance.confidence import confidences, symbols
+from headgate.relevance.confidence import confidences, evidence, symbols
+from headgate.relevance.query_terms import ask, match
 from headgate.stages.grade import Action, Calibrated, GradePolicy, grade, refine
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
@@ -202,3 +203,16 @@ def test_any_input_gives_confidences_in_range(query, rows, count, df):
     marks = confidences(query, candidates, Words(count, df))
     assert len(marks) == len(candidates)
     assert all(0 <= mark <= 1 for mark in marks)
+
+
+def test_an_unseen_word_counts_half_beside_code():
+    prose, code = "play a song for the user", '{"name": "play", "args": {"song": "str"}}'
+    view = collection([prose, code])
+    question = ask("play wrecking ball", view)
+
+    def unseen(text):
+        found = match(question, Chunk("x", text), view.language)
+        return evidence(question, [found], [text], view.count)["unseen"]
+
+    assert unseen(prose) == pytest.approx(2 / 3)
+    assert unseen(code) == pytest.approx(1 / 3)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.terms import number, read, terms, words
+from headgate.text.terms import number, read, terms, word_terms, words
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,14 @@ def test_a_text_is_read_in_its_own_language():
     found, language = read(text, text.split())
     assert language == "german"
     assert found == terms(text, "german")
+
+
+def test_the_terms_of_a_word_stay_together():
+    found = word_terms("where is getUserName for Korea 대한민국")
+    assert [len(word) for word in found] == [4, 1, 3]
+    assert [term for word in found for term in word] == terms(
+        "where is getUserName for Korea 대한민국"
+    )
 
 
 def test_only_stopwords_are_no_terms():

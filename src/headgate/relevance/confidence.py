@@ -18,6 +18,7 @@ LOOK = 10  # candidates that tell whether the collection knows
 LONG = 40  # terms of a question from which shares of it say little, so that it is never refused; labeled ones have up to 31
 _FULL_SIZE = 4  # log10 of the chunks of a large collection
 _MANY_SYMBOLS = 0.06  # share of symbols in code (.08) and JSON (.13); prose has .01, Markdown .03
+_UNSAID = 0.5  # in code and JSON an unseen word counts this much less: a call's values stand in no description of it
 _FULL_PHRASE = 3  # rarities of an unseen term, beyond which more of a phrase counts no more
 _SYMBOLS = b'{}[]()<>=_":;/\\|#*+&%$@^~`'
 _SAMPLE = 1000  # characters of a chunk that show what kind of text it is
@@ -67,14 +68,15 @@ def evidence(
     """How well the best candidates cover the question, each number 0..1; the features of `knows`."""
     # What came from memory or the web may hold words that the collection has never seen.
     unseen = question.unseen.difference(*(one.held for one in best))
+    code = min(1.0, symbols(texts) / _MANY_SYMBOLS)
     return {
         "bias": 1.0,
         "cover": max((one.mass for one in best), default=0.0) / question.total,
         "phrase": min(max((one.phrase for one in best), default=0.0) / question.full, _FULL_PHRASE)
         / _FULL_PHRASE,
-        "unseen": len(unseen) / max(1, len(question.worth)),
+        "unseen": len(unseen) / max(1, len(question.worth)) * (1 - _UNSAID * code),
         "size": math.log10(max(count, 1)) / _FULL_SIZE,
-        "symbols": min(1.0, symbols(texts) / _MANY_SYMBOLS),
+        "symbols": code,
     }
 
 

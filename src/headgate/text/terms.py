@@ -187,6 +187,12 @@ def terms(text: str, language: str = "english") -> list[int]:
     return _terms(text.split(), choose(text, language))
 
 
+def word_terms(text: str, language: str = "english") -> list[tuple[int, ...]]:
+    """The terms of a text, those of each piece between spaces together; pieces without any are left out."""
+    table = _table(choose(text, language))
+    return [found for piece in text.split() if (found := table[piece])]
+
+
 def _terms(pieces: list[str], language: str) -> list[int]:
     return list(chain.from_iterable(map(_table(language).__getitem__, pieces)))
 

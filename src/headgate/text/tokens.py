@@ -1,10 +1,9 @@
 """Token counting: an estimate for every script, and exact counters where their package is installed.
 
 The estimate is a sum of prices: one for each pair of neighboring characters of ASCII (a letter costs more after a
-letter it seldom follows in English), and one for each character beyond, by its script. The prices bound the
-larger of cl100k and o200k from above: over 77 kinds of text a text of a thousand tokens is estimated 6 % too high
-in the mean. No price is negative, so the estimate never shrinks when text is appended, and parts add up
-to their whole within a token each. `python bench/tokens.py` prints its error by kind.
+letter it seldom follows in English), and one for each character beyond, by its script. The prices are meant
+to bound the larger of cl100k and o200k from above. No price is negative, so the estimate never shrinks when text is appended, and parts add up
+to their whole within a token each. `python bench/tokens.py` prints its error by kind of text, and what filled contexts really count.
 """
 
 import string
@@ -37,7 +36,8 @@ def _kind(byte: int) -> int:
 
 
 # The price of a byte after another, a row for each kind of the first and a column for each kind of the second.
-# Fitted by non-negative least squares to the relative error over 77 kinds of text, 63 languages among them.
+# Fitted by non-negative least squares to the relative error against the larger of two exact counts, over texts in many
+# languages and code.
 _ROWS = (
     "1ZZZZbZZZZZzZZZZZZZZZZiZZZkzgSf",  # blank
     "Kz118cNQ9TP1111V5r111F11I11gpPA",  # a
