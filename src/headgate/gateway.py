@@ -338,6 +338,7 @@ class Headgate:
 
     def save_trace(self, trace: Trace) -> None:
         """Store a trace that was made elsewhere, such as a model call of the proxy, by the settings of all traces."""
+        self._check_open()
         if problem := self._queue_trace(trace):
             raise StoreError(problem)
 

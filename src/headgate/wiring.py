@@ -104,6 +104,8 @@ def build(
     if store is None:
         folder = folder_of(settings.store)
         store = SqliteStore(folder, clock=clock) if folder else MemoryStore(clock=clock)
+    elif folder:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     read_only = getattr(store, "read_only", False)
     indexes = Indexes(store, folder and folder / "index", vectors)
     pool = ProviderPool(providers, settings.recall)

@@ -237,8 +237,8 @@ class Hub:
         self.folder = folder
         self.asked = []
 
-    def snapshot_download(self, name, *, allow_patterns):
-        self.asked.append(name)
+    def snapshot_download(self, name, *, allow_patterns, revision=None):
+        self.asked.append((name, revision))
         if self.folder is None:
             raise RuntimeError("no network")
         assert "tokenizer.json" in allow_patterns
@@ -248,8 +248,8 @@ class Hub:
 def test_a_name_on_the_hub_is_fetched_and_loaded(folder, monkeypatch):
     hub = Hub(folder[0])
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
-    found = embedder(EmbedPolicy(model="someone/tiny-encoder"))
-    assert hub.asked == ["someone/tiny-encoder"]
+    found = embedder(EmbedPolicy(model="someone/tiny-encoder@0123abc"))
+    assert hub.asked == [("someone/tiny-encoder", "0123abc")]
     assert found.embed(["red boat"]).shape == (1, found.dimension)
 
 

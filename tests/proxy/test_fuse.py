@@ -56,7 +56,8 @@ def until(found):
 
 def trace_of(gate, reply):
     id = reply.headers["x-headgate-call"]
-    return until(lambda: next((trace for trace in gate.traces() if trace.id == id), None))
+    until(lambda: any(one.id == id for one in gate.traces()))
+    return gate.trace(id)
 
 
 def test_a_session_is_counted_warned_paused_and_resumed(rig, gate, address, upstream):

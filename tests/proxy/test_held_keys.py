@@ -135,7 +135,7 @@ async def test_a_clients_key_goes_to_no_upstream_it_may_not_be_meant_for():
     async def send(message):
         pass
 
-    with pytest.raises(UpstreamError, match="no upstream told its models"):
+    with pytest.raises(UpstreamError, match="no upstream listed its models"):
         await pass_on(made, scope_for("GET", "/v1/models", key), b"", Reply(send), "/v1/models")
     await pass_on(made, scope_for("GET", "/v1/files", key), b"", Reply(send), "/v1/files")
     assert len(transport.sent) == 3

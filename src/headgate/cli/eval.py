@@ -42,8 +42,8 @@ def _show_cut(verdict: Verdict) -> None:
     assert stall is not None
     mark = "good?" if verdict.good else "     "
     start = max(0, stall.onset - 60)
-    click.echo(f"{mark} {verdict.answer.id}: {stall.reason}", err=True)
-    click.echo(f"      {text[start : stall.onset + 120]!r}", err=True)
+    echo(f"{mark} {verdict.answer.id}: {stall.reason}", err=True)
+    echo(f"      {text[start : stall.onset + 120]!r}", err=True)
 
 
 @evaluation.command()

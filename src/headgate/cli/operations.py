@@ -5,11 +5,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress
 
 from headgate.cli.options import json_option, opened, print_json
+from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.operations.backup import backup as make_backup
 from headgate.operations.backup import restore as put_back
@@ -29,7 +29,7 @@ store_option = click.option("--store", help="Store folder (default: the setting 
 @json_option
 def backup(target: Path, store: str | None, as_json: bool) -> None:
     """Copy the store into the folder TARGET, while it is in use, and check the copy."""
-    bar = Progress("writing", BarColumn(), DownloadColumn(), console=Console(stderr=True))
+    bar = Progress("writing", BarColumn(), DownloadColumn(), console=SafeConsole(stderr=True))
     with bar:
         task = bar.add_task("writing")
         made = make_backup(
@@ -40,7 +40,7 @@ def backup(target: Path, store: str | None, as_json: bool) -> None:
     if as_json:
         print_json({**asdict(made), "path": str(made.path)})
     else:
-        click.echo(f"{made.path}: {made.bytes:,} bytes, {made.chunks:,} chunks, checked, in {made.seconds:.1f} s")  # fmt: skip
+        echo(f"{made.path}: {made.bytes:,} bytes, {made.chunks:,} chunks, checked, in {made.seconds:.1f} s")  # fmt: skip
 
 
 @click.command()
@@ -54,7 +54,7 @@ def restore(source: Path, store: str | None, replace: bool, as_json: bool) -> No
     if as_json:
         print_json({**asdict(made), "path": str(made.path)})
     else:
-        click.echo(f"{made.path}: {made.chunks:,} chunks are back; indexes are made anew when they are asked for")  # fmt: skip
+        echo(f"{made.path}: {made.chunks:,} chunks are back; indexes are made anew when they are asked for")  # fmt: skip
 
 
 @click.command(name="export")
@@ -66,14 +66,14 @@ def export(store: str | None, tenant: str | None, output: Path | None) -> None:
     lines = export_lines(_folder(store), tenant=tenant)
     if output is None:
         for line in lines:
-            click.echo(line)
+            echo(line)
         return
     count = 0
     with output.open("w", encoding="utf-8") as out:
         for line in lines:
             out.write(f"{line}\n")
             count += 1
-    click.echo(f"{output}: {count:,} records")
+    echo(f"{output}: {count:,} records")
 
 
 @click.command(name="import")
@@ -95,7 +95,7 @@ def import_records(
         print_json(counts)
     else:
         said = ", ".join(f"{count:,} {kind}s" for kind, count in counts.items())
-        click.echo(said or "there was nothing to import")
+        echo(said or "there was nothing to import")
 
 
 @click.command()
@@ -108,9 +108,9 @@ def check(store: str | None, repair: bool, as_json: bool) -> None:
     if as_json:
         print_json([asdict(one) for one in found])
     for one in [] if as_json else found:
-        click.echo(f"{'repaired' if one.repaired else 'wrong'}: {one.what}")
+        echo(f"{'repaired' if one.repaired else 'wrong'}: {one.what}")
     if not found and not as_json:
-        click.echo("everything is as it should be")
+        echo("everything is as it should be")
     sys.exit(1 if any(not one.repaired for one in found) else 0)
 
 
@@ -123,7 +123,7 @@ def compact(store: str | None, as_json: bool) -> None:
     if as_json:
         print_json(asdict(done))
     else:
-        click.echo(f"{done.before / 1e6:,.1f} MB became {done.after / 1e6:,.1f} MB; {done.removals:,} removals were forgotten")  # fmt: skip
+        echo(f"{done.before / 1e6:,.1f} MB became {done.after / 1e6:,.1f} MB; {done.removals:,} removals were forgotten")  # fmt: skip
 
 
 @click.command()
@@ -136,7 +136,7 @@ def doctor(store: str | None, as_json: bool) -> None:
     if as_json:
         print_json([asdict(advice) for advice in found])
     colors = {"ok": "green", "warning": "yellow", "problem": "red"}
-    console = Console()
+    console = SafeConsole()
     for advice in [] if as_json else found:
         todo = f"\n          {advice.todo}" if advice.todo else ""
         line = f"[{colors[advice.state]}]{advice.state:<8}[/]  {escape(advice.part)}: {escape(advice.what + todo)}"  # fmt: skip
