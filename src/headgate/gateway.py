@@ -34,7 +34,7 @@ from headgate.protocols import (
     TokenCounter,
     WebSearch,
 )
-from headgate.settings import Settings, changed, load
+from headgate.settings import Settings, load, with_changes
 from headgate.spending import Spending
 from headgate.twins import BackgroundLoop, in_thread, on_loop
 from headgate.types import (
@@ -109,7 +109,7 @@ class Headgate:
         if settings is None:
             settings = load(arguments=given)
         elif given:
-            settings = changed(settings, given)
+            settings = with_changes(settings, given)
         own = Own(store, embedder, grader, search, providers, counter, clock)
         folder = None if path is None or str(path) == ":memory:" else Path(path)
         return cls(

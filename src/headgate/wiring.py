@@ -29,7 +29,7 @@ from headgate.protocols import (
     TokenCounter,
     WebSearch,
 )
-from headgate.settings import Settings, changed
+from headgate.settings import Settings, with_changes
 from headgate.stores.memory.store import MemoryStore
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.text.tokens import counter
@@ -146,7 +146,7 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
                 f"{name} cannot be changed in a replay",
                 hint=f"the groups {', '.join(sorted(allowed))} can",
             )
-    settings = changed(parts.settings, {**changes, "review.enabled": False})
+    settings = with_changes(parts.settings, {**changes, "review.enabled": False})
     for name in changes:  # after conversion: a number may come as text
         value = _setting(settings, name)
         if isinstance(value, int | float) and value > WIDEST:

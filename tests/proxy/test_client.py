@@ -19,7 +19,7 @@ def until(true, within_s=10):
         time.sleep(0.01)
 
 
-def opened(served, model, **more):
+def open_gate(served, model, **more):
     """A client that sent its request and reads nothing yet."""
     host, port = served.url.removeprefix("http://").split(":")
     sock = socket.create_connection((host, int(port)))
@@ -41,7 +41,7 @@ SCRIPTS = {
 def test_when_the_client_goes_the_upstream_is_cut(rig, served, upstream, script):
     model = rig.script(script)
     before = upstream.severed
-    sock = opened(served, model)
+    sock = open_gate(served, model)
     until(lambda: upstream.seen[model])
     time.sleep(0.1)
     sock.close()
@@ -59,7 +59,7 @@ def test_a_stall_severs_the_upstream_before_the_next_call(rig, served, upstream)
 
 def test_a_client_that_reads_slowly_slows_the_model_down(rig, served, upstream):
     model = rig.script([Endless(b": " + b"x" * 60_000 + b"\n\n")])
-    sock = opened(served, model)
+    sock = open_gate(served, model)
     until(lambda: upstream.seen[model])
     sizes = []
     for _ in range(100):
@@ -100,7 +100,7 @@ def test_a_client_that_leaves_64_kb_unread_costs_no_later_one(rig, served, upstr
     flood = rig.script([Endless(b": " + b"x" * 60_000 + b"\n\n")])
     gone = []
     for _ in range(8):
-        sock = opened(served, flood)
+        sock = open_gate(served, flood)
         gone.append(sock)
     until(lambda: len(upstream.seen[flood]) == 8)
     time.sleep(0.3)  # more than 64 KB wait on each
@@ -118,7 +118,7 @@ def test_a_client_that_leaves_64_kb_unread_costs_no_later_one(rig, served, upstr
 
 def test_a_slow_client_never_slows_another_stream(rig, served, upstream):
     flood = rig.script([Endless(b": " + b"x" * 60_000 + b"\n\n")])
-    slow = [opened(served, flood) for _ in range(8)]
+    slow = [open_gate(served, flood) for _ in range(8)]
     until(lambda: len(upstream.seen[flood]) == 8)
     script = said(*PROSE, *map(str, range(200)))
     model = rig.script(script)

@@ -47,7 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "xray": ("headgate.cli.xray:xray", "What filled the window in recorded agent sessions."),
     "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
     "strategy": ("headgate.cli.strategy:strategy", "Should content be stuffed, searched, or both?"),
-    "traces": ("headgate.cli.traces:traces", "The last requests, or the story of one."),
+    "traces": ("headgate.cli.traces:traces", "The last requests, or one in full."),
     "why": ("headgate.cli.why:why", "Why a chunk was left out, and what would have let it in."),
     "replay": ("headgate.cli.replay:replay", "A stored request under other settings."),
     "keys": ("headgate.cli.keys:keys", "API keys of the service."),

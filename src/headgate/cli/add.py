@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from headgate.cli.options import json_option, opened, store_options
+from headgate.cli.options import json_option, open_gate, store_options
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError, NotFound
 from headgate.gateway import Headgate
@@ -39,7 +39,7 @@ def add(
     if "-" in paths and len(paths) > 1:
         raise InputError("'-' stands alone", hint="add the files in a second call")
     last = Done()
-    with opened(store, tenant) as hg, _bar(quiet=as_json, last=last) as on_progress:
+    with open_gate(store, tenant) as hg, _bar(quiet=as_json, last=last) as on_progress:
         try:
             if paths == ("-",):
                 data = sys.stdin.buffer.read()
@@ -79,7 +79,7 @@ def remove(
         raise InputError("say what to remove", hint="name document ids, --chunk ids, or --all")
     if everything and not yes:
         click.confirm(f"Remove everything in collection {collection!r}?", abort=True, err=True)
-    with opened(store, tenant) as hg:
+    with open_gate(store, tenant) as hg:
         gone = _remove(hg, collection, documents, chunks)
     if named and not gone:
         raise NotFound(f"nothing in collection {collection!r} has that id", hint="check the ids")

@@ -1,4 +1,4 @@
-"""`headgate context QUERY`: the context itself, or the story of how it came to be."""
+"""`headgate context QUERY`: the context itself, or how it came to be."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import orjson
 
-from headgate.cli.options import json_option, opened, store_options
+from headgate.cli.options import json_option, open_gate, store_options
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.explain.as_data import context_data
@@ -50,10 +50,10 @@ def context(
 ) -> None:
     """Print the best context for QUERY that fits the budget."""
     full = None if context_length is None else ContextBudget(context_length, used, threshold)
-    with opened(store, tenant) as hg:
+    with open_gate(store, tenant) as hg:
         made = hg.context(
             query,
-            window=_seen(window),
+            window=_read_window(window),
             budget=budget,
             k=k,
             context_budget=full,
@@ -87,7 +87,7 @@ def context(
     )
 
 
-def _seen(window: str | None) -> str | None:
+def _read_window(window: str | None) -> str | None:
     if window is None:
         return None
     try:

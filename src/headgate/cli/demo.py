@@ -48,7 +48,7 @@ def demo(as_json: bool) -> None:
     with Headgate.open(":memory:") as hg:
         hg.add(ROWS)
         context = hg.context(QUERY, window=list(WINDOW), budget=150)
-    loop = list(_guarded(STREAM))
+    loop = list(_find_loop(STREAM))
     if as_json:
         data = {"context": context_data(context, debug=True), "loop": dict(loop)}
         echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
@@ -79,7 +79,7 @@ def _fates(context: Context) -> Table:
     return table
 
 
-def _guarded(stream: str) -> Iterator[tuple[str, int]]:
+def _find_loop(stream: str) -> Iterator[tuple[str, int]]:
     """Where the detector stops the stream, fed a few characters at a time as a model would send them."""
     detector = RepeatDetector()
     for at in range(0, len(stream), 5):

@@ -67,7 +67,7 @@ def guard(
     policy = load().guard.for_model(model).replace(_changes(**given))
     session = Session((), policy=policy)
     said: list[str] = []
-    for text in _watched(session, profile):
+    for text in _watch(session, profile):
         if as_json:
             said.append(text)
         else:
@@ -91,7 +91,7 @@ def _set_only(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _watched(session: Session, profile: Profile | None) -> Iterator[str]:
+def _watch(session: Session, profile: Profile | None) -> Iterator[str]:
     """What of stdin may go on."""
     session.start()
     for text in _stdin():

@@ -5,7 +5,7 @@ import orjson
 from rich.markup import escape
 from rich.table import Table
 
-from headgate.cli.options import json_option, opened
+from headgate.cli.options import json_option, open_gate
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.keys import SCOPES
 
@@ -33,7 +33,7 @@ def create(
     store: str | None, tenant: str | None, scopes: tuple[str, ...], name: str, as_json: bool
 ) -> None:
     """Make a key (default: read and write). It is shown once and kept only as a hash."""
-    with opened(store, tenant) as hg:
+    with open_gate(store, tenant) as hg:
         made = hg.keys.create(scopes or ("read", "write"), name=name)
     if as_json:
         told = {"key": made.token, "id": made.key.id, "tenant": made.key.tenant}
@@ -53,7 +53,7 @@ def create(
 @json_option
 def show(store: str | None, tenant: str | None, as_json: bool) -> None:
     """All keys: id, tenant, scopes, name, and whether they still work."""
-    with opened(store, tenant) as hg:
+    with open_gate(store, tenant) as hg:
         known = hg.keys.list_keys(all_tenants=tenant is None)
     rows = [
         {
@@ -79,6 +79,6 @@ def show(store: str | None, tenant: str | None, as_json: bool) -> None:
 @json_option
 def revoke(id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
     """Let a key work no more; running services notice within seconds."""
-    with opened(store, tenant) as hg:
+    with open_gate(store, tenant) as hg:
         hg.keys.revoke(id)
     echo(orjson.dumps({"revoked": id}).decode() if as_json else f"revoked {id}")

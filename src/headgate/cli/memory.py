@@ -11,7 +11,7 @@ import orjson
 from rich.markup import escape
 from rich.table import Table
 
-from headgate.cli.options import json_option, opened, place_options, print_json
+from headgate.cli.options import json_option, open_gate, place_options, print_json
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.memory.maintenance import decay, merge
@@ -42,11 +42,11 @@ def remember(
 ) -> None:
     """Remember CONTENT as a fact; or with --session and --turns, what was said in a conversation."""
     if session or turns:
-        _listen(store, tenant, session, turns, as_json=as_json)
+        _add_turns(store, tenant, session, turns, as_json=as_json)
         return
     if content is None:
         raise InputError("nothing to remember", hint="give a fact, or --session with --turns")
-    with opened(store, tenant) as hg:
+    with open_gate(store, tenant) as hg:
         added = hg.remember(content, category=category, tags=tags, trust=trust)
     if as_json:
         print_json(added)
@@ -71,7 +71,7 @@ def recall(
     as_json: bool,
 ) -> None:
     """The remembered facts that fit QUERY, best first."""
-    with opened(store, tenant) as hg:
+    with open_gate(store, tenant) as hg:
         hits = hg.recall(query, limit=limit, min_trust=min_trust)
     if as_json:
         print_json(hits)
@@ -94,12 +94,12 @@ def feedback(
     """Tell whether the fact ID helped; shows its trust before and after."""
     if helpful is None:
         raise InputError("say whether it helped", hint="add --helpful or --unhelpful")
-    with opened(store, tenant) as hg:
-        told = hg.feedback(id, helpful=helpful, note=note)
+    with open_gate(store, tenant) as hg:
+        moved = hg.feedback(id, helpful=helpful, note=note)
     if as_json:
-        print_json(told)
+        print_json(moved)
         return
-    echo(f"{told.id}  trust {told.old:.2f} -> {told.new:.2f}")
+    echo(f"{moved.id}  trust {moved.old:.2f} -> {moved.new:.2f}")
 
 
 @click.group(invoke_without_command=True)
@@ -120,7 +120,7 @@ def facts(
     ctx.obj = (store, tenant)
     if ctx.invoked_subcommand is not None:
         return
-    with opened(store, tenant) as hg:
+    with open_gate(store, tenant) as hg:
         found = hg.facts.all(category=category, min_trust=min_trust)
     if as_json:
         print_json(found)
@@ -137,12 +137,12 @@ def facts(
 @click.pass_obj
 def show(place: tuple[str | None, str | None], id: str, as_json: bool) -> None:
     """One fact, and how it came to its trust."""
-    with opened(*place) as hg:
+    with open_gate(*place) as hg:
         fact = hg.facts.get(id)
     if as_json:
         print_json(fact)
         return
-    echo(_told(fact))
+    echo(_describe(fact))
 
 
 @facts.command()
@@ -163,14 +163,14 @@ def update(
     as_json: bool,
 ) -> None:
     """Change a fact; what is not given stays."""
-    with opened(*place) as hg:
+    with open_gate(*place) as hg:
         fact = hg.facts.update(
             id, content=content, category=category, tags=tags or None, trust=trust
         )
     if as_json:
         print_json(fact)
         return
-    echo(_told(fact))
+    echo(_describe(fact))
 
 
 @facts.command()
@@ -179,7 +179,7 @@ def update(
 @click.pass_obj
 def forget(place: tuple[str | None, str | None], ids: tuple[str, ...], as_json: bool) -> None:
     """Forget facts with their history."""
-    with opened(*place) as hg:
+    with open_gate(*place) as hg:
         for id in ids:
             hg.facts.get(id)  # all must be known before any goes
         for id in dict.fromkeys(ids):
@@ -196,7 +196,7 @@ def forget(place: tuple[str | None, str | None], ids: tuple[str, ...], as_json: 
 @click.pass_obj
 def fade(place: tuple[str | None, str | None], half_life: float, as_json: bool) -> None:
     """Lower the trust of facts by their age since they were last touched."""
-    with opened(*place) as hg:
+    with open_gate(*place) as hg:
         moved = decay(hg.facts, half_life)
     if as_json:
         print_json(moved)
@@ -211,7 +211,7 @@ def fade(place: tuple[str | None, str | None], half_life: float, as_json: bool) 
 @click.pass_obj
 def join(place: tuple[str | None, str | None], as_json: bool) -> None:
     """Join different wordings of one fact."""
-    with opened(*place) as hg:
+    with open_gate(*place) as hg:
         merges = merge(hg.facts)
     if as_json:
         print_json(merges)
@@ -221,13 +221,13 @@ def join(place: tuple[str | None, str | None], as_json: bool) -> None:
     echo(f"{len(merges)} merged")
 
 
-def _listen(
+def _add_turns(
     store: str | None, tenant: str | None, session: str | None, turns: str | None, *, as_json: bool
 ) -> None:
     if not session or not turns:
         raise InputError("turns need a session and a file", hint="give both --session and --turns")
     messages = list(_messages(turns))
-    with opened(store, tenant) as hg:
+    with open_gate(store, tenant) as hg:
         kept = hg.add_turns(session, messages)
     if as_json:
         print_json(kept)
@@ -250,7 +250,7 @@ def _messages(path: str) -> Iterator[dict[str, Any]]:
                 ) from error
 
 
-def _told(fact: Fact) -> str:
+def _describe(fact: Fact) -> str:
     lines = [
         f"{fact.id}  {fact.content}",
         f"  trust {fact.trust:.2f}, {fact.category}, tags: {', '.join(fact.tags) or '-'}",

@@ -8,7 +8,7 @@ import click
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress
 
-from headgate.cli.options import json_option, opened, print_json
+from headgate.cli.options import json_option, open_gate, print_json
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.operations.backup import backup as make_backup
@@ -85,7 +85,7 @@ def import_records(
     source: Path | None, store: str | None, tenant: str | None, as_json: bool
 ) -> None:
     """Add the records that `headgate export` wrote, from the file SOURCE or standard input."""
-    with opened(store, None) as gate:
+    with open_gate(store, None) as gate:
         if source is None:
             counts = import_lines(gate.store, sys.stdin, tenant=tenant)
         else:

@@ -30,6 +30,6 @@ def print_json(value: object) -> None:
     echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
 
 
-def opened(store: str | None, tenant: str | None) -> Headgate:
+def open_gate(store: str | None, tenant: str | None) -> Headgate:
     """Headgate over the named store, or the one that the settings name."""
     return Headgate.open(store, tenant=tenant)

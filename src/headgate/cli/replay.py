@@ -5,7 +5,7 @@ from typing import Any
 import click
 import orjson
 
-from headgate.cli.options import json_option, opened
+from headgate.cli.options import json_option, open_gate
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.explain.replay import Replay
@@ -22,7 +22,7 @@ def replay(
 ) -> None:
     """Run the request of TRACE again with changes, as `budget=2000 gate.order=entropy`."""
     given = dict(map(_change, changes))
-    with opened(store, tenant) as hg:
+    with open_gate(store, tenant) as hg:
         made = hg.replay(trace, given)
     if as_json:
         echo(orjson.dumps(made.as_dict(), option=orjson.OPT_INDENT_2).decode())

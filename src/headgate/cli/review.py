@@ -12,7 +12,7 @@ import orjson
 from rich.markup import escape
 from rich.table import Table
 
-from headgate.cli.options import json_option, opened
+from headgate.cli.options import json_option, open_gate
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.memory.review import Decision, ReviewQueue
 from headgate.types import Review
@@ -37,7 +37,7 @@ def _who(command: F) -> F:
 
 @contextmanager
 def _queue(store: str | None, tenant: str | None) -> Iterator[ReviewQueue]:
-    with opened(store, tenant) as hg:
+    with open_gate(store, tenant) as hg:
         yield hg.reviews
 
 

@@ -1,4 +1,4 @@
-"""`headgate traces [ID]`: the last requests, or the whole story of one."""
+"""`headgate traces [ID]`: the last requests, or one in full."""
 
 from datetime import UTC, datetime
 
@@ -7,7 +7,7 @@ import orjson
 from rich.markup import escape
 from rich.table import Column, Table
 
-from headgate.cli.options import json_option, opened
+from headgate.cli.options import json_option, open_gate
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.explain.as_data import summary_data, trace_data
 from headgate.notes import Stage
@@ -24,7 +24,7 @@ def traces(
     id: str | None, store: str | None, tenant: str | None, limit: int, as_json: bool
 ) -> None:
     """List the last requests, or show what happened to every candidate of the request ID."""
-    with opened(store, tenant) as hg:
+    with open_gate(store, tenant) as hg:
         one = hg.trace(id) if id else None
         found = [] if one else hg.traces(limit=limit)
     if as_json:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 import orjson
 
-from headgate.cli.options import json_option, opened, print_json
+from headgate.cli.options import json_option, open_gate, print_json
 from headgate.cli.terminal import echo
 from headgate.explain.interventions import interventions
 from headgate.explain.why import Why
@@ -31,18 +31,18 @@ def why(
     if chunk is None:
         _print_interventions(trace, store, tenant, as_json=as_json)
         return
-    with opened(store, tenant) as hg:
-        told = hg.why(trace, chunk)
+    with open_gate(store, tenant) as hg:
+        answer = hg.why(trace, chunk)
     if as_json:
-        echo(orjson.dumps(told.as_dict(), option=orjson.OPT_INDENT_2).decode())
+        echo(orjson.dumps(answer.as_dict(), option=orjson.OPT_INDENT_2).decode())
     else:
-        echo(_read(told))
+        echo(_describe(answer))
 
 
 def _print_interventions(
     trace: str, store: str | None, tenant: str | None, *, as_json: bool
 ) -> None:
-    with opened(store, tenant) as hg:
+    with open_gate(store, tenant) as hg:
         done = interventions(hg.trace(trace))
     if as_json:
         print_json([asdict(one) for one in done])
@@ -54,16 +54,16 @@ def _print_interventions(
         echo("nothing was done to this request; name a chunk to ask about it")
 
 
-def _read(told: Why) -> str:
+def _describe(answer: Why) -> str:
     lines = [
-        f"{note.stage:<10} {note.fate:<5} {note.score:6.3f}  {note.reason}" for note in told.notes
+        f"{note.stage:<10} {note.fate:<5} {note.score:6.3f}  {note.reason}" for note in answer.notes
     ]
-    if told.entered:
-        return "\n".join([*lines, f"{told.chunk} was shown"])
-    lines.append(f"{told.chunk} fell at {told.stage}: {told.reason}")
-    if told.changes:
+    if answer.entered:
+        return "\n".join([*lines, f"{answer.chunk} was shown"])
+    lines.append(f"{answer.chunk} fell at {answer.stage}: {answer.reason}")
+    if answer.changes:
         lines.append("it would have entered with")
-        lines += [f"  {c.name} = {c.now} (was {c.was})" for c in told.changes]
-    if told.note:
-        lines.append(told.note)
+        lines += [f"  {c.name} = {c.now} (was {c.was})" for c in answer.changes]
+    if answer.note:
+        lines.append(answer.note)
     return "\n".join(lines)

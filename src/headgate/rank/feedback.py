@@ -15,7 +15,7 @@ from headgate.rank.lexical import (
     contents,
     lexical,
     rarity,
-    summed,
+    sum_at,
     within,
 )
 
@@ -35,7 +35,7 @@ def feedback(
     share = strength**2 / (strength**2).sum()
     vocabulary, slots = np.unique(keys, return_inverse=True)
     counts = view.frequencies(vocabulary)
-    weight = summed(slots, share[who] * value, len(vocabulary))
+    weight = sum_at(slots, share[who] * value, len(vocabulary))
     weight *= rarity(view.count, counts)
     weight[(counts > common) | (counts == 0) | within(known, vocabulary)] = 0.0
     best = np.lexsort((vocabulary, -weight))[:terms]

@@ -10,7 +10,7 @@ import numpy as np
 
 from headgate.protocols import Spots
 from headgate.rank.fields import TITLE
-from headgate.rank.lexical import Floats, summed
+from headgate.rank.lexical import Floats, sum_at
 
 
 def heads(spots: Spots, rare: dict[int, float], count: int, *, lead: int) -> Floats:
@@ -18,4 +18,4 @@ def heads(spots: Spots, rare: dict[int, float], count: int, *, lead: int) -> Flo
     inside = np.where(spots.titled, spots.field == TITLE, spots.position < lead)
     held = {*zip(spots.owner[inside].tolist(), spots.terms[inside].tolist(), strict=True)}
     whose = np.array([owner for owner, _ in sorted(held)], np.int64)
-    return summed(whose, np.array([rare[key] for _, key in sorted(held)], float), count)
+    return sum_at(whose, np.array([rare[key] for _, key in sorted(held)], float), count)

@@ -50,7 +50,7 @@ def lexical(view: Postings, terms: Keys, hits: Hits, weights: Floats, by: Weighi
     damp += n
     n /= damp
     n *= np.repeat(scale.astype(np.float32), hits.counts)
-    return summed(hits.ords, n, view.size)
+    return sum_at(hits.ords, n, view.size)
 
 
 def within(keys: npt.NDArray[np.integer], found: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
@@ -60,7 +60,7 @@ def within(keys: npt.NDArray[np.integer], found: npt.NDArray[np.integer]) -> npt
     return np.asarray(keys[np.minimum(keys.searchsorted(found), len(keys) - 1)] == found)
 
 
-def summed(slots: Ints, values: npt.NDArray[np.floating], size: int) -> Floats:
+def sum_at(slots: Ints, values: npt.NDArray[np.floating], size: int) -> Floats:
     """The sum of the values at each slot."""
     return np.asarray(np.bincount(slots, values, minlength=size), np.float64)
 
@@ -114,7 +114,7 @@ def contents(view: Postings, ords: Ints, by: Weighing) -> tuple[Keys, Ints, Floa
         count *= share[found.owner]
     keys, slots = np.unique(found.terms, return_inverse=True)
     pairs = slots * len(ords) + owner[found.owner]
-    sums = summed(pairs, count, len(keys) * len(ords)).reshape(-1, len(ords))
+    sums = sum_at(pairs, count, len(keys) * len(ords)).reshape(-1, len(ords))
     if talk:
         own = asked[found.owner] == ords[owner[found.owner]]
         for field, bonus in ((SPEAKER, by.speaker), (DATE, by.date)):

@@ -40,7 +40,7 @@ class Shares:
 class _Looks:
     speaker: str
     asks: bool
-    timed: bool
+    speaks_of_time: bool
 
 
 @lru_cache(maxsize=10_000)
@@ -51,9 +51,9 @@ def _looks(text: str) -> _Looks:
     return _Looks(line.speaker, asks, _TIME.search(line.body) is not None)
 
 
-def timed(text: str) -> bool:
+def speaks_of_time(text: str) -> bool:
     """Whether a line, given as it stands with date and speaker, speaks of time."""
-    return _looks(text).timed
+    return _looks(text).speaks_of_time
 
 
 def cues(query: str, texts: Sequence[str], language: str, by: Shares) -> list[float]:
@@ -65,6 +65,6 @@ def cues(query: str, texts: Sequence[str], language: str, by: Shares) -> list[fl
     return [
         (by.asking if line.asks else 1.0)
         * (by.other if len(named) == 1 and line.speaker not in named else 1.0)
-        * (by.timeless if when and not line.timed else 1.0)
+        * (by.timeless if when and not line.speaks_of_time else 1.0)
         for line in lines
     ]

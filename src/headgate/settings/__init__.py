@@ -1,6 +1,6 @@
 """Settings: arguments > environment > `headgate.toml` > defaults."""
 
-from headgate.settings.load import changed, load, settings_file
+from headgate.settings.load import load, settings_file, with_changes
 from headgate.settings.schema import Settings
 from headgate.settings.show import Inspection, Setting, inspect, page
 
@@ -8,9 +8,9 @@ __all__ = [
     "Inspection",
     "Setting",
     "Settings",
-    "changed",
     "inspect",
     "load",
     "page",
     "settings_file",
+    "with_changes",
 ]

@@ -58,7 +58,7 @@ def load(
     return _validate([*layers, Layer("arguments", _nest(arguments or {}))])
 
 
-def changed(settings: Settings, changes: Mapping[str, Any]) -> Settings:
+def with_changes(settings: Settings, changes: Mapping[str, Any]) -> Settings:
     """The settings with some of them, by dotted name, set otherwise."""
     return _validate([Layer("settings", settings.model_dump()), Layer("changes", _nest(changes))])
 

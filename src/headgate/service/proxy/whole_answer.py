@@ -1,7 +1,7 @@
 """Whole answer: a reply that is not streamed, through the same guard.
 
 Without a loop it is passed on as it came. A loop in it is cut, and the model asked to go on; what comes out is the last
-call's reply with the text of all calls in it, under the id of the first, its usage summed.
+call's reply with the text of all calls in it, under the id of the first, its usage sum_at.
 """
 
 from collections.abc import Awaitable, Callable
