@@ -44,7 +44,7 @@ def test_a_link_to_itself_is_one_skipped_file(tmp_path, gate):
 def test_a_page_made_to_be_slow_is_read_or_skipped_within_its_time(
     tmp_path, gate, page, monkeypatch
 ):
-    monkeypatch.setattr(child, "WALL_S", 20)
+    monkeypatch.setattr(child, "WALL_S", 5)
     (tmp_path / "page.html").write_text(page)
     start = time.process_time()
     made = gate.add_files(tmp_path)

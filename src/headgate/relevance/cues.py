@@ -13,9 +13,6 @@ from functools import lru_cache
 from headgate.text.terms import terms
 from headgate.text.turns import part
 
-_ASKS = re.compile(
-    r"[?？؟]\W{0,400}(?:\[[^\[\]]{0,400}\]\s{0,400})?$"
-)  # a remark in brackets may follow
 _WHEN = re.compile(r"^\W*when\b|\bhow long\b|\b(?:what|which) (?:year|month|day|date|time)\b", re.I)
 _TAIL = 400  # characters at the end of a line that are looked at for a question and a remark
 _DAYS = "mon|tues|wednes|thurs|fri|satur|sun|to|yester"
@@ -47,8 +44,24 @@ class _Looks:
 def _looks(text: str) -> _Looks:
     """How a line looks, remembered, since lines come back request after request."""
     line = part(text)
-    asks = _ASKS.search(line.body[-_TAIL:]) is not None
-    return _Looks(line.speaker, asks, _TIME.search(line.body) is not None)
+    return _Looks(line.speaker, _asks(line.body[-_TAIL:]), _TIME.search(line.body) is not None)
+
+
+def _asks(tail: str) -> bool:
+    """Whether a text ends with a question mark; a remark in brackets may follow it."""
+    if _ends_with_mark(tail):
+        return True
+    body, bracket, remark = tail.rstrip().rpartition("[")
+    return bool(bracket) and remark.find("]") == len(remark) - 1 and _ends_with_mark(body)
+
+
+def _ends_with_mark(text: str) -> bool:
+    for sign in reversed(text):
+        if sign in "?？؟":
+            return True
+        if sign.isalnum() or sign == "_":
+            return False
+    return False
 
 
 def speaks_of_time(text: str) -> bool:
