@@ -7,11 +7,11 @@ Terms that no fact holds count in the lower sum, so one shared word of ten is wo
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from math import log
 from threading import Lock
 
 from headgate.forks import renew_in_children
 from headgate.protocols import FactStore
+from headgate.rank.lexical import idf
 from headgate.text.terms import terms
 from headgate.types import Fact, fact_key
 
@@ -107,7 +107,7 @@ class FactIndex:
 
     def _idf(self, term: int) -> float:
         held = len(self._postings.get(term, ()))
-        return log(1 + (len(self._facts) - held + 0.5) / (held + 0.5))
+        return idf(len(self._facts), held)
 
 
 def _saturation(count: int, share: float) -> float:

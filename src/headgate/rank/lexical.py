@@ -7,6 +7,7 @@ their counts are added *before* saturation: F = f + .5 f(d±1) + .3 f(d±2) + 3 
 adding neighbors' finished scores instead costs .02 of evidence. idf comes from the chunks' own terms.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -35,8 +36,13 @@ class Weighing:
 
 
 def rarity(count: int, frequencies: Ints) -> Floats:
-    """idf, ln(1 + (N − df + ½) / (df + ½)): never negative."""
+    """The idf of some terms, ln(1 + (N − df + ½) / (df + ½)): never negative."""
     return np.log1p((count - frequencies + 0.5) / (frequencies + 0.5))
+
+
+def idf(count: int, frequency: int) -> float:
+    """The idf of one term, where an array would cost more than it saves."""
+    return math.log1p((max(count, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
 def lexical(view: Postings, terms: Keys, hits: Hits, weights: Floats, by: Weighing) -> Floats:

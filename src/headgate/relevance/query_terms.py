@@ -4,7 +4,6 @@ Each term is worth its rarity in the collection, log(1 + (N - df + .5) / (df + .
 never seen is worth the most.
 """
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from headgate.rank.lexical import idf
 from headgate.text.terms import terms
 from headgate.types import MEMORY, Chunk
 
@@ -73,13 +73,13 @@ def ask(query: str, words: Vocabulary) -> Question:
     keys = list(dict.fromkeys(asked))
     seen = dict(zip(keys, _frequencies(keys, words), strict=True))
     n = words.count
-    worth = {key: _rarity(n, df) for key, df in seen.items()}
+    worth = {key: idf(n, df) for key, df in seen.items()}
     return Question(
         worth=worth,
         asked=frozenset(keys),
         unseen=frozenset(key for key in keys if not seen[key]),
         pairs={(a, b): worth[a] + worth[b] for a, b in pairwise(asked) if a != b},
-        full=_rarity(n, 0),
+        full=idf(n, 0),
     )
 
 
@@ -112,10 +112,6 @@ def bag(chunk: Chunk, language: str) -> frozenset[int]:
 
 def _frequencies(keys: list[int], words: Vocabulary) -> list[int]:
     return words.frequencies(np.array(keys, np.uint64)).tolist() if keys else []
-
-
-def _rarity(n: int, df: int) -> float:
-    return math.log1p((max(n, df) - df + 0.5) / (df + 0.5))
 
 
 def _head(chunk: Chunk, language: str) -> tuple[int, ...]:
