@@ -91,6 +91,7 @@ def test_what_another_process_injected_is_read_from_its_traces(tmp_path):
         one.add(ROWS)
         assert two.remember("Something else entirely.").new
         text = one.context("who looks after refunds?").chunks[0].text
+        assert one.traces()  # which waits until the trace is written
         assert two.remember(text).echo
     with Headgate.open(settings=settings) as later:
         assert later.remember(text).echo
