@@ -56,7 +56,7 @@ def until(found):
 
 def trace_of(gate, reply):
     id = reply.headers["x-headgate-call"]
-    until(lambda: any(one.id == id for one in gate.traces()))
+    until(lambda: next((one for one in gate.traces() if one.id == id), None))
     return gate.trace(id)
 
 

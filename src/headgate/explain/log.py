@@ -81,7 +81,11 @@ class _SharedFileHandler(RotatingFileHandler):
         else:
             with self._lock_file.open("ab") as lock, closed_in_children(lock.fileno()):
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                yield
+                try:
+                    yield
+                finally:
+                    # closing is not enough: a child forked just now may hold the file open too
+                    fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 def entry(context: Context, *, text: bool = False) -> dict[str, Any]:
