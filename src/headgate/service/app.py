@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from headgate import __version__
 from headgate.gateway import Headgate
-from headgate.service import problems
+from headgate.service import mcp, problems
 from headgate.service.admission import Admission, InFlight
 from headgate.service.auth import Auth
 from headgate.service.limits import CallerLimits
@@ -59,6 +59,7 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
+    mcp.mount(app, service)
     proxy.mount(app, service)
     install_schema(app)
     return app
