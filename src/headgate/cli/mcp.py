@@ -1,5 +1,7 @@
 """`headgate mcp`: the MCP server over stdio, and its entry in the configuration of MCP clients."""
 
+import sys
+
 import click
 
 from headgate.cli.options import json_option, open_gate, print_json, store_options
@@ -38,6 +40,8 @@ def mcp(
         from headgate.integrations.mcp.stdio import serve  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError as error:
         raise MissingExtra(error.name or "mcp", extra="mcp") from error
+    if sys.stdin.isatty():
+        echo("waiting for an MCP client on stdin; to set one up: headgate mcp install", err=True)
     with open_gate(store, tenant) as gate:
         serve(gate, collection=collection, structured=result == "both")
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -45,6 +46,9 @@ class McpEndpoint:
         state: RequestState = scope["headgate"]
         if problem := _problem(scope, state):
             await refusal(problem, state.id)(scope, receive, send)
+            return
+        if scope["method"] != "POST":  # without sessions there is nothing to listen to or to delete
+            await Response(status_code=405, headers={"allow": "POST"})(scope, receive, send)
             return
         async with self._starting:
             if self._running is None:

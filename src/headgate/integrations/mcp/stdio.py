@@ -4,6 +4,7 @@ While it serves, standard output carries the protocol alone: whatever else is pr
 """
 
 import os
+from contextlib import suppress
 from uuid import uuid4
 
 import anyio
@@ -32,4 +33,8 @@ def serve(gate: Headgate, *, collection: str = "main", structured: bool = True) 
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
-    anyio.run(run)
+    with suppress(KeyboardInterrupt):
+        try:
+            anyio.run(run)
+        except* (BrokenPipeError, ConnectionResetError):
+            pass  # the client is gone, and so is whoever would read an error

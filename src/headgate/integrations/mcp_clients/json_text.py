@@ -18,6 +18,9 @@ _TOKEN = re.compile(
     r"""|(?P<string>"(?:[^"\\\n]|\\.)*+")|(?P<mark>[{}\[\],:])|(?P<word>[^\s{}\[\],:"/]+)"""
 )
 
+# What a comma may not follow, lest it be more than a trailing one.
+_NO_VALUE: tuple[list[str], ...] = ([], ["{"], ["["], [","], [":"])
+
 
 @dataclass(frozen=True, slots=True)
 class _Token:
@@ -97,8 +100,8 @@ def load(text: str) -> dict[str, Any]:
     """The data of a text; InputError where it is not an object, or not JSON at all."""
     kept: list[str] = []
     for token in _tokens(text):
-        if token.text in ("}", "]") and kept and kept[-1] == ",":
-            kept.pop()
+        if token.text in ("}", "]") and kept[-1:] == [","] and kept[-2:-1] not in _NO_VALUE:
+            kept.pop()  # a trailing comma
         kept.append(token.text)
     try:
         data = json.loads(" ".join(kept))

@@ -12,13 +12,12 @@ from typing import Any
 
 from headgate.errors import InputError
 
-_HEADER = re.compile(r"^[ \t]*\[{1,2}[^\[\]\n]+\]{1,2}[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
+_HEADER = re.compile(r"^[ \t]*\[{1,2}[^\[\]\n]+\]{1,2}[ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
 
 
 def add(text: str | None, key: str, name: str, value: Mapping[str, Any]) -> str:
     """The text with the table [key.name]; None stands for a file that does not exist."""
     line = "\r\n" if text and "\r\n" in text else "\n"
-    # JSON strings and lists of them are TOML too, but for characters that JSON leaves as they are
     pairs = [f"{field} = {_written(part)}" for field, part in value.items()]
     table = line.join([f"[{key}.{name}]", *pairs, ""])
     if text is None:
@@ -28,7 +27,8 @@ def add(text: str | None, key: str, name: str, value: Mapping[str, Any]) -> str:
     if not isinstance(servers, dict):
         raise InputError(f"{key!r} is not a table")
     servers[name] = dict(value)
-    return _checked(text + line + table, expected)
+    changed = text + line + table
+    return _checked(changed, _parsed(changed), expected)
 
 
 def remove(text: str, key: str, name: str) -> str | None:
@@ -37,15 +37,17 @@ def remove(text: str, key: str, name: str) -> str | None:
     if find(text, key, name) is None:
         return text
     del expected[key][name]
-    if not expected[key]:
-        del expected[key]
     kept = text
     while section := _section(kept, key, name):
         start, end = section
         kept = kept[:start] + kept[end:]
     if not kept and text.startswith("["):
         return None
-    return _checked(kept, expected)
+    # a table that only came to be by the one inside it goes with it
+    found = _parsed(kept)
+    if isinstance(found, dict) and not expected[key]:
+        found.setdefault(key, {})
+    return _checked(kept, found, expected)
 
 
 def find(text: str, key: str, name: str) -> Mapping[str, Any] | None:
@@ -64,7 +66,8 @@ def load(text: str) -> dict[str, Any]:
 
 
 def _written(value: object) -> str:
-    return json.dumps(value).replace("\x7f", "\\u007f")
+    """A string or a list of strings. JSON writes them as TOML does, but for one character that TOML wants escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _section(text: str, key: str, name: str) -> tuple[int, int] | None:
@@ -83,11 +86,16 @@ def _section(text: str, key: str, name: str) -> tuple[int, int] | None:
     return None
 
 
-def _checked(text: str, expected: Mapping[str, Any]) -> str:
+def _parsed(text: str) -> object:
+    """The data of a text, None where it has none."""
     try:
-        right = load(text) == expected
+        return load(text)
     except InputError:
-        right = False
-    if not right:
+        return None
+
+
+def _checked(text: str, found: object, expected: Mapping[str, Any]) -> str:
+    """The text, where it says what it should."""
+    if found != expected:
         raise InputError("its servers are written in a form that cannot be edited safely")
     return text
