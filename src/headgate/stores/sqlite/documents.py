@@ -8,9 +8,10 @@ from heapq import merge
 from itertools import islice
 from operator import attrgetter
 
+from headgate.stores.chunk_rows import COLUMNS, Row, from_row
 from headgate.stores.codec import encode
 from headgate.stores.sqlite.connection import Pool
-from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED, Row, from_row
+from headgate.stores.sqlite.rows import HERE, LISTED
 from headgate.stores.sqlite.writer import CollectionWriter
 from headgate.stores.validate import check_attachments, check_documents
 from headgate.types import Attachment, Change, Chunk, Document, Size

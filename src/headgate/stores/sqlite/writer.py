@@ -8,16 +8,9 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from headgate.stores.chunk_rows import COLUMNS, Row, count_chars, title_and_text, to_row
 from headgate.stores.codec import encode
-from headgate.stores.sqlite.rows import (
-    COLUMNS,
-    HERE,
-    LISTED,
-    Row,
-    count_chars,
-    title_and_text,
-    to_row,
-)
+from headgate.stores.sqlite.rows import HERE, LISTED
 from headgate.stores.validate import DocumentsById, chunk_clash
 
 
