@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from psycopg import Error
+from psycopg.conninfo import conninfo_to_dict
+
 from headgate.errors import ConfigError
 
-SCHEMES = ("postgresql://", "postgres://")
 _HINT = (
     "write postgresql://user:password@host:5432/database, with special characters of the password"
     " percent-encoded; or leave it out and set PGPASSWORD"
@@ -62,16 +64,8 @@ class Address:
         return {k: v for k, v in self.parameters.items() if k != "hostaddr"} | own
 
 
-def is_address(store: str) -> bool:
-    """Whether a setting `store` names a PostgreSQL database."""
-    return store.startswith(SCHEMES)
-
-
 def parse_address(url: str) -> Address:
     """The address that a URL gives; ConfigError says what is wrong with it."""
-    from psycopg import Error
-    from psycopg.conninfo import conninfo_to_dict
-
     place, _, query = url.partition("?")
     try:
         pairs = parse_qsl(query, strict_parsing=bool(query), keep_blank_values=True)
@@ -82,6 +76,8 @@ def parse_address(url: str) -> Address:
         if name in OPTIONS:
             own[name] = _read_option(name, value)
     theirs = [(k, v) for k, v in pairs if k not in OPTIONS and k != "replica"]
+    if place.count("@") > 1:  # libpq would take a part of the password for the host, and show it
+        raise ConfigError("the store address holds more than one @", hint=_HINT)
     try:
         found = conninfo_to_dict(f"{place}?{urlencode(theirs)}" if theirs else place)
     except (Error, UnicodeError):  # libpq's own words may quote a part of the password
@@ -89,17 +85,6 @@ def parse_address(url: str) -> Address:
         about = f", or one of its options ({names}) is unknown" if names else ""
         raise ConfigError(f"the store address cannot be read{about}", hint=_HINT) from None
     return Address(_PATIENCE | found, **own)
-
-
-def hide_password(store: str) -> str:
-    """A setting `store` as it may be shown."""
-    if not is_address(store):
-        return store
-    scheme, _, rest = store.partition("://")
-    place, slash, path = rest.partition("/")
-    login, at, host = place.rpartition("@")
-    user = login.partition(":")[0]
-    return f"{scheme}://{user}{at}{host}{slash}{path.partition('?')[0]}"
 
 
 def _read_option(name: str, value: str) -> object:

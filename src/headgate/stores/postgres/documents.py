@@ -5,10 +5,11 @@ A put compares each document with what the store holds, row by row, so that only
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from headgate.stores.chunk_rows import COLUMNS, Row, from_row
+from headgate.stores.chunk_rows import Row, from_row
 from headgate.stores.postgres.connection import Pool
+from headgate.stores.postgres.quota import check_quota
 from headgate.stores.postgres.replicas import Replicas
-from headgate.stores.postgres.rows import HERE, Link, insert_rows
+from headgate.stores.postgres.rows import COLUMNS, HERE, insert_rows
 from headgate.stores.postgres.tenants import KnownTenants
 from headgate.stores.postgres.writer import CollectionWriter
 from headgate.stores.validate import check_attachments, check_documents, check_name
@@ -27,7 +28,7 @@ UNION ALL
  FROM headgate.removed WHERE {HERE} AND seq > %s ORDER BY seq LIMIT %s)
 ORDER BY seq LIMIT %s
 """
-ATTACH = "ON CONFLICT (tenant, collection, id, kind) DO UPDATE SET value = excluded.value"
+_ATTACH = "ON CONFLICT (tenant, collection, id, kind) DO UPDATE SET value = excluded.value"
 
 
 class PostgresDocuments:
@@ -36,6 +37,7 @@ class PostgresDocuments:
     _pool: Pool
     _replicas: Replicas
     _tenants: KnownTenants
+    _tenant_bytes: int | None
 
     def put(
         self, tenant: str, documents: Sequence[Document], *, attachments: Iterable[Attachment] = ()
@@ -46,14 +48,16 @@ class PostgresDocuments:
         beside = check_attachments(attachments, incoming)
         self._tenants.add(tenant)
         with self._pool.write(tenant) as connection:
-            changed = (
-                sum(  # in the order of their names, so that no two writers wait for each other
-                    CollectionWriter(connection, tenant, name).put(incoming[name])
-                    for name in sorted(incoming)
-                )
-            )
+            changed = grown = 0
+            for name in sorted(incoming):  # so that no two writers wait for each other
+                writer = CollectionWriter(connection, tenant, name)
+                changed += writer.put(incoming[name])
+                grown += writer.grown
             rows = {(tenant, *a[:3]): a.value for a in beside}
-            _attach(connection, [(*key, value) for key, value in rows.items()])
+            lines = [(*key, value) for key, value in rows.items()]
+            insert_rows(connection, "attachments", lines, on_conflict=_ATTACH)
+            if grown > 0:
+                check_quota(connection, tenant, self._tenant_bytes)
         self._replicas.note_write()
         return changed
 
@@ -190,7 +194,3 @@ class PostgresDocuments:
                 f" headgate.index_marks WHERE {HERE} ORDER BY created DESC OFFSET {_MARKS})",
                 here * 2,
             )
-
-
-def _attach(connection: Link, rows: Sequence[Row]) -> None:
-    insert_rows(connection, "attachments", rows, on_conflict=ATTACH)

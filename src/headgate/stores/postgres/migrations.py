@@ -41,16 +41,17 @@ DOCUMENTS = f"""
 CREATE TABLE headgate.collections (
   tenant {NAME}, collection {NAME}, seq bigint NOT NULL DEFAULT 0, place bigint NOT NULL DEFAULT 0,
   documents bigint NOT NULL DEFAULT 0, chunks bigint NOT NULL DEFAULT 0, chars bigint NOT NULL DEFAULT 0,
+  bytes bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (tenant, collection)
 ) WITH (fillfactor = 50);
 CREATE TABLE headgate.documents (
   tenant {NAME}, collection {NAME}, id {NAME}, place bigint NOT NULL,
-  title text NOT NULL, digest text NOT NULL, source text NOT NULL, metadata text NOT NULL,
+  bytes bigint NOT NULL, title text NOT NULL, digest text NOT NULL, source text NOT NULL, metadata text NOT NULL,
   PRIMARY KEY (tenant, collection, id));
 CREATE TABLE headgate.chunks (
   tenant {NAME}, collection {NAME}, id {NAME}, document {NAME},
   place bigint NOT NULL, position bigint NOT NULL, seq bigint NOT NULL, chars bigint NOT NULL,
-  source text NOT NULL, title text NOT NULL, metadata text NOT NULL, admission text, text text NOT NULL,
+  bytes bigint NOT NULL, source text NOT NULL, title text NOT NULL, metadata text NOT NULL, admission text, text text NOT NULL,
   PRIMARY KEY (tenant, collection, id));
 CREATE INDEX chunks_read ON headgate.chunks (tenant, collection, place, position);
 CREATE INDEX chunks_feed ON headgate.chunks (tenant, collection, seq);

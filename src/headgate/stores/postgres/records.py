@@ -5,14 +5,24 @@ the counter of that kind until the commit, so that what was looked up still hold
 has no gaps. A tenant's first secret is derived from the store's own, so that reading never has to write.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from secrets import token_bytes
 
 from headgate.protocols import Clock
+from headgate.stores.chunk_rows import count_bytes
 from headgate.stores.codec import decode, encode
 from headgate.stores.postgres.connection import Pool
-from headgate.stores.postgres.rows import Link, fetch_one, insert_rows, lock_counter, next_number
+from headgate.stores.postgres.quota import EDGES, FACTS, check_quota
+from headgate.stores.postgres.rows import (
+    Link,
+    add_to_counter,
+    fetch_one,
+    insert_rows,
+    lock_counter,
+    next_number,
+)
 from headgate.stores.postgres.tenants import KnownTenants
 from headgate.stores.validate import (
     already_decided,
@@ -37,6 +47,13 @@ SELECT e.source, e.predicate, e.target, e.weight, e.provenance FROM unnest(%s::t
 LATERAL (SELECT * FROM headgate.edges WHERE tenant = %s AND {side} = node COLLATE "C"
 ORDER BY weight DESC, {ties} LIMIT %s) e
 """
+_EDGE_BYTES = """
+SELECT coalesce(sum(octet_length(e.source) + octet_length(e.predicate) + octet_length(e.target)
+  + octet_length(e.provenance)), 0)::bigint
+FROM unnest(%s::text[], %s::text[], %s::text[]) AS n (source, predicate, target)
+JOIN headgate.edges e ON e.tenant = %s AND e.source = n.source COLLATE "C"
+  AND e.predicate = n.predicate COLLATE "C" AND e.target = n.target COLLATE "C"
+"""
 _OUT = _STRONGEST.format(side="source", ties="predicate, target")
 _IN = _STRONGEST.format(side="target", ties="source, predicate")
 
@@ -47,6 +64,7 @@ class PostgresRecords:
     _pool: Pool
     _clock: Clock
     _tenants: KnownTenants
+    _tenant_bytes: int | None
 
     def link(self, tenant: str, edges: Sequence[Edge]) -> int:
         check_edges(tenant, edges)
@@ -54,13 +72,21 @@ class PostgresRecords:
         rows = {(e.source, e.predicate, e.target): (e.weight, e.provenance) for e in edges}
         lines = [(tenant, *key, *value) for key, value in sorted(rows.items())]
         with self._pool.write(tenant) as connection:
-            return insert_rows(connection, "edges", lines, on_conflict=_LINK)
+            with _count_edges(connection, tenant, edges):
+                changed = insert_rows(connection, "edges", lines, on_conflict=_LINK)
+            if changed:
+                check_quota(connection, tenant, self._tenant_bytes)
+            return changed
 
     def unlink(self, tenant: str, edges: Sequence[Edge]) -> int:
         rows = [(tenant, edge.source, edge.predicate, edge.target) for edge in edges]
         if not rows:
             return 0
-        with self._pool.write(tenant) as connection, connection.cursor() as cursor:
+        with (
+            self._pool.write(tenant) as connection,
+            _count_edges(connection, tenant, edges),
+            connection.cursor() as cursor,
+        ):
             cursor.executemany(_UNLINK, rows)
             return cursor.rowcount
 
@@ -84,6 +110,7 @@ class PostgresRecords:
             same = _same_fact(connection, tenant, fact)
             if same is None:
                 _write_fact(connection, tenant, fact)
+                check_quota(connection, tenant, self._tenant_bytes)
             return same or fact
 
     def amend_fact(self, tenant: str, id: str, change: Callable[[Fact], Fact]) -> Fact | None:
@@ -105,9 +132,11 @@ class PostgresRecords:
     def forget(self, tenant: str, id: str) -> bool:
         with self._pool.write(tenant) as connection:
             lock_counter(connection, tenant, "fact")
-            sql = "DELETE FROM headgate.facts WHERE tenant = %s AND id = %s"
-            if not connection.execute(sql, (tenant, id)).rowcount:
+            sql = "DELETE FROM headgate.facts WHERE tenant = %s AND id = %s RETURNING body"
+            gone = connection.execute(sql, (tenant, id)).fetchone()
+            if gone is None:
                 return False
+            add_to_counter(connection, tenant, FACTS, -count_bytes(*gone))
             connection.execute(
                 "INSERT INTO headgate.forgotten VALUES (%s, %s, %s)"
                 " ON CONFLICT (tenant, id) DO UPDATE SET seq = excluded.seq",
@@ -261,16 +290,35 @@ def _amend_fact(
 
 def _write_fact(connection: Link, tenant: str, fact: Fact) -> None:
     """Write a fact that is new or differs, under the next number of the fact feed."""
-    if _read_fact(connection, tenant, fact.id) == fact:
+    held, body = _read_fact(connection, tenant, fact.id), encode(fact)
+    if held == fact:
         return
+    grown = count_bytes(body) - (count_bytes(encode(held)) if held else 0)
+    add_to_counter(connection, tenant, FACTS, grown)
     seq = next_number(connection, tenant, "fact")
     connection.execute(
         "INSERT INTO headgate.facts VALUES (%s, %s, %s, %s, %s) ON CONFLICT (tenant, id) DO UPDATE"
         " SET key = excluded.key, seq = excluded.seq, body = excluded.body",
-        (tenant, fact.id, _key(fact), seq, encode(fact)),
+        (tenant, fact.id, _key(fact), seq, body),
     )
     sql = "DELETE FROM headgate.forgotten WHERE tenant = %s AND id = %s"
     connection.execute(sql, (tenant, fact.id))
+
+
+@contextmanager
+def _count_edges(connection: Link, tenant: str, edges: Sequence[Edge]) -> Iterator[None]:
+    """Let the counter of edges' bytes follow what the block does to these edges."""
+    lock_counter(connection, tenant, EDGES)
+    ends = [
+        list(part) for part in zip(*{(e.source, e.predicate, e.target) for e in edges}, strict=True)
+    ]
+    if not ends:
+        yield
+        return
+    (before,) = fetch_one(connection, _EDGE_BYTES, (*ends, tenant))
+    yield
+    (after,) = fetch_one(connection, _EDGE_BYTES, (*ends, tenant))
+    add_to_counter(connection, tenant, EDGES, after - before)
 
 
 def _key(fact: Fact) -> bytes:

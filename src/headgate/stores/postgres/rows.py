@@ -11,6 +11,7 @@ from psycopg.rows import TupleRow
 
 from headgate.stores.chunk_rows import Row
 
+COLUMNS = "id, document, position, source, title, metadata, admission, text"
 HERE = "tenant = %s AND collection = %s"
 _FEW = 50  # rows up to which a temporary table costs more than it saves
 
@@ -35,15 +36,20 @@ def lock_counter(connection: Link, tenant: str, name: str) -> int:
     return int(value)
 
 
-def next_number(connection: Link, tenant: str, name: str) -> int:
-    """The next number of one of the tenant's counters. It is visible to others when all before it are."""
+def add_to_counter(connection: Link, tenant: str, name: str, amount: int) -> int:
+    """Add to one of the tenant's counters; its new value, visible to others when all before it are."""
     (value,) = fetch_one(
         connection,
-        "INSERT INTO headgate.counters AS c (tenant, name, value) VALUES (%s, %s, 1)"
-        " ON CONFLICT (tenant, name) DO UPDATE SET value = c.value + 1 RETURNING value",
-        (tenant, name),
+        "INSERT INTO headgate.counters AS c (tenant, name, value) VALUES (%s, %s, %s)"
+        " ON CONFLICT (tenant, name) DO UPDATE SET value = c.value + excluded.value RETURNING value",
+        (tenant, name, amount),
     )
     return int(value)
+
+
+def next_number(connection: Link, tenant: str, name: str) -> int:
+    """The next number of one of the tenant's counters."""
+    return add_to_counter(connection, tenant, name, 1)
 
 
 def insert_rows(connection: Link, table: str, rows: Sequence[Row], *, on_conflict: str = "") -> int:

@@ -16,6 +16,7 @@ from headgate.stores.postgres.keys import PostgresKeys
 from headgate.stores.postgres.migrations import STEPS, migrate, refuse_newer, version
 from headgate.stores.postgres.records import PostgresRecords
 from headgate.stores.postgres.replicas import Replicas
+from headgate.stores.postgres.rows import fetch_one
 from headgate.stores.postgres.spends import PostgresSpends
 from headgate.stores.postgres.tenants import KnownTenants
 from headgate.stores.postgres.traces import PostgresTraces
@@ -31,17 +32,27 @@ class PostgresStore(
 ):
     """A store in a PostgreSQL database, at a URL such as `postgresql://user:password@host/database`.
 
+    `tenant_bytes` bounds what one tenant may hold.
     Tables are made and brought up to date when it is opened; without `migrates` one that needs it is refused.
     """
 
+    id: str
+    """What tells this store from every other."""
+
     def __init__(
-        self, address: str | Address, *, clock: Clock = time, migrates: bool = True
+        self,
+        address: str | Address,
+        *,
+        tenant_bytes: int | None = None,
+        clock: Clock = time,
+        migrates: bool = True,
     ) -> None:
         self.address = parse_address(address) if isinstance(address, str) else address
         self._pool = Pool(self.address)
         self._replicas = Replicas(self._pool, self.address)
         self._tenants = KnownTenants(self._pool)
         self._clock = clock
+        self._tenant_bytes = tenant_bytes
         try:
             self._upgrade(migrates=migrates)
         except BaseException:  # the caller gets no store that it could close
@@ -66,3 +77,4 @@ class PostgresStore(
                     f"the store {self.address} has version {current}; this release needs {len(STEPS)}",
                     hint="run: headgate store migrate",
                 )
+            (self.id,) = fetch_one(connection, "SELECT id FROM headgate.store")

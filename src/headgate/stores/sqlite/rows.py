@@ -1,7 +1,42 @@
-"""Rows: the SQL clauses that find rows of the SQLite store, and the tenants' counters."""
+"""Rows: a chunk as a row of the SQLite store, the SQL clauses that find it, and the tenants' counters.
+
+A title or metadata that a chunk shares with its document is stored with the document alone: the chunk's column is NULL.
+"""
 
 import sqlite3
 
+from headgate.stores.chunk_rows import (
+    Head,
+    Row,
+    count_bytes,
+    count_chars,
+    from_row,
+    own_part,
+    title_and_text,
+    to_rows,
+)
+
+__all__ = [
+    "COLUMNS",
+    "HERE",
+    "LISTED",
+    "Head",
+    "Row",
+    "count_bytes",
+    "count_chars",
+    "from_row",
+    "next_number",
+    "own_part",
+    "title_and_text",
+    "to_rows",
+]
+
+_SHARED = """coalesce({0}, (SELECT d.{0} FROM documents d WHERE d.tenant = chunks.tenant
+  AND d.collection = chunks.collection AND d.id = chunks.document), '')"""
+COLUMNS = (
+    f"id, document, position, source, {_SHARED.format('title')}, {_SHARED.format('metadata')},"
+    " admission, text"
+)
 HERE = "tenant = ? AND collection = ?"
 LISTED = "IN (SELECT value FROM json_each(?))"
 

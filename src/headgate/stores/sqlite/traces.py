@@ -7,10 +7,9 @@ Old ones go in small transactions, so that nobody waits for them.
 from functools import partial
 
 from headgate.protocols import Clock
-from headgate.stores.chunk_rows import COLUMNS, from_row
 from headgate.stores.codec import decode, encode
 from headgate.stores.sqlite.connection import Pool
-from headgate.stores.sqlite.rows import HERE, LISTED, next_number
+from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED, from_row, next_number
 from headgate.stores.stored_trace import pack_trace, trim, unpack_trace
 from headgate.types import Chunk, Trace, TraceSummary
 

@@ -4,10 +4,9 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from headgate.stores.chunk_rows import COLUMNS, Row, from_row
 from headgate.stores.codec import decode, decode_metadata
 from headgate.stores.sqlite.connection import Pool
-from headgate.stores.sqlite.rows import HERE
+from headgate.stores.sqlite.rows import COLUMNS, HERE, Row, from_row
 from headgate.types import Chunk, Document, Edge, Fact, Review
 
 Record = tuple[str, str, Document | Edge | Fact | Review]
