@@ -28,6 +28,7 @@ from headgate.policy import (
     TracePolicy,
     Tuning,
 )
+from headgate.settings.field_docs import field_docs
 from headgate.stages.compose import ComposePolicy
 from headgate.stages.decide import DecidePolicy
 from headgate.stages.expand import ExpandPolicy
@@ -126,8 +127,8 @@ def names() -> list[str]:
 
 def describe(name: str) -> str:
     """What a setting does."""
-    *_, (_, field) = _way(name)
-    return " ".join((field.description or "").split())
+    *_, (model, _) = _way(name)
+    return " ".join(field_docs(model)[name.rpartition(".")[2]].split())
 
 
 def is_secret(name: str) -> bool:
