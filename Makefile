@@ -28,7 +28,7 @@ demo: $(READY)
 
 test: $(READY)
 	@echo "== running the test suite"
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 # make fuzz [CASES=100000]: what comes from outside, in many more cases than a test run tries
 fuzz: $(READY)
@@ -93,6 +93,10 @@ bench-speed: $(READY) $(if $(EMBEDDER),$(VENV)/.static)
 # make bench-peers DATA=DIR [SIZE=20000]: quality and time a query beside LangChain's and LlamaIndex's hybrid retrievers
 bench-peers: $(VENV)/.peers $(VENV)/.static
 	@$(BIN)/python bench/peers.py $(DATA) $(SIZE)
+
+# make bench-mcp DATA=DIR [SIZE=10000]: a warm tool call over MCP, timed at the client
+bench-mcp: $(READY)
+	@$(BIN)/python bench/mcp_calls.py $(DATA) $(SIZE)
 
 # make bench-postings DATA=DIR: our postings beside a search engine's
 bench-postings: $(VENV)/.peers

@@ -1,1 +1,1 @@
-"""Integrations: Headgate inside agents and frameworks that people already use. Each is thin, and loads when it is used."""
+"""Headgate inside other frameworks: one file each, loaded only where it is imported."""

@@ -1,6 +1,7 @@
 """Auth: whose a request is, and what it may do.
 
-A key in `x-headgate-key`, `Authorization: Bearer` or `x-api-key` names the tenant and the scopes. A caller without a key
+A key in `x-headgate-key`, `Authorization: Bearer` or `x-api-key`, or on pages of the dashboard in its cookie, names the
+tenant and the scopes. A caller without a key
 is let in only from this machine, for the tenant of the settings. From this machine means: the address is
 loopback, the Host header is a loopback name (else a web page could reach us by rebinding its own name), no page of
 another origin sent the request, and no proxy stands between. Whoever keeps sending keys that are not valid must wait.
@@ -19,6 +20,7 @@ from starlette.types import Scope as AsgiScope
 
 from headgate.errors import AccessError, ScopeError
 from headgate.keys import OURS, SCOPES, Keys, digest, is_well_formed
+from headgate.service.dashboard.cookies import key_in_cookie
 from headgate.service.failed_keys import FailedKeys, address_of
 from headgate.service.proxy.paths import is_proxied
 from headgate.service.request_state import Caller, state_of
@@ -60,7 +62,7 @@ class Auth:
     async def caller(self, scope: AsgiScope) -> Caller:
         """Who sent a request. AccessError where the key is missing or not valid."""
         headers: Headers = dict(scope["headers"])
-        token = _token(headers)
+        token = _token(headers) or key_in_cookie(scope)
         # On a proxied path another service's key is meant for that service.
         if not token or (is_proxied(scope.get("path", "")) and not token.startswith(OURS)):
             return await self._local_caller(scope, headers)
@@ -166,8 +168,6 @@ def _is_direct(scope: AsgiScope, headers: Headers) -> bool:
     """Whether this machine itself sent the request: no proxy forwarded it, and no page of another origin asked for it."""
     if scope.get("http_version") == "1.0" or any(map(_is_of_proxy, headers)):
         return False
-    if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
-        return False
     try:
         host = urlsplit("//" + headers.get(b"host", b"").decode("latin-1")).hostname
     except ValueError:
@@ -177,6 +177,8 @@ def _is_direct(scope: AsgiScope, headers: Headers) -> bool:
 
 def is_same_origin(headers: Headers) -> bool:
     """Whether no page sent a request, or one of the very host that it was sent to."""
+    if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
+        return False
     origin = headers.get(b"origin")
     if origin is None:
         return True
