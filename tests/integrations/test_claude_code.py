@@ -24,7 +24,7 @@ PROMPT = {
 
 
 def run_hook(url, prompt=PROMPT, **variables):
-    environment = {**os.environ, "HEADGATE_URL": url, **variables}
+    environment = {**os.environ, "HEADGATE_URL": url, "HEADGATE_HOOK_S": "20", **variables}
     done = subprocess.run(
         [plugin_folder() / "scripts" / "add-context.sh"],
         input=json.dumps(prompt).encode(),
@@ -85,7 +85,8 @@ def test_without_a_service_the_prompt_goes_on():
 
 def test_a_service_that_hangs_does_not_hold_the_prompt():
     with socket.create_server(("127.0.0.1", 0)) as hanging:
-        assert run_hook(f"http://127.0.0.1:{hanging.getsockname()[1]}") == ""
+        address = f"http://127.0.0.1:{hanging.getsockname()[1]}"
+        assert run_hook(address, HEADGATE_HOOK_S="") == ""
 
 
 def test_without_curl_the_prompt_goes_on(tmp_path):
