@@ -103,7 +103,12 @@ def build(
     store = own.store
     if store is None:
         folder = folder_of(settings.store)
-        store = SqliteStore(folder, clock=clock) if folder else MemoryStore(clock=clock)
+        quota = settings.limits.tenant_bytes
+        store = (
+            SqliteStore(folder, clock=clock, tenant_bytes=quota)
+            if folder
+            else MemoryStore(clock=clock)
+        )
     elif folder:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     read_only = getattr(store, "read_only", False)

@@ -1,24 +1,60 @@
-"""Rows: a chunk as a row of the SQLite store, the SQL clauses that find it, and the tenants' counters."""
+"""Rows: a chunk as a row of the SQLite store, the SQL clauses that find it, and the tenants' counters.
+
+A title or metadata that a chunk shares with its document is stored with the document alone: the chunk's column is NULL.
+"""
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from headgate.stores.codec import decode_metadata, encode
-from headgate.types import Chunk
+from headgate.types import Chunk, Document
 
-COLUMNS = "id, document, position, source, title, metadata, admission, text"
+_SHARED = """coalesce({0}, (SELECT d.{0} FROM documents d WHERE d.tenant = chunks.tenant
+  AND d.collection = chunks.collection AND d.id = chunks.document), '')"""
+COLUMNS = (
+    f"id, document, position, source, {_SHARED.format('title')}, {_SHARED.format('metadata')},"
+    " admission, text"
+)
 HERE = "tenant = ? AND collection = ?"
 LISTED = "IN (SELECT value FROM json_each(?))"
 
 Row = tuple[Any, ...]
 
 
-def to_row(chunk: Chunk) -> Row:
-    """A chunk as a row of COLUMNS."""
-    data = encode(chunk.metadata) if chunk.metadata else ""
-    return (chunk.id, chunk.document, chunk.position, chunk.source, chunk.title, data,
-            chunk.admission, chunk.text)  # fmt: skip
+class Head(NamedTuple):
+    """What a document says of all its chunks: its title, and its metadata as stored."""
+
+    title: str
+    metadata: str
+
+    @classmethod
+    def of(cls, document: Document) -> "Head":
+        """The head of a document."""
+        return cls(document.title, encode(document.metadata) if document.metadata else "")
+
+
+def to_rows(document: Document, head: Head) -> Iterator[Row]:
+    """The chunks of a document as rows of COLUMNS."""
+    for chunk in document.chunks:
+        if chunk.metadata is document.metadata:
+            data = head.metadata
+        else:
+            data = encode(chunk.metadata) if chunk.metadata else ""
+        yield (chunk.id, chunk.document, chunk.position, chunk.source, chunk.title, data,
+               chunk.admission, chunk.text)  # fmt: skip
+
+
+def own_part(row: Row, head: Head) -> tuple[str | None, str | None, int]:
+    """The title and metadata that are stored with a chunk, and the bytes it takes; None for what its document has."""
+    title = None if row[4] and row[4] == head.title else row[4]
+    data = None if row[5] and row[5] == head.metadata else row[5]
+    return title, data, count_bytes(row[0], title or "", data or "", row[7])
+
+
+def count_bytes(*texts: str) -> int:
+    """What texts take as UTF-8."""
+    return sum(len(text) if text.isascii() else len(text.encode()) for text in texts)
 
 
 def from_row(collection: str, row: Sequence[Any]) -> Chunk:
