@@ -11,6 +11,7 @@ from headgate.cli.options import json_option
 from headgate.cli.terminal import echo
 from headgate.errors import MissingExtra
 from headgate.settings import load
+from headgate.stores.url import hide_password
 
 
 @click.command()
@@ -32,9 +33,10 @@ def serve(
     with server.bind(settings.service) as listener:
         url = address_of(listener)
         if as_json:
-            echo(orjson.dumps({"url": url, "store": settings.store}).decode())
+            echo(orjson.dumps({"url": url, "store": hide_password(settings.store)}).decode())
         else:
-            echo(f"Headgate serves {settings.store} at {url}, the dashboard at the same address")
+            shown = hide_password(settings.store)
+            echo(f"Headgate serves {shown} at {url}, the dashboard at the same address")
             echo(
                 f"try: curl {url}/v1/context -H 'content-type: application/json' "
                 """-d '{"query": "how do refunds work?"}'"""
