@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 
 import pytest
+from tests.integrations.samples import AFTER, INTRO, UNIT, looping, tokens
 
 from headgate.errors import LoopError
 from headgate.guard import TOOL, Piece, State
 from headgate.guard.objects import GuardedObjects
-from tests.integrations.samples import AFTER, INTRO, UNIT, looping, tokens
 
 
 @dataclass(frozen=True)

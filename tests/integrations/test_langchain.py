@@ -1,9 +1,7 @@
 """LangChain's own parts with Headgate inside: retriever, compressor, guarded chat model."""
 
 import pytest
-
-pytest.importorskip("langchain_core")
-
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.language_models import (
     BaseChatModel,
@@ -13,13 +11,6 @@ from langchain_core.language_models import (
 from langchain_core.language_models.chat_models import generate_from_stream
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
-
-from headgate.errors import LoopError
-from headgate.integrations.langchain import (
-    GuardedChatModel,
-    HeadgateCompressor,
-    HeadgateRetriever,
-)
 from tests.integrations.samples import (
     AFTER,
     FACT,
@@ -30,6 +21,13 @@ from tests.integrations.samples import (
     looping,
     open_gate,
     tokens,
+)
+
+from headgate.errors import LoopError
+from headgate.integrations.langchain import (
+    GuardedChatModel,
+    HeadgateCompressor,
+    HeadgateRetriever,
 )
 
 
@@ -126,7 +124,7 @@ async def test_the_loop_is_cut_in_an_event_loop_too():
 def test_listeners_hear_the_guarded_tokens_alone():
     heard = []
 
-    class Listener(pytest.importorskip("langchain_core.callbacks").BaseCallbackHandler):
+    class Listener(BaseCallbackHandler):
         def on_llm_new_token(self, token, **rest):
             heard.append(token)
 

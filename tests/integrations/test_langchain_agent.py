@@ -1,16 +1,13 @@
 """Headgate as the middleware of a LangChain agent, with scripted models."""
 
 import pytest
-
-pytest.importorskip("langchain")
-
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from tests.integrations.samples import AFTER, FACT, QUESTION, UNIT, looping, open_gate, tokens
 
 from headgate.integrations.langchain_agent import HeadgateMiddleware
-from tests.integrations.samples import AFTER, FACT, QUESTION, UNIT, looping, open_gate, tokens
 
 
 class Scripted(BaseChatModel):

@@ -25,11 +25,14 @@ def sift(
     count: TokenCounter = estimate_tokens,
 ) -> Sifted:
     """Which texts are new and fit, and why the others are not; the id of a chunk is its place in `texts`."""
-    given = list(scores) or [None] * len(texts)
+    given = [score for score in scores if score is not None]
+    if len(given) < len(texts):  # some are missing: then the order is all that is known of any
+        given = [FALL**at for at in range(len(texts))]
     candidates = [
-        Candidate(Chunk(str(at), text), FALL**at if score is None else float(score))
+        Candidate(Chunk(str(at), text), score)
         for at, (text, score) in enumerate(zip(texts, given, strict=True))
     ]
+    candidates.sort(key=lambda candidate: -candidate.score)
     fresh = penalize(candidates, Window.of(window), PenalizePolicy())
     fitting = gate(fresh.kept, budget, count, GatePolicy(), k=k)
     return Sifted(fitting.kept, (*fresh.dropped, *fitting.dropped))
