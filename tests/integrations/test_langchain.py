@@ -11,6 +11,7 @@ from langchain_core.language_models import (
 from langchain_core.language_models.chat_models import generate_from_stream
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from pydantic import Field
 from tests.integrations.samples import (
     AFTER,
     FACT,
@@ -40,7 +41,7 @@ def gate():
 class Looping(BaseChatModel):
     """Loops until it is asked to go on; remembers what it was sent."""
 
-    asked: list = []
+    asked: list = Field(default_factory=list)
 
     @property
     def _llm_type(self):
@@ -106,7 +107,7 @@ def test_a_chat_model_without_loops_streams_what_it_streams():
 
 
 def test_the_loop_of_a_chat_model_is_cut_and_the_model_goes_on():
-    model = Looping(asked=[])
+    model = Looping()
     answer = GuardedChatModel(model=model).invoke([HumanMessage("Tell me of the keeper.")])
     assert answer.text.startswith(INTRO)
     assert answer.text.endswith(AFTER)
@@ -117,7 +118,7 @@ def test_the_loop_of_a_chat_model_is_cut_and_the_model_goes_on():
 
 
 async def test_the_loop_is_cut_in_an_event_loop_too():
-    answer = GuardedChatModel(model=Looping(asked=[]))
+    answer = GuardedChatModel(model=Looping())
     assert "".join([c.text async for c in answer.astream("hi")]).endswith(AFTER)
 
 
@@ -128,8 +129,8 @@ def test_listeners_hear_the_guarded_tokens_alone():
         def on_llm_new_token(self, token, **rest):
             heard.append(token)
 
-    said = GuardedChatModel(model=Looping(asked=[])).invoke("hi", {"callbacks": [Listener()]}).text
-    streamed = list(GuardedChatModel(model=Looping(asked=[])).stream("hi", {"callbacks": [Listener()]}))  # fmt: skip
+    said = GuardedChatModel(model=Looping()).invoke("hi", {"callbacks": [Listener()]}).text
+    streamed = list(GuardedChatModel(model=Looping()).stream("hi", {"callbacks": [Listener()]}))  # fmt: skip
     assert "".join(chunk.text for chunk in streamed) == said
     assert "".join(heard).replace(said, "") == ""
 
@@ -158,7 +159,7 @@ def test_tool_calls_come_through_a_model_that_does_not_stream():
     call = {"name": "find", "args": {"query": "gate"}, "id": "1", "type": "tool_call"}
 
     class Calling(FakeListChatModel):
-        responses: list[str] = [""]
+        responses: list[str] = Field(default=[""])
 
         def bind_tools(self, tools, **options):
             return self.bind(tools=tools)

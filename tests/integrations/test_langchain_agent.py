@@ -1,10 +1,13 @@
 """Headgate as the middleware of a LangChain agent, with scripted models."""
 
+from itertools import pairwise
+
 import pytest
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from pydantic import Field
 from tests.integrations.samples import AFTER, FACT, QUESTION, UNIT, looping, open_gate, tokens
 
 from headgate.integrations.langchain_agent import HeadgateMiddleware
@@ -13,8 +16,8 @@ from headgate.integrations.langchain_agent import HeadgateMiddleware
 class Scripted(BaseChatModel):
     """Answers with the next message of its script, the last one again and again; remembers what it was sent."""
 
-    script: list = []
-    asked: list = []
+    script: list = Field(default_factory=list)
+    asked: list = Field(default_factory=list)
 
     @property
     def _llm_type(self):
@@ -56,7 +59,7 @@ def ask(text):
 
 
 def test_a_question_gets_its_context_once_and_keeps_it_in_later_turns(gate):
-    model = Scripted(script=[call("depot", "1"), AIMessage("Five days."), AIMessage("Yes.")], asked=[])  # fmt: skip
+    model = Scripted(script=[call("depot", "1"), AIMessage("Five days."), AIMessage("Yes.")])  # fmt: skip
     agent = create_agent(model, [look], middleware=[HeadgateMiddleware(gate)])
     first = agent.invoke(ask(QUESTION))["messages"]
     assert FACT in first[1].text
@@ -64,39 +67,39 @@ def test_a_question_gets_its_context_once_and_keeps_it_in_later_turns(gate):
     agent.invoke({"messages": [*first, HumanMessage("Are you sure?")]})
     sent = [[message.text for message in messages] for messages in model.asked]
     assert len(sent) == 3
-    assert all(later[: len(earlier)] == earlier for earlier, later in zip(sent, sent[1:], strict=False))  # fmt: skip
+    assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(sent))
     assert sum(FACT in text for text in sent[-1]) == 1
 
 
 async def test_an_agent_in_an_event_loop_gets_context_too(gate):
-    model = Scripted(script=[AIMessage("Five days.")], asked=[])
+    model = Scripted(script=[AIMessage("Five days.")])
     agent = create_agent(model, [], middleware=[HeadgateMiddleware(gate)])
     answer = await agent.ainvoke(ask(QUESTION))
     assert FACT in answer["messages"][1].text
 
 
 def test_a_greeting_or_an_unknown_thing_adds_nothing(gate):
-    model = Scripted(script=[AIMessage("Hello.")], asked=[])
+    model = Scripted(script=[AIMessage("Hello.")])
     agent = create_agent(model, [], middleware=[HeadgateMiddleware(gate)])
     assert len(agent.invoke(ask("hi!"))["messages"]) == 2
 
 
 def test_a_gate_that_is_closed_costs_the_context_and_not_the_turn(gate, caplog):
     gate.close()
-    agent = create_agent(Scripted(script=[AIMessage("Hm.")], asked=[]), [], middleware=[HeadgateMiddleware(gate)])  # fmt: skip
+    agent = create_agent(Scripted(script=[AIMessage("Hm.")]), [], middleware=[HeadgateMiddleware(gate)])  # fmt: skip
     assert agent.invoke(ask(QUESTION))["messages"][-1].text == "Hm."
     assert "closed" in caplog.text
 
 
 def test_the_answer_of_a_looping_model_is_cut():
-    agent = create_agent(Looping(asked=[]), [], middleware=[HeadgateMiddleware()])
+    agent = create_agent(Looping(), [], middleware=[HeadgateMiddleware()])
     said = agent.invoke(ask("Tell me of the keeper."))["messages"][-1].text
     assert said.endswith(AFTER)
     assert said.count(UNIT) <= 2
 
 
 def test_streamed_messages_show_no_loop():
-    agent = create_agent(Looping(asked=[]), [], middleware=[HeadgateMiddleware()])
+    agent = create_agent(Looping(), [], middleware=[HeadgateMiddleware()])
     stream = agent.stream(ask("Tell me of the keeper."), stream_mode="messages")
     said = "".join(chunk.text for chunk, _ in stream if isinstance(chunk, AIMessageChunk))
     assert said.endswith(AFTER)
@@ -104,7 +107,7 @@ def test_streamed_messages_show_no_loop():
 
 
 def test_an_agent_in_a_circle_is_told_and_then_ended():
-    model = Scripted(script=[call("depot", f"{n}") for n in range(30)], asked=[])
+    model = Scripted(script=[call("depot", f"{n}") for n in range(30)])
     agent = create_agent(model, [look], middleware=[HeadgateMiddleware()])
     messages = agent.invoke(ask("Where is it?"), {"recursion_limit": 100})["messages"]
     assert "going in circles" in messages[-1].text
@@ -114,7 +117,7 @@ def test_an_agent_in_a_circle_is_told_and_then_ended():
 
 
 def test_without_a_guard_the_model_is_left_alone():
-    model = Scripted(script=[call("depot", f"{n}") for n in range(9)] + [AIMessage("Done.")], asked=[])  # fmt: skip
+    model = Scripted(script=[call("depot", f"{n}") for n in range(9)] + [AIMessage("Done.")])  # fmt: skip
     agent = create_agent(model, [look], middleware=[HeadgateMiddleware(guard=None)])
     messages = agent.invoke(ask("Where is it?"), {"recursion_limit": 100})["messages"]
     assert messages[-1].text == "Done."

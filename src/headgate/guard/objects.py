@@ -48,7 +48,7 @@ class GuardedObjects(Generic[T]):
         guard = Guard(self._open, **self._knobs)
         async with guard.stream((), structured=structured, max_tokens=max_tokens) as pieces:
             self.report = pieces.report
-            with _errors_as_they_were():
+            with original_errors():
                 async for piece in pieces:
                     for made in self._as_object(piece):
                         yield made
@@ -58,7 +58,7 @@ class GuardedObjects(Generic[T]):
         guard = Guard(self._open_plain, **self._knobs)
         pieces = guard.iterate((), structured=structured, max_tokens=max_tokens)
         self.report = guard.report
-        with _errors_as_they_were():
+        with original_errors():
             for piece in pieces:
                 yield from self._as_object(piece)
 
@@ -102,7 +102,7 @@ class GuardedObjects(Generic[T]):
 
 
 @contextmanager
-def _errors_as_they_were() -> Iterator[None]:
+def original_errors() -> Iterator[None]:
     """A framework retries and falls back by the errors of its own models, so they come out unwrapped."""
     try:
         yield
