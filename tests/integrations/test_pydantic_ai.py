@@ -33,8 +33,9 @@ class Script:
     def __init__(self, *parts):
         self.parts = list(parts)
         self.sent = []
+        self.model = FunctionModel(self.answer)
 
-    def __call__(self, messages, info):
+    def answer(self, messages, info):
         self.sent.append([str(part.content) for message in messages for part in message.parts if hasattr(part, "content")])  # fmt: skip
         return ModelResponse(parts=[self.parts.pop(0)])
 
@@ -46,7 +47,7 @@ def look(place: str) -> str:
 
 async def test_a_question_gets_its_context_once_and_keeps_it_in_later_turns(gate):
     script = Script(ToolCallPart("look", {"place": "depot"}), TextPart("Five days."), TextPart("Yes."))  # fmt: skip
-    agent = agent_with(FunctionModel(script), add_context(gate), tools=[look])
+    agent = agent_with(script.model, add_context(gate), tools=[look])
     first = await agent.run(QUESTION)
     await agent.run("Are you sure?", message_history=first.all_messages())
     one, two, three = script.sent
@@ -59,7 +60,7 @@ async def test_a_question_gets_its_context_once_and_keeps_it_in_later_turns(gate
 
 async def test_a_question_that_nothing_answers_stays_as_it_is(gate):
     script = Script(TextPart("Hello."))
-    done = await agent_with(FunctionModel(script), add_context(gate)).run("hi!")
+    done = await agent_with(script.model, add_context(gate)).run("hi!")
     prompts = [p for m in done.all_messages() for p in m.parts if isinstance(p, UserPromptPart)]
     assert [part.content for part in prompts] == ["hi!"]
 
@@ -67,14 +68,14 @@ async def test_a_question_that_nothing_answers_stays_as_it_is(gate):
 async def test_a_full_window_gets_nothing(gate):
     script = Script(TextPart("Hm."))
     processor = add_context(gate, context_length=40)
-    await agent_with(FunctionModel(script), processor).run(f"{'word ' * 60} {QUESTION}")
+    await agent_with(script.model, processor).run(f"{'word ' * 60} {QUESTION}")
     assert not any(FACT in text for text in script.sent[0])
 
 
 async def test_a_gate_that_is_closed_costs_the_context_and_not_the_turn(gate, caplog):
     gate.close()
     script = Script(TextPart("Hm."))
-    done = await agent_with(FunctionModel(script), add_context(gate)).run(QUESTION)
+    done = await agent_with(script.model, add_context(gate)).run(QUESTION)
     assert done.output == "Hm."
     assert "closed" in caplog.text
 
@@ -88,7 +89,7 @@ async def test_the_tools_look_up_remember_recall_and_judge(gate):
         ToolCallPart("context_strategy", {"query": "summarize this", "char_count": 8000}),
         TextPart("Done."),
     )
-    done = await agent_with(FunctionModel(script), toolsets=[toolset(gate)]).run("go")
+    done = await agent_with(script.model, toolsets=[toolset(gate)]).run("go")
     said = "\n".join(script.sent[-1])
     assert done.output == "Done."
     assert FACT in said
