@@ -28,7 +28,7 @@ demo: $(READY)
 
 test: $(READY)
 	@echo "== running the test suite"
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 # make fuzz [CASES=100000]: what comes from outside, in many more cases than a test run tries
 fuzz: $(READY)

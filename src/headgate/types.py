@@ -381,7 +381,10 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class TraceSummary:
-    """A request in one row; `query` is cut after 500 characters, `seconds` is the time in all stages."""
+    """A request in one row; `query` is cut after 500 characters, `seconds` is the time in all stages.
+
+    `outcome` is what became of the answer of a model call under the guard; empty where a context was asked for.
+    """
 
     id: str
     created: float
@@ -397,6 +400,7 @@ class TraceSummary:
     kept: int
     seconds: float
     degraded: tuple[str, ...] = ()
+    outcome: str = ""
 
     @classmethod
     def of(cls, trace: Trace) -> "TraceSummary":
@@ -417,7 +421,8 @@ class TraceSummary:
             kept=sum(not candidate.dropped for candidate in trace.candidates),
             seconds=sum(step.seconds for step in trace.steps),
             degraded=trace.degraded,
-        )
+            outcome=next((str(s.facts.get("guard", "off")) for s in trace.steps if s.stage is Stage.MODEL), ""),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
