@@ -2,6 +2,7 @@
 
 import pytest
 from pydantic_ai import Agent
+from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models.function import FunctionModel
 from tests.integrations.samples import FACT, QUESTION, open_gate
@@ -16,14 +17,8 @@ def gate():
 
 
 def agent_with(model, processor=None, **options):
-    """An agent with a history processor, as its version of pydantic-ai takes one."""
     if processor is not None:
-        try:
-            from pydantic_ai.capabilities import ProcessHistory
-        except ImportError:
-            options["history_processors"] = [processor]
-        else:
-            options["capabilities"] = [ProcessHistory(processor)]
+        options["capabilities"] = [ProcessHistory(processor)]
     return Agent(model, **options)
 
 

@@ -3,7 +3,7 @@
     agent = Agent(model, capabilities=[ProcessHistory(add_context(hg))], toolsets=[toolset(hg)])
 
 The block of a question stands in front of its words. The processed history is what the agent keeps, so it stands
-there in later turns too, with the same bytes. In pydantic-ai 1 it is `Agent(history_processors=[add_context(hg)])`.
+there in later turns too, with the same bytes.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
