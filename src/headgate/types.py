@@ -442,13 +442,17 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The answer: a fenced, cited block that fits the budget, and the trace of how it came to be."""
+    """The answer: a fenced, cited block that fits the budget, and the trace of how it came to be.
+
+    `texts` has what the block shows of each of the `chunks`: all of it, or its best strips where it did not fit.
+    """
 
     text: str
     chunks: tuple[Chunk, ...]
     token_estimate: int
     trace: Trace
     report: Report
+    texts: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     graph_context: tuple[str, ...] = ()
     admissibility_token: str | None = None
