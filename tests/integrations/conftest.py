@@ -3,8 +3,6 @@
 import pytest
 
 from headgate.gateway import Headgate
-from headgate.integrations.mcp.access import Access
-from headgate.integrations.mcp.server import build
 from headgate.keys import SCOPES
 
 ROWS = [
@@ -23,6 +21,9 @@ def gate():
 
 @pytest.fixture
 def server(gate):
+    from headgate.integrations.mcp.access import Access
+    from headgate.integrations.mcp.server import build
+
     access = Access(gate, frozenset(SCOPES), local=True)
     return build(lambda _: access)
 
