@@ -87,7 +87,7 @@ def _without_text(data: dict[str, Any]) -> dict[str, Any]:
     return quoted
 
 
-def _quote_all(value: object) -> Any:  # noqa: ANN401  (any plain value)
+def _quote_all(value: object) -> Any:
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, dict):

@@ -194,7 +194,7 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
     return compact
 
 
-def _compact(value: object, models: Mapping[str, Any]) -> Any:  # noqa: ANN401  (any part of a schema)
+def _compact(value: object, models: Mapping[str, Any]) -> Any:
     if isinstance(value, Mapping):
         if "$ref" in value:
             resolved = dict(models[str(value["$ref"]).rsplit("/", 1)[-1]])
