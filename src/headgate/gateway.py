@@ -89,7 +89,7 @@ class Headgate:
         wait_for_index: bool = True,
         **arguments: Any,  # noqa: ANN401  (settings by name, checked by their schema)
     ) -> Self:
-        """Open a folder, ":memory:", or what the settings name; it is made when it is not there.
+        """Open a folder, ":memory:", "postgresql://...", or what the settings name; it is made when it is not there.
 
         Settings come from `settings`, or from environment and file with `arguments` on top:
         `Headgate.open("./kb", gate={"order": "entropy"})`.
@@ -112,7 +112,8 @@ class Headgate:
         elif given:
             settings = with_changes(settings, given)
         own = Own(store, embedder, grader, search, providers, counter, clock)
-        folder = None if path is None or str(path) == ":memory:" else Path(path)
+        # beside a store of the caller's own; else the store's own place
+        folder = None if store is None or path in (None, ":memory:") else Path(str(path))
         return cls(
             build(settings, own, folder=folder, wait_for_index=wait_for_index), settings.tenant
         )

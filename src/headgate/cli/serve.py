@@ -7,6 +7,7 @@ from headgate.cli.options import json_option, store_option
 from headgate.cli.terminal import echo
 from headgate.errors import MissingExtra
 from headgate.settings import load
+from headgate.stores.url import hide_password
 
 
 @click.command()
@@ -31,9 +32,9 @@ def serve(
         address, number = listener.getsockname()[:2]
         url = f"http://[{address}]:{number}" if ":" in address else f"http://{address}:{number}"
         if as_json:
-            echo(orjson.dumps({"url": url, "store": settings.store}).decode())
+            echo(orjson.dumps({"url": url, "store": hide_password(settings.store)}).decode())
         else:
-            echo(f"Headgate serves {settings.store} at {url}")
+            echo(f"Headgate serves {hide_password(settings.store)} at {url}")
             echo(
                 f"try: curl {url}/v1/context -H 'content-type: application/json' "
                 """-d '{"query": "how do refunds work?"}'"""

@@ -25,8 +25,8 @@ from headgate.service.proxy.routes import routes
 from headgate.service.request_state import Caller, RequestState
 from headgate.service.state import ServiceState
 from headgate.spending import Spending
+from headgate.stores.open import folder_of
 from headgate.types import Context, Request
-from headgate.wiring import folder_of
 
 
 def mount(app: FastAPI, service: ServiceState) -> None:
