@@ -129,6 +129,11 @@ class Headgate:
         return self._parts.store
 
     @property
+    def folder(self) -> Path | None:
+        """Where the store, or what is derived from it, lies on disk; None where all is in memory."""
+        return self._parts.folder
+
+    @property
     def facts(self) -> Facts:
         """The facts of this tenant: add, update, forget, search, feedback."""
         return self._parts.memory.facts(self.tenant)
@@ -193,7 +198,7 @@ class Headgate:
         With `prune`, documents whose file is gone from a folder that was named go too.
         """
         parts = self._parts
-        own = parts.folder
+        own = self.folder
         return add_files(
             parts.store, self.tenant, paths,
             collection=collection, policy=parts.settings.ingest, prune=prune,

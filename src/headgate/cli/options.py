@@ -10,7 +10,8 @@ from headgate.cli.terminal import echo
 from headgate.gateway import Headgate
 from headgate.operations.presence import existing
 from headgate.settings import load
-from headgate.wiring import folder_of
+from headgate.stores.open import folder_of
+from headgate.stores.url import is_postgres
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,7 +44,8 @@ def open_existing(store: str | None, tenant: str | None) -> Headgate:
     """The same for commands that only read: a store that is not there is an error that says what is."""
     given = {"store": store, "tenant": tenant}
     settings = load(arguments={name: value for name, value in given.items() if value is not None})
-    folder = folder_of(settings.store)
-    if folder is not None:
-        existing(folder)
+    if not is_postgres(settings.store):
+        folder = folder_of(settings.store)
+        if folder is not None:
+            existing(folder)
     return Headgate.open(settings=settings)

@@ -11,7 +11,6 @@ from headgate.cli.terminal import SafeConsole, echo
 from headgate.operations.presence import require_collections, require_tenant
 from headgate.operations.status import Status, TenantStatus
 from headgate.operations.status import status as take_stock
-from headgate.wiring import folder_of
 
 
 @click.command()
@@ -22,7 +21,7 @@ def status(store: str | None, tenant: str | None, as_json: bool) -> None:
     with open_existing(store, tenant) as hg:
         if tenant:
             require_tenant(hg, tenant)
-        found = take_stock(hg, folder_of(hg.settings.store), tenant=tenant)
+        found = take_stock(hg, tenant=tenant)
     if as_json:
         print_json(found)
     else:

@@ -7,6 +7,7 @@ from pathlib import Path
 from headgate.errors import InputError, NotFound
 from headgate.gateway import Headgate
 from headgate.stores.sqlite.store import FILE, SqliteStore
+from headgate.stores.url import hide_password
 from headgate.text.table import clip
 from headgate.types import Trace
 
@@ -31,7 +32,7 @@ def require_collections(gate: Headgate, names: Sequence[str]) -> None:
         return
     if not held:
         raise NotFound(
-            f"the store {gate.settings.store} is empty for tenant {gate.tenant!r}",
+            f"the store {hide_password(gate.settings.store)} is empty for tenant {gate.tenant!r}",
             hint=_hint_at_tenants(gate) or "add something: headgate add FOLDER",
         )
     for name in names:

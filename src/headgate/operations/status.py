@@ -8,7 +8,7 @@ from headgate.gateway import Headgate
 from headgate.index.folder import folder_of, manifest_seen
 from headgate.operations.presence import tenants_of
 from headgate.stores.sqlite.store import SqliteStore
-
+from headgate.stores.url import hide_password
 
 _COUNTED = 10_000  # changes that an index is behind; further ones are not counted
 
@@ -50,13 +50,14 @@ class Status:
     tenants: tuple[TenantStatus, ...]
 
 
-def status(gate: Headgate, folder: Path | None, *, tenant: str | None = None) -> Status:
+def status(gate: Headgate, *, tenant: str | None = None) -> Status:
     """What is in a store, for one tenant or, where the store can list them, for all."""
     names = [tenant] if tenant else tenants_of(gate)
+    folder = gate.folder
     indexes = folder and folder / "index"
     database = sum(file.stat().st_size for file in folder.glob("headgate.db*")) if folder else 0
     return Status(
-        gate.settings.store,
+        hide_password(gate.settings.store),
         database,
         _size_of(indexes) if indexes else 0,
         tuple(_tenant(gate, name, indexes) for name in names),
