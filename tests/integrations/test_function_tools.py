@@ -1,8 +1,6 @@
 """The strategy tool in the forms of the model APIs, as their SDKs type them, and answered by our function."""
 
-from anthropic.types import ToolParam
-from openai.types.chat import ChatCompletionFunctionToolParam
-from openai.types.responses import FunctionToolParam
+import pytest
 from pydantic import TypeAdapter
 
 from headgate.integrations.function_tools import (
@@ -15,10 +13,13 @@ from headgate.stages.strategy import context_strategy
 
 
 def test_each_form_is_what_its_sdk_takes():
+    anthropic = pytest.importorskip("anthropic.types")
+    chat = pytest.importorskip("openai.types.chat")
+    responses = pytest.importorskip("openai.types.responses")
     for form, kind in [
-        (for_chat, ChatCompletionFunctionToolParam),
-        (for_responses, FunctionToolParam),
-        (for_messages, ToolParam),
+        (for_chat, chat.ChatCompletionFunctionToolParam),
+        (for_responses, responses.FunctionToolParam),
+        (for_messages, anthropic.ToolParam),
     ]:
         made = form(CONTEXT_STRATEGY_TOOL)
         assert TypeAdapter(kind).validate_python(made) == made

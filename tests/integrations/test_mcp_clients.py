@@ -152,10 +152,11 @@ def test_a_file_that_install_made_is_gone_after_uninstall(home, client, scope):
 
 
 def test_the_entry_names_program_and_store_by_their_whole_path(home):
-    run("mcp", "install", "--client", "cursor", "--collection", "notes")
+    run("mcp", "install", "--client", "cursor", "--collection", "notes", "--result", "text")
     entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["headgate"]
     assert Path(entry["command"]).is_absolute()
-    assert entry["args"][-5:] == ["mcp", "--store", str(home / "kb"), "--collection", "notes"]
+    place = ["--store", str(home / "kb"), "--collection", "notes", "--result", "text"]
+    assert entry["args"][-7:] == ["mcp", *place]
 
 
 def test_each_client_gets_the_form_it_reads(home):
