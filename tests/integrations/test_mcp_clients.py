@@ -97,6 +97,13 @@ def test_an_entry_that_others_moved_is_taken_out_alone():
     assert json.loads(json_text.remove(last, "mcpServers", "headgate")) == {"mcpServers": {"a": {}}}
 
 
+def test_an_entry_with_a_comment_in_its_way_is_left_alone():
+    text = '{"mcpServers": {"headgate": {} /* mine */, "b": {}}}'
+    with pytest.raises(InputError, match="cannot be taken out safely"):
+        json_text.remove(text, "mcpServers", "headgate")
+    assert json_text.remove('{"mcpServers": 3}', "mcpServers", "headgate") == '{"mcpServers": 3}'
+
+
 def test_a_toml_table_with_tables_inside_and_after_it_is_taken_out_alone():
     text = toml_text.add("a = 1\n", "mcp_servers", "headgate", VALUE)
     text += '[mcp_servers.headgate.env]\nA = "b"\n\n# mine\n[other]\nc = 2\n'
