@@ -35,7 +35,9 @@ PROSE = (
     "with a rake and a lamp, to clear the grating before the lower meadow is under water. "
 )
 UNIT = "and then the water rises again over the old stone wall, "
-ENDING = "and at last the keeper closes the gate, walks home along the dike, and sleeps until noon. "
+ENDING = (
+    "and at last the keeper closes the gate, walks home along the dike, and sleeps until noon. "
+)
 TOOL = {
     "path": "channel/gate.txt",
     "text": " ".join(f"line {n} of the log" for n in range(12, 60, 7)),
@@ -243,13 +245,13 @@ class Bench:
         text = ask(self.sdk, f"{model}-{self._count}")
         return text, time.perf_counter() - began
 
-    def wait_for_reserve(self, wait_s=120):
-        """Until one gateway works and another stands by."""
+    def wait_for_gateways(self, count, wait_s=120):
+        """Until so many gateways serve."""
         for _ in range(int(wait_s / 0.05)):
-            if len(self.pids()) >= 2:
+            if len(self.pids()) >= count:
                 return
             time.sleep(0.05)
-        raise TimeoutError("there is no gateway in reserve")
+        raise TimeoutError("no gateway starts")
 
     def pids(self):
         gateways = self.supervisor.pool._gateways
@@ -263,15 +265,17 @@ def fault(bench, name, after_s):
 
     def happen():
         time.sleep(after_s)
-        pid = bench.pids()[0]
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, IndexError):  # none is there any more
+            pid = bench.pids()[0]
             if name == "kill":
                 os.kill(pid, signal.SIGKILL)
             elif name == "stop":
                 os.kill(pid, signal.SIGSTOP)
             elif name == "stall":
                 os.kill(pid, signal.SIGSTOP)
-                threading.Timer(STALL_S, continue_process, [pid]).start()
+                later = threading.Timer(STALL_S, continue_process, [pid])
+                later.daemon = True
+                later.start()
             else:
                 crawl(pid, over)
 
@@ -308,16 +312,19 @@ class Outcome:
     failed: str = ""
 
 
-def run_moments(bench, moments, rng, *, kinds=tuple(KINDS), say=print):
-    """Faults at random moments of turns: what became of each, and the turns without a fault."""
-    bench.wait_for_reserve()
-    clean = {kind: [bench.turn(kind) for _ in range(3)] for kind in kinds}
+def run_moments(bench, moments, rng, *, kinds=tuple(KINDS), clean_runs=3, reserve=1, say=print):
+    """Faults at random moments of turns: what became of each, and the turns without a fault.
+
+    Before each, `reserve` gateways stand by beside the one at work.
+    """
+    clean = {kind: [bench.turn(kind) for _ in range(clean_runs)] for kind in kinds}
     texts = {kind: runs[0][0] for kind, runs in clean.items()}
     seconds = {kind: statistics.median(s for _, s in runs) for kind, runs in clean.items()}
     outcomes = []
     for number in range(moments):
-        kind, name = kinds[number % len(kinds)], FAULTS[number // len(kinds) % len(FAULTS)]
-        bench.wait_for_reserve()
+        kind = kinds[number % len(kinds)]
+        name = FAULTS[(number + number // len(kinds)) % len(FAULTS)]
+        bench.wait_for_gateways(1 + reserve)
         at = rng.uniform(0, seconds[kind])
         outcome = Outcome(kind, name, at, 0.0, "")
         with fault(bench, name, at):

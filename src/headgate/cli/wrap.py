@@ -8,6 +8,7 @@ import click
 
 from headgate.cli.terminal import echo
 from headgate.errors import InputError, MissingExtra
+from headgate.settings import load
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -42,6 +43,8 @@ def wrap(
     """
     if os.name != "posix":
         raise InputError("wrap needs a POSIX system", hint="use the proxy: headgate serve")
+    upstreams = dict(map(_parse_upstream, given))
+    load()  # settings that cannot be used are told before anything starts
     try:
         from headgate.service.wrap.run import run_wrapped  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError as error:
@@ -53,7 +56,7 @@ def wrap(
             environ=os.environ,
             store=store or (None if wanted else ":memory:"),
             inject=wanted,
-            upstreams=dict(map(_parse_upstream, given)),
+            upstreams=upstreams,
         )
     )
     if not quiet:

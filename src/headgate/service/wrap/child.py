@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from headgate.errors import InputError
 
@@ -20,15 +21,21 @@ HANDED_ON = (signal.SIGTERM, signal.SIGHUP)
 async def run_child(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a command to its end: its exit code, 128 + N where signal N ended it."""
     loop = asyncio.get_running_loop()
+    process: subprocess.Popen[bytes]
+
+    def hand_on(number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+
     for number in LEFT_TO_CHILD:
         # a handler, since a signal that is ignored would be ignored in the child too
         loop.add_signal_handler(number, lambda: None)
+    for number in HANDED_ON:  # before the child is there, for one that comes while it starts
+        loop.add_signal_handler(number, hand_on, number)
     try:
         process = subprocess.Popen(arguments, env=dict(environment))  # noqa: ASYNC220, S603  (waited for below)
     except OSError as error:
         raise InputError(f"{arguments[0]} cannot be started: {error.strerror}") from error
-    for number in HANDED_ON:
-        loop.add_signal_handler(number, process.send_signal, number)
     try:
         while True:
             _, status = await asyncio.to_thread(os.waitpid, process.pid, os.WUNTRACED)

@@ -32,6 +32,7 @@ PING_S = 0.1  # how often a gateway with work is asked for a sign of life
 SILENCE_S = (
     0.5  # without one for so long it counts as hung; a healthy one answers within milliseconds
 )
+RESERVE_S = 2.0  # the reserve starts when the agent has started, which needs the processor itself
 RESTART_S = 0.5  # the wait before the first restart, doubled for each failure that follows
 MAX_RESTART_S = 30.0
 NEVER_S = 86_400.0
@@ -86,7 +87,9 @@ class Gateway:
             _, log = await process.communicate()
             why = told.get("error") or log.decode("utf-8", "replace").strip()[-500:]
             raise ConfigError(f"the gateway does not start: {why}", hint=told.get("hint", ""))
-        return cls(process, int(told["port"]), spec, transport)
+        gateway = cls(process, int(told["port"]), spec, transport)
+        await gateway.warm_up()
+        return gateway
 
     async def send(
         self, method: str, target: str, headers: Headers | None = None, body: bytes = b""
@@ -97,6 +100,12 @@ class Gateway:
         return await self._transport.send(
             Request(method, self._address, target, known, body, limits)
         )
+
+    async def warm_up(self) -> None:
+        """Send a first request, to our own side of it, which takes many times as long as any that follows."""
+        with suppress(UpstreamError, TimeoutError):
+            async with asyncio.timeout(START_S):
+                await self._get("/v1/models")
 
     def begin_turn(self) -> None:
         """It has one more turn to work on."""
@@ -194,7 +203,7 @@ class GatewayPool:
     async def start(self) -> None:
         """Start the first gateway; the reserve follows in the background."""
         self._admit(await Gateway.start(self.spec, self._transport))
-        self._spawn(self._add(0.0))
+        self._spawn(self._add(RESERVE_S))
 
     @property
     def current(self) -> Gateway | None:
@@ -258,4 +267,3 @@ class GatewayPool:
         if self._tasks:
             await asyncio.wait(set(self._tasks))
         await asyncio.gather(*(gateway.close() for gateway in self._gateways))
-        await self._transport.close()

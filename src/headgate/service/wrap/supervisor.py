@@ -67,11 +67,12 @@ class Supervisor:
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/{self._secret}"
         upstream = f"{self.url}/{GATEWAY}/v1"
         spec = GatewaySpec(upstream, secrets.token_urlsafe(18), self._store, self._inject)
-        self.pool = GatewayPool(spec, HttpClient())
+        self.pool = GatewayPool(spec, self._transport)
         try:
             await self.pool.start()
         except BaseException:
             await self._runner.cleanup()
+            await self._transport.close()
             raise
 
     async def close(self) -> None:
