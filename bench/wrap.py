@@ -75,6 +75,8 @@ class Model:
 
     def _text(self, model):
         self.calls[model] += 1
+        if model == "short":
+            return "Closed."
         if model.startswith("loop"):
             return PROSE + UNIT * 30 if self.calls[model] == 1 else ENDING
         return PROSE
@@ -218,7 +220,8 @@ class Bench:
         self.supervisor = Supervisor(store=":memory:")
         url = self.run(self._model.start())
         self.run(self.supervisor.start())
-        self.supervisor.upstreams = {"openai": f"{url}/v1", "anthropic": url}
+        self.url = f"{url}/v1"
+        self.supervisor.upstreams = {"openai": self.url, "anthropic": url}
         root = self.supervisor.url
         self.sdk = Clients(
             openai.OpenAI(api_key="-", base_url=f"{root}/openai/v1", max_retries=0),
@@ -244,6 +247,18 @@ class Bench:
         began = time.perf_counter()
         text = ask(self.sdk, f"{model}-{self._count}")
         return text, time.perf_counter() - began
+
+    def added_s(self, calls=40):
+        """How much longer a call takes through the supervisor and the gateway than without them."""
+        straight = openai.OpenAI(api_key="-", base_url=self.url, max_retries=0)
+        seconds = {True: [], False: []}
+        for number in range(2 * calls):
+            began = time.perf_counter()
+            client = self.sdk.openai if number % 2 else straight
+            client.chat.completions.create(model="short", messages=MESSAGES)
+            seconds[bool(number % 2)].append(time.perf_counter() - began)
+        straight.close()
+        return statistics.median(seconds[True]) - statistics.median(seconds[False])
 
     def wait_for_gateways(self, count, wait_s=120):
         """Until so many gateways serve."""
@@ -347,6 +362,9 @@ def main():
     given = parser.parse_args()
     bench = Bench()
     try:
+        print(
+            f"a call without a fault takes {bench.added_s() * 1000:.0f} ms longer than without wrapping"
+        )
         outcomes, texts, clean = run_moments(bench, given.moments, random.Random(given.seed))
     finally:
         bench.close()

@@ -76,7 +76,8 @@ def agent(*arguments):
 def test_an_agent_is_guarded_and_nothing_is_left_behind(place, upstream):
     upstream.script("looping", said(*LOOP), said("until the keeper closed the gate.", id="x"))
     before = snapshot(place[0])
-    done = wrap(place, *agent("looping", "what of the gate?", "3"))
+    command, *rest = agent("looping", "what of the gate?", "3")
+    done = wrap(place, command, "--", *rest)
     assert done.returncode == 3, done.stderr
     text, told = done.stdout.splitlines()
     assert text.startswith("".join(PROSE))

@@ -43,6 +43,7 @@ def wrap(
     """
     if os.name != "posix":
         raise InputError("wrap needs a POSIX system", hint="use the proxy: headgate serve")
+    args = args[1:] if args[:1] == ("--",) else args
     upstreams = dict(map(_parse_upstream, given))
     load()  # settings that cannot be used are told before anything starts
     try:

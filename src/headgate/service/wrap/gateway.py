@@ -31,13 +31,15 @@ def settings_for(spec: GatewaySpec) -> Settings:
     sends them.
     """
     upstream = {"url": spec.upstream, "answer_s": NEVER_S, "idle_s": NEVER_S}
-    settings = load(
-        arguments={
-            "proxy": {"context": spec.inject, "upstreams": {UPSTREAM: upstream}},
-            "service": {"host": "127.0.0.1", "port": 0, "keyless": "loopback", "log": False},
-        }
-        | ({"store": spec.store} if spec.store else {})
-    )
+    arguments: dict[str, object] = {
+        "proxy": {"context": spec.inject, "upstreams": {UPSTREAM: upstream}},
+        "service": {"host": "127.0.0.1", "port": 0, "keyless": "loopback", "log": False},
+    }
+    if spec.store:
+        arguments["store"] = spec.store
+    if spec.store == ":memory:":
+        arguments["trace"] = {"keep": 0}  # nobody could read them
+    settings = load(arguments=arguments)
     guard = settings.guard.replace({"keep_alive_s": NEVER_S})
     return settings.model_copy(update={"guard": guard})
 

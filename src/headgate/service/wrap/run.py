@@ -29,7 +29,7 @@ async def run_wrapped(
     finally:
         await supervisor.close()
     pool = supervisor.pool
-    return code, summarize(supervisor.routes, pool.metrics(), pool.failures)
+    return code, summarize(supervisor.routes, pool.metrics(), pool.failures, pool.last_log)
 
 
 def _keep_terminal_clean() -> None:

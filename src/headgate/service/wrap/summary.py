@@ -37,6 +37,8 @@ class Summary:
     saved: int
     failures: int
     """Gateways that died or fell silent."""
+    last_log: str = ""
+    """What the last of them had written."""
 
     def lines(self) -> list[str]:
         """What to tell the user."""
@@ -56,10 +58,13 @@ class Summary:
                 f"the gateway failed {_number(self.failures, 'time')}: {self.resumed} of these calls went on with "
                 f"another, {self.straight} went straight to the upstream, {self.broken} broke off"
             )
+            lines += [f"  it wrote: {line}" for line in self.last_log.splitlines()[-5:]]
         return lines
 
 
-def summarize(routes: Mapping[str, int], metrics: Iterable[str], failures: int) -> Summary:
+def summarize(
+    routes: Mapping[str, int], metrics: Iterable[str], failures: int, last_log: str = ""
+) -> Summary:
     """The numbers of a session; `metrics` are those of every gateway, in the format of Prometheus."""
     sums: Counter[str] = Counter()
     for text in metrics:
@@ -82,6 +87,7 @@ def summarize(routes: Mapping[str, int], metrics: Iterable[str], failures: int) 
         injected=sums["injected"],
         saved=sums["guard_saved"] + sums["context_saved"],
         failures=failures,
+        last_log=last_log,
     )
 
 

@@ -90,6 +90,12 @@ class Supervisor:
         if not secrets.compare_digest(secret.encode(), self._secret.encode()):
             raise web.HTTPNotFound
         target = f"/{rest[0]}" + (f"?{query}" if query else "")
+        try:
+            return await self._dispatch(request, name, target)
+        except ConnectionError:
+            return web.Response(status=499)  # whoever asked is gone, and nobody reads this
+
+    async def _dispatch(self, request: web.Request, name: str, target: str) -> web.StreamResponse:
         if name == GATEWAY:
             return await self._call(request)
         if name not in PROVIDERS or name not in self.upstreams:
