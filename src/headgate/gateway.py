@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
 from headgate.explain.redacted import redact_trace
-from headgate.explain.replay import Replay, replay
-from headgate.explain.why import Why, why
 from headgate.graph.graph import Graph
 from headgate.ingest.load import OnProgress, Progress, Summary, add_files, add_rows, add_stream
 from headgate.keys import Keys
@@ -55,6 +53,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from headgate.explain.replay import Replay
+    from headgate.explain.why import Why
+
 _FOLLOW = 1_000  # chunks added from which the index follows at once
 _PROBE = "headgate-readiness"  # a tenant that nobody has, so that no check reads anybody's data
 _DEFAULT = Request("")
@@ -88,7 +89,7 @@ class Headgate:
         wait_for_index: bool = True,
         **arguments: Any,  # noqa: ANN401  (settings by name, checked by their schema)
     ) -> Self:
-        """Open a folder, ":memory:", or what the settings name; it is made when it is not there.
+        """Open a folder, ":memory:", "postgresql://...", or what the settings name; it is made when it is not there.
 
         Settings come from `settings`, or from environment and file with `arguments` on top:
         `Headgate.open("./kb", gate={"order": "entropy"})`.
@@ -111,7 +112,8 @@ class Headgate:
         elif given:
             settings = with_changes(settings, given)
         own = Own(store, embedder, grader, search, providers, counter, clock)
-        folder = None if path is None or str(path) == ":memory:" else Path(path)
+        # beside a store of the caller's own; else the store's own place
+        folder = None if store is None or path in (None, ":memory:") else Path(str(path))
         return cls(
             build(settings, own, folder=folder, wait_for_index=wait_for_index), settings.tenant
         )
@@ -342,13 +344,17 @@ class Headgate:
         if problem := self._queue_trace(trace):
             raise StoreError(problem)
 
-    async def awhy(self, trace: str | Trace, chunk: str) -> Why:
+    async def awhy(self, trace: str | Trace, chunk: str) -> "Why":
         """Where a chunk fell in a stored request, and the smallest change with which it would have entered."""
+        from headgate.explain.why import why  # noqa: PLC0415  (few ask, and opening stays light)
+
         found = await asyncio.to_thread(self.trace, trace)
         return await why(found, chunk, self._run_changed, self._parts.settings)
 
-    async def areplay(self, trace: str | Trace, changes: Mapping[str, Any]) -> Replay:
+    async def areplay(self, trace: str | Trace, changes: Mapping[str, Any]) -> "Replay":
         """A stored request under other settings ("gate.min_ratio") or asked otherwise ("budget", "k")."""
+        from headgate.explain.replay import replay  # noqa: PLC0415  (few ask, and opening stays light)
+
         found = await asyncio.to_thread(self.trace, trace)
         try:
             return await replay(found, changes, self._run_changed)

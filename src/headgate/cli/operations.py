@@ -18,7 +18,7 @@ from headgate.operations.compact import compact as make_small
 from headgate.operations.doctor import examine
 from headgate.operations.transfer import export_lines, import_lines
 from headgate.settings import load
-from headgate.wiring import folder_of
+from headgate.stores.open import folder_of
 
 store_option = click.option("--store", help="Store folder (default: the setting `store`).")
 
