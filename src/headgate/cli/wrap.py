@@ -8,6 +8,7 @@ import click
 
 from headgate.cli.terminal import echo
 from headgate.errors import InputError, MissingExtra
+from headgate.service.wrap.spec import MEMORY
 from headgate.settings import load
 
 
@@ -55,7 +56,7 @@ def wrap(
         run_wrapped(
             (agent, *args),
             environ=os.environ,
-            store=store or (None if wanted else ":memory:"),
+            store=store or (None if wanted else MEMORY),
             inject=wanted,
             upstreams=upstreams,
         )

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headgate.errors import HeadgateError
 from headgate.service.app import from_settings
 from headgate.service.server import LOGGING, bind, configure
-from headgate.service.wrap.spec import SECRET_HEADER, UPSTREAM, GatewaySpec
+from headgate.service.wrap.spec import MEMORY, SECRET_HEADER, UPSTREAM, GatewaySpec
 from headgate.settings import Settings, load
 
 NEVER_S = 86_400.0  # the client of a wrapped agent decides how long it waits
@@ -37,7 +37,7 @@ def settings_for(spec: GatewaySpec) -> Settings:
     }
     if spec.store:
         arguments["store"] = spec.store
-    if spec.store == ":memory:":
+    if spec.store == MEMORY:
         arguments["trace"] = {"keep": 0}  # nobody could read them
     settings = load(arguments=arguments)
     guard = settings.guard.replace({"keep_alive_s": NEVER_S})

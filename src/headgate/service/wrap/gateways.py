@@ -24,7 +24,7 @@ from headgate.service.proxy.transport import (
     Timeouts,
     Transport,
 )
-from headgate.service.wrap.spec import SECRET_HEADER, GatewaySpec
+from headgate.service.wrap.spec import MEMORY, SECRET_HEADER, GatewaySpec
 
 START_S = 60.0  # importing everything takes seconds on a busy machine
 STOP_S = 5.0
@@ -166,8 +166,9 @@ class Gateway:
         return b"".join(self._log).decode("utf-8", "replace")
 
     async def close(self) -> None:
-        """End it: in order where it can, else by force."""
-        if not self.failed.is_set() and self._process.stdin is not None:
+        """End it: in order where it has something to store and can, else by force."""
+        stores = self._spec.store != MEMORY and not self.failed.is_set()
+        if stores and self._process.stdin is not None:
             self._process.stdin.close()
             with suppress(TimeoutError):
                 async with asyncio.timeout(STOP_S):

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 SECRET_HEADER = b"x-headgate-wrap"
+MEMORY = ":memory:"
+"""The store of a gateway that keeps nothing."""
 UPSTREAM = "wrapped"
 """The name under which the gateway knows the supervisor as its upstream."""
 
