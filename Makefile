@@ -159,6 +159,10 @@ bench-circles: $(READY)
 bench-proxy: $(READY) .bench/litellm/bin/litellm
 	@$(BIN)/python bench/proxy.py $(if $(MODEL),--model $(MODEL))
 
+# make bench-wrap [MOMENTS=100]: kill, stop, stall and slow down the gateway of wrapped SDK sessions; no turn may fail
+bench-wrap: $(READY)
+	@$(BIN)/python bench/wrap.py --moments $(or $(MOMENTS),100)
+
 # make bench-faults [KILLS=200]: kill a worker over all kinds of work, and see that nothing acknowledged is lost
 bench-faults: $(READY)
 	@$(BIN)/python bench/faults.py --kills $(or $(KILLS),200)
