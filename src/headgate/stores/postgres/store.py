@@ -20,6 +20,7 @@ from headgate.stores.postgres.rows import fetch_one
 from headgate.stores.postgres.spends import PostgresSpends
 from headgate.stores.postgres.tenants import KnownTenants
 from headgate.stores.postgres.traces import PostgresTraces
+from headgate.stores.postgres.upkeep import PostgresUpkeep
 
 
 class PostgresStore(
@@ -29,6 +30,7 @@ class PostgresStore(
     PostgresTraces,
     PostgresKeys,
     PostgresSpends,
+    PostgresUpkeep,
 ):
     """A store in a PostgreSQL database, at a URL such as `postgresql://user:password@host/database`.
 
