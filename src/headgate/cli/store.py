@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from headgate.cli.operations import check, open_postgres
 from headgate.cli.options import json_option, print_json
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError, MissingExtra
-from headgate.operations.check import Finding
-from headgate.operations.check import check as check_sqlite
 from headgate.operations.copy import Comparison, WholeStore, copy_store
 from headgate.settings import load
 from headgate.stores.memory.store import MemoryStore
@@ -89,28 +88,6 @@ def copy(source: str, target: str, traces: bool, as_json: bool) -> None:
 
 @store.command()
 @store_option
-@click.option("--repair", is_flag=True, help="Mend what can be made anew from the store's own truth.")  # fmt: skip
-@json_option
-def check(store: str | None, repair: bool, as_json: bool) -> None:
-    """Check counts, orphans, fingerprints and indexes. Exit code 1 when something is wrong and stays so."""
-    name = _name(store)
-    if is_postgres(name):
-        found = _check_postgres(name, repair=repair)
-    elif (folder := folder_of(name)) is not None:
-        found = check_sqlite(folder, repair=repair)
-    else:
-        raise InputError("a store in memory has nothing to check", hint="name one with --store")
-    if as_json:
-        print_json([asdict(one) for one in found])
-    for one in [] if as_json else found:
-        echo(f"{'repaired' if one.repaired else 'wrong'}: {one.what}")
-    if not found and not as_json:
-        echo("everything is as it should be")
-    sys.exit(1 if any(not one.repaired for one in found) else 0)
-
-
-@store.command()
-@store_option
 @dry_option
 def distribute(store: str | None, dry_run: bool) -> None:
     """Spread the tables over the servers of a Citus cluster, each tenant's rows together."""
@@ -121,7 +98,7 @@ def distribute(store: str | None, dry_run: bool) -> None:
         for statement in citus.distribute_sql():
             echo(f"{statement};")
         return
-    opened = _open_postgres(name)
+    opened = open_postgres(name)
     try:
         with opened.session() as connection:
             count = citus.distribute(connection, opened.address)
@@ -156,6 +133,9 @@ def stats(store: str | None, as_json: bool) -> None:
         echo(f"  {size_bytes / 1e6:>12,.1f} MB  {table}")
 
 
+store.add_command(check)
+
+
 def _name(store: str | None) -> str:
     return load(arguments={"store": store} if store else {}).store
 
@@ -173,27 +153,6 @@ def _open(name: str) -> WholeStore:
         raise InputError("a store in memory is gone with its process", hint="name a folder or an address")  # fmt: skip
     whole: WholeStore = opened  # type: ignore[assignment]  # every store that is kept can be read whole
     return whole
-
-
-def _open_postgres(name: str) -> "PostgresStore":
-    opened, _ = open_store(name, clock=time.time)
-    from headgate.stores.postgres.store import PostgresStore  # noqa: PLC0415  an extra
-
-    assert isinstance(opened, PostgresStore)
-    return opened
-
-
-def _check_postgres(name: str, *, repair: bool) -> list[Finding]:
-    opened, folder = open_store(name, clock=time.time)
-    from headgate.operations.check_postgres import check_postgres  # noqa: PLC0415  an extra
-    from headgate.stores.postgres.store import PostgresStore  # noqa: PLC0415  an extra
-
-    assert isinstance(opened, PostgresStore)
-    assert folder is not None
-    try:
-        return check_postgres(opened, folder, repair=repair)
-    finally:
-        opened.close()
 
 
 def _disk(opened: WholeStore, name: str) -> tuple[dict[str, int], str]:
