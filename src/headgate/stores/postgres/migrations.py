@@ -109,9 +109,21 @@ CREATE TABLE headgate.spends (
 CREATE INDEX spends_recent ON headgate.spends (tenant, last);
 """
 
+# Rates need not outlive the server.
+SHARED = f"""
+CREATE UNLOGGED TABLE headgate.rates (
+  tenant {NAME}, key {NAME}, remaining float8 NOT NULL, counted float8 NOT NULL, taken boolean NOT NULL,
+  PRIMARY KEY (tenant, key)
+) WITH (fillfactor = 50);
+CREATE TABLE headgate.remembered (
+  tenant {NAME}, key bytea NOT NULL, value bytea NOT NULL, written float8 NOT NULL,
+  PRIMARY KEY (tenant, key));
+CREATE INDEX remembered_age ON headgate.remembered (tenant, written);
+"""
+
 BY_TENANT = (
     "collections", "counters", "documents", "chunks", "removed", "attachments", "index_marks",
-    "edges", "facts", "forgotten", "secrets", "reviews", "traces", "spends",
+    "edges", "facts", "forgotten", "secrets", "reviews", "traces", "spends", "rates", "remembered",
 )  # fmt: skip
 """Tables of which each row is one tenant's."""
 DIRECTORY = ("tenants", "keys")
@@ -134,7 +146,7 @@ POLICIES = "".join(
     [protect(table, _OWN) for table in BY_TENANT] + [protect(table, _LISTED) for table in DIRECTORY]
 )
 
-STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, POLICIES)
+STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, SHARED, POLICIES)
 
 
 def version(connection: Connection[TupleRow]) -> int:
