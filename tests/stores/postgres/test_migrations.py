@@ -1,15 +1,19 @@
 """The schema is made step by step, once, however many gateways start at once."""
 
 import re
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 
 from headgate.errors import StoreError
+from headgate.stores.postgres.address import parse_address
 from headgate.stores.postgres.migrations import (
     BY_TENANT,
     DIRECTORY,
+    LOCK,
     STEPS,
     migrate,
     pending,
@@ -40,6 +44,23 @@ def test_gateways_that_start_at_once_make_one_store(url):
         assert [number for (number,) in rows] == list(range(1, len(STEPS) + 1))
     for store in stores:
         store.close()
+
+
+def test_a_gateway_that_waited_for_another_one_finds_its_tables(url):
+    address = parse_address(url)
+    opened = []
+    with psycopg.connect(url) as connection:
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        waiting = threading.Thread(target=lambda: opened.append(PostgresStore(url)))
+        waiting.start()
+        sql = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        while connection.execute(sql).fetchone() == (0,):
+            time.sleep(0.02)
+        migrate(connection, address)
+    waiting.join()
+    (store,) = opened
+    assert store.put("t", [document("a", "x")]) == 1
+    store.close()
 
 
 def test_a_store_of_an_older_release_is_brought_up_to_date_and_keeps_its_rows(url):

@@ -149,16 +149,18 @@ POLICIES = "".join(
 STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, SHARED, POLICIES)
 
 
+_THERE = """
+SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'headgate' AND tablename = 'migrations'
+"""
+
+
 def version(connection: Connection[TupleRow]) -> int:
     """The store's schema version; 0 where there is no store yet."""
-    (there,) = connection.execute(
-        "SELECT to_regclass('headgate.migrations') IS NOT NULL"
-    ).fetchone() or (False,)
-    if not there:
+    # read from the catalog: a look-up by name may remember that there was none before another gateway made it
+    if connection.execute(_THERE).fetchone() == (0,):
         return 0
-    (found,) = connection.execute(
-        "SELECT coalesce(max(number), 0) FROM headgate.migrations"
-    ).fetchone() or (0,)
+    sql = "SELECT coalesce(max(number), 0) FROM headgate.migrations"
+    (found,) = connection.execute(sql).fetchone() or (0,)
     return int(found)
 
 
