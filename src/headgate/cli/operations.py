@@ -11,7 +11,7 @@ import click
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress
 
-from headgate.cli.options import json_option, open_gate, print_json
+from headgate.cli.options import json_option, open_gate, print_json, store_option
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.operations.backup import backup as make_backup
@@ -27,8 +27,6 @@ from headgate.stores.url import is_postgres
 
 if TYPE_CHECKING:
     from headgate.stores.postgres.store import PostgresStore
-
-store_option = click.option("--store", help="Store folder (default: the setting `store`).")
 
 
 @click.command()
