@@ -26,6 +26,8 @@ def store(postgres_url):
         store.save_trace(trace("1", tenant=tenant))
         store.save_key(Key("k", f"hash-{tenant}", tenant))
         store.amend_spends(tenant, [("tenant", "")], lambda rows: rows)
+        store.take_request(tenant, "k", per_second=1.0, burst=2)
+        store.remember(tenant, b"k", b"value")
     yield store
     store.close()
 
