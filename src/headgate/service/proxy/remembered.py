@@ -14,6 +14,8 @@ from contextlib import closing
 from pathlib import Path
 from threading import Lock
 
+from headgate.forks import renew_in_children
+
 MEMORY = 4096  # values kept in memory
 ROWS = 100_000  # values kept in the file; beyond, the oldest go
 AGE_S = 30 * 86_400.0  # and those that were written so long ago
@@ -27,10 +29,19 @@ class Remembered:
         self._path = path
         self._memory: OrderedDict[bytes, bytes] = OrderedDict()
         self._connection: sqlite3.Connection | None = None
+        self._inherited: list[sqlite3.Connection] = []
         self._lock = Lock()
         self._writes = 0
         self.failure = ""
         """Why the file cannot be used, if so."""
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """In a forked child leave the inherited connection alone, as SQLite asks: neither use nor close it."""
+        if self._connection is not None:
+            self._inherited.append(self._connection)
+            self._connection = None
+        self._lock = Lock()
 
     async def get(self, key: bytes) -> bytes | None:
         """The value under a key, or None."""
