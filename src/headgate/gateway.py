@@ -373,9 +373,11 @@ class Headgate:
         except ConfigError as error:
             raise InputError(error.message, hint=error.hint) from error
 
-    def index(self, collection: str = "main") -> Postings:
-        """The index of a collection, caught up with the store: what ranking reads."""
-        return self._parts.indexes.snapshot(self.tenant, collection)
+    def index(self, collection: str = "main", *, wait: bool = True) -> Postings:
+        """The index of a collection: what ranking reads. With `wait` it is caught up with the store, else the last complete one."""
+        indexes = self._parts.indexes
+        read = indexes.snapshot if wait else indexes.latest
+        return read(self.tenant, collection)
 
     def reindex(self, collection: str = "main") -> Postings:
         """Throw the index of a collection away and make it anew from the store."""
