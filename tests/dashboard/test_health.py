@@ -36,7 +36,7 @@ def page(browser, base):
 def test_every_plot_has_a_name_and_its_numbers(page):
     assert page.locator("figure h2").all_inner_texts() == PLOTS
     for name in PLOTS:
-        assert page.get_by_role("img", name=name).count() == 1
+        assert page.get_by_role("img", name=name, exact=True).count() == 1
     page.locator("summary", has_text="Pressure").click()
     assert "100 %" in page.locator("#pressure-numbers").inner_text()
 
