@@ -266,6 +266,47 @@ class Store(
     def close(self) -> None: ...
 
 
+class Totals(NamedTuple):
+    """What is known of a collection whose postings the store keeps: the last change seen, and sums over its chunks."""
+
+    seen: int = 0
+    chunks: int = 0
+    told: int = 0
+    speaking: int = 0
+    short: int = 0
+    fields: tuple[int, ...] = (0, 0, 0, 0)
+    languages: tuple[int, ...] = ()
+    speakers: tuple[int, ...] = ()
+
+
+class Block(NamedTuple):
+    """The postings of a batch of changes: drafts by chunk, who goes, a list a term, and what becomes of the totals."""
+
+    drafts: Sequence[tuple[str, bytes]]
+    gone: Sequence[str]
+    lists: Sequence[tuple[int, bytes]]
+    terms: Mapping[int, int]
+    totals: Totals
+
+
+class PostingStore(Store, Protocol):
+    """A store that also keeps postings, for collections too large to be held as segments by a process."""
+
+    def posting_totals(self, tenant: str, collection: str) -> Totals: ...
+    def lease_postings(self, tenant: str, collection: str) -> bool: ...
+    def save_block(self, tenant: str, collection: str, block: Block, *, after: int) -> bool: ...
+    def term_totals(
+        self, tenant: str, collection: str, terms: Sequence[int]
+    ) -> Mapping[int, int]: ...
+    def term_lists(
+        self, tenant: str, collection: str, terms: Sequence[int]
+    ) -> Sequence[tuple[int, int, bytes]]: ...
+    def drafts_at(
+        self, tenant: str, collection: str, places: Sequence[tuple[int, int]]
+    ) -> Sequence[tuple[str, bytes]]: ...
+    def drafts_of(self, tenant: str, collection: str, ids: Sequence[str]) -> Sequence[bytes]: ...
+
+
 class TokenCounter(Protocol):
     """Counts tokens; additive enough that a budget held piece by piece holds for the whole."""
 

@@ -135,7 +135,7 @@ def _match_terms(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
     if not known.any():
         return _Match(keys, hits, np.zeros(view.size), np.zeros(0, np.int64), 1.0)
     by = _weighing(policy)
-    idf = rarity(view.count, hits.counts)
+    idf = rarity(view.count, view.frequencies(keys))
     weights = times * known.astype(float)
     scores = lexical(view, keys, hits, weights, by)
     depth = policy.dense_depth if policy.mode == "rrf" else max(policy.phrase_depth, SEEDS)
