@@ -44,6 +44,13 @@ class Limits(Policy):
     """Most bytes of documents, facts and edges that one tenant may hold in a store on disk."""
 
 
+class IndexPolicy(Policy):
+    """How much of a store is held as an index by one process."""
+
+    max_chunks: PositiveCount = 5_000_000
+    """Most chunks of a collection that a process indexes itself; a larger one is narrowed inside the database first."""
+
+
 class TracePolicy(Policy):
     """How long the stories of requests are kept, and whether with their text."""
 

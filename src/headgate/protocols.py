@@ -305,6 +305,7 @@ class PostingStore(Store, Protocol):
         self, tenant: str, collection: str, places: Sequence[tuple[int, int]]
     ) -> Sequence[tuple[str, bytes]]: ...
     def drafts_of(self, tenant: str, collection: str, ids: Sequence[str]) -> Sequence[bytes]: ...
+    def clear_postings(self, tenant: str, collection: str) -> None: ...
 
 
 class TokenCounter(Protocol):
@@ -429,12 +430,14 @@ class Postings(TermIndex, NameIndex, ReadingOrder, VectorIndex, ChunkReader, Pro
     """What ranking reads of one collection: a snapshot whose chunks are numbered 0 .. size - 1.
 
     `count` of them are alive; dead ones never show up in an answer. `degraded` says what went wrong with
-    the index on the way here, empty when nothing did.
+    the index on the way here, empty when nothing did. `narrowed` says which part of a large collection it is, empty
+    when it is all of it; `count` and `frequencies` are then those of the whole.
     """
 
     @property
     def degraded(self) -> str: ...
-
+    @property
+    def narrowed(self) -> str: ...
     @property
     def size(self) -> int: ...
     @property

@@ -107,7 +107,7 @@ def build(
     elif folder:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     read_only = getattr(store, "read_only", False)
-    indexes = Indexes(store, folder and folder / "index", vectors)
+    indexes = Indexes(store, folder and folder / "index", vectors, settings.index)
     pool = ProviderPool(providers, settings.recall)
     memory = Memory(store, pool, settings.facts, clock=clock)
     writes = DeferredWrites(upkeep=partial(_prune, store, settings.trace))

@@ -29,7 +29,9 @@ from headgate.text.languages import LANGUAGES
 from headgate.text.terms import word_terms
 from headgate.types import Change, Chunk
 
-CANDIDATES = 1_500  # chunks that are ranked: sorting the terms of more costs more than the rest of a request
+CANDIDATES = (
+    1_500  # chunks that are ranked: sorting the terms of more costs more than the rest of a request
+)
 _POSTINGS = 200_000  # postings read for a query, those of its rarest terms first
 _BATCH = 5_000  # changes that make a block
 _SPEAKERS = 1_000  # speakers that are told apart
@@ -75,6 +77,10 @@ class NarrowedCollection:
         segment = assemble([id for id, _ in found], Drafts([draft for _, draft in found]))
         made = NarrowedSnapshot(segment, self._fetch, totals, self._count_terms)
         return made.stale if behind else made
+
+    def clear(self) -> None:
+        """Throw the postings away; they are made again from the chunks."""
+        self._store.clear_postings(self._tenant, self._name)
 
     def _fetch(self, ids: Sequence[str]) -> Sequence[Chunk]:
         return self._store.chunks(self._tenant, self._name, ids)
@@ -130,7 +136,9 @@ class NarrowedSnapshot(Snapshot):
     def conversational(self) -> bool:  # type: ignore[override]  # known, not computed
         """Whether the collection's chunks are turns of conversations."""
         t = self._totals
-        return is_conversation(t.chunks, told=t.told, speaking=t.speaking, speakers=len(t.speakers), short=t.short)
+        return is_conversation(
+            t.chunks, told=t.told, speaking=t.speaking, speakers=len(t.speakers), short=t.short
+        )
 
     @property
     def language(self) -> str:  # type: ignore[override]

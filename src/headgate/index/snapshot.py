@@ -66,6 +66,11 @@ class Snapshot:
         """What went wrong with the index on the way to this snapshot, empty when nothing did."""
         return self._degraded
 
+    @property
+    def narrowed(self) -> str:
+        """Empty: a snapshot is the whole collection."""
+        return ""
+
     @cached_property
     def stale(self) -> "Snapshot":
         """The same snapshot, which says that the store has gone on since."""

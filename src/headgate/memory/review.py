@@ -40,7 +40,7 @@ class ReviewPolicy(Policy):
     """Off: nothing is put into the queue."""
     on_refusal: bool = False
     """Ask a person too when nothing relevant was found; a crisis question is asked in any case."""
-    days: Positive = 7.0
+    days: Tuning[Positive] = 7.0
     """Days after which a question that nobody decided expires."""
     trust: Tuning[Unit] = 0.9
     """Trust of a fact that a reviewer's answer becomes."""

@@ -64,7 +64,8 @@ Candidates = Sequence[Candidate]
 Rankings = Mapping[str, Sifted]
 """What was found, by collection."""
 Starts = Mapping[str, Start]
-Views = Callable[[str, str], Postings]
+Views = Callable[[str, str, str], Postings]
+"""From a tenant, a collection and a query to what ranking reads."""
 Vectors = Callable[[str], "npt.ArrayLike | None"]
 
 
@@ -168,10 +169,12 @@ class Steps:
             load = partial(self._load_whole, vector=vector)
             names = request.collections
             return {name: record.run(Stage.RETRIEVE, (), partial(load, name)) for name in names}
-        return {
-            name: record.run(Stage.RETRIEVE, (), partial(search, view=view))
-            for name, view in self.views.items()
-        }
+        found = {}
+        for name, view in self.views.items():
+            found[name] = record.run(Stage.RETRIEVE, (), partial(search, view=view))
+            if view.narrowed:
+                record.annotate(Stage.RETRIEVE, {"narrowed": view.narrowed})
+        return found
 
     def load_edges(self, found: Rankings) -> tuple[Starts, Sequence[Edge]]:
         """Where signals start in each collection, and the given edges around it."""
@@ -400,7 +403,7 @@ class Steps:
         for name in self.request.collections:
             view = self.recorder.attempt(
                 Stage.INDEX,
-                partial(self.resources.views, self.request.tenant, name),
+                partial(self.resources.views, self.request.tenant, name, self.request.query),
                 instead=None,
                 fatal=(ConfigError, NotReady),
             )

@@ -18,7 +18,7 @@ from headgate.stores.postgres.replicas import Replicas
 from headgate.stores.postgres.rows import HERE, insert_rows
 
 _LEASE = "30 seconds"  # a block takes one or two
-_COUNTED = "ON CONFLICT (tenant, collection, term) DO UPDATE SET chunks = t.chunks + excluded.chunks"  # fmt: skip
+_COUNTED = "ON CONFLICT (tenant, collection, term) DO UPDATE SET chunks = posting_terms.chunks + excluded.chunks"
 
 
 class PostgresPostings:
@@ -73,7 +73,7 @@ class PostgresPostings:
             lists = [(*here, term, number, data) for term, data in block.lists]
             insert_rows(connection, "posting_lists", lists)
             counted = [(*here, term, count) for term, count in sorted(block.terms.items()) if count]
-            insert_rows(connection, "posting_terms AS t", counted, on_conflict=_COUNTED)
+            insert_rows(connection, "posting_terms", counted, on_conflict=_COUNTED)
         return True
 
     def term_totals(self, tenant: str, collection: str, terms: Sequence[int]) -> Mapping[int, int]:
@@ -102,6 +102,14 @@ class PostgresPostings:
         with self._replicas.read(tenant) as connection:
             found = connection.execute(sql, (blocks, ords, tenant, collection), binary=True)
             return found.fetchall()  # type: ignore[return-value]  # two columns
+
+    def clear_postings(self, tenant: str, collection: str) -> None:
+        """Throw the postings of a collection away; they are made again from its chunks."""
+        with self._pool.write(tenant) as connection:
+            for table in ("postings", "posting_terms", "posting_lists", "posting_drafts"):
+                connection.execute(
+                    f"DELETE FROM headgate.{table} WHERE {HERE}", (tenant, collection)
+                )
 
     def drafts_of(self, tenant: str, collection: str, ids: Sequence[str]) -> Sequence[bytes]:
         sql = f"SELECT draft FROM headgate.posting_drafts WHERE {HERE} AND id = ANY(%s)"
