@@ -11,8 +11,8 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy
 
 import argparse
+import contextlib
 import statistics
-import subprocess
 import time
 from pathlib import Path
 
@@ -26,26 +26,26 @@ BUDGET = 1000
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def server_seconds():
-    """CPU seconds of every process named postgres."""
-    found = subprocess.run(["pgrep", "-x", "postgres"], capture_output=True, text=True, check=False)
-    spent = 0
-    for pid in found.stdout.split():
-        try:
-            fields = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        spent += int(fields[11]) + int(fields[12])
-    return spent / TICKS
+def server_seconds(url):
+    """CPU seconds of the server and all its processes, those that ended included."""
+    with psycopg.connect(url) as connection:
+        (backend,) = connection.execute("SELECT pg_backend_pid()").fetchone()
+        found = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                fields = stat.read_text().rpartition(")")[2].split()
+                found[int(stat.parent.name)] = (int(fields[1]), sum(map(int, fields[11:15])))
+    parent = found[backend][0]
+    return sum(ticks for pid, (of, ticks) in found.items() if parent in (pid, of)) / TICKS
 
 
-def ask(gate, queries):
+def ask(gate, queries, url):
     """Contexts for the queries, and milliseconds of CPU of client and server a query."""
     for query in queries[:3]:
         gate.context(query["text"], budget=BUDGET, collection=query["collection"])
-    server, client = server_seconds(), time.process_time()
+    server, client = server_seconds(url), time.process_time()
     made = [gate.context(q["text"], budget=BUDGET, collection=q["collection"]) for q in queries]
-    spent = time.process_time() - client, server_seconds() - server
+    spent = time.process_time() - client, server_seconds(url) - server
     return made, [1000 * each / len(queries) for each in spent]
 
 
@@ -64,9 +64,9 @@ def measure(url, name, rows, queries, most):
     quiet = {"trace": {"keep": 0}, "log": {"enabled": False}}
     with Headgate.open(url, **quiet) as whole:
         whole.add(rows)
-        held, cost_held = ask(whole, queries)
+        held, cost_held = ask(whole, queries, url)
         with Headgate.open(url, index={"max_chunks": most}, **quiet) as small:
-            narrowed, cost = ask(small, queries)
+            narrowed, cost = ask(small, queries, url)
     same = statistics.mean(
         [c.id for c in a.chunks[:3]] == [c.id for c in b.chunks[:3]]
         for a, b in zip(held, narrowed, strict=True)

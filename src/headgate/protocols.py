@@ -266,6 +266,9 @@ class Store(
     def close(self) -> None: ...
 
 
+BLOCK_BITS = 16  # a block has fewer chunks than 2 to this; a chunk's place is block << BLOCK_BITS | its own number
+
+
 class Totals(NamedTuple):
     """What is known of a collection whose postings the store keeps: the last change seen, and sums over its chunks."""
 
@@ -302,7 +305,7 @@ class PostingStore(Store, Protocol):
         self, tenant: str, collection: str, terms: Sequence[int]
     ) -> Sequence[tuple[int, int, bytes]]: ...
     def drafts_at(
-        self, tenant: str, collection: str, places: Sequence[tuple[int, int]]
+        self, tenant: str, collection: str, places: Sequence[int]
     ) -> Sequence[tuple[str, bytes]]: ...
     def drafts_of(self, tenant: str, collection: str, ids: Sequence[str]) -> Sequence[bytes]: ...
     def clear_postings(self, tenant: str, collection: str) -> None: ...

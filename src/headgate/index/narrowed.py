@@ -22,7 +22,7 @@ from headgate.index.drafts import CHARS, LANGUAGE, TOLD, Drafts, assemble, draft
 from headgate.index.live_segment import LiveSegment
 from headgate.index.segment import Segment, build
 from headgate.index.snapshot import SHORT, Fetch, Snapshot, is_conversation, name_languages
-from headgate.protocols import Block, PostingStore, Totals
+from headgate.protocols import BLOCK_BITS, Block, PostingStore, Totals
 from headgate.rank.fields import table
 from headgate.rank.lexical import rarity
 from headgate.text.languages import LANGUAGES
@@ -35,7 +35,6 @@ CANDIDATES = (
 _POSTINGS = 200_000  # postings read for a query, those of its rarest terms first
 _BATCH = 5_000  # changes that make a block
 _SPEAKERS = 1_000  # speakers that are told apart
-_BLOCK_BITS = 16  # a block has fewer chunks than 2 to this
 
 Count = Callable[[Keys], Ints]
 
@@ -89,8 +88,8 @@ class NarrowedCollection:
         counted = self._store.term_totals(self._tenant, self._name, _signed(terms))
         return np.array([counted.get(term, 0) for term in _signed(terms)], np.int64)
 
-    def _pick(self, query: str, totals: Totals) -> list[tuple[int, int]]:
-        """The best chunks by the words of the query, as (block, place in it)."""
+    def _pick(self, query: str, totals: Totals) -> list[int]:
+        """The places of the best chunks by the words of the query."""
         asked = word_terms(query, _language(totals))
         terms = np.unique(np.array([*chain(*asked)], np.uint64))
         counts = self._count_terms(terms)
@@ -104,13 +103,13 @@ class NarrowedCollection:
         for term, block, data in self._store.term_lists(self._tenant, self._name, list(worth)):
             pairs = np.frombuffer(data, "<u2").reshape(2, -1)
             times = weigh[pairs[1]]
-            places.append((block << _BLOCK_BITS) + pairs[0].astype(np.int64))
+            places.append((block << BLOCK_BITS) + pairs[0].astype(np.int64))
             values.append(worth[term] * times / (times + 1))
         every, slots = np.unique(np.concatenate(places), return_inverse=True)
         scores = np.bincount(slots, np.concatenate(values), minlength=len(every))
         best = np.argsort(-scores, kind="stable")[:CANDIDATES]
-        low = (1 << _BLOCK_BITS) - 1
-        return [(place >> _BLOCK_BITS, place & low) for place in np.sort(every[best]).tolist()]
+        picked: list[int] = np.sort(every[best]).tolist()
+        return picked
 
 
 class NarrowedSnapshot(Snapshot):

@@ -125,8 +125,8 @@ CREATE TABLE headgate.posting_lists (
   PRIMARY KEY (tenant, collection, term, block));
 ALTER TABLE headgate.posting_lists ALTER list SET STORAGE MAIN;
 CREATE TABLE headgate.posting_drafts (
-  tenant {NAME}, collection {NAME}, block integer NOT NULL, ord integer NOT NULL, id {NAME}, draft bytea NOT NULL,
-  PRIMARY KEY (tenant, collection, block, ord));
+  tenant {NAME}, collection {NAME}, place bigint NOT NULL, id {NAME}, draft bytea NOT NULL,
+  PRIMARY KEY (tenant, collection, place));
 ALTER TABLE headgate.posting_drafts ALTER draft SET STORAGE EXTERNAL;
 CREATE INDEX posting_drafts_id ON headgate.posting_drafts (tenant, collection, id);
 """

@@ -1,7 +1,7 @@
 """PostgresPostings: the postings of large collections, in blocks that are written once.
 
 `postings` has one row a collection: the last change seen, the number of blocks, sums over all chunks, and until when a
-process has leased the work. `posting_lists` has one row a term and block. A chunk that changes or goes loses its draft; its
+process has leased the work. `posting_lists` has one row a term and block. The place of a chunk is its block's number and its own in it. A chunk that changes or goes loses its draft; its
 postings stay in the old block, and whoever meets them finds no draft there.
 
 Terms are found by equality alone. Under row-level security PostgreSQL uses an index only for operators that it knows to leak
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
-from headgate.protocols import Block, Totals
+from headgate.protocols import BLOCK_BITS, Block, Totals
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.replicas import Replicas
 from headgate.stores.postgres.rows import HERE, insert_rows
@@ -68,7 +68,8 @@ class PostgresPostings:
                 f"DELETE FROM headgate.posting_drafts WHERE {HERE} AND id = ANY(%s)",
                 (*here, list(block.gone)),
             )
-            drafts = [(*here, number, at, id, draft) for at, (id, draft) in enumerate(block.drafts)]
+            first = number << BLOCK_BITS
+            drafts = [(*here, at, id, draft) for at, (id, draft) in enumerate(block.drafts, first)]
             insert_rows(connection, "posting_drafts", drafts)
             lists = [(*here, term, number, data) for term, data in block.lists]
             insert_rows(connection, "posting_lists", lists)
@@ -91,16 +92,15 @@ class PostgresPostings:
             return found.fetchall()  # type: ignore[return-value]  # three columns
 
     def drafts_at(
-        self, tenant: str, collection: str, places: Sequence[tuple[int, int]]
+        self, tenant: str, collection: str, places: Sequence[int]
     ) -> Sequence[tuple[str, bytes]]:
-        """The drafts at these places of blocks, in reading order of the blocks; those that went meanwhile are left out."""
-        blocks, ords = [block for block, _ in places], [at for _, at in places]
+        """The drafts at these places, in order; those that went meanwhile are left out."""
         sql = (
-            "SELECT id, draft FROM unnest(%s::int[], %s::int[]) AS asked (block, ord)"
-            f" JOIN headgate.posting_drafts USING (block, ord) WHERE {HERE} ORDER BY block, ord"
+            f"SELECT id, draft FROM headgate.posting_drafts WHERE {HERE}"
+            " AND place = ANY(%s::bigint[]) ORDER BY place"
         )
         with self._replicas.read(tenant) as connection:
-            found = connection.execute(sql, (blocks, ords, tenant, collection), binary=True)
+            found = connection.execute(sql, (tenant, collection, list(places)), binary=True)
             return found.fetchall()  # type: ignore[return-value]  # two columns
 
     def clear_postings(self, tenant: str, collection: str) -> None:
