@@ -7,6 +7,7 @@ block another (docs/memory.md). Older ones that take no limit are asked without 
 """
 
 import inspect
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ class MemoryManager:
         self._tenant, self._policy = tenant, policy
         self._providers: list[Any] = []
         self._pool = ProviderPool((), policy)
+        self._secret = secrets.token_bytes(16)
         self._room: ContextBudget | None = None
         self.degraded: tuple[str, ...] = ()
         """Who was left out of the last prefetch, and why."""
@@ -62,14 +64,14 @@ class MemoryManager:
                 self._attempt(provider, provider.initialize, session_id=session_id, **given)
 
     def prefetch_all(self, query: str, *, session_id: str = "") -> str:
-        """What all of them know about a question, each under its name."""
+        """What all of them know about a question, each under its name, inside one fence."""
         request = Request(query, tenant=self._tenant, context_budget=self._room)
         plan = decide(request, DecidePolicy()) if self._room else None
         recalled = prefetch_all_sync(
             query, self._pool, plan, tenant=self._tenant, session_id=session_id
         )
         self.degraded = recalled.degraded
-        return recalled.text
+        return recalled.fenced(self._secret)
 
     def sync_all(
         self, user_content: str, assistant_content: str, *, session_id: str = "", **_told: Any
