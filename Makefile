@@ -105,6 +105,10 @@ bench-speed: $(READY) $(if $(EMBEDDER),$(VENV)/.static)
 bench-peers: $(VENV)/.peers $(VENV)/.static
 	@$(BIN)/python bench/peers.py $(DATA) $(SIZE)
 
+# make bench-chains DATA=DIR: one LangChain chain, its own hybrid retriever and redundancy filter beside Headgate's
+bench-chains: $(VENV)/.peers $(VENV)/.static
+	@$(BIN)/python bench/chains.py $(DATA)
+
 # make bench-postings DATA=DIR: our postings beside a search engine's
 bench-postings: $(VENV)/.peers
 	@$(BIN)/python bench/postings.py $(DATA)
