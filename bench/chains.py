@@ -25,7 +25,7 @@ from headgate.text.fingerprint import WindowIndex
 from headgate.text.tokens import estimate_tokens
 
 BUDGET = 1000
-QUERIES = 40
+QUERIES = 30
 COPY = "-copy"
 
 

@@ -5,13 +5,10 @@ stages penalize and gate, with the scores of the retriever that found them. With
 """
 
 from collections.abc import Sequence
-from time import monotonic
 
-from headgate.notes import Fate, NoteCode, Stage
 from headgate.protocols import TokenCounter
 from headgate.stages.gate import GatePolicy, gate
 from headgate.stages.penalize import PenalizePolicy, penalize
-from headgate.text.cache import WindowCache
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Candidate, Chunk, Sifted, Window, WindowLike
 
@@ -36,30 +33,9 @@ def sift(
         for at, (text, score) in enumerate(zip(texts, given, strict=True))
     ]
     candidates.sort(key=lambda candidate: -candidate.score)
-    policy = PenalizePolicy()
-    fresh = penalize(candidates, Window.of(window), policy)
-    single = _drop_near_copies(fresh.kept, policy.near_duplicate)
-    fitting = gate(single.kept, budget, count, GatePolicy(), k=k)
-    return Sifted(fitting.kept, (*fresh.dropped, *single.dropped, *fitting.dropped))
-
-
-def _drop_near_copies(candidates: Sequence[Candidate], most: float) -> Sifted:
-    """What is nearly all in better passages goes: mirrors and versions of a text differ in a line or two."""
-    cache = WindowCache(clock=monotonic)
-    kept: list[Candidate] = []
-    judged = []
-    for candidate in candidates:
-        tokens = cache.tokens([candidate.chunk.text])
-        better = cache.index([each.chunk.text for each in kept])
-        if kept and (overlap := float(better.overlap(tokens)[0])) >= most:
-            shares = [cache.index([each.chunk.text]).overlap(tokens)[0] for each in kept]
-            repeated = kept[shares.index(max(shares))].chunk.id
-            note = (Stage.PENALIZE, Fate.DROP, NoteCode.REPEATS)
-            judged.append(candidate.with_note(*note, subject=repeated, overlap=overlap))
-        else:
-            kept.append(candidate)
-            judged.append(candidate)
-    return Sifted.split(judged)
+    fresh = penalize(candidates, Window.of(window), PenalizePolicy())
+    fitting = gate(fresh.kept, budget, count, GatePolicy(), k=k)
+    return Sifted(fitting.kept, (*fresh.dropped, *fitting.dropped))
 
 
 def places(sifted: Sifted) -> list[int]:
