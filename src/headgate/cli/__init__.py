@@ -49,6 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "guard": ("headgate.cli.guard:guard", "Pass a stream on, and end it when it loops."),
     "sessions": ("headgate.cli.sessions:sessions", "What sessions have spent; resume paused ones."),
     "xray": ("headgate.cli.xray:xray", "What filled the window in recorded agent sessions."),
+    "test": ("headgate.cli.test:test", "Check that what must enter a context still does."),
     "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
     "strategy": ("headgate.cli.strategy:strategy", "Should content be stuffed, searched, or both?"),
     "traces": ("headgate.cli.traces:traces", "The last requests, or one in full."),
