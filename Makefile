@@ -22,9 +22,22 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
 	@touch $@
 
-demo: $(READY)
-	@echo "== headgate demo: a small collection, one question, and the fate of every chunk"
-	@$(BIN)/headgate demo
+# the package alone, without what developing it needs
+.venv-demo/.ready: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Headgate needs Python 3.11 or newer; none was found. Try: make PYTHON=/path/to/python3"; exit 1; }
+	@echo "== setting up .venv-demo with $(PYTHON) (once)"
+	@if command -v uv >/dev/null; then \
+	  uv venv --quiet --python $(PYTHON) .venv-demo && uv pip install --quiet --python .venv-demo --editable .; \
+	elif $(PYTHON) -m pip --version >/dev/null 2>&1; then \
+	  $(PYTHON) -m venv --without-pip .venv-demo && \
+	  $(PYTHON) -m pip --python .venv-demo install --quiet --no-compile --disable-pip-version-check --editable .; \
+	else \
+	  $(PYTHON) -m venv .venv-demo && .venv-demo/bin/pip install --quiet --no-compile --disable-pip-version-check --editable .; \
+	fi
+	@touch $@
+
+demo: .venv-demo/.ready
+	@.venv-demo/bin/headgate demo
 
 test: $(READY)
 	@echo "== running the test suite"
@@ -157,4 +170,4 @@ mutants: $(READY)
 	@$(BIN)/python bench/mutants.py $(foreach room,$(or $(ROOMS),stores memory index),--room $(room)) --sample $(or $(SAMPLE),20)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench
+	rm -rf $(VENV) .venv-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench
