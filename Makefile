@@ -157,6 +157,10 @@ bench-circles: $(READY)
 bench-proxy: $(READY) .bench/litellm/bin/litellm
 	@$(BIN)/python bench/proxy.py $(if $(MODEL),--model $(MODEL))
 
+# the CPU that commands take from a cold start
+bench-startup: $(READY)
+	@$(BIN)/python bench/startup.py
+
 # make bench-faults [KILLS=200]: kill a worker over all kinds of work, and see that nothing acknowledged is lost
 bench-faults: $(READY)
 	@$(BIN)/python bench/faults.py --kills $(or $(KILLS),200)
