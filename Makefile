@@ -7,6 +7,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
+LOWEST := .venv-lowest
 READY := $(VENV)/.ready
 
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
@@ -39,9 +40,19 @@ $(READY): pyproject.toml
 demo: .venv-demo/.ready
 	@.venv-demo/bin/headgate demo
 
-test: $(READY)
+test: $(READY) $(LOWEST)/.ready
 	@echo "== running the test suite"
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	@echo "== the integrations once more, with the lowest versions they allow"
+	@$(LOWEST)/bin/python -m pytest tests/integrations --ignore-glob '*/test_mcp*' -W ignore
+
+# $(VENV) has the newest versions of the frameworks, this one the lowest that pyproject.toml allows
+$(LOWEST)/.ready: $(READY)
+	@echo "== setting up $(LOWEST) (once)"
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	@$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --group lowest \
+		--editable '.[langchain,llamaindex,openai-agents,pydantic-ai]'
+	@touch $@
 
 # make fuzz [CASES=100000]: what comes from outside, in many more cases than a test run tries
 fuzz: $(READY)
@@ -107,6 +118,10 @@ bench-speed: $(READY) $(if $(EMBEDDER),$(VENV)/.static)
 bench-peers: $(VENV)/.peers $(VENV)/.static
 	@$(BIN)/python bench/peers.py $(DATA) $(SIZE)
 
+# make bench-mcp DATA=DIR [SIZE=10000]: a warm tool call over MCP, timed at the client
+bench-mcp: $(READY)
+	@$(BIN)/python bench/mcp_calls.py $(DATA) $(SIZE)
+
 # make bench-postings DATA=DIR: our postings beside a search engine's
 bench-postings: $(VENV)/.peers
 	@$(BIN)/python bench/postings.py $(DATA)
@@ -161,6 +176,10 @@ bench-proxy: $(READY) .bench/litellm/bin/litellm
 bench-startup: $(READY)
 	@$(BIN)/python bench/startup.py
 
+# make bench-wrap [MOMENTS=100]: kill, stop, stall and slow down the gateway of wrapped SDK sessions; no turn may fail
+bench-wrap: $(READY)
+	@$(BIN)/python bench/wrap.py --moments $(or $(MOMENTS),100)
+
 # make bench-faults [KILLS=200]: kill a worker over all kinds of work, and see that nothing acknowledged is lost
 bench-faults: $(READY)
 	@$(BIN)/python bench/faults.py --kills $(or $(KILLS),200)
@@ -174,4 +193,4 @@ mutants: $(READY)
 	@$(BIN)/python bench/mutants.py $(foreach room,$(or $(ROOMS),stores memory index),--room $(room)) --sample $(or $(SAMPLE),20)
 
 clean:
-	rm -rf $(VENV) .venv-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench
+	rm -rf $(VENV) $(LOWEST) .venv-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench

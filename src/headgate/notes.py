@@ -31,6 +31,7 @@ class Stage(StrEnum):
     TRACE = "trace"
     LOG = "log"
     MODEL = "model"
+    WINDOW = "window"
     CUT = "cut"
     CIRCLES = "circles"
     FUSE = "fuse"

@@ -344,7 +344,8 @@ class Plan:
 class Step:
     """One stage of one request: how long it took, how many came, stayed and went, and what went wrong.
 
-    `degraded` says what went wrong; `bug` that it was nothing the outside could have caused.
+    `degraded` says what went wrong; `bug` that it was nothing the outside could have caused. `text` is what the model
+    wrote, where the step speaks of that; it is kept only where texts are.
     """
 
     stage: Stage
@@ -356,6 +357,7 @@ class Step:
     degraded: str = ""
     bug: bool = False
     facts: Mapping[str, float | str] = field(default_factory=dict, hash=False)
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,13 +442,17 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The answer: a fenced, cited block that fits the budget, and the trace of how it came to be."""
+    """The answer: a fenced, cited block that fits the budget, and the trace of how it came to be.
+
+    `texts` has what the block shows of each of the `chunks`: all of it, or its best strips where it did not fit.
+    """
 
     text: str
     chunks: tuple[Chunk, ...]
     token_estimate: int
     trace: Trace
     report: Report
+    texts: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     graph_context: tuple[str, ...] = ()
     admissibility_token: str | None = None

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from headgate.cli.demo_loops import QUESTION, STREAM, Broken, Resumed, break_circle, cut_and_resume
+from headgate.cli.demo_service import serve_story
 from headgate.cli.demo_window import BUDGET, QUESTIONS, Asked, add_docs, ask
 from headgate.cli.options import json_option, print_json
 from headgate.cli.terminal import SafeConsole
@@ -21,9 +22,19 @@ _LEFT_OUT = 3  # chunks that did not enter, listed for a question
 
 
 @click.command()
+@click.option(
+    "--serve", "serves", is_flag=True, help="Serve the dashboard with a small story in it."
+)
+@click.option("--port", type=int, default=0, help="Port for --serve (default: a free one).")
+@click.option(
+    "--open", "opens", is_flag=True, help="With --serve, open the dashboard in a browser."
+)
 @json_option
-def demo(as_json: bool) -> None:
+def demo(serves: bool, port: int, opens: bool, as_json: bool) -> None:
     """Show Headgate at work on its own documentation. Needs no network, no model and no settings."""
+    if serves:
+        serve_story(port=port, opens=opens)
+        return
     with Headgate.open(":memory:") as hg:
         added = add_docs(hg)
         asked = [ask(hg, question) for question in QUESTIONS]

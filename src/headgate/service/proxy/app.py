@@ -35,7 +35,10 @@ def mount(app: FastAPI, service: ServiceState) -> None:
     observer = _Observer(service)
 
     async def gate(request: Request) -> Context:
-        return await service.gate_for(Caller(request.tenant, frozenset())).acontext_for(request)
+        gate = service.gate_for(Caller(request.tenant, frozenset()))
+        context = await gate.acontext_for(request)
+        service.metrics.count_context(context.trace, context.token_estimate)
+        return context
 
     def spending(scope: Scope) -> Spending:
         return service.gate_for(_state(scope).caller or Caller("", frozenset())).spending
@@ -69,11 +72,15 @@ class _Observer:
         state.call = call
         self._service.metrics.count_call(call)
         if call.operation and state.caller:
-            trace = call_trace(call, tenant=state.caller.tenant, now=time.time())
-            gate = self._service.gate_for(state.caller)
-            saving = asyncio.ensure_future(asyncio.to_thread(gate.save_trace, trace))
+            saving = asyncio.ensure_future(asyncio.to_thread(self._save, state.caller, call))
             self._saving.add(saving)
             saving.add_done_callback(self._finish_saving)
+
+    def _save(self, caller: Caller, call: ModelCall) -> None:
+        """Make the trace, which reads the whole conversation, and let it be written."""
+        gate = self._service.gate_for(caller)
+        if gate.settings.trace.keep:
+            gate.save_trace(call_trace(call, tenant=caller.tenant, now=time.time()))
 
     def _finish_saving(self, saving: asyncio.Future[None]) -> None:
         self._saving.discard(saving)
