@@ -161,7 +161,18 @@ def test_every_command_that_opens_a_store_takes_the_same_options():
 
 
 NO_JSON = {"export", "completion", "mcp", "wrap"}
-NO_STORE = {"demo", "guard", "xray", "eval", "strategy", "config", "completion", "mcp", "wrap"}
+NO_STORE = {
+    "demo",
+    "guard",
+    "xray",
+    "eval",
+    "strategy",
+    "config",
+    "completion",
+    "mcp",
+    "wrap",
+    "store",
+}
 
 
 def _leaves(path, command):
