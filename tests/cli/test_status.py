@@ -160,7 +160,7 @@ def test_every_command_that_opens_a_store_takes_the_same_options():
             assert "--store" in options or path.split()[0] in NO_STORE, path
 
 
-NO_JSON = {"export", "completion", "mcp", "wrap"}
+NO_JSON = {"export", "completion", "mcp", "wrap", "store"}
 NO_STORE = {
     "demo",
     "guard",
