@@ -18,7 +18,15 @@ from headgate.explain.redacted import redact_trace
 from headgate.explain.replay import Replay, replay
 from headgate.explain.why import Why, why
 from headgate.graph.graph import Graph
-from headgate.ingest.load import OnProgress, Progress, Summary, add_files, add_rows, add_stream
+from headgate.ingest.load import (
+    Kind,
+    OnProgress,
+    Progress,
+    Summary,
+    add_files,
+    add_rows,
+    add_stream,
+)
 from headgate.keys import Keys
 from headgate.memory.facts import AddedFact, FactHit, Facts, Feedback
 from headgate.memory.review import ReviewQueue
@@ -160,7 +168,7 @@ class Headgate:
         rows: Iterable[Mapping[str, Any]],
         *,
         collection: str = "main",
-        kind: Literal["", "conversation"] = "",
+        kind: Kind = "",
         on_progress: OnProgress | None = None,
     ) -> Summary:
         """Add rows {id, text, title, collection, metadata}; a row with a known id replaces what had it.
@@ -178,17 +186,18 @@ class Headgate:
         self,
         *paths: str | Path,
         collection: str = "main",
+        kind: Kind = "",
         prune: bool = False,
         on_progress: OnProgress | None = None,
     ) -> Summary:
         """Add files and folders; what has not changed since is left alone, what cannot be read is skipped and said.
 
-        With `prune`, documents whose file is gone from a folder that was named go too.
+        `kind` is as in `add`. With `prune`, documents whose file is gone from a folder that was named go too.
         """
         parts = self._parts
         return add_files(
             parts.store, self.tenant, paths,
-            collection=collection, policy=parts.settings.ingest, prune=prune,
+            collection=collection, kind=kind, policy=parts.settings.ingest, prune=prune,
             on_progress=self._index(on_progress),
         )  # fmt: skip
 
@@ -198,13 +207,14 @@ class Headgate:
         *,
         id: str = "stdin",
         collection: str = "main",
+        kind: Kind = "",
         on_progress: OnProgress | None = None,
     ) -> Summary:
-        """Add what came over a pipe: JSON lines as rows, anything else as one text under that id."""
+        """Add what came over a pipe: JSON lines as rows, anything else as one text under that id; `kind` as in `add`."""
         parts = self._parts
         return add_stream(
             parts.store, self.tenant, data,
-            id=id, collection=collection, policy=parts.settings.ingest,
+            id=id, collection=collection, kind=kind, policy=parts.settings.ingest,
             on_progress=self._index(on_progress),
         )  # fmt: skip
 
