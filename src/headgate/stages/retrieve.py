@@ -1,8 +1,8 @@
 """Retrieve: the chunks of a collection that answer a query best.
 
 "scored" (default): a fielded lexical score L with neighbors in conversations and a bonus for phrases and heads;
-with embeddings D = min-max of the nearest cosines, s0 = norm(L + .7 D); then feedback from the best 8, where the
-best chunk agrees with it: s1 = norm(s0 + .5 E / max E). "rrf" (as published): Σ 1 / (60 + rank) over plain BM25 and cosine.
+with embeddings D = min-max of the nearest cosines, s0 = norm(L + .5 open D), where `open` is the share of the query's
+weight that the best chunk by words leaves open; then feedback from the best 8, where the best chunk agrees with it: s1 = norm(s0 + .5 E / max E). "rrf" (as published): Σ 1 / (60 + rank) over plain BM25 and cosine.
 Without embeddings either is lexical alone. The work follows the postings touched, not the corpus.
 The found chunks carry s1; a note's `share` is the part of the query's lexical weight that the chunk holds.
 """
@@ -63,8 +63,8 @@ class RetrievePolicy(Policy):
     conversations). Twice as much, with a longer lead, costs Hindi and German .02 to .03 of nDCG."""
     lead: Tuning[Count] = 6
     """How many terms are the first words of an untitled text: a signature or a heading, less than a sentence."""
-    dense: Tuning[Weight] = 0.7
-    """Weight of the embedding's similarity beside the lexical score."""
+    dense: Tuning[Weight] = 0.5
+    """Weight of the embedding's similarity beside the lexical score, times what words leave open of the query."""
     dense_depth: Tuning[PositiveCount] = 300
     """How many nearest chunks count as similar at all."""
     feedback: Tuning[Weight] = 0.5
@@ -177,7 +177,8 @@ def _join_scores(
         low = cosines.min()
         first = first.copy()
         share = (cosines - low) / max(float(cosines.max() - low), 1e-9)
-        first[ords] += policy.dense * peak * share
+        left_open = 1.0 - min(peak / match.ceiling, 1.0) if match.hits.counts.any() else 1.0
+        first[ords] += policy.dense * left_open * peak * share
         leads = np.union1d(leads, ords)
     seeds = leads[best(first[leads], SEEDS, lambda index: view.reading(leads[index]))]
     return first, seeds[first[seeds] > 0]
