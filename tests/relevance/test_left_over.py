@@ -1,8 +1,19 @@
 """What is left over beside what the window shows already."""
 
+import numpy as np
+
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.relevance.left_over import is_left_over
 from headgate.types import GRAPH, Candidate, Chunk
+
+
+class Words:
+    """A vocabulary in which every term is rare."""
+
+    language, count = "english", 100
+
+    def frequencies(self, terms):
+        return np.ones(len(terms), np.int64)
 
 
 def found(text, score, source="document"):
@@ -11,27 +22,21 @@ def found(text, score, source="document"):
 
 
 SEEN = [found("The harbor of Quito was restored.", 1.0)]
+QUERY = "when was the harbor of Quito restored"
 
 
-def test_what_ranked_far_below_is_left_over():
-    assert is_left_over([found("A harbor in Perth.", 0.3)], SEEN)
+def test_what_ranked_far_below_and_holds_nothing_new_is_left_over():
+    assert is_left_over(QUERY, [found("A harbor in Perth.", 0.3)], SEEN, Words())
 
 
 def test_what_ranked_nearly_as_well_is_not():
-    assert not is_left_over([found("A harbor in Perth.", 0.8)], SEEN)
+    assert not is_left_over(QUERY, [found("A harbor in Perth.", 0.8)], SEEN, Words())
 
 
-def test_one_that_is_not_keeps_all():
-    rest = [found("A harbor in Perth.", 0.8), found("A ship.", 0.1)]
-    assert not is_left_over(rest, SEEN)
-
-
-def test_what_the_window_lowered_counts_as_it_was_found():
-    lowered = found("The harbor of Quito.", 0.9).with_note(
-        Stage.PENALIZE, Fate.KEEP, NoteCode.AS_FOUND, score=0.1
-    )
-    assert not is_left_over([lowered], SEEN)
+def test_what_holds_another_part_of_the_question_is_not():
+    asked = QUERY + " by the council"
+    assert not is_left_over(asked, [found("The council met.", 0.4)], SEEN, Words())
 
 
 def test_a_path_through_the_graph_is_not():
-    assert not is_left_over([found("quito is_a city", 0.1, GRAPH)], SEEN)
+    assert not is_left_over(QUERY, [found("quito is_a city", 0.1, GRAPH)], SEEN, Words())

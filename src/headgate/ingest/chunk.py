@@ -17,7 +17,7 @@ import numpy.typing as npt
 from headgate.errors import ConfigError
 from headgate.ingest.blocks import Block, blocks
 from headgate.policy import Policy, PositiveCount
-from headgate.text.tokens import estimate_tokens, running_tokens
+from headgate.text.tokens import fits_tokens, running_tokens
 from headgate.text.turns import CONVERSATION, split_turns
 
 Sizes = npt.NDArray[np.float64]
@@ -76,7 +76,7 @@ def split_text(text: str, policy: ChunkPolicy, *, kind: str = "markdown") -> lis
 
 
 def _split(text: str, policy: ChunkPolicy, *, kind: str) -> list[Passage]:
-    if estimate_tokens(text) <= policy.maximum:
+    if fits_tokens(text, policy.maximum):
         path = _first_heading(text) if kind == "markdown" else ()
         return [Passage(_trim(text), path)]
     sizes = running_tokens(text)

@@ -484,8 +484,9 @@ class Steps:
         return excerpt(chunk.text, self._questions[name], view.language, fits)
 
     def _left_over(self, fitting: Candidates, seen: Candidates) -> Sifted:
-        for name in self.views:
-            if not is_left_over(self._of(name, fitting), self._of(name, seen)):
+        query = self.request.query
+        for name, view in self.views.items():
+            if not is_left_over(query, self._of(name, fitting), self._of(name, seen), view):
                 return Sifted(kept=tuple(fitting))
         note = (Stage.GRADE, Fate.DROP, NoteCode.LEFT_OVER)
         return Sifted(dropped=tuple(c.with_note(*note) for c in fitting))
