@@ -13,6 +13,7 @@ HeadgateError                 anything below; carries a hint and the HTTP status
 ├── ConfigError       500     a setting is unknown, out of range or contradicts another
 │   └── MissingExtra  500     ... because an optional package is not installed (names the pip line)
 ├── StoreError        503     the store cannot be opened, read or written
+│   ├── QuotaError    507     ... because the tenant would hold more than it may
 │   └── NotReady      503     ... because something is still at work; carries after how many seconds to try again
 ├── UpstreamError     502     a model, search or provider failed or answered nonsense
 │   └── UpstreamTimeout 504   ... or did not answer in time
@@ -110,6 +111,12 @@ class StoreError(HeadgateError):
     """The store cannot be opened, read or written."""
 
     status = 503
+
+
+class QuotaError(StoreError):
+    """The tenant would hold more than it may; nothing of the write was kept."""
+
+    status = 507
 
 
 class NotReady(StoreError):

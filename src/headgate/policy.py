@@ -24,13 +24,11 @@ Tuning = Annotated[T, TUNING]
 class Policy(BaseModel):
     """Base of every stage's policy: immutable, range-checked, closed to unknown keys."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
 
 class Limits(Policy):
-    """The largest inputs a request may bring; an error names the limit it broke."""
+    """The largest inputs a request may bring, and how much a tenant may keep; an error names the limit it broke."""
 
     query_chars: PositiveCount = 100_000
     """Longest query, in characters."""
@@ -42,6 +40,8 @@ class Limits(Policy):
     """Largest token budget of one context."""
     k: Tuning[PositiveCount] = 10_000
     """Most chunks one context may ask for."""
+    tenant_bytes: PositiveCount = 10_000_000_000
+    """Most bytes of documents, facts and edges that one tenant may hold in a store on disk."""
 
 
 class TracePolicy(Policy):
@@ -140,8 +140,8 @@ class ProxyPolicy(Policy):
     """Where injected context comes from when no header says so."""
     budget: PositiveCount = 1000
     """Tokens of injected context when no header says so."""
-    max_body_bytes: PositiveCount = 33_554_432
-    """Largest request."""
+    max_body_bytes: Tuning[PositiveCount] = 33_554_432
+    """Largest request, where the service has let it in (`service.body_bytes`)."""
     max_answer_bytes: Tuning[PositiveCount] = 67_108_864
     """Largest answer that is not streamed."""
     max_event_bytes: Tuning[PositiveCount] = 16_777_216

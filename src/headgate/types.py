@@ -344,7 +344,8 @@ class Plan:
 class Step:
     """One stage of one request: how long it took, how many came, stayed and went, and what went wrong.
 
-    `degraded` says what went wrong; `bug` that it was nothing the outside could have caused.
+    `degraded` says what went wrong; `bug` that it was nothing the outside could have caused. `text` is what the model
+    wrote, where the step speaks of that; it is kept only where texts are.
     """
 
     stage: Stage
@@ -356,6 +357,7 @@ class Step:
     degraded: str = ""
     bug: bool = False
     facts: Mapping[str, float | str] = field(default_factory=dict, hash=False)
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +383,10 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class TraceSummary:
-    """A request in one row; `query` is cut after 500 characters, `seconds` is the time in all stages."""
+    """A request in one row; `query` is cut after 500 characters, `seconds` is the time in all stages.
+
+    `outcome` is what became of the answer of a model call under the guard; empty where a context was asked for.
+    """
 
     id: str
     created: float
@@ -397,6 +402,7 @@ class TraceSummary:
     kept: int
     seconds: float
     degraded: tuple[str, ...] = ()
+    outcome: str = ""
 
     @classmethod
     def of(cls, trace: Trace) -> "TraceSummary":
@@ -417,7 +423,8 @@ class TraceSummary:
             kept=sum(not candidate.dropped for candidate in trace.candidates),
             seconds=sum(step.seconds for step in trace.steps),
             degraded=trace.degraded,
-        )
+            outcome=next((str(s.facts.get("guard", "off")) for s in trace.steps if s.stage is Stage.MODEL), ""),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,13 +442,17 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The answer: a fenced, cited block that fits the budget, and the trace of how it came to be."""
+    """The answer: a fenced, cited block that fits the budget, and the trace of how it came to be.
+
+    `texts` has what the block shows of each of the `chunks`: all of it, or its best strips where it did not fit.
+    """
 
     text: str
     chunks: tuple[Chunk, ...]
     token_estimate: int
     trace: Trace
     report: Report
+    texts: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     graph_context: tuple[str, ...] = ()
     admissibility_token: str | None = None
@@ -466,16 +477,21 @@ class Context:
         return candidate.notes if candidate else ()
 
     def explain(self) -> str:
-        """A table for a person: every candidate, kept or dropped, by which stage, with what score and why."""
-        rows = [("", "chunk", "stage", "score", "why", "text")]
+        """A table for a person: every candidate, kept or dropped, its citation, by which stage, with what score and why.
+
+        Ids are whole, to be copied. The reason has the numbers that decided.
+        """
+        cited = {chunk.id: f"[{number}]" for number, chunk in enumerate(self.chunks, 1)}
+        rows = [("", "cited", "chunk", "stage", "score", "why", "text")]
         for candidate in self.trace.candidates:
             last = candidate.notes[-1]
             rows.append((
                 Fate.DROP if candidate.dropped else Fate.KEEP,
-                clip(candidate.chunk.id, 32),
+                cited.get(candidate.chunk.id, ""),
+                candidate.chunk.id,
                 last.stage,
                 f"{last.score:.3f}",
-                clip(last.reason, 48),
+                last.reason_with_numbers,
                 clip(candidate.chunk.text, 60),
             ))  # fmt: skip
         head = (

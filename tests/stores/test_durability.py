@@ -14,6 +14,7 @@ import pytest
 
 from headgate.errors import StoreError
 from headgate.gateway import Headgate
+from headgate.operations.check import Finding, check
 from headgate.stores.codec import encode
 from headgate.stores.sqlite import migrations
 from headgate.stores.sqlite.store import FILE, SqliteStore
@@ -71,20 +72,28 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path):
     assert "upgrade" in caught.value.hint
 
 
+MISSING = "2 chunks of t/main lack the fingerprint of their text"
+
+
 @pytest.mark.parametrize("version", range(1, len(migrations.STEPS)))
 def test_an_old_store_upgrades_and_keeps_what_it_holds(tmp_path, version):
-    store = SqliteStore(tmp_path / "new")
-    store.put("t", [document("a", "one", "two")])
-    store.close()
     (tmp_path / "old").mkdir()
     raw = sqlite3.connect(tmp_path / "old" / FILE, isolation_level=None)
     migrations.migrate(raw, tmp_path, steps=migrations.STEPS[:version])
-    raw.execute("ATTACH ? AS new", (str(tmp_path / "new" / FILE),))
-    for table in ("tenants", "sizes", "documents", "chunks"):
-        raw.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")
+    raw.execute("INSERT INTO tenants (tenant, seq, place) VALUES ('t', 2, 1)")
+    raw.execute("INSERT INTO sizes VALUES ('t', 'main', 1, 2, 6)")
+    raw.execute(
+        """INSERT INTO documents VALUES ('t', 'main', 'a', 1, 'Notes', '', 'file', '{"k":1}')"""
+    )
+    rows = [("a#0", 0, 1, "Notes", '{"k":1}', "one"), ("a#1", 1, 2, "Part", "", "two")]
+    for id, position, seq, title, data, text in rows:
+        row = ("t", "main", id, "a", 1, position, seq, 3, "document", title, data, None, text)
+        raw.execute(f"INSERT INTO chunks VALUES ({', '.join('?' * 13)})", row)
     raw.close()
     upgraded = SqliteStore(tmp_path / "old")
-    assert [chunk.text for chunk in upgraded.scan("t", "main")] == ["one", "two"]
+    held = [(c.text, c.title, c.metadata) for c in upgraded.scan("t", "main")]
+    assert held == [("one", "Notes", {"k": 1}), ("two", "Part", {})]
+    assert check(tmp_path / "old") == [Finding(MISSING)]
     upgraded.save_fact("t", Fact("f", "a fact"))
     assert upgraded.facts("t") == [Fact("f", "a fact")]
     upgraded.put("t", [document("b", "three")])

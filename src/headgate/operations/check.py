@@ -12,7 +12,7 @@ from pathlib import Path
 from headgate.errors import StoreError
 from headgate.index.files import DamagedIndex
 from headgate.index.folder import folder_of, read_state
-from headgate.operations.backup import existing
+from headgate.operations.presence import existing
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.text.fingerprint import KIND, pack
 from headgate.types import Chunk
@@ -24,7 +24,10 @@ SELECT tenant, collection,
   (SELECT count(*) FROM documents d WHERE d.tenant = s.tenant AND d.collection = s.collection),
   (SELECT count(*) FROM chunks c WHERE c.tenant = s.tenant AND c.collection = s.collection),
   (SELECT coalesce(sum(chars), 0) FROM chunks c WHERE c.tenant = s.tenant AND c.collection = s.collection),
-  documents, chunks, chars
+  (SELECT coalesce(sum(bytes), 0) FROM chunks c WHERE c.tenant = s.tenant AND c.collection = s.collection)
+  + (SELECT coalesce(sum(length(CAST(id || title || metadata AS BLOB))), 0) FROM documents d
+     WHERE d.tenant = s.tenant AND d.collection = s.collection),
+  documents, chunks, chars, bytes
 FROM sizes s
 """
 _ORPHANS = {
@@ -68,11 +71,12 @@ def check(folder: Path, *, repair: bool = False) -> list[Finding]:
 
 def _check_counts(store: SqliteStore, *, repair: bool) -> Iterator[Finding]:
     for tenant, collection, *counts in store.query(_COUNTS):
-        if counts[:3] != counts[3:]:
+        right, held = counts[:4], counts[4:]
+        if right != held:
             if repair:
-                values = (*counts[:3], tenant, collection)
-                store.execute("UPDATE sizes SET documents = ?, chunks = ?, chars = ? WHERE tenant = ? AND collection = ?", values)  # fmt: skip
-            yield Finding(f"the size of {tenant}/{collection} is wrong: {counts[3:]} instead of {counts[:3]}", repair)  # fmt: skip
+                values = (*right, tenant, collection)
+                store.execute("UPDATE sizes SET documents = ?, chunks = ?, chars = ?, bytes = ? WHERE tenant = ? AND collection = ?", values)  # fmt: skip
+            yield Finding(f"the size of {tenant}/{collection} is wrong: {held} instead of {right}", repair)  # fmt: skip
     for what, which in _ORPHANS.items():
         ((count,),) = store.query(f"SELECT count(*) {which}")
         if count:

@@ -14,6 +14,7 @@ from headgate.errors import ClosingError, DeadlineError, HeadgateError
 from headgate.policy import ServicePolicy
 from headgate.service.auth import Auth
 from headgate.service.body import ClientGone, read_body
+from headgate.service.dashboard.paths import is_open
 from headgate.service.limits import CallerLimits
 from headgate.service.problems import refusal
 from headgate.service.proxy.paths import is_proxied
@@ -107,7 +108,7 @@ class Admission:
             self._in_flight.remove(timeout)
 
     async def _admit(self, scope: Scope, receive: Receive, send: Send, state: RequestState) -> None:
-        if scope["path"] in OPEN_PATHS:
+        if scope["path"] in OPEN_PATHS or is_open(scope["path"]):
             await self._app(scope, receive, send)
             return
         if self._in_flight.draining:

@@ -8,12 +8,17 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.responses import Response
+from starlette.types import Scope
 
 from headgate import __version__
+from headgate.errors import HeadgateError
 from headgate.gateway import Headgate
 from headgate.service import problems
 from headgate.service.admission import Admission, InFlight
 from headgate.service.auth import Auth
+from headgate.service.dashboard import app as dashboard
+from headgate.service.dashboard.paths import is_dashboard
 from headgate.service.limits import CallerLimits
 from headgate.service.log import request_logger
 from headgate.service.metrics import Metrics
@@ -59,6 +64,7 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
+    dashboard.mount(app)
     proxy.mount(app, service)
     install_schema(app)
     return app
@@ -81,5 +87,12 @@ def _admit(app: FastAPI, service: ServiceState, folder: str | None) -> None:
         limits=CallerLimits(policy, folder),
         in_flight=service.in_flight,
         observers=(service.metrics.count_request, request_logger(policy), record_spans),
-        error_response=proxy.error_response,
+        error_response=_error_response,
     )
+
+
+def _error_response(error: HeadgateError, scope: Scope, request_id: str) -> Response:
+    """What is refused before a route is reached, in the shape that its clients expect."""
+    if is_dashboard(scope["path"]):
+        return dashboard.error_response(error, scope)
+    return proxy.error_response(error, scope, request_id)

@@ -1,6 +1,7 @@
 """Auth: whose a request is, and what it may do.
 
-A key in `x-headgate-key`, `Authorization: Bearer` or `x-api-key` names the tenant and the scopes. A caller without a key
+A key in `x-headgate-key`, `Authorization: Bearer` or `x-api-key`, or on pages of the dashboard in its cookie, names the
+tenant and the scopes. A caller without a key
 is let in only from this machine, for the tenant of the settings. From this machine means: the address is
 loopback, the Host header is a loopback name (else a web page could reach us by rebinding its own name), no page of
 another origin sent the request, and no proxy stands between. Whoever keeps sending keys that are not valid must wait.
@@ -19,6 +20,7 @@ from starlette.types import Scope as AsgiScope
 
 from headgate.errors import AccessError, ScopeError
 from headgate.keys import OURS, SCOPES, Keys, digest, is_well_formed
+from headgate.service.dashboard.cookies import key_in_cookie
 from headgate.service.failed_keys import FailedKeys, address_of
 from headgate.service.proxy.paths import is_proxied
 from headgate.service.request_state import Caller, state_of
@@ -60,7 +62,7 @@ class Auth:
     async def caller(self, scope: AsgiScope) -> Caller:
         """Who sent a request. AccessError where the key is missing or not valid."""
         headers: Headers = dict(scope["headers"])
-        token = _token(headers)
+        token = _token(headers) or key_in_cookie(scope)
         # On a proxied path another service's key is meant for that service.
         if not token or (is_proxied(scope.get("path", "")) and not token.startswith(OURS)):
             return await self._local_caller(scope, headers)

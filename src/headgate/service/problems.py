@@ -22,7 +22,7 @@ MEDIA = "application/problem+json"
 _TITLES = {
     400: "Bad request", 401: "Key required", 402: "Paused", 403: "Not allowed", 404: "Not found", 405: "Method not allowed",
     413: "Too large", 415: "Unknown media type", 422: "Unusable input", 429: "Too busy", 500: "Internal error",
-    502: "Upstream failed", 503: "Not available", 504: "Took too long",
+    502: "Upstream failed", 503: "Not available", 504: "Took too long", 507: "Quota used up",
 }  # fmt: skip
 
 

@@ -6,12 +6,12 @@ English wins unless another language clearly does: English rules touch only word
 to a text of a script without a language here (Chinese, Korean, Thai), to code, or to a bare heading.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import cache
 from itertools import repeat
 
+from headgate.text.late_pattern import compile_late
 from headgate.text.letters import MARKS, UNSPACED, fold
 from headgate.text.stopwords import ENGLISH, stopwords
 
@@ -72,9 +72,9 @@ LANGUAGES = tuple(LETTERS)
 
 # Letters in lower case, a blank for every other byte: cutting ASCII this way is several times faster than a pattern.
 _WORDS_ONLY = bytes(ord(chr(b).lower()) if chr(b).isalpha() and b < 128 else 32 for b in range(256))
-_WORD = re.compile(rf"(?:[^\W\d_]++|[{MARKS}]++)++")
+_WORD = compile_late(rf"(?:[^\W\d_]++|[{MARKS}]++)++")
 _SAMPLE = 1000  # characters at the beginning of a text that vote
-_UNSPACED = re.compile(f"[{UNSPACED}]+")
+_UNSPACED = compile_late(f"[{UNSPACED}]+")
 # Another language than English needs 1.5 times its votes, 1.5 at least, and .06 a word: of 600 pieces of source
 # code 1.7 % then pass for another language, and of 2 000 short English lines one.
 _CLEAR = 1.5

@@ -42,6 +42,7 @@ class SummaryOut(BaseModel):
     kept: int
     seconds: float
     degraded: list[str]
+    outcome: str
 
 
 class TracesOut(BaseModel):

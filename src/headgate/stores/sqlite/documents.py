@@ -10,6 +10,7 @@ from operator import attrgetter
 
 from headgate.stores.codec import encode
 from headgate.stores.sqlite.connection import Pool
+from headgate.stores.sqlite.quota import check_quota
 from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED, Row, from_row
 from headgate.stores.sqlite.writer import CollectionWriter
 from headgate.stores.validate import check_attachments, check_documents
@@ -24,6 +25,7 @@ class SqliteDocuments:
     """Documents in the tables `documents`, `chunks`, `removed` and `sizes`."""
 
     _pool: Pool
+    _tenant_bytes: int | None
 
     def put(
         self, tenant: str, documents: Sequence[Document], *, attachments: Iterable[Attachment] = ()
@@ -33,12 +35,15 @@ class SqliteDocuments:
             return 0
         beside = check_attachments(attachments, incoming)
         with self._pool.write() as connection:
-            changed = sum(
-                CollectionWriter(connection, tenant, name).put(by_id)
-                for name, by_id in incoming.items()
-            )
+            changed = grown = 0
+            for name, by_id in incoming.items():
+                writer = CollectionWriter(connection, tenant, name)
+                changed += writer.put(by_id)
+                grown += writer.grown
             rows = ((tenant, *attachment) for attachment in beside)
             connection.executemany("REPLACE INTO attachments VALUES (?, ?, ?, ?, ?)", rows)
+            if grown > 0:
+                check_quota(connection, tenant, self._tenant_bytes)
             return changed
 
     def remove(

@@ -137,7 +137,51 @@ CREATE TABLE index_marks (
 ) WITHOUT ROWID
 """
 
-STEPS = (DOCUMENTS, RECORDS, TRACES, KEYS, SPENDS, FACT_KEYS, STORED_TRACES, INDEX_MARKS)
+# A title or metadata that chunks share with their document is stored once, and what a tenant holds is counted in bytes.
+SHARED_HEADS = """
+ALTER TABLE chunks RENAME TO former;
+DROP INDEX chunks_read;
+DROP INDEX chunks_feed;
+CREATE TABLE chunks (
+  tenant TEXT NOT NULL, collection TEXT NOT NULL, id TEXT NOT NULL, document TEXT NOT NULL,
+  place INTEGER NOT NULL, position INTEGER NOT NULL, seq INTEGER NOT NULL, chars INTEGER NOT NULL,
+  bytes INTEGER NOT NULL, source TEXT NOT NULL, title TEXT, metadata TEXT, admission TEXT, text TEXT NOT NULL,
+  PRIMARY KEY (tenant, collection, id)
+);
+INSERT INTO chunks
+SELECT tenant, collection, id, document, place, position, seq, chars,
+  length(CAST(id || coalesce(title, '') || coalesce(metadata, '') || text AS BLOB)),
+  source, title, metadata, admission, text
+FROM (
+  SELECT f.tenant, f.collection, f.id, document, f.place, position, seq, chars, f.source, admission, text,
+    CASE WHEN f.title <> '' AND f.title = d.title THEN NULL ELSE f.title END AS title,
+    CASE WHEN f.metadata <> '' AND f.metadata = d.metadata THEN NULL ELSE f.metadata END AS metadata
+  FROM former f LEFT JOIN documents d ON d.tenant = f.tenant AND d.collection = f.collection AND d.id = f.document
+);
+DROP TABLE former;
+CREATE INDEX chunks_read ON chunks (tenant, collection, place, position);
+CREATE INDEX chunks_feed ON chunks (tenant, collection, seq);
+ALTER TABLE sizes ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+UPDATE sizes SET bytes = (
+  SELECT coalesce(sum(bytes), 0) FROM chunks c WHERE c.tenant = sizes.tenant AND c.collection = sizes.collection
+) + (
+  SELECT coalesce(sum(length(CAST(id || title || metadata AS BLOB))), 0) FROM documents d
+  WHERE d.tenant = sizes.tenant AND d.collection = sizes.collection
+);
+CREATE INDEX facts_size ON facts (tenant, length(CAST(body AS BLOB)))
+"""
+
+STEPS = (
+    DOCUMENTS,
+    RECORDS,
+    TRACES,
+    KEYS,
+    SPENDS,
+    FACT_KEYS,
+    STORED_TRACES,
+    INDEX_MARKS,
+    SHARED_HEADS,
+)
 
 
 def version(connection: sqlite3.Connection) -> int:

@@ -12,6 +12,7 @@ from secrets import token_bytes
 from headgate.protocols import Clock
 from headgate.stores.codec import decode, encode
 from headgate.stores.sqlite.connection import Pool
+from headgate.stores.sqlite.quota import check_quota
 from headgate.stores.sqlite.rows import next_number
 from headgate.stores.validate import (
     already_decided,
@@ -38,12 +39,16 @@ class SqliteRecords:
 
     _pool: Pool
     _clock: Clock
+    _tenant_bytes: int | None
 
     def link(self, tenant: str, edges: Sequence[Edge]) -> int:
         check_edges(tenant, edges)
         rows = [(tenant, e.source, e.predicate, e.target, e.weight, e.provenance) for e in edges]
         with self._pool.write() as connection:
-            return connection.executemany(_LINK, rows).rowcount if rows else 0
+            changed = connection.executemany(_LINK, rows).rowcount if rows else 0
+            if changed:
+                check_quota(connection, tenant, self._tenant_bytes)
+            return changed
 
     def unlink(self, tenant: str, edges: Sequence[Edge]) -> int:
         rows = [(tenant, edge.source, edge.predicate, edge.target) for edge in edges]
@@ -74,6 +79,7 @@ class SqliteRecords:
             same = _same_fact(connection, tenant, fact)
             if same is None:
                 _write_fact(connection, tenant, fact)
+                check_quota(connection, tenant, self._tenant_bytes)
             return same or fact
 
     def amend_fact(self, tenant: str, id: str, change: Callable[[Fact], Fact]) -> Fact | None:

@@ -1,42 +1,44 @@
-"""Rows: a chunk as a row of the SQLite store, the SQL clauses that find it, and the tenants' counters."""
+"""Rows: a chunk as a row of the SQLite store, the SQL clauses that find it, and the tenants' counters.
+
+A title or metadata that a chunk shares with its document is stored with the document alone: the chunk's column is NULL.
+"""
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from typing import Any
 
-from headgate.stores.codec import decode_metadata, encode
-from headgate.types import Chunk
+from headgate.stores.chunk_rows import (
+    Head,
+    Row,
+    count_bytes,
+    count_chars,
+    from_row,
+    own_part,
+    title_and_text,
+    to_rows,
+)
 
-COLUMNS = "id, document, position, source, title, metadata, admission, text"
+__all__ = [
+    "COLUMNS",
+    "HERE",
+    "LISTED",
+    "Head",
+    "Row",
+    "count_bytes",
+    "count_chars",
+    "from_row",
+    "next_number",
+    "own_part",
+    "title_and_text",
+    "to_rows",
+]
+
+_SHARED = """coalesce({0}, (SELECT d.{0} FROM documents d WHERE d.tenant = chunks.tenant
+  AND d.collection = chunks.collection AND d.id = chunks.document), '')"""
+COLUMNS = (
+    f"id, document, position, source, {_SHARED.format('title')}, {_SHARED.format('metadata')},"
+    " admission, text"
+)
 HERE = "tenant = ? AND collection = ?"
 LISTED = "IN (SELECT value FROM json_each(?))"
-
-Row = tuple[Any, ...]
-
-
-def to_row(chunk: Chunk) -> Row:
-    """A chunk as a row of COLUMNS."""
-    data = encode(chunk.metadata) if chunk.metadata else ""
-    return (chunk.id, chunk.document, chunk.position, chunk.source, chunk.title, data,
-            chunk.admission, chunk.text)  # fmt: skip
-
-
-def from_row(collection: str, row: Sequence[Any]) -> Chunk:
-    """The chunk of a row of COLUMNS."""
-    id, document, position, source, title, data, admission, text = row
-    return Chunk(
-        id, text, document, collection, source, title, position, decode_metadata(data), admission
-    )
-
-
-def title_and_text(row: Row) -> tuple[str, str]:
-    """The part of a row that attachments are computed from."""
-    return row[4], row[7]
-
-
-def count_chars(rows: Mapping[str, Row]) -> int:
-    """Characters of all texts together."""
-    return sum(len(row[7]) for row in rows.values())
 
 
 def next_number(connection: sqlite3.Connection, tenant: str, counter: str) -> int:

@@ -34,7 +34,8 @@ class SqliteStore(
     SqliteSpends,
     SqliteUpkeep,
 ):
-    """A store in a folder. `max_bytes` bounds its file; `timeout_s` how long a writer waits its turn.
+    """A store in a folder. `max_bytes` bounds its file, `tenant_bytes` what one tenant may hold; `timeout_s` is how long
+    a writer waits its turn.
 
     A folder that this process may not write to is opened for reading, as with `read_only`; every write is an error then.
     """
@@ -45,6 +46,7 @@ class SqliteStore(
         *,
         timeout_s: float = 30.0,
         max_bytes: int | None = None,
+        tenant_bytes: int | None = None,
         clock: Clock = time,
         read_only: bool = False,
     ) -> None:
@@ -57,6 +59,7 @@ class SqliteStore(
             self.path, timeout_s=timeout_s, max_bytes=max_bytes, read_only=self.read_only
         )
         self._clock = clock
+        self._tenant_bytes = tenant_bytes
         try:
             retry_busy(self._upgrade)
         except BaseException:  # the caller gets no store that it could close

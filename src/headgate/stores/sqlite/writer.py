@@ -2,6 +2,7 @@
 
 Each document is compared row by row with what the store holds. Rows that differ are written under the next
 numbers of the feed; rows that are gone are deleted, and their removal gets a number too. Sizes and counters come last.
+`grown` is by how many bytes the collection has grown.
 """
 
 import sqlite3
@@ -13,10 +14,13 @@ from headgate.stores.sqlite.rows import (
     COLUMNS,
     HERE,
     LISTED,
+    Head,
     Row,
+    count_bytes,
     count_chars,
+    own_part,
     title_and_text,
-    to_row,
+    to_rows,
 )
 from headgate.stores.validate import DocumentsById, chunk_clash
 
@@ -28,8 +32,10 @@ class CollectionWriter:
     connection: sqlite3.Connection
     tenant: str
     collection: str
+    grown: int = 0
     seq: int = field(init=False)
     place: int = field(init=False)
+    _bytes: int = 0  # of growth that `sizes` does not have yet
 
     def __post_init__(self) -> None:
         self.connection.execute("INSERT OR IGNORE INTO tenants (tenant) VALUES (?)", (self.tenant,))
@@ -39,11 +45,12 @@ class CollectionWriter:
 
     def put(self, documents: DocumentsById) -> int:
         """Put every document in the place of its former self; how many chunks changed."""
-        places = self._places(documents)
-        former = self._former([place for place in places.values() if place])
-        fresh = {c.id: to_row(c) for d in documents.values() for c in d.chunks}
+        heads = {id: Head.of(document) for id, document in documents.items()}
+        places, former_heads = self._held(documents)
+        former = self._former(list(places.values()))
+        fresh = {row[0]: row for id, d in documents.items() for row in to_rows(d, heads[id])}
         stale = [id for id in former if id not in fresh]
-        added = [id for id, place in places.items() if not place]
+        added = [id for id in documents if id not in places]
         for id in added:
             self.place += 1
             places[id] = self.place
@@ -56,8 +63,12 @@ class CollectionWriter:
                 if id in former and title_and_text(former[id]) != title_and_text(fresh[id])
             ]
         )
-        self._insert_documents(documents, places)
-        self._insert(changed, fresh, former, places)
+        self._insert_documents(documents, heads, former_heads, places)
+        self._insert(changed, fresh, former, places, heads)
+        moved = {id for id, head in former_heads.items() if head != heads[id]}
+        if moved:
+            kept = fresh.keys() - set(changed)
+            self._store_own_parts([fresh[id] for id in kept if fresh[id][1] in moved], heads)
         self._add_sizes(
             documents=len(added),
             chunks=len(fresh) - len(former),
@@ -75,17 +86,16 @@ class CollectionWriter:
         if bound is None:
             return self._clear_rest(), False
         rows = self.connection.execute(
-            f"SELECT id, chars FROM chunks WHERE {HERE} AND place <= ? ORDER BY place, position",
+            f"SELECT id, chars, bytes FROM chunks WHERE {HERE} AND place <= ? ORDER BY place, position",
             (*here, *bound),
         ).fetchall()
-        ids = [id for id, _ in rows]
+        ids = [id for id, _, _ in rows]
         self._log_removals(ids)
         self._detach(ids)
         self.connection.execute(f"DELETE FROM chunks WHERE {HERE} AND place <= ?", (*here, *bound))
-        documents = self.connection.execute(
-            f"DELETE FROM documents WHERE {HERE} AND place <= ?", (*here, *bound)
-        ).rowcount
-        chars = sum(chars for _, chars in rows)
+        documents = self._delete_documents("place <= ?", (*here, *bound))
+        chars = sum(chars for _, chars, _ in rows)
+        self._bytes -= sum(count for _, _, count in rows)
         self._add_sizes(documents=-documents, chunks=-len(ids), chars=-chars)
         return len(ids), True
 
@@ -108,9 +118,7 @@ class CollectionWriter:
         ).fetchall()
         former = self._former([place for (place,) in places])
         self._delete_chunks(list(former))
-        self.connection.execute(
-            f"DELETE FROM documents WHERE {HERE} AND id {LISTED}", self._values(documents)
-        )
+        self._delete_documents(f"id {LISTED}", self._values(documents))
         self._add_sizes(documents=-len(places), chunks=-len(former), chars=-count_chars(former))
         return len(former)
 
@@ -125,12 +133,11 @@ class CollectionWriter:
         order = {id: n for n, id in enumerate(dict.fromkeys(chunks))}
         self._delete_chunks(sorted((id for id, _, _ in rows), key=order.__getitem__))
         touched = self._values(list({document for _, document, _ in rows}))
-        emptied = self.connection.execute(
-            f"DELETE FROM documents WHERE {HERE} AND id {LISTED} AND NOT EXISTS"
-            " (SELECT 1 FROM chunks c WHERE c.tenant = documents.tenant"
+        emptied = self._delete_documents(
+            f"id {LISTED} AND NOT EXISTS (SELECT 1 FROM chunks c WHERE c.tenant = documents.tenant"
             " AND c.collection = documents.collection AND c.place = documents.place)",
             touched,
-        ).rowcount
+        )
         self.connection.execute(
             f"UPDATE documents SET digest = '' WHERE {HERE} AND id {LISTED}", touched
         )
@@ -141,13 +148,13 @@ class CollectionWriter:
     def _values(self, ids: Sequence[str]) -> tuple[str, str, str]:
         return self.tenant, self.collection, encode(ids)
 
-    def _places(self, documents: DocumentsById) -> dict[str, int]:
-        """The place of each document in reading order; 0 for one that is new."""
-        held = self.connection.execute(
-            f"SELECT id, place FROM documents WHERE {HERE} AND id {LISTED}",
+    def _held(self, documents: DocumentsById) -> tuple[dict[str, int], dict[str, Head]]:
+        """The place in reading order and the head of each document that is there already."""
+        rows = self.connection.execute(
+            f"SELECT id, place, title, metadata FROM documents WHERE {HERE} AND id {LISTED}",
             self._values(list(documents)),
-        )
-        return dict.fromkeys(documents, 0) | dict(held)
+        ).fetchall()
+        return {row[0]: row[1] for row in rows}, {row[0]: Head(*row[2:]) for row in rows}
 
     def _former(self, places: Sequence[int]) -> dict[str, Row]:
         """The rows of the chunks at these places, by id."""
@@ -159,15 +166,33 @@ class CollectionWriter:
         )
         return {row[0]: row for row in rows}
 
-    def _insert_documents(self, documents: DocumentsById, places: Mapping[str, int]) -> None:
+    def _insert_documents(
+        self,
+        documents: DocumentsById,
+        heads: Mapping[str, Head],
+        former: Mapping[str, Head],
+        places: Mapping[str, int],
+    ) -> None:
+        self._bytes += sum(count_bytes(id, *head) for id, head in heads.items())
+        self._bytes -= sum(count_bytes(id, *head) for id, head in former.items())
         self.connection.executemany(
             "REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 (self.tenant, self.collection, d.id, places[d.id], d.title, d.digest, d.source,
-                 encode(d.metadata) if d.metadata else "")
+                 heads[d.id].metadata)
                 for d in documents.values()
             ),
         )  # fmt: skip
+
+    def _delete_documents(self, which: str, values: Sequence[object]) -> int:
+        """Delete the documents of this collection that a condition picks; how many went."""
+        sizes = self.connection.execute(
+            f"DELETE FROM documents WHERE {HERE} AND {which}"
+            " RETURNING length(CAST(id || title || metadata AS BLOB))",
+            values,
+        ).fetchall()
+        self._bytes -= sum(size for (size,) in sizes)
+        return len(sizes)
 
     def _insert(
         self,
@@ -175,24 +200,45 @@ class CollectionWriter:
         fresh: Mapping[str, Row],
         former: Mapping[str, Row],
         places: Mapping[str, int],
+        heads: Mapping[str, Head],
     ) -> None:
         """Write the chunks that are new or differ, each under the next number of the feed."""
         renewed = [id for id in ids if id in former]
-        self._delete("chunks", renewed)
+        self._delete_chunk_rows(renewed)
         self._unlog_removals([id for id in ids if id not in former])
         rows: list[Row] = []
         for id in ids:
             self.seq += 1
-            _, document, position, source, title, data, admission, text = fresh[id]
+            row = fresh[id]
+            _, document, position, source, _, _, admission, text = row
+            title, data, size = own_part(row, heads[document])
+            self._bytes += size
             rows.append((self.tenant, self.collection, id, document, places[document], position,
-                         self.seq, len(text), source, title, data, admission, text))  # fmt: skip
+                         self.seq, len(text), size, source, title, data, admission, text))  # fmt: skip
         try:
             self.connection.executemany(
-                "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
+                "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
             )
         except sqlite3.IntegrityError:
             self._refuse_clash(fresh)
             raise
+
+    def _store_own_parts(self, rows: Sequence[Row], heads: Mapping[str, Head]) -> None:
+        """Store again what chunks do not share with their document, whose head has changed; to readers they are the same."""
+        ids = [row[0] for row in rows]
+        self._bytes -= self._chunk_bytes(ids)
+        self.connection.executemany(
+            f"UPDATE chunks SET title = ?, metadata = ?, bytes = ? WHERE {HERE} AND id = ?",
+            ((*own_part(row, heads[row[1]]), self.tenant, self.collection, row[0]) for row in rows),
+        )
+        self._bytes += self._chunk_bytes(ids)
+
+    def _chunk_bytes(self, ids: Sequence[str]) -> int:
+        (total,) = self.connection.execute(
+            f"SELECT coalesce(sum(bytes), 0) FROM chunks WHERE {HERE} AND id {LISTED}",
+            self._values(ids),
+        ).fetchone()
+        return int(total)
 
     def _refuse_clash(self, fresh: Mapping[str, Row]) -> None:
         owners = self.connection.execute(
@@ -206,7 +252,12 @@ class CollectionWriter:
     def _delete_chunks(self, ids: Sequence[str]) -> None:
         self._log_removals(ids)
         self._detach(ids)
-        self._delete("chunks", ids)
+        self._delete_chunk_rows(ids)
+
+    def _delete_chunk_rows(self, ids: Sequence[str]) -> None:
+        if ids:
+            self._bytes -= self._chunk_bytes(ids)
+            self._delete("chunks", ids)
 
     def _detach(self, ids: Sequence[str]) -> None:
         self._delete("attachments", ids)
@@ -233,11 +284,13 @@ class CollectionWriter:
 
     def _add_sizes(self, *, documents: int, chunks: int, chars: int) -> None:
         self.connection.execute(
-            "INSERT INTO sizes VALUES (?, ?, ?, ?, ?) ON CONFLICT (tenant, collection) DO UPDATE SET"
+            "INSERT INTO sizes VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (tenant, collection) DO UPDATE SET"
             " documents = documents + excluded.documents, chunks = chunks + excluded.chunks,"
-            " chars = chars + excluded.chars",
-            (self.tenant, self.collection, documents, chunks, chars),
+            " chars = chars + excluded.chars, bytes = bytes + excluded.bytes",
+            (self.tenant, self.collection, documents, chunks, chars, self._bytes),
         )
+        self.grown += self._bytes
+        self._bytes = 0
         self._save_counters()
 
     def _save_counters(self) -> None:

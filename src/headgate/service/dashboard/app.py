@@ -1,0 +1,47 @@
+"""App: the dashboard in the service, under the same keys, limits, log and metrics as every other route."""
+
+from fastapi import APIRouter, FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Scope
+
+from headgate.errors import HeadgateError, NotFound
+from headgate.service.dashboard import requests, sign_in, window
+from headgate.service.dashboard.paths import HOME, PREFIX, STATIC
+from headgate.service.dashboard.render import HEADERS, redirect, static_files
+from headgate.service.dashboard.route import PageRoute, error_page
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+def mount(app: FastAPI) -> None:
+    """Add the pages to a service."""
+    for part in (sign_in.router, window.router, requests.router, router):
+        app.include_router(part)
+
+
+def error_response(error: HeadgateError, scope: Scope) -> Response:
+    """What is refused before a page is reached, as a page."""
+    return error_page(Request(scope), error)
+
+
+@router.get("/")
+async def enter() -> Response:
+    """Send a browser to the first page."""
+    return redirect(HOME)
+
+
+@router.get(STATIC + "{name}")
+async def static_file(name: str) -> Response:
+    """A stylesheet, script or picture of ours."""
+    file = static_files().get(name)
+    if file is None:
+        raise NotFound(f"there is no file {name!r}")
+    kept = {"cache-control": "public, max-age=31536000, immutable"}
+    return Response(file.body, headers=HEADERS | kept, media_type=file.kind)
+
+
+@router.api_route(PREFIX + "{rest:path}", methods=["GET", "POST"])
+async def unknown(rest: str) -> Response:
+    """Any other path of the dashboard."""
+    raise NotFound(f"there is no page {rest!r}", hint="the views are in the navigation")

@@ -1,0 +1,148 @@
+"""Render: templates to responses, under a policy that lets a page load nothing but our own files.
+
+Jinja2 escapes every value. Nothing here marks a value as safe: markup is written in templates alone. Files have their
+digest in their address, so that browsers keep them until they change.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headgate import __version__
+from headgate.service.dashboard import cookies
+from headgate.service.dashboard.paths import PREFIX, STATIC
+from headgate.service.request_state import Caller, state_of
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    # not no-referrer: with that, browsers hide the origin of forms even from ourselves
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+class View(NamedTuple):
+    """An entry of the navigation."""
+
+    path: str
+    name: str
+
+
+VIEWS = (View("/", "Window"), View("/requests", "Requests"))
+
+
+class StaticFile(NamedTuple):
+    """A file that pages load, as it is sent."""
+
+    body: bytes
+    kind: str
+    digest: str
+
+
+@cache
+def static_files() -> Mapping[str, StaticFile]:
+    """Our stylesheet, scripts and icon by name."""
+    folder = files("headgate.service.dashboard") / "static"
+    found = {}
+    for file in folder.iterdir():
+        kind = KINDS.get(file.name.rpartition(".")[2])
+        if kind:
+            body = file.read_bytes()
+            found[file.name] = StaticFile(body, kind, sha256(body).hexdigest()[:12])
+    return found
+
+
+def static_url(name: str) -> str:
+    """The address of a file; it changes with its content."""
+    return f"{STATIC}{name}?v={static_files()[name].digest}"
+
+
+def render(request: Request, template: str, *, status: int = 200, **values: object) -> Response:
+    """A template as a page for whoever asks."""
+    caller = state_of(request).caller
+    secret = cookies.csrf_secret(request)
+    body = environment().get_template(template).render(
+        values
+        | {
+            "caller": caller,
+            "csrf": cookies.csrf_token(secret, cookies.key_in_cookie(request.scope)),
+            "here": request.url.path,
+            "may": lambda scope: _may(caller, scope),
+            "signed_in": bool(caller and caller.key),
+            "views": VIEWS,
+        }
+    )  # fmt: skip
+    response = Response(
+        body.encode("utf-8", "replace"),
+        status,
+        headers=HEADERS | {"cache-control": "no-store"},
+        media_type="text/html",
+    )
+    cookies.set_cookie(response, request, cookies.SECRET, secret)
+    return response
+
+
+def redirect(path: str) -> Response:
+    """Send the browser on to a page of the dashboard, with a GET."""
+    return Response(status_code=303, headers=HEADERS | {"location": path})
+
+
+def link(path: str, **query: object) -> str:
+    """The address of a page of the dashboard; parts of the path are quoted by `quote_part`."""
+    given = {name: value for name, value in query.items() if value not in (None, "")}
+    return f"{PREFIX}{path}" + (f"?{urlencode(given)}" if given else "")
+
+
+def quote_part(value: str) -> str:
+    """A value as one part of a path."""
+    return quote(value, safe="")
+
+
+@cache
+def environment() -> Environment:
+    """The templates, and what they may call."""
+    made = Environment(
+        loader=PackageLoader("headgate.service.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {"link": link, "static": static_url, "version": __version__}
+    made.filters |= {
+        "part": quote_part,
+        "thousands": lambda value: f"{value:,}",
+        "ms": _milliseconds,
+        "share": lambda value: f"{100 * value:.0f} %",
+        "iso": lambda when: _moment(when).isoformat(timespec="seconds"),
+        "clock": lambda when: f"{_moment(when):%Y-%m-%d %H:%M:%S} UTC",
+    }
+    return made
+
+
+def _may(caller: Caller | None, scope: str) -> bool:
+    return caller is not None and scope in caller.scopes
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _milliseconds(seconds: float) -> str:
+    value: Any = 1000 * seconds
+    return f"{value:,.0f} ms" if value >= 10 else f"{value:.1f} ms"

@@ -1,0 +1,87 @@
+// Swap: forms and links marked data-swap="ID ..." load their address in the background and replace the parts of the page
+// with those ids by the same parts of what came. A form does so while it is being filled in.
+import { report } from "./connection.js";
+
+const WAIT_MS = 150;
+const shown = new Map(); // what the server last sent for an id: scripts may have changed what is shown since
+let latest = 0;
+
+/** Replace parts of this page by the parts of another page that have the same ids. Returns whether that worked. */
+export async function load(address, ids, { signal } = {}) {
+  let response;
+  try {
+    response = await fetch(address, { credentials: "same-origin", signal });
+  } catch (error) {
+    if (error.name !== "AbortError") report("lost");
+    return false;
+  }
+  if (response.status === 401) {
+    report("signed out");
+    return false;
+  }
+  if (response.status >= 500 || response.status === 429) {
+    report("failing");
+    return false;
+  }
+  report("fine");
+  const other = new DOMParser().parseFromString(await response.text(), "text/html");
+  const problem = response.ok ? null : other.querySelector(".problem");
+  for (const id of ids) put(document.getElementById(id), problem ?? other.getElementById(id));
+  return response.ok;
+}
+
+function put(here, there) {
+  if (!here || !there || shown.get(here.id) === there.innerHTML) return;
+  shown.set(here.id, there.innerHTML);
+  if (there.id !== here.id) {
+    here.replaceChildren(there); // a problem, in the place of what was asked for
+    return;
+  }
+  const focused = here.contains(document.activeElement) ? document.activeElement.id : "";
+  const ticked = [...here.querySelectorAll("input:checked")].map((input) => input.id);
+  here.replaceChildren(...there.childNodes);
+  for (const id of ticked) if (id) document.getElementById(id)?.setAttribute("checked", "");
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  here.dispatchEvent(new CustomEvent("headgate:shown", { bubbles: true }));
+}
+
+async function swap(element, address) {
+  const mine = ++latest;
+  const ids = element.dataset.swap.split(" ");
+  for (const id of ids) document.getElementById(id)?.setAttribute("aria-busy", "true");
+  const worked = await load(address, ids);
+  if (mine !== latest) return;
+  for (const id of ids) document.getElementById(id)?.removeAttribute("aria-busy");
+  if (worked && element.dataset.keep !== "off") history.replaceState(null, "", address);
+}
+
+function addressOf(form) {
+  const address = new URL(form.action);
+  for (const [name, value] of new FormData(form)) if (value !== "") address.searchParams.append(name, value);
+  return address.href;
+}
+
+/** Listen for marked forms and links. */
+export function enhance() {
+  let timer;
+  document.addEventListener("input", (event) => {
+    const form = event.target.form;
+    if (!form?.dataset.swap) return;
+    const output = event.target.parentElement?.querySelector("output");
+    if (output) output.textContent = event.target.value;
+    clearTimeout(timer);
+    timer = setTimeout(() => swap(form, addressOf(form)), WAIT_MS);
+  });
+  document.addEventListener("submit", (event) => {
+    if (!event.target.dataset.swap || event.target.method !== "get") return;
+    event.preventDefault();
+    clearTimeout(timer);
+    swap(event.target, addressOf(event.target));
+  });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[data-swap]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    swap(link, link.href);
+  });
+}

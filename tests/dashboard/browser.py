@@ -1,0 +1,43 @@
+"""A real browser on the pages: Chromium without a window, and what its console says."""
+
+import shutil
+from contextlib import contextmanager
+
+from playwright.sync_api import sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+HOW = "these tests open the pages in a real browser: install Chromium (Debian: apt-get install chromium), then run them again"
+PHONE = {"width": 390, "height": 844}
+
+
+@contextmanager
+def running():
+    """The browser, for the tests of one file. Its process ends with them."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    assert path, f"no Chromium was found; {HOW}"
+    with sync_playwright() as playwright:
+        # as root, as in most containers, Chromium runs only without its sandbox; the pages are our own
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def opened(browser, base, *, clean=True, **options):
+    """A tab. With `clean` it must end without an error in its console, and nothing may come from elsewhere."""
+    context = browser.new_context(base_url=base, **options)
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    wrong, asked = [], []
+    page.on("console", lambda said: wrong.append(said.text) if said.type in ("error", "warning") else None)  # fmt: skip
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    try:
+        yield page
+        if clean:
+            assert wrong == []
+        assert [url for url in asked if not url.startswith(base)] == []
+    finally:
+        context.close()
