@@ -29,9 +29,8 @@ _SPEAKER = compile_late(
     rf"|@?({_NAME})(?:,?\s*[\[(]([^\])\n]{{1,40}})[\])])?\s*(?::(?:\s+|$)|：\s*)"  # Ann: and Ann (21:14):
     rf"|@?({_NAME})\s*[,—–-]\s+\[?({_CLOCK})\]?\s*\n"  # Ann — 21:14, and the words below
 )
-_AFTER_NAME = re.compile(
-    r"[:：>\n]"
-)  # one of these ends every speaker; most texts have none in reach
+# One of these ends every speaker; most texts have none in reach.
+_AFTER_NAME = compile_late(r"[:：>\n]")
 _REACH = 120  # characters from a name's begin within which its head ends
 _ROLES = frozenset({"user", "assistant", "system", "tool", "human", "ai", "bot", "agent", "model"})
 _MONTHS = (
