@@ -3,7 +3,7 @@
 "scored" (default): a fielded lexical score L with neighbors in conversations and a bonus for phrases and heads;
 then feedback from the best 8, where the best chunk agrees with it: s1 = norm(L + .5 E / max E). With embeddings
 D = min-max of the nearest cosines and s1 = norm(L + .5 E / max E + .5 open D), where `open` is the share of the query's
-weight that the best chunk by words leaves open. "rrf" (as published): Σ 1 / (60 + rank) over plain BM25 and cosine.
+weight that the best chunk by words leaves open. "rrf": Σ 1 / (60 + rank) over plain BM25 and cosine.
 Without embeddings either is lexical alone. The work follows the postings touched, not the corpus.
 The found chunks carry s1; a note's `share` is the part of the query's lexical weight that the chunk holds.
 """
@@ -40,7 +40,7 @@ class RetrievePolicy(Policy):
     """How chunks are found and scored."""
 
     mode: Literal["scored", "rrf"] = "scored"
-    """"scored" joins scores; "rrf" joins ranks by reciprocal rank fusion, as published."""
+    """"scored" joins scores; "rrf" joins ranks by reciprocal rank fusion."""
     keep: Tuning[PositiveCount] = 100
     """How many chunks to hand on."""
     k1: Tuning[Weight] = 1.2
@@ -82,7 +82,7 @@ class RetrievePolicy(Policy):
     """The share of the highest feedback score that the best chunk must have: with less, the terms lead away from
     the question, and there is no feedback. Measured: below .8 feedback costs on four of five kinds of text."""
     rank_constant: Tuning[PositiveCount] = 60
-    """"rrf": the constant beside the rank, as published."""
+    """"rrf": the constant beside the rank."""
 
 
 def retrieve(
@@ -222,7 +222,7 @@ def _add_similarity(
 def _fuse_ranks(
     view: Postings, match: _Match, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
 ) -> Floats:
-    """Reciprocal rank fusion, exactly as published."""
+    """Reciprocal rank fusion of two rankings."""
     scores = np.zeros(view.size)
     rankings = [match.best[: policy.dense_depth]]
     if near is not None:
