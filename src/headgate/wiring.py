@@ -35,7 +35,10 @@ from headgate.stores.sqlite.store import SqliteStore
 from headgate.text.tokens import counter
 
 MEMORY = ":memory:"
-COUNTED = 16_384  # texts whose token counts are remembered: chunks come back request after request
+COUNTED = (
+    4_096  # texts whose token counts are remembered: chunks come back request after request ...
+)
+COUNTED_CHARS = 5_000  # ... and a block of many chunks never does
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ def build(
     pool = ProviderPool(providers, settings.recall)
     memory = Memory(store, pool, settings.facts, clock=clock)
     writes = DeferredWrites(upkeep=partial(_prune, store, settings.trace))
-    count = lru_cache(maxsize=COUNTED)(own.counter or counter(settings.tokens))
+    count = _remember_counts(own.counter or counter(settings.tokens))
     views = indexes.snapshot if wait_for_index else indexes.latest
     engine = Engine(
         store,
@@ -169,6 +172,15 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
         grader=parts.grader,  # with the grades it remembers
         clock=parts.clock,
     )
+
+
+def _remember_counts(count: TokenCounter) -> TokenCounter:
+    known = lru_cache(maxsize=COUNTED)(count)
+
+    def count_tokens(text: str, /) -> int:
+        return known(text) if len(text) <= COUNTED_CHARS else count(text)
+
+    return count_tokens
 
 
 def _setting(settings: Settings, name: str) -> object:
