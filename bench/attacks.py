@@ -13,9 +13,11 @@ import gzip
 import json
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx2
@@ -149,9 +151,8 @@ async def half_heads(target):
 async def large_windows(target):
     """Windows of ten megabytes that would all be stored, and lists that would read them."""
     window = "the window says nothing new " * 350_000
-    await asyncio.gather(
-        *(target.post("/v1/context", {"query": f"refunds {n}", "current_window_text": window}) for n in range(4))
-    )  # fmt: skip
+    for n in range(6):
+        await target.post("/v1/context", {"query": f"refunds {n}", "current_window_text": window})
     await asyncio.gather(*(target.get("/v1/traces?limit=1000") for _ in range(6)))
 
 
@@ -227,6 +228,12 @@ async def upstream_bombs(target):
 
 
 @attack
+async def upstream_long_answers(target):
+    """An upstream whose answers are as long as they may be, without a loop and with one."""
+    await asyncio.gather(target.chat("long"), target.chat("loop"))
+
+
+@attack
 async def upstream_floods(target):
     """An upstream that sends trailers, or informational answers, without end."""
     await asyncio.gather(target.chat("trailers"), target.chat("informational"), target.chat("endless-head"))  # fmt: skip
@@ -253,59 +260,78 @@ async def answer_badly(reader, writer, until):
         if line.lower().startswith(b"content-length:"):
             length = int(line.split(b":")[1])
     body = await reader.readexactly(length)
-    model = json.loads(body or b"{}").get("model", "")
-    json_head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
-    stream_head = (
-        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
-    )
-    try:
-        if model.startswith("shape-"):
-            text = SHAPES[int(model[6:])].encode()
-            writer.write(json_head + b"content-length: %d\r\n\r\n" % len(text) + text)
-        elif model == "bomb":
-            writer.write(json_head + b"content-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(BOMB) + BOMB)  # fmt: skip
-        elif model == "bomb-stream":
-            writer.write(stream_head + b"content-encoding: gzip\r\n\r\n%x\r\n" % len(BOMB) + BOMB + b"\r\n0\r\n\r\n")  # fmt: skip
-        else:
-            first, piece = {
-                "trailers": (json_head + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", b"a:b\r\n" * 5_000),
-                "informational": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1_000),
-                "endless-head": (json_head, b"a:b\r\n" * 5_000),
-                "stream": (stream_head + b"\r\n", chunk(b'data: {"choices":[{"delta":{"content":"word "}}]}\n\n' * 200)),
-            }[model]  # fmt: skip
-            writer.write(first)
-            while time.monotonic() < until():
-                writer.write(piece)
-                await writer.drain()
+    first, piece = answer_of(json.loads(body or b"{}").get("model", ""))
+    with suppress(OSError):
+        writer.write(first)
+        while piece and time.monotonic() < until():
+            writer.write(piece)
+            await writer.drain()
         await writer.drain()
-    except (OSError, KeyError):
-        pass
-    finally:
-        writer.close()
+    writer.close()
+
+
+def answer_of(model):
+    """What is sent first, and what is then sent without end."""
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+    stream = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
+    said = {"long": " ".join(map(str, range(1_500_000))), "loop": "and so on, " * 1_000_000}
+    event = b'data: {"choices":[{"delta":{"content":"word "}}]}\n\n'
+    if model.startswith("shape-"):
+        return whole(head, SHAPES[int(model[6:])].encode()), b""
+    if model in said:
+        answer = {"choices": [{"message": {"role": "assistant", "content": said[model]}}]}
+        return whole(head, json.dumps(answer).encode()), b""
+    return {
+        "bomb": (whole(head + b"content-encoding: gzip\r\n", BOMB), b""),
+        "bomb-stream": (stream + b"content-encoding: gzip\r\n\r\n" + chunk(BOMB) + b"0\r\n\r\n", b""),
+        "trailers": (head + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", b"a:b\r\n" * 5_000),
+        "informational": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1_000),
+        "endless-head": (head, b"a:b\r\n" * 5_000),
+        "stream": (stream + b"\r\n", chunk(event * 200)),
+    }[model]  # fmt: skip
+
+
+def whole(head, body):
+    return head + b"content-length: %d\r\n\r\n" % len(body) + body
 
 
 def chunk(data):
     return b"%x\r\n" % len(data) + data + b"\r\n"
 
 
-async def watch_health(url, worst):
-    """Ask /healthz again and again, over connections of its own; the slowest answer is kept."""
-    while True:
-        began = time.perf_counter()
-        try:
-            async with httpx2.AsyncClient(base_url=url, timeout=60) as client:
-                answer = await client.get("/healthz")
-            failed = answer.status_code != 200
-        except httpx2.HTTPError:
-            failed = True
-        worst.append(999.0 if failed else time.perf_counter() - began)
-        await asyncio.sleep(0.1)
+WATCHER = """
+import http.client, sys, time
+worst, port = 0.0, int(sys.argv[1])
+while True:
+    began = time.perf_counter()
+    try:
+        link = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        link.request("GET", "/healthz")
+        good = link.getresponse().status == 200
+        link.close()
+    except OSError:
+        good = False
+    print(time.perf_counter() - began if good else 999.0, flush=True)
+    time.sleep(0.1)
+"""
+
+
+@contextmanager
+def watched_health(port, found):
+    """Ask /healthz again and again, from a process of its own, over a new connection each time; the seconds it took."""
+    watcher = subprocess.Popen(
+        [sys.executable, "-c", WATCHER, str(port)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield
+    finally:
+        watcher.terminate()
+        found += [float(line) for line in watcher.communicate()[0].splitlines()]
 
 
 async def run(name, target, pid):
     """One attack; what was wrong."""
-    before, worst, peak = status(pid, "VmRSS") / 1024, [], []
-    watching = asyncio.ensure_future(watch_health(target.url, worst))
+    before, seconds, peak = status(pid, "VmRSS") / 1024, [], []
     target.statuses, target.won = [], []
 
     async def watch_memory():
@@ -314,15 +340,16 @@ async def run(name, target, pid):
             await asyncio.sleep(0.05)
 
     memory = asyncio.ensure_future(watch_memory())
-    began = time.perf_counter()
-    await ATTACKS[name](target)
-    took = time.perf_counter() - began
-    await asyncio.sleep(0.5)
-    watching.cancel()
+    with watched_health(target.port, seconds):
+        await asyncio.sleep(0.5)
+        began = time.perf_counter()
+        await ATTACKS[name](target)
+        took = time.perf_counter() - began
+        await asyncio.sleep(0.5)
     memory.cancel()
-    grown, slowest = max(peak) - before, max(worst)
+    grown, slowest = max(peak) - before, max(seconds)
     codes = sorted(set(target.statuses))
-    print(f"{name:20} {took:6.1f} s   /healthz {slowest:6.2f} s of {len(worst):3}   memory {grown:+7.1f} MB   {codes}", flush=True)  # fmt: skip
+    print(f"{name:20} {took:6.1f} s   /healthz {slowest:6.2f} s of {len(seconds):3}   memory {grown:+7.1f} MB   {codes}", flush=True)  # fmt: skip
     wrong = list(target.won)
     wrong += [f"{name}: /healthz took {slowest:.2f} s"] if slowest > HEALTH_S else []
     wrong += [f"{name}: {grown:.0f} MB more"] if grown > MEMORY_MB else []

@@ -4,6 +4,7 @@ Without a loop it is passed on as it came. A loop in it is cut, and the model as
 call's reply with the text of all calls in it, under the id of the first, its usage sum_at.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ from headgate.text.tokens import estimate_tokens
 CallAgain = Callable[[Call], Awaitable[bytes]]
 Answer = dict[str, Any]
 
+LARGE = 200_000  # bytes of a reply that the guard reads in a thread, so that others are served meanwhile
+
 
 async def guard_answer(
     body: bytes, dialect: Dialect, session: Session, usage: UsageSum, call_again: CallAgain
@@ -36,7 +39,10 @@ async def guard_answer(
             usage.note(dialect.usage(answer or {}))
         except STRANGE as error:
             raise _strange(error) from error
-        calls = _feed(session, pieces, texts)
+        if len(body) > LARGE:
+            calls = await asyncio.to_thread(_feed, session, pieces, texts)
+        else:
+            calls = _feed(session, pieces, texts)
         if not session.stalled:
             break
         prompt = sum(estimate_tokens(str(m.get("content"))) for m in session.messages)
