@@ -7,6 +7,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
+LOWEST := .venv-lowest
 READY := $(VENV)/.ready
 
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
@@ -26,9 +27,19 @@ demo: $(READY)
 	@echo "== headgate demo: a small collection, one question, and the fate of every chunk"
 	@$(BIN)/headgate demo
 
-test: $(READY)
+test: $(READY) $(LOWEST)/.ready
 	@echo "== running the test suite"
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	@echo "== the integrations once more, with the lowest versions they allow"
+	@$(LOWEST)/bin/python -m pytest tests/integrations --ignore-glob '*/test_mcp*' -W ignore
+
+# $(VENV) has the newest versions of the frameworks, this one the lowest that pyproject.toml allows
+$(LOWEST)/.ready: $(READY)
+	@echo "== setting up $(LOWEST) (once)"
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	@$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --group lowest \
+		--editable '.[langchain,llamaindex,openai-agents,pydantic-ai]'
+	@touch $@
 
 # make fuzz [CASES=100000]: what comes from outside, in many more cases than a test run tries
 fuzz: $(READY)
@@ -157,4 +168,4 @@ mutants: $(READY)
 	@$(BIN)/python bench/mutants.py $(foreach room,$(or $(ROOMS),stores memory index),--room $(room)) --sample $(or $(SAMPLE),20)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench
+	rm -rf $(VENV) $(LOWEST) .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench

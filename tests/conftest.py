@@ -18,3 +18,21 @@ settings.load_profile("headgate")
 def raise_bugs():
     with strict():
         yield
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A running PostgreSQL server; see tests/postgres_server.py."""
+    from tests.postgres_server import running_server
+
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres):
+    """The address of a store without a row."""
+    from tests.postgres_server import empty
+
+    empty(postgres)
+    return postgres.url

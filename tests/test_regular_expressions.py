@@ -11,6 +11,7 @@ import pytest
 from tests.hostile import grows_faster, pumped
 
 import headgate
+from headgate.text.late_pattern import LatePattern
 
 CALLS = {"compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"}
 ANCHORED = {"match", "fullmatch", "pattern"}
@@ -27,6 +28,8 @@ def modules():
 def patterns_in(value):
     if isinstance(value, re.Pattern):
         yield value
+    elif isinstance(value, LatePattern):
+        yield value.compiled()
     elif isinstance(value, Mapping):
         yield from (p for item in value.values() for p in patterns_in(item))
     elif isinstance(value, tuple | list | frozenset | set):
@@ -65,7 +68,9 @@ def found():
             continue
         called = calls_on(module)
         for name, value in vars(module).items():
-            anchored = isinstance(value, re.Pattern) and called.get(name, {""}) <= ANCHORED
+            anchored = (
+                isinstance(value, re.Pattern | LatePattern) and called.get(name, {""}) <= ANCHORED
+            )
             for pattern in patterns_in(value):
                 key = (pattern.pattern, pattern.flags)
                 known.setdefault(key, (module.__name__, pattern, anchored))

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
 from headgate.explain.redacted import redact_trace
-from headgate.explain.replay import Replay, replay
-from headgate.explain.why import Why, why
 from headgate.graph.graph import Graph
 from headgate.ingest.load import OnProgress, Progress, Summary, add_files, add_rows, add_stream
 from headgate.keys import Keys
@@ -55,6 +53,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from headgate.explain.replay import Replay
+    from headgate.explain.why import Why
+
 _FOLLOW = 1_000  # chunks added from which the index follows at once
 _PROBE = "headgate-readiness"  # a tenant that nobody has, so that no check reads anybody's data
 _DEFAULT = Request("")
@@ -88,7 +89,7 @@ class Headgate:
         wait_for_index: bool = True,
         **arguments: Any,  # noqa: ANN401  (settings by name, checked by their schema)
     ) -> Self:
-        """Open a folder, ":memory:", or what the settings name; it is made when it is not there.
+        """Open a folder, ":memory:", "postgresql://...", or what the settings name; it is made when it is not there.
 
         Settings come from `settings`, or from environment and file with `arguments` on top:
         `Headgate.open("./kb", gate={"order": "entropy"})`.
@@ -111,7 +112,8 @@ class Headgate:
         elif given:
             settings = with_changes(settings, given)
         own = Own(store, embedder, grader, search, providers, counter, clock)
-        folder = None if path is None or str(path) == ":memory:" else Path(path)
+        # beside a store of the caller's own; else the store's own place
+        folder = None if store is None or path in (None, ":memory:") else Path(str(path))
         return cls(
             build(settings, own, folder=folder, wait_for_index=wait_for_index), settings.tenant
         )
@@ -125,6 +127,11 @@ class Headgate:
     def store(self) -> Store:
         """The store itself, for what has no method here."""
         return self._parts.store
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the store, or what is derived from it, lies on disk; None where all is in memory."""
+        return self._parts.folder
 
     @property
     def facts(self) -> Facts:
@@ -183,17 +190,24 @@ class Headgate:
         self,
         *paths: str | Path,
         collection: str = "main",
+        exclude: Sequence[str] = (),
+        gitignore: bool = True,
         prune: bool = False,
         on_progress: OnProgress | None = None,
     ) -> Summary:
         """Add files and folders; what has not changed since is left alone, what cannot be read is skipped and said.
 
+        A file's id is its path below the folder that the store lies in, else its full path, wherever this is called from.
+        `exclude` are patterns, as in a `.gitignore`, of what to leave out of folders. What such files of the folders
+        themselves name is left out too, unless `gitignore` is off, and so is the store's own folder.
         With `prune`, documents whose file is gone from a folder that was named go too.
         """
         parts = self._parts
+        own = self.folder
         return add_files(
             parts.store, self.tenant, paths,
             collection=collection, policy=parts.settings.ingest, prune=prune,
+            root=own and own.absolute().parent, exclude=exclude, gitignore=gitignore, own_folder=own,
             on_progress=self._index(on_progress),
         )  # fmt: skip
 
@@ -347,13 +361,17 @@ class Headgate:
         if problem := self._queue_trace(trace):
             raise StoreError(problem)
 
-    async def awhy(self, trace: str | Trace, chunk: str) -> Why:
+    async def awhy(self, trace: str | Trace, chunk: str) -> "Why":
         """Where a chunk fell in a stored request, and the smallest change with which it would have entered."""
+        from headgate.explain.why import why  # noqa: PLC0415  (few ask, and opening stays light)
+
         found = await asyncio.to_thread(self.trace, trace)
         return await why(found, chunk, self._run_changed, self._parts.settings)
 
-    async def areplay(self, trace: str | Trace, changes: Mapping[str, Any]) -> Replay:
+    async def areplay(self, trace: str | Trace, changes: Mapping[str, Any]) -> "Replay":
         """A stored request under other settings ("gate.min_ratio") or asked otherwise ("budget", "k")."""
+        from headgate.explain.replay import replay  # noqa: PLC0415  (few ask, and opening stays light)
+
         found = await asyncio.to_thread(self.trace, trace)
         try:
             return await replay(found, changes, self._run_changed)

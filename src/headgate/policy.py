@@ -24,9 +24,7 @@ Tuning = Annotated[T, TUNING]
 class Policy(BaseModel):
     """Base of every stage's policy: immutable, range-checked, closed to unknown keys."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", validate_default=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
 
 class Limits(Policy):

@@ -346,7 +346,8 @@ class Plan:
 class Step:
     """One stage of one request: how long it took, how many came, stayed and went, and what went wrong.
 
-    `degraded` says what went wrong; `bug` that it was nothing the outside could have caused.
+    `degraded` says what went wrong; `bug` that it was nothing the outside could have caused. `text` is what the model
+    wrote, where the step speaks of that; it is kept only where texts are.
     """
 
     stage: Stage
@@ -358,6 +359,7 @@ class Step:
     degraded: str = ""
     bug: bool = False
     facts: Mapping[str, float | str] = field(default_factory=dict, hash=False)
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,13 +444,17 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The answer: a fenced, cited block that fits the budget, and the trace of how it came to be."""
+    """The answer: a fenced, cited block that fits the budget, and the trace of how it came to be.
+
+    `texts` has what the block shows of each of the `chunks`: all of it, or its best strips where it did not fit.
+    """
 
     text: str
     chunks: tuple[Chunk, ...]
     token_estimate: int
     trace: Trace
     report: Report
+    texts: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     graph_context: tuple[str, ...] = ()
     admissibility_token: str | None = None
@@ -473,16 +479,21 @@ class Context:
         return candidate.notes if candidate else ()
 
     def explain(self) -> str:
-        """A table for a person: every candidate, kept or dropped, by which stage, with what score and why."""
-        rows = [("", "chunk", "stage", "score", "why", "text")]
+        """A table for a person: every candidate, kept or dropped, its citation, by which stage, with what score and why.
+
+        Ids are whole, to be copied. The reason has the numbers that decided.
+        """
+        cited = {chunk.id: f"[{number}]" for number, chunk in enumerate(self.chunks, 1)}
+        rows = [("", "cited", "chunk", "stage", "score", "why", "text")]
         for candidate in self.trace.candidates:
             last = candidate.notes[-1]
             rows.append((
                 Fate.DROP if candidate.dropped else Fate.KEEP,
-                clip(candidate.chunk.id, 32),
+                cited.get(candidate.chunk.id, ""),
+                candidate.chunk.id,
                 last.stage,
                 f"{last.score:.3f}",
-                clip(last.reason, 48),
+                last.reason_with_numbers,
                 clip(candidate.chunk.text, 60),
             ))  # fmt: skip
         head = (

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from headgate.errors import ConfigError, InputError, LimitError
+from headgate.errors import InputError, LimitError
 from headgate.explain.knobs import WIDEST
 from headgate.explain.log import NAME, PerformanceLog
 from headgate.index.indexes import Indexes
@@ -30,15 +30,11 @@ from headgate.protocols import (
     WebSearch,
 )
 from headgate.settings import Settings, with_changes
-from headgate.stores.memory.store import MemoryStore
-from headgate.stores.sqlite.store import SqliteStore
+from headgate.stores.open import open_store
 from headgate.text.tokens import counter
 
-MEMORY = ":memory:"
-COUNTED = (
-    4_096  # texts whose token counts are remembered: chunks come back request after request ...
-)
-COUNTED_CHARS = 5_000  # ... and a block of many chunks never does
+COUNTED = 4_096  # texts whose token counts are remembered: chunks come back request after request
+COUNTED_CHARS = 5_000  # longest of them: a block of many chunks never comes back
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +65,8 @@ class Parts:
     clock: Clock
     writes: DeferredWrites
     log: PerformanceLog | None = None
+    folder: Path | None = None
+    """Where the store, or what is derived from it, lies on disk."""
     closed: Event = field(default_factory=Event)
 
     def close(self) -> None:
@@ -105,13 +103,8 @@ def build(
     clock = own.clock or time.time
     store = own.store
     if store is None:
-        folder = folder_of(settings.store)
         quota = settings.limits.tenant_bytes
-        store = (
-            SqliteStore(folder, clock=clock, tenant_bytes=quota)
-            if folder
-            else MemoryStore(clock=clock)
-        )
+        store, folder = open_store(settings.store, clock=clock, tenant_bytes=quota)
     elif folder:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     read_only = getattr(store, "read_only", False)
@@ -138,8 +131,9 @@ def build(
     log = _log(settings, folder)
     pool.start(settings.tenant)
     return Parts(
-        settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes, log
-    )
+        settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes,
+        log, folder,
+    )  # fmt: skip
 
 
 def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
@@ -189,20 +183,6 @@ def _setting(settings: Settings, name: str) -> object:
     for part in name.split("."):
         value = getattr(value, part, None)
     return value
-
-
-def folder_of(store: str) -> Path | None:
-    """The folder that a setting `store` names; None for memory. An address of an unknown kind is an error."""
-    if store == MEMORY:
-        return None
-    scheme, found, _ = store.partition("://")
-    if found:
-        raise ConfigError(
-            # the rest of the address may hold a password
-            f"store is an address ({scheme}://...), and no store here understands {scheme}://",
-            hint="name a folder, or ':memory:'; hand in a store of your own with store=",
-        )
-    return Path(store)
 
 
 def _prune(store: Store, policy: TracePolicy) -> None:

@@ -33,7 +33,7 @@ def test_a_key_opens_what_its_tenant_may_see(browser, base, keys):
 def test_the_key_is_out_of_reach_of_scripts_and_of_other_routes(browser, base, keys):
     with opened(browser, base, clean=False) as page:
         sign_in(page, keys["ours"].token)
-        page.wait_for_url("**/dashboard/requests")
+        page.wait_for_url("**/dashboard/")
         assert page.evaluate("document.cookie + JSON.stringify({...localStorage})") == "{}"
         (cookie,) = (c for c in page.context.cookies() if c["name"] == "headgate_key")
         assert (cookie["httpOnly"], cookie["sameSite"], cookie["path"]) == (True, "Strict", "/dashboard")  # fmt: skip

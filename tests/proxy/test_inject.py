@@ -215,6 +215,15 @@ async def test_fifty_tool_calls_keep_the_block_where_it_was(api):
         messages = [*messages, *turn("tool", n)]
 
 
+@pytest.mark.parametrize("api", APIS)
+async def test_notes_and_rollbacks_build_on_the_messages_with_their_blocks(api):
+    dialect, name, turn = APIS[api]
+    request, _ = await sent(api, turn("ask", 0), changing_gate(), Remembered())
+    assert list(request.messages) == json.loads(request.body)[name]
+    again = request.with_messages([*request.messages, *turn("say", 1)], dialect())
+    assert again.body.count(b"<context 0/>") == 1
+
+
 async def test_another_worker_and_a_restart_add_the_same_block(tmp_path):
     messages = chat_turn("ask", 0)
     one = Remembered(tmp_path / "proxy.db")

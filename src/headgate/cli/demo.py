@@ -8,6 +8,7 @@ import click
 import orjson
 from rich.table import Table
 
+from headgate.cli.demo_service import serve_story
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.explain.as_data import context_data
 from headgate.gateway import Headgate
@@ -43,8 +44,18 @@ STREAM = (
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
-def demo(as_json: bool) -> None:
+@click.option(
+    "--serve", "serves", is_flag=True, help="Serve the dashboard with a small story in it."
+)
+@click.option("--port", type=int, default=0, help="Port for --serve (default: a free one).")
+@click.option(
+    "--open", "opens", is_flag=True, help="With --serve, open the dashboard in a browser."
+)
+def demo(as_json: bool, serves: bool, port: int, opens: bool) -> None:
     """Show Headgate at work on a small collection: kept, dropped, and why."""
+    if serves:
+        serve_story(port=port, opens=opens)
+        return
     with Headgate.open(":memory:") as hg:
         hg.add(ROWS)
         context = hg.context(QUERY, window=list(WINDOW), budget=150)

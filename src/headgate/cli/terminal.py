@@ -1,24 +1,17 @@
-"""The terminal: the one way by which commands print, so that no foreign text can move the cursor or hide itself.
+"""The terminal: the one way by which commands print, so that no foreign text can do harm there (printable.py)."""
 
-Questions, file names, titles and errors come from others. Control characters in them (escape sequences among them) and
-marks that reverse the order of letters are shown as `\\u001b`, which is also how JSON writes them.
-"""
-
-import re
-from typing import Any
+import sys
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.text import Text
 
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+from headgate.cli.printable import printable
 
+if TYPE_CHECKING:
+    from headgate.cli.console import SafeConsole
 
-def printable(text: str) -> str:
-    """The text with everything in it that a terminal would obey, or could not print, made visible."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+__all__ = ["SafeConsole", "echo", "fit", "printable"]
 
 
 def echo(text: str | bytes = "", *, err: bool = False, nl: bool = True) -> None:
@@ -27,9 +20,19 @@ def echo(text: str | bytes = "", *, err: bool = False, nl: bool = True) -> None:
     click.echo(printable(shown), err=err, nl=nl)
 
 
-class SafeConsole(Console):
-    """rich's console for tables and styles, whose texts may be foreign."""
+def fit(text: str) -> str:
+    """The lines of a table, cut to the width of the terminal where one shows them; files and pipes get them whole."""
+    if not sys.stdout.isatty():
+        return text
+    width = get_terminal_size().columns
+    lines = text.splitlines()
+    return "\n".join(line if len(line) <= width else f"{line[: width - 1]}…" for line in lines)
 
-    def render_str(self, text: str, **options: Any) -> Text:  # noqa: ANN401  (rich's own options)
-        """Turn a string into styled text, its unsafe characters made visible."""
-        return super().render_str(printable(text), **options)
+
+def __getattr__(name: str) -> object:
+    """SafeConsole, whose library is loaded only by commands that draw something."""
+    if name != "SafeConsole":
+        raise AttributeError(f"module 'headgate.cli.terminal' has no attribute {name!r}")
+    from headgate.cli.console import SafeConsole  # noqa: PLC0415  (see above)
+
+    return SafeConsole

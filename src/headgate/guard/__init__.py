@@ -1,15 +1,47 @@
-"""The guard: watches the model's stream, cuts loops out of it, and lets the model go on."""
+"""The guard: watches the model's stream, cuts loops out of it, and lets the model go on.
 
-from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
-from headgate.guard.counting import CountingDetector, CountPolicy
-from headgate.guard.detectors import Detector, RepeatDetector, Stall
-from headgate.guard.entropy import EntropyDetector
-from headgate.guard.policy import GuardPolicy
-from headgate.guard.report import Cut, GuardReport, State
-from headgate.guard.resume import PUBLISHED_DIVERGENCE, Call
-from headgate.guard.rollback import TRANSITIONS, Session
-from headgate.guard.stream import Guard, GuardedStream
-from headgate.guard.unit_kinds import RepeatPolicy
+Names resolve on first use, so that whoever needs only the policies of the guard, as the settings do, does not load it all.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
+    from headgate.guard.counting import CountingDetector, CountPolicy
+    from headgate.guard.detectors import Detector, RepeatDetector, Stall
+    from headgate.guard.entropy import EntropyDetector
+    from headgate.guard.policy import GuardPolicy
+    from headgate.guard.report import Cut, GuardReport, State
+    from headgate.guard.resume import PUBLISHED_DIVERGENCE, Call
+    from headgate.guard.rollback import TRANSITIONS, Session
+    from headgate.guard.stream import Guard, GuardedStream
+    from headgate.guard.unit_kinds import RepeatPolicy
+
+_HOME = {
+    "CONTENT": "channels",
+    "EVENT": "channels",
+    "PUBLISHED_DIVERGENCE": "resume",
+    "REASONING": "channels",
+    "TOOL": "channels",
+    "TRANSITIONS": "rollback",
+    "Call": "resume",
+    "CountPolicy": "counting",
+    "CountingDetector": "counting",
+    "Cut": "report",
+    "Detector": "detectors",
+    "EntropyDetector": "entropy",
+    "Guard": "stream",
+    "GuardPolicy": "policy",
+    "GuardReport": "report",
+    "GuardedStream": "stream",
+    "Piece": "channels",
+    "RepeatDetector": "detectors",
+    "RepeatPolicy": "unit_kinds",
+    "Session": "rollback",
+    "Stall": "detectors",
+    "State": "report",
+}
 
 __all__ = [
     "CONTENT",
@@ -35,3 +67,12 @@ __all__ = [
     "Stall",
     "State",
 ]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'headgate.guard' has no attribute {name!r}")
+    value: object = getattr(import_module(f"headgate.guard.{home}"), name)
+    globals()[name] = value
+    return value

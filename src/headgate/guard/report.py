@@ -18,7 +18,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One rollback: on which channel, the run that was found, what was cut and what the client kept of it."""
+    """One rollback: on which channel, the run that was found, what was cut and what the client kept of it.
+
+    `at` is how much of the channel the client has before the cut, `text` the beginning of what was cut.
+    """
 
     channel: str
     position: int
@@ -28,6 +31,8 @@ class Cut:
     unit: str
     cut_chars: int
     shown_repeats: float
+    at: int = 0
+    text: str = ""
 
 
 @dataclass(slots=True)

@@ -48,6 +48,7 @@ TRANSITIONS: Mapping[tuple[State, str], State] = {
     (State.RECOVERING, "leave"): State.CLOSED,
 }
 
+CUT_CHARS = 4000  # of what was cut that the report keeps
 MAX_COPIES = 2.5  # copies within which a cut may move on to a boundary
 
 
@@ -286,7 +287,8 @@ class Session:
         self._transition("stall")
         kept = [] if channel.whole else channel.take(self._kept_chars(channel, stall))
         report = self.report
-        wasted = self._count(channel.waiting)
+        waiting = channel.waiting
+        wasted = self._count(waiting)
         report.wasted_tokens += wasted
         self.severed_tokens = self._generated_tokens(channel)
         report.saved_tokens += max(0, self.max_tokens - self.severed_tokens)
@@ -304,6 +306,8 @@ class Session:
                 stall.unit[:200],
                 dropped,
                 round(max(0.0, shown), 2),
+                channel.sent,
+                waiting[:CUT_CHARS],
             )
         )
         if channel.name == TOOL and self._calls_done:

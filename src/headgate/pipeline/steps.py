@@ -384,6 +384,7 @@ class Steps:
         return Context(
             text=composed.text,
             chunks=composed.shown,
+            texts=composed.texts,
             token_estimate=composed.tokens,
             trace=trace,
             report=report(composed.sifted.kept, [c for c in trace.candidates if c.dropped]),

@@ -4,16 +4,13 @@ Each field of Request and of its ContextBudget becomes a field of the body, with
 HTTP does differently is written here: published names and defaults, ranges, and three ways to send the window.
 """
 
-import ast
-import inspect
 from dataclasses import MISSING, fields
-from itertools import pairwise
-from textwrap import dedent
 from typing import Annotated, Any, Final, get_type_hints
 
 from pydantic import Field, create_model
 
 from headgate.service.parse import Body, Name
+from headgate.settings.field_docs import field_docs
 from headgate.types import ContextBudget, Request, Window
 
 PUBLISHED: Final = {
@@ -38,18 +35,6 @@ _TYPES: Final[dict[str, Any]] = {
 }
 # The key names the tenant and who asks; the others are built from several fields of the body.
 _NOT_SENT: Final = frozenset({"tenant", "asker", "window", "context_budget"})
-
-
-def field_docs(noun: type) -> dict[str, str]:
-    """The docstring below each field of a class."""
-    body = ast.parse(dedent(inspect.getsource(noun))).body[0].body  # type: ignore[attr-defined]
-    return {
-        ast.unparse(field.target): inspect.cleandoc(str(doc.value.value))
-        for field, doc in pairwise(body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(doc, ast.Expr)
-        and isinstance(doc.value, ast.Constant)
-    }
 
 
 def _sent(noun: type) -> dict[str, str]:

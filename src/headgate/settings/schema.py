@@ -28,6 +28,7 @@ from headgate.policy import (
     TracePolicy,
     Tuning,
 )
+from headgate.settings.field_docs import field_docs
 from headgate.stages.compose import ComposePolicy
 from headgate.stages.decide import DecidePolicy
 from headgate.stages.expand import ExpandPolicy
@@ -36,13 +37,14 @@ from headgate.stages.grade import GradePolicy
 from headgate.stages.penalize import PenalizePolicy
 from headgate.stages.propagate import PropagatePolicy
 from headgate.stages.retrieve import RetrievePolicy
+from headgate.stores.url import hide_password
 
 
 class Settings(Policy):
     """Everything that can be set, with its default."""
 
     store: str = ".headgate"
-    """Folder of the store, or ':memory:'."""
+    """Folder of the store, ':memory:', or 'postgresql://user:password@host/database' (extra 'postgres')."""
     tenant: str = "default"
     """Whose data is read and written."""
     tokens: str = "estimate"
@@ -100,6 +102,11 @@ class Settings(Policy):
     service: ServicePolicy = ServicePolicy()
     """The HTTP service."""
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """The settings for `repr`, with the store's password left out."""
+        for name, value in super().__repr_args__():
+            yield name, hide_password(value) if name == "store" else value
+
 
 def values(model: BaseModel, above: str = "") -> Iterator[tuple[str, Any]]:
     """Every setting of a policy by its dotted name, with its value; tuning arguments are left out."""
@@ -120,8 +127,8 @@ def names() -> list[str]:
 
 def describe(name: str) -> str:
     """What a setting does."""
-    *_, (_, field) = _way(name)
-    return " ".join((field.description or "").split())
+    *_, (model, _) = _way(name)
+    return " ".join(field_docs(model)[name.rpartition(".")[2]].split())
 
 
 def is_secret(name: str) -> bool:
@@ -130,7 +137,9 @@ def is_secret(name: str) -> bool:
 
 
 def hide_secrets(value: object) -> object:
-    """A value to be shown, with the headers of upstreams hidden, where some services want their key."""
+    """A value to be shown, with the headers of upstreams hidden, where some services want their key, and passwords of stores."""
+    if isinstance(value, str):
+        return hide_password(value)
     if isinstance(value, BaseModel):
         value = {key: getattr(value, key) for key in type(value).model_fields}
     if not isinstance(value, Mapping):

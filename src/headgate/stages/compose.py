@@ -34,13 +34,14 @@ class ComposePolicy(Policy):
 class Composed:
     """The block, what went into it in the order shown, and what was left out.
 
-    `sources[n - 1]` is what citation [n] stands for. `token` is the admission the shown chunks share, if any.
+    `texts` is what each chunk in it shows; `sources[n - 1]` is what citation [n] stands for. `token` is the admission the shown chunks share, if any.
     """
 
     text: str
     tokens: int
     sifted: Sifted
     shown: tuple[Chunk, ...] = ()
+    texts: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     graph_context: tuple[str, ...] = ()
     token: str | None = None
@@ -94,6 +95,7 @@ def compose(
         tokens=tokens,
         sifted=Sifted.split(judged),
         shown=shown,
+        texts=tuple(bodies[at] for at in layout),
         sources=tuple(source_of(chunk) for chunk in shown),
         graph_context=tuple(chunk.text for chunk in shown if chunk.source == GRAPH),
         token=_shared(shown),

@@ -42,6 +42,7 @@ def trim(trace: Trace, *, text: bool = True) -> Trace:
     chars = sum(map(len, request.window.texts))
     if not text:
         request = replace(request, query="", window=Window())
+        steps = tuple(replace(step, text="") for step in steps)
     elif chars > WINDOW_CHARS:
         request = replace(request, window=Window())
         reason = f"the window of {chars:,} characters is too large to be kept"

@@ -11,12 +11,14 @@ English only. A miss costs more than a false alarm, so what is in doubt counts.
 import re
 from collections.abc import Iterable
 
+from headgate.text.late_pattern import compile_late
+
 _SELF = r"(?:my|him|her|them|our|your)sel(?:f|ves)"
 _WHOSE = r"(?:my|his|her|their|our)"
 
 
 def _any(*patterns: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?:{'|'.join(patterns)})(?![\w-])")
+    return compile_late(rf"(?<!\w)(?:{'|'.join(patterns)})(?![\w-])")
 
 
 def _words(spaced: str) -> Iterable[str]:

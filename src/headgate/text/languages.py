@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import cache
 
+from headgate.text.late_pattern import compile_late
 from headgate.text.letters import MARKS, UNSPACED, fold
 from headgate.text.stopwords import ENGLISH, stopwords
 
@@ -70,9 +71,9 @@ LETTERS: dict[str, str] = {
 LANGUAGES = tuple(LETTERS)
 
 _ASCII_WORD = re.compile(r"[a-z]+")
-_WORD = re.compile(rf"(?:[^\W\d_]++|[{MARKS}]++)++")
+_WORD = compile_late(rf"(?:[^\W\d_]++|[{MARKS}]++)++")
 _SAMPLE = 1000  # characters at the beginning of a text that vote
-_UNSPACED = re.compile(f"[{UNSPACED}]+")
+_UNSPACED = compile_late(f"[{UNSPACED}]+")
 # Another language than English needs 1.5 times its votes, 1.5 at least, and .06 a word: of 600 pieces of source
 # code 1.7 % then pass for another language, and of 2 000 short English lines one.
 _CLEAR = 1.5

@@ -6,21 +6,27 @@ particles to its words. `signs` cuts these into overlapping pairs of signs, wher
 consonant with its vowels. `fold` gives the form in which words are compared.
 """
 
-import re
 import unicodedata
+from collections import defaultdict
 from itertools import chain
 from operator import add
 
+from headgate.text.late_pattern import compile_late
 
-def _characters(*categories: str) -> str:
-    """All characters beyond ASCII of some Unicode categories."""
+
+def _characters() -> tuple[str, str]:
+    """All marks, and all capitals, beyond ASCII."""
     # the blocks left out, of ideographs and Hangul, hold letters without marks and without case
     blocks = chain(range(0x80, 0x3400), range(0xA000, 0xAC00), range(0xF900, 0x11000))
-    return "".join(chr(code) for code in blocks if unicodedata.category(chr(code)) in categories)
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for char in map(chr, blocks):
+        kinds[unicodedata.category(char)].append(char)
+    marks = sorted(kinds["Mn"] + kinds["Mc"] + kinds["Me"])
+    return "".join(marks), "".join(sorted(kinds["Lu"] + kinds["Lt"]))
 
 
-MARKS = _characters("Mn", "Mc", "Me")
-UPPER = "A-Z" + _characters("Lu", "Lt")
+MARKS, _CAPITALS = _characters()
+UPPER = "A-Z" + _CAPITALS
 """The inside of a character class of all capitals."""
 
 _INDIC = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai and Lao, Burmese, Khmer
@@ -30,23 +36,23 @@ UNSPACED = f"{_INDIC}{_EAST}{_HANGUL}"
 """The inside of a character class of scripts whose words are cut into pairs of signs."""
 
 # A vowel written before its consonant, the consonant, then stacked consonants, vowels and tones.
-_SIGN = re.compile(
+_SIGN = compile_late(
     "[\u0e40-\u0e44\u0ec0-\u0ec4]?"
     "[^\u0e40-\u0e44\u0ec0-\u0ec4]"
     f"(?:[\u17d2\u1039].|[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3{MARKS}])*"
     "|."
 )
-_IS_INDIC = re.compile(f"[{_INDIC}]")
+_IS_INDIC = compile_late(f"[{_INDIC}]")
 
 # Written or not, these do not change a word: vowel points of Hebrew and Arabic, the stretching of Arabic
 # letters, joiners between Indic letters, the soft hyphen, and the dot that lower() leaves over a Turkish i.
-_OPTIONAL = re.compile(
+_OPTIONAL = compile_late(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0640"
     "\u00ad\u200d]|(?<=[\u0900-\u0dff])\u200c|(?<=i)\u0307"
 )
 _ACCENTED = "άέήίόύώϊϋΐΰς"
 _ACCENTS = str.maketrans(_ACCENTED, "αεηιουωιυιυσ")  # Greek capitals are written without
-_FOLDABLE = re.compile(
+_FOLDABLE = compile_late(
     f"[\u0591-\u06ed\u00ad\u200c\u200d\u0307{_ACCENTED}]"
 )  # few words have any of these
 

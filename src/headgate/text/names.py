@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
+from headgate.text.late_pattern import compile_late
 from headgate.text.letters import UPPER
 from headgate.text.stopwords import ENGLISH
 
@@ -20,25 +21,30 @@ _CACHE = 1_000_000  # spans remembered; beyond it the table starts afresh
 
 def _span(upper: str) -> re.Pattern[str]:
     # a look-behind after the capital lets the scan run to the next capital instead of the next word
-    return re.compile(
+    return compile_late(
         rf"[{upper}](?<!\w[{upper}])[\w'\u2019-]+"
         rf"(?:\s+(?:(?:of|the|de|von|van|and)\s+)?[{upper}][\w'\u2019-]+)*"
     )
 
 
 _SPAN, _ASCII_SPAN = _span(UPPER), _span("A-Z")
-_CAPITAL = rf"[{UPPER}](?<!\w[{UPPER}])"
 _WORD = re.compile(r"\(?([^\W\d_][\w'\u2019-]*)")
 _GOES_ON = frozenset(",;)'\u2019-_")  # a sentence goes on after these, as after a letter or a digit
 
 _MARKED = re.compile(r"`([^`\n]{1,80})`|\"([^\"\n]{2,80})\"|“([^”\n]{2,80})”")
-_SHAPED = re.compile(
+_SHAPED = compile_late(
     r"https?://[^\s<>()\"']+|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]+)+|(?<!\w)@\w[\w-]*"
     r"|(?<![\w/.-])(?:\.{0,2}/)?[\w-]+(?:/[\w.-]+)+|(?<![\w.])\w+(?:\.\w+)*\.[A-Za-z]\w*\b"
     r"|\b[a-z0-9]+(?:_[a-z0-9]+)+\b|\b[a-z]+[A-Z]\w*\b|\b(?:[A-Z][a-z0-9]+){2,}\b"
 )
-_TITLE = rf"{_CAPITAL}(?:[\w’'&-]|\.(?=\w))*"
-_RUN = re.compile(rf"{_TITLE}(?: (?:of|de|van|von|der|the|and|&) {_TITLE}| {_TITLE}| \d+\b)*")
+
+
+def _run(upper: str) -> re.Pattern[str]:
+    title = rf"[{upper}](?<!\w[{upper}])(?:[\w’'&-]|\.(?=\w))*"
+    return compile_late(rf"{title}(?: (?:of|de|van|von|der|the|and|&) {title}| {title}| \d+\b)*")
+
+
+_RUN, _ASCII_RUN = _run(UPPER), _run("A-Z")
 _OPENERS = '.!?:•*-–—])"“('  # after one of these a capital may only open a sentence
 _SPELLED = re.compile(r"[^\W_]+(?:['’_.-][^\W_]+)*")
 
@@ -115,7 +121,7 @@ def entities(text: str) -> tuple[str, ...]:
 
 def _runs(text: str) -> list[tuple[int, str]]:
     kept = []
-    for match in _RUN.finditer(text):
+    for match in (_ASCII_RUN if text.isascii() else _RUN).finditer(text):
         name = _without_opener(match[0]) if _opens(text, match.start()) else match[0]
         if name and name.lower() not in ENGLISH:
             kept.append((match.start(), re.sub(r"['’]s$", "", name)))

@@ -10,6 +10,8 @@ import re
 import unicodedata
 from functools import cache
 
+from headgate.text.late_pattern import compile_late
+
 MAX_MARKS = 30
 PIECE = 8_192  # characters normalized in one call
 
@@ -19,7 +21,7 @@ _LATE_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"
 _BEYOND = "\U00010000-\U0001ffff"
 # Characters that never combine with the one before them: Latin, Greek, Cyrillic, Hebrew and Arabic letters,
 # leading Hangul letters and whole syllables, symbols, ideographs, Arabic presentation forms.
-_STARTER = re.compile(
+_STARTER = compile_late(
     "[\x00-\u02ff\u0370-\u0482\u048a-\u0590\u05d0-\u05ea\u0620-\u064a\u1100-\u115e\u1e00-\u20cf"
     "\u2100-\u22ff\u2500-\u2bff\u3400-\u9fff\uac00-\ud7a3\ufb50-\ufdff]"
 )

@@ -15,6 +15,7 @@ import Stemmer
 
 from headgate.forks import ForkSafeLock
 from headgate.text.languages import choose, detect
+from headgate.text.late_pattern import compile_late
 from headgate.text.letters import MARKS, UNSPACED, fold, signs
 from headgate.text.stopwords import stopwords
 
@@ -31,10 +32,10 @@ _TELLING = frozenset(
 
 _POSSESSIVE = re.compile(r"['\u2019][sS](?!\w)")
 _ASCII = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
-_ANY = re.compile(rf"[\w{MARKS}]+(?:[.-][\w{MARKS}]+)*")
+_ANY = compile_late(rf"[\w{MARKS}]+(?:[.-][\w{MARKS}]+)*")
 _SEAM = re.compile(r"[_.-]+")
-_SCRIPT = re.compile(rf"[{UNSPACED}]+|[^{UNSPACED}]+")
-_UNSPACED = re.compile(f"[{UNSPACED}]")
+_SCRIPT = compile_late(rf"[{UNSPACED}]+|[^{UNSPACED}]+")
+_UNSPACED = compile_late(f"[{UNSPACED}]")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 

@@ -7,12 +7,13 @@ the form of the text, and `kind: conversation` marks a turn whose speaker nobody
 conversation ("Note: …" looks like a turn): the whole collection does, see the index.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from headgate.text.late_pattern import compile_late
 
 CONVERSATION = "conversation"
 _LONGEST = 60  # characters of a speaker's name
@@ -21,8 +22,8 @@ _FEW = 8  # lines; a log of half as many turns is too short to be sure of
 
 _NAME = r"[^\W\d_][\w .'’-]{0,30}?"
 _CLOCK = r"\d{1,4}[./:-][\d./:-]{1,16}(?:[T, ]{1,3}\d{1,2}[:.]\d\d[\d:.,Z+-]{0,12})?(?:\s?[AaPp]\.?[Mm]\b\.?)?"
-_DATE = re.compile(rf"\[([^\]\n]{{0,60}})\]\s*|\(({_CLOCK})\)\s*|({_CLOCK})\s+(?:[-–—]\s+)?")
-_SPEAKER = re.compile(
+_DATE = compile_late(rf"\[([^\]\n]{{0,60}})\]\s*|\(({_CLOCK})\)\s*|({_CLOCK})\s+(?:[-–—]\s+)?")
+_SPEAKER = compile_late(
     rf"<@?({_NAME})>\s*"  # <ann>
     rf"|(?:\*\*|__)({_NAME})(?::(?:\*\*|__)|(?:\*\*|__)\s*:)\s*"  # **Ann:** and **Ann**:
     rf"|@?({_NAME})(?:,?\s*[\[(]([^\])\n]{{1,40}})[\])])?\s*(?::(?:\s+|$)|：\s*)"  # Ann: and Ann (21:14):

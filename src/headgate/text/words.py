@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeVar
 
+from headgate.text.late_pattern import compile_late
 from headgate.text.nfkc import nfkc
 
 MAX_CHARS = 8_388_608  # longer texts are read up to here: 1.6 times the largest window we promise
@@ -51,14 +52,16 @@ _JOINERS = (
     r"(?<=[0-9])%",
     rf"(?<=_)_|_(?=_)|(?<={_LETTER})_(?={_LETTER})",  # snake_case and __dunder__, not _emphasis_
 )
-_TOKEN = re.compile(f"[{_ranges(SINGLES)}]|(?:{_LETTER}|{'|'.join(_JOINERS)})+")
+_TOKEN = compile_late(f"[{_ranges(SINGLES)}]|(?:{_LETTER}|{'|'.join(_JOINERS)})+")
 
 # Marks are removed only where they join no two words, so that removing them never makes one word of two.
 _WORD = r"[0-9a-z_\x80-\U0010ffff]"
-_LINE_MARKS = re.compile(r"^[ \t]*(?:(?:#{1,6}|>+|[-+*])[ \t]+)+|^[ \t]*(?:[-=*|:+]+[ \t]*)$", re.M)
+_LINE_MARKS = compile_late(
+    r"^[ \t]*(?:(?:#{1,6}|>+|[-+*])[ \t]+)+|^[ \t]*(?:[-=*|:+]+[ \t]*)$", re.M
+)
 _LINKS = re.compile(r"!?\[([^\[\]\n]*)\]\(([^()\n]*)\)")
-_MARKS = re.compile(rf"(?<![*`~])(?:(?<!{_WORD})(?:[*`]|~~)+|(?:[*`]|~~)++(?!{_WORD}))")
-_EMPHASIS = re.compile(rf"(?<!{_WORD})_(?!_)|(?<!_)_(?!{_WORD})")
+_MARKS = compile_late(rf"(?<![*`~])(?:(?<!{_WORD})(?:[*`]|~~)+|(?:[*`]|~~)++(?!{_WORD}))")
+_EMPHASIS = compile_late(rf"(?<!{_WORD})_(?!_)|(?<!_)_(?!{_WORD})")
 _TABLE = re.compile(r"(?<!\S)\|+|(?<!\|)\|++(?!\S)")
 _DRESS = (
     ("](", _LINKS, r"\1 \2"),

@@ -11,7 +11,11 @@ KINDS = ("system", "human", "text", "thinking", "call", "result")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The window at one turn: its size by kind, and what the turn added to it."""
+    """The window at one turn: its size by kind, what the turn added to it, and what stands in it in vain.
+
+    `repeated` and `stale` are tokens of the window that stand there twice, or of files that were edited since. `tools` are
+    definitions, `injected` what Headgate put in, `length` is the model's; each is 0 where unknown.
+    """
 
     turn: int
     tokens: int
@@ -21,6 +25,9 @@ class Window:
     stale: int = 0
     reported: int = 0
     time: str = ""
+    tools: int = 0
+    injected: int = 0
+    length: int = 0
 
 
 @dataclass(frozen=True, slots=True)

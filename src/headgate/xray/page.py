@@ -4,10 +4,11 @@ No script, no font, no image, no address: it opens from a disk without a network
 text from a session is escaped, for a tool result may be anything.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 
 from headgate.guard.tools import clip
+from headgate.xray.bars import SEGMENTS, draw
 from headgate.xray.findings import KINDS, Session, Window, Xray
 from headgate.xray.summary import LABELS, share, short
 
@@ -17,6 +18,10 @@ WIDTH, HEIGHT = 760, 160
 COLORS = {
     "system": "#8d99ae", "human": "#2a9d8f", "text": "#4f7cac", "thinking": "#9d79bc", "call": "#e9c46a",
     "result": "#e76f51",
+}  # fmt: skip
+SEGMENT_COLORS = {
+    "system": "#6b7785", "tools": "#8a6d3b", "injected": "#7b5aa6", "earlier": "#7da7b3", "stale": "#d99a2b",
+    "repeated": "#c8553d", "new": "#1f8a9c", "free": "#8883",
 }  # fmt: skip
 
 STYLE = """
@@ -56,7 +61,7 @@ def _totals(found: Xray) -> Iterator[str]:
     yield "<h1>What filled the window</h1>"
     yield f"<p>{len(found.sessions):,} sessions in {found.files:,} files, {found.bytes / 1e6:,.1f} MB; {found.skipped:,} lines skipped. Sizes are estimated tokens.</p>"
     yield _bar(found.by_kind, found.added)
-    yield _legend()
+    yield _legend(LABELS, COLORS)
     rows = (
         ("entered windows", found.added),
         ("stood there already, word for word", found.repeated),
@@ -88,7 +93,7 @@ def _session(session: Session) -> Iterator[str]:
     yield f'<p class="small">{_text(session.path)}</p>'
     yield _bar(session.by_kind, session.added)
     if len(session.windows) > 1:
-        yield _timeline(session.windows)
+        yield from _timeline(session.windows)
     yield (
         f"<p>{share(session.repeated, session.added)} stood there already, "
         f"{share(session.stale, session.added)} was made stale by a later edit.</p>"
@@ -113,29 +118,15 @@ def _session(session: Session) -> Iterator[str]:
     yield "</details>"
 
 
-def _timeline(windows: tuple[Window, ...]) -> str:
-    """The window turn by turn: a stack of its kinds, and what the provider counted as a line."""
-    top = max(1, *(max(window.tokens, window.reported) for window in windows))
-    step = WIDTH / (len(windows) - 1)
-    under = [0.0] * len(windows)
-    shapes = []
-    for kind in KINDS:
-        over = [
-            low + window.by_kind.get(kind, 0) for low, window in zip(under, windows, strict=True)
-        ]
-        if over != under:
-            edge = _points(over, step, top) + _points(under, step, top)[::-1]
-            shapes.append(f'<polygon fill="{COLORS[kind]}" points="{" ".join(edge)}"/>')
-        under = over
-    if any(window.reported for window in windows):
-        line = _points([float(window.reported) for window in windows], step, top)
-        shapes.append(f'<polyline fill="none" stroke="currentColor" points="{" ".join(line)}"/>')
-    label = f"window by turn, up to {top:,} tokens"
-    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}"><title>{label}</title>{"".join(shapes)}</svg>'
-
-
-def _points(values: list[float], step: float, top: int) -> list[str]:
-    return [f"{n * step:.1f},{HEIGHT * (1 - value / top):.1f}" for n, value in enumerate(values)]
+def _timeline(windows: tuple[Window, ...]) -> Iterator[str]:
+    """The window turn by turn: a bar of what fills it, and what the provider counted as a line."""
+    chart = draw(windows, WIDTH, HEIGHT)
+    shapes = [f'<path fill="{SEGMENT_COLORS[s.segment]}" d="{s.path}"/>' for s in chart.shapes]
+    if chart.reported:
+        shapes.append(f'<polyline fill="none" stroke="currentColor" points="{chart.reported}"/>')
+    label = f"window by turn, up to {chart.top:,} tokens"
+    yield f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{label}"><title>{label}</title>{"".join(shapes)}</svg>'
+    yield _legend({s.segment: SEGMENTS[s.segment] for s in chart.shapes}, SEGMENT_COLORS)
 
 
 def _bar(kinds: object, whole: int) -> str:
@@ -148,10 +139,10 @@ def _bar(kinds: object, whole: int) -> str:
     return f'<div class="bar">{"".join(parts)}</div>'
 
 
-def _legend() -> str:
+def _legend(labels: Mapping[str, str], colors: Mapping[str, str]) -> str:
     keys = (
-        f'<span class="key"><i style="background:{COLORS[kind]}"></i>{LABELS[kind]}</span>'
-        for kind in KINDS
+        f'<span class="key"><i style="background:{colors[name]}"></i>{label}</span>'
+        for name, label in labels.items()
     )
     return f'<p class="small">{"".join(keys)}</p>'
 

@@ -229,10 +229,13 @@ class SessionBuilder:
         self._every *= 2
 
     def _with_repeats(self) -> Iterator[Window]:
-        """The windows, each with what of its turn's additions stood there already."""
-        turn = 0
+        """The windows, each with what of it stands there twice: what was added so since the last compaction."""
+        turn = repeated = 0
+        compacted = {compaction.turn for compaction in self._compactions}
         for window in self._windows:
-            yield replace(window, repeated=sum(self._repeated[n] for n in range(turn, window.turn)))
+            for n in range(turn, window.turn):
+                repeated = self._repeated[n] + (0 if n in compacted else repeated)
+            yield replace(window, repeated=min(repeated, window.tokens))
             turn = window.turn
 
     def _compact(self, kept: Iterable[int], reported: int) -> None:

@@ -6,7 +6,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from headgate.errors import HeadgateError, NotFound
-from headgate.service.dashboard import requests, sign_in
+from headgate.service.dashboard import requests, sign_in, window
 from headgate.service.dashboard.paths import HOME, PREFIX, STATIC
 from headgate.service.dashboard.render import HEADERS, redirect, static_files
 from headgate.service.dashboard.route import PageRoute, error_page
@@ -16,7 +16,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 def mount(app: FastAPI) -> None:
     """Add the pages to a service."""
-    for part in (sign_in.router, requests.router, router):
+    for part in (sign_in.router, window.router, requests.router, router):
         app.include_router(part)
 
 

@@ -4,7 +4,7 @@ Everything is under one prefix, so that the cookie with the key is sent to no ot
 """
 
 PREFIX = "/dashboard"
-HOME = f"{PREFIX}/requests"
+HOME = f"{PREFIX}/"
 SIGN_IN = f"{PREFIX}/sign-in"
 STATIC = f"{PREFIX}/static/"
 

@@ -43,7 +43,7 @@ class View(NamedTuple):
     name: str
 
 
-VIEWS = (View("/requests", "Requests"),)
+VIEWS = (View("/", "Window"), View("/requests", "Requests"))
 
 
 class StaticFile(NamedTuple):

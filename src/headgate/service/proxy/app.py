@@ -25,8 +25,8 @@ from headgate.service.proxy.routes import routes
 from headgate.service.request_state import Caller, RequestState
 from headgate.service.state import ServiceState
 from headgate.spending import Spending
+from headgate.stores.open import folder_of
 from headgate.types import Context, Request
-from headgate.wiring import folder_of
 
 
 def mount(app: FastAPI, service: ServiceState) -> None:
@@ -69,11 +69,15 @@ class _Observer:
         state.call = call
         self._service.metrics.count_call(call)
         if call.operation and state.caller:
-            trace = call_trace(call, tenant=state.caller.tenant, now=time.time())
-            gate = self._service.gate_for(state.caller)
-            saving = asyncio.ensure_future(asyncio.to_thread(gate.save_trace, trace))
+            saving = asyncio.ensure_future(asyncio.to_thread(self._save, state.caller, call))
             self._saving.add(saving)
             saving.add_done_callback(self._finish_saving)
+
+    def _save(self, caller: Caller, call: ModelCall) -> None:
+        """Make the trace, which reads the whole conversation, and let it be written."""
+        gate = self._service.gate_for(caller)
+        if gate.settings.trace.keep:
+            gate.save_trace(call_trace(call, tenant=caller.tenant, now=time.time()))
 
     def _finish_saving(self, saving: asyncio.Future[None]) -> None:
         self._saving.discard(saving)

@@ -1,21 +1,27 @@
 """Call traces: a call that went through the proxy, as a trace like any other.
 
-It holds what was cut from its answer, the rungs that its agent reached, and how its spenders stand to their caps.
+It holds the sizes of what stood in its window, what was cut from its answer, the rungs that its agent reached, and how its
+spenders stand to their caps.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from headgate.guard.channels import CONTENT
 from headgate.guard.fuse import Reading
 from headgate.guard.ladder import Rung
 from headgate.guard.report import Cut
 from headgate.guard.tools import Circle
 from headgate.notes import Stage
+from headgate.service.proxy.call_window import window_step
 from headgate.service.proxy.model_call import ModelCall
 from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
 
+GAP = "\x1e"  # between the pieces of an answer that was cut: unlike offsets, it stays true when secrets are taken out
+PIECE_CHARS = 8000
+
 
 def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
-    """The call as a trace: one step for the call itself, and one for each cut."""
+    """The call as a trace: one step for the call itself, one for its window, and one for each cut, rung and cap."""
     what = f"{call.model} at {call.upstream}: {call.outcome}" if call.upstream else call.error
     plan = Plan(
         skip=True,
@@ -28,6 +34,7 @@ def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
     cuts = call.report.cuts if call.report else []
     steps = (
         _call_step(call),
+        *([window_step(call.sent, call.length)] if call.sent else ()),
         *(_cut_step(cut) for cut in cuts),
         *(_circle_step(mark.rung, mark.circle) for mark in call.climb.marks),
         *(_fuse_step(reading) for reading in call.readings),
@@ -43,6 +50,8 @@ def _call_step(call: ModelCall) -> Step:
         "status": call.status,
         "guard": call.outcome,
         "rollbacks": call.report.rollbacks if call.report else 0,
+        "saved_tokens": call.report.saved_tokens if call.report else 0,
+        "wasted_tokens": call.report.wasted_tokens if call.report else 0,
         "input_tokens": call.input_tokens,
         "output_tokens": call.output_tokens,
         "first_byte_s": round(call.first_byte_s or 0.0, 4),
@@ -51,7 +60,20 @@ def _call_step(call: ModelCall) -> Step:
         "response_id": call.response_id,
         "context_trace": call.context_trace,
     }
-    return Step(Stage.MODEL, call.seconds, degraded=call.error, facts=_given(facts))
+    text = GAP.join(_pieces(call))
+    return Step(Stage.MODEL, call.seconds, degraded=call.error, facts=_given(facts), text=text)
+
+
+def _pieces(call: ModelCall) -> Iterator[str]:
+    """What the client has of an answer that was cut: what stands before each cut, and after the last."""
+    if not call.answer:
+        return
+    at, answer = 0, call.answer.replace(GAP, " ")
+    for cut in call.report.cuts if call.report else ():
+        if cut.channel == CONTENT:
+            yield answer[max(at, cut.at - PIECE_CHARS) : cut.at]
+            at = cut.at
+    yield answer[at : at + PIECE_CHARS]
 
 
 def _cut_step(cut: Cut) -> Step:
@@ -63,7 +85,7 @@ def _cut_step(cut: Cut) -> Step:
         "reason": cut.reason,
         "unit": cut.unit,
     }
-    return Step(Stage.CUT, 0.0, facts=facts)
+    return Step(Stage.CUT, 0.0, facts=facts, text=cut.text)
 
 
 def _circle_step(rung: Rung, circle: Circle) -> Step:

@@ -74,6 +74,8 @@ class GuardedExchange:
             return response
         finally:
             self._session.leave()
+            if self._session.report.cuts:
+                self._call.answer = self._session.text
 
     async def _stream(self, response: Response, reply: Reply, headers: dict[str, str]) -> Response:
         reply.head(response.status, returned_headers(response), headers)

@@ -83,8 +83,9 @@ async def inject(
     if remembered.failure:
         headers["x-headgate-degraded"] = f"remembered: {remembered.failure}"
     # Always written anew: the same messages are the same bytes, whether or not this request brings a block.
-    changed = dialect.replace_conversation(messages) if messages else {}
-    return request.with_fields(changed), headers
+    return request.with_messages(messages, dialect) if messages else request.with_fields(
+        {}
+    ), headers
 
 
 async def _build(gate: Gate, request: Request) -> Block:

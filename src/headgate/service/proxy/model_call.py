@@ -1,8 +1,9 @@
 """ModelCall: what is known of one call that went through the proxy, for metrics, log, spans and traces."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 from headgate.guard.dialects.usage import CachedInput
@@ -27,6 +28,12 @@ class ModelCall:
     """What the last human turn asked."""
     session: str = ""
     context_trace: str = ""
+    sent: Mapping[str, Any] = field(default_factory=dict)
+    """The fields of the request as the model got them."""
+    length: int = 0
+    """The length of the model's window, where the client says it."""
+    answer: str = ""
+    """What the client has of an answer that was cut."""
     status: int = 0
     answered: bool = False
     """Whether the upstream answered with 200."""

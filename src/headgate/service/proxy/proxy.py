@@ -183,6 +183,7 @@ class Proxy:
             request, call.climb = apply_ladder(request, dialect, policy)
         if call.climb.marks or call.climb.ended:
             headers["x-headgate-circles"] = describe(call.climb)
+        call.sent, call.length = request.fields, request.options.window
         if call.climb.ended:
             await end_turn(dialect, request, call.climb.ended, reply, headers)
             return

@@ -4,11 +4,32 @@ A title or metadata that a chunk shares with its document is stored with the doc
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
 
-from headgate.stores.codec import decode_metadata, encode
-from headgate.types import Chunk, Document
+from headgate.stores.chunk_rows import (
+    Head,
+    Row,
+    count_bytes,
+    count_chars,
+    from_row,
+    own_part,
+    title_and_text,
+    to_rows,
+)
+
+__all__ = [
+    "COLUMNS",
+    "HERE",
+    "LISTED",
+    "Head",
+    "Row",
+    "count_bytes",
+    "count_chars",
+    "from_row",
+    "next_number",
+    "own_part",
+    "title_and_text",
+    "to_rows",
+]
 
 _SHARED = """coalesce({0}, (SELECT d.{0} FROM documents d WHERE d.tenant = chunks.tenant
   AND d.collection = chunks.collection AND d.id = chunks.document), '')"""
@@ -18,61 +39,6 @@ COLUMNS = (
 )
 HERE = "tenant = ? AND collection = ?"
 LISTED = "IN (SELECT value FROM json_each(?))"
-
-Row = tuple[Any, ...]
-
-
-class Head(NamedTuple):
-    """What a document says of all its chunks: its title, and its metadata as stored."""
-
-    title: str
-    metadata: str
-
-    @classmethod
-    def of(cls, document: Document) -> "Head":
-        """The head of a document."""
-        return cls(document.title, encode(document.metadata) if document.metadata else "")
-
-
-def to_rows(document: Document, head: Head) -> Iterator[Row]:
-    """The chunks of a document as rows of COLUMNS."""
-    for chunk in document.chunks:
-        if chunk.metadata is document.metadata:
-            data = head.metadata
-        else:
-            data = encode(chunk.metadata) if chunk.metadata else ""
-        yield (chunk.id, chunk.document, chunk.position, chunk.source, chunk.title, data,
-               chunk.admission, chunk.text)  # fmt: skip
-
-
-def own_part(row: Row, head: Head) -> tuple[str | None, str | None, int]:
-    """The title and metadata that are stored with a chunk, and the bytes it takes; None for what its document has."""
-    title = None if row[4] and row[4] == head.title else row[4]
-    data = None if row[5] and row[5] == head.metadata else row[5]
-    return title, data, count_bytes(row[0], title or "", data or "", row[7])
-
-
-def count_bytes(*texts: str) -> int:
-    """What texts take as UTF-8."""
-    return sum(len(text) if text.isascii() else len(text.encode()) for text in texts)
-
-
-def from_row(collection: str, row: Sequence[Any]) -> Chunk:
-    """The chunk of a row of COLUMNS."""
-    id, document, position, source, title, data, admission, text = row
-    return Chunk(
-        id, text, document, collection, source, title, position, decode_metadata(data), admission
-    )
-
-
-def title_and_text(row: Row) -> tuple[str, str]:
-    """The part of a row that attachments are computed from."""
-    return row[4], row[7]
-
-
-def count_chars(rows: Mapping[str, Row]) -> int:
-    """Characters of all texts together."""
-    return sum(len(row[7]) for row in rows.values())
 
 
 def next_number(connection: sqlite3.Connection, tenant: str, counter: str) -> int:

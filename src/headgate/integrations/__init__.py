@@ -1,0 +1,1 @@
+"""Headgate inside other frameworks: one file each, loaded only where it is imported."""

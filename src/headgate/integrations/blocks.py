@@ -1,0 +1,94 @@
+"""Blocks: the context of each question of a conversation, for frameworks that show Headgate the whole of it each time.
+
+A question gets its block once. It is remembered by a hash of the conversation up to there, so that it stands in every
+later request with the same bytes, and the provider's prompt cache holds, while the store may change.
+A gate that fails costs the block and never the turn: the reason is logged as a warning.
+"""
+
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from headgate.errors import HeadgateError
+from headgate.gateway import Headgate
+from headgate.text.fence import without_fences
+from headgate.types import Context, ContextBudget, Request, Window
+
+LOGGER = logging.getLogger("headgate.integrations")
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How context is asked for: tokens a block may take, where to look, and for which conversation."""
+
+    budget: int = 1000
+    collection: str | Sequence[str] = "main"
+    session: str = ""
+    context_length: int = 0
+    """Tokens of the model's window; 0 where it is not known."""
+
+
+@dataclass(slots=True)
+class Blocks:
+    """The blocks of the conversations that a process sees; the oldest are forgotten."""
+
+    gate: Headgate
+    asking: Asking = field(default_factory=Asking)
+    most: int = 4096
+    _known: OrderedDict[bytes, str] = field(default_factory=OrderedDict)
+
+    def known(self, texts: Sequence[str]) -> str | None:
+        """The block of the question that ends these texts, "" where it has none; None where it is new."""
+        return self._known.get(_key(texts))
+
+    def find(self, query: str, texts: Sequence[str], *, used_tokens: int = 0) -> str:
+        """The block for a question; `texts` is all that the model sees, the question last."""
+        if (known := self.known(texts)) is not None:
+            return known
+        try:
+            context = self.gate.context_for(self._request(query, texts, used_tokens))
+        except HeadgateError as error:
+            return self._fail(error)
+        return self._keep(texts, context)
+
+    async def afind(self, query: str, texts: Sequence[str], *, used_tokens: int = 0) -> str:
+        """The same in an event loop."""
+        if (known := self.known(texts)) is not None:
+            return known
+        try:
+            context = await self.gate.acontext_for(self._request(query, texts, used_tokens))
+        except HeadgateError as error:
+            return self._fail(error)
+        return self._keep(texts, context)
+
+    def _request(self, query: str, texts: Sequence[str], used_tokens: int) -> Request:
+        asking = self.asking
+        room = ContextBudget(asking.context_length, used_tokens) if asking.context_length else None
+        return Request(
+            query, tenant=self.gate.tenant, window=Window.of(list(texts)), budget=asking.budget,
+            collection=asking.collection, session=asking.session, context_budget=room,
+        )  # fmt: skip
+
+    def _keep(self, texts: Sequence[str], context: Context) -> str:
+        self._known[_key(texts)] = context.text
+        while len(self._known) > self.most:
+            self._known.popitem(last=False)
+        return context.text
+
+    def _fail(self, error: HeadgateError) -> str:
+        LOGGER.warning("no context was added: %s", error)
+        return ""
+
+
+def is_block(text: str) -> bool:
+    """Whether a text is nothing but what Headgate injected."""
+    return bool(text.strip()) and not without_fences(text).strip()
+
+
+def _key(texts: Sequence[str]) -> bytes:
+    digest = hashlib.blake2b(digest_size=20)
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    return digest.digest()

@@ -1,0 +1,112 @@
+"""LangChain agents: middleware that adds context, guards the model, and tells an agent that it goes in circles.
+
+    agent = create_agent(model, tools, middleware=[HeadgateMiddleware(hg)])
+
+The context of a question is added to the conversation once, as a message of its own behind the question, and stays there: later
+turns begin with the same messages, and the provider's prompt cache holds. Needs `langchain` 1.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from headgate.errors import MissingExtra
+from headgate.gateway import Headgate
+from headgate.guard.ladder import CirclesPolicy, annotate, climb, ending
+from headgate.integrations.blocks import Asking, Blocks
+from headgate.integrations.langchain import GuardedChatModel
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+    from langchain_core.messages import (
+        AIMessage,
+        BaseMessage,
+        HumanMessage,
+        convert_to_openai_messages,
+    )
+except ImportError as error:
+    raise MissingExtra("langchain", extra="langchain") from error
+
+NAME = "headgate"  # of the messages that hold context
+Answer = ModelResponse[Any] | AIMessage
+
+
+class HeadgateMiddleware(AgentMiddleware[Any, Any, Any]):
+    """Context for each question, and a guard around each model call; either can be left out.
+
+    Without a `gate` nothing is added. `guard` has the knobs of Guard, and `circles` those of the ladder; None is no guard.
+    """
+
+    def __init__(
+        self,
+        gate: Headgate | None = None,
+        *,
+        budget: int = 1000,
+        collection: str | Sequence[str] = "main",
+        session: str = "",
+        guard: Mapping[str, Any] | None = {},
+    ) -> None:
+        super().__init__()
+        self._blocks = Blocks(gate, Asking(budget, collection, session)) if gate else None
+        self._guard = None if guard is None else dict(guard)
+        circles = (self._guard or {}).pop("circles", {})
+        self._circles = CirclesPolicy.model_validate(circles)
+
+    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """The context of the question, as a message behind it."""
+        question, texts = _question(state["messages"])
+        if not question or self._blocks is None:
+            return None
+        return _as_update(self._blocks.find(question, texts))
+
+    async def abefore_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
+        """The same in an event loop."""
+        question, texts = _question(state["messages"])
+        if not question or self._blocks is None:
+            return None
+        return _as_update(await self._blocks.afind(question, texts))
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Answer]
+    ) -> Any:
+        """The model's answer without loops; where the agent goes in circles, a note in its results, or the end."""
+        asked = self._prepare(request)
+        return asked if isinstance(asked, AIMessage) else handler(asked)
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[Answer]]
+    ) -> Any:
+        """The same in an event loop."""
+        asked = self._prepare(request)
+        return asked if isinstance(asked, AIMessage) else await handler(asked)
+
+    def _prepare(self, request: ModelRequest[Any]) -> ModelRequest[Any] | AIMessage:
+        if self._guard is None:
+            return request
+        plain = convert_to_openai_messages(request.messages)
+        assert isinstance(plain, list)
+        found = climb(plain, self._circles)
+        if found.ended is not None:
+            return AIMessage(ending(found.ended))
+        messages = list(request.messages)
+        # a message that becomes several has no place for a note
+        if found.marks and len(plain) == len(messages):
+            noted = annotate(plain, found.marks)
+            for at in {mark.at for mark in found.marks}:
+                content = {"content": noted[at]["content"]}
+                messages[at] = messages[at].model_copy(update=content)
+        model = GuardedChatModel(model=request.model, guard=self._guard)
+        if hasattr(request.model, "profile"):
+            model.profile = request.model.profile
+        return request.override(model=model, messages=messages)
+
+
+def _question(messages: Sequence[BaseMessage]) -> tuple[str, list[str]]:
+    """What a person asks now, "" where the last message is none of theirs; and all that the model sees."""
+    texts = [str(message.text) for message in messages]
+    last = messages[-1] if messages else None
+    asked = isinstance(last, HumanMessage) and last.name != NAME
+    return (texts[-1].strip() if asked else ""), texts
+
+
+def _as_update(block: str) -> dict[str, Any] | None:
+    return {"messages": [HumanMessage(block, name=NAME)]} if block else None

@@ -1,0 +1,68 @@
+"""Open: the store that the setting `store` names, and the folder for what is derived from it."""
+
+import tempfile
+from pathlib import Path
+
+from headgate.errors import ConfigError, MissingExtra, StoreError
+from headgate.protocols import Clock, Store
+from headgate.stores.memory.store import MemoryStore
+from headgate.stores.sqlite.store import SqliteStore
+from headgate.stores.url import is_postgres
+
+MEMORY = ":memory:"
+
+
+def open_store(
+    name: str, *, clock: Clock, tenant_bytes: int | None = None
+) -> tuple[Store, Path | None]:
+    """The store of that name, and the folder of its indexes; None where they are kept in memory."""
+    if is_postgres(name):
+        return _open_postgres(name, clock, tenant_bytes)
+    folder = folder_of(name)
+    if folder is None:
+        return MemoryStore(clock=clock), None
+    return SqliteStore(folder, clock=clock, tenant_bytes=tenant_bytes), folder
+
+
+def folder_of(store: str) -> Path | None:
+    """The folder that a setting `store` names; None for memory. An address is an error."""
+    if store == MEMORY:
+        return None
+    scheme, found, _ = store.partition(":/")
+    if found and len(scheme) > 1:  # C:/ is a drive
+        known = scheme in ("postgresql", "postgres")
+        raise ConfigError(
+            # the rest of the address may hold a password
+            f"store is an address ({scheme}://...), and "
+            + ("it is no folder" if known else f"no store here understands {scheme}://"),
+            hint="give the address as a text: postgresql://user:password@host/database"
+            if known
+            else "name a folder, ':memory:' or postgresql://...; hand in a store of your own with store=",
+        )
+    return Path(store)
+
+
+def _open_postgres(name: str, clock: Clock, tenant_bytes: int | None) -> tuple[Store, Path]:
+    try:
+        from headgate.stores.postgres.store import PostgresStore  # noqa: PLC0415  an extra
+    except ModuleNotFoundError as error:
+        raise MissingExtra(error.name or "psycopg", extra="postgres") from error
+    store = PostgresStore(name, clock=clock, tenant_bytes=tenant_bytes)
+    folder = store.address.cache or _cache_folder() / store.id
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        store.close()
+        raise StoreError(
+            f"the folder of the indexes {folder} cannot be made: {error.strerror}",
+            hint="name another in the address of the store: ?cache=/var/cache/headgate",
+        ) from error
+    return store, folder
+
+
+def _cache_folder() -> Path:
+    """Where derived files of this user belong, or the machine's folder for temporary ones."""
+    try:
+        return Path.home() / ".cache" / "headgate"
+    except RuntimeError:  # a user without a home
+        return Path(tempfile.gettempdir()) / "headgate-cache"

@@ -1,0 +1,1 @@
+"""The PostgreSQL store: many gateways over one database."""

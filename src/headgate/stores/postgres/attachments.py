@@ -1,0 +1,67 @@
+"""PostgresAttachments: fingerprints and embeddings beside their chunks in the PostgreSQL store."""
+
+from collections.abc import Mapping, Sequence
+
+from headgate.stores.postgres.connection import Pool
+from headgate.stores.postgres.replicas import Replicas
+from headgate.stores.postgres.rows import HERE, copy_rows
+from headgate.stores.validate import check_name
+
+# the chunks are locked, so that none of them changes its text between the look at it and the commit
+_ATTACH = """
+WITH alive AS (
+  SELECT id FROM headgate.chunks
+  WHERE tenant = %s AND collection = %s AND seq <= %s AND id = ANY(%s) FOR SHARE)
+INSERT INTO headgate.attachments
+SELECT incoming.* FROM {incoming} incoming JOIN alive USING (id)
+ON CONFLICT (tenant, collection, id, kind) DO UPDATE SET value = excluded.value
+"""
+_LAST_SEQ = 2**63 - 1
+
+
+class PostgresAttachments:
+    """Bytes by chunk and kind. A chunk that is gone, or newer than `seen`, gets none."""
+
+    _pool: Pool
+    _replicas: Replicas
+
+    def attach(
+        self,
+        tenant: str,
+        collection: str,
+        kind: str,
+        values: Mapping[str, bytes],
+        *,
+        seen: int | None = None,
+    ) -> int:
+        check_name("attachment kind", kind)
+        if not values:
+            return 0
+        last = _LAST_SEQ if seen is None else seen
+        rows = [(tenant, collection, id, kind, value) for id, value in values.items()]
+        with self._pool.write(tenant) as connection:
+            incoming = copy_rows(connection, "attachments", rows)
+            cursor = connection.execute(
+                _ATTACH.format(incoming=incoming), (tenant, collection, last, list(values))
+            )
+            return cursor.rowcount
+
+    def attached(
+        self, tenant: str, collection: str, kind: str, ids: Sequence[str]
+    ) -> dict[str, bytes]:
+        with self._pool.read(tenant) as connection:
+            rows = connection.execute(
+                f"SELECT id, value FROM headgate.attachments WHERE {HERE}"
+                " AND kind = %s AND id = ANY(%s)",
+                (tenant, collection, kind, list(ids)),
+            )
+            return dict(rows.fetchall())
+
+    def kinds(self, tenant: str, collection: str) -> Mapping[str, int]:
+        with self._pool.read(tenant) as connection:
+            rows = connection.execute(
+                f"SELECT kind, count(*) FROM headgate.attachments WHERE {HERE}"
+                " GROUP BY kind ORDER BY kind",
+                (tenant, collection),
+            )
+            return dict(rows.fetchall())

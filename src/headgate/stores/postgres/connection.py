@@ -1,0 +1,239 @@
+"""Connections to one PostgreSQL database: a pool, transactions with a tenant, and bounded waiting.
+
+Every transaction begins by naming its tenant (`SET LOCAL headgate.tenant`). Row-level security shows the rows of that
+tenant and of no other, so a query that forgot its WHERE finds nothing of anybody else's. Nothing is set for longer than a
+transaction, so a pooler may stand between.
+
+The pool makes connections in the thread that asks: whoever waits learns why one cannot be made, and a forked child needs
+no thread to be renewed. Before an idle connection is used its socket is looked at, so that one which the server closed
+meanwhile is replaced unseen. A connection that raised an error is closed, not reused.
+"""
+
+import selectors
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from threading import Condition
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+from psycopg.pq import Escaping, TransactionStatus
+from psycopg.rows import TupleRow
+
+from headgate.errors import NotReady, StoreError
+from headgate.forks import renew_in_children
+from headgate.stores.postgres.address import Address
+from headgate.stores.postgres.failures import (
+    is_coming_back,
+    refuse_old_server,
+    translate,
+    translate_login,
+)
+from headgate.stores.postgres.texts import register_texts
+
+_PAUSES_S = (0.05, 0.1, 0.2, 0.5)  # between attempts to reach a server that is coming back
+_SLACK_S = 2.0  # that the server has to say itself that a statement took too long
+
+T = TypeVar("T")
+
+
+class Connection(psycopg.Connection[TupleRow]):
+    """A connection that waits for an answer no longer than `patience_s`; None waits for ever."""
+
+    patience_s: float | None = None
+
+    def wait(
+        self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None
+    ) -> T:  # a network that swallows the answer would hold this thread for good
+        """Consume a generator of psycopg."""
+        if timeout is None and self.patience_s is not None:
+            timeout = self.patience_s + _SLACK_S
+        return super().wait(gen, interval, timeout)
+
+
+class Pool:
+    """Connections of one process to one server."""
+
+    def __init__(self, address: Address, parameters: Mapping[str, Any] | None = None) -> None:
+        self.address = address
+        self._parameters = dict(parameters or address.parameters)
+        self._idle: list[Connection] = []
+        self._inherited: list[Connection] = []
+        self._closed = False
+        self.renew()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """In a forked child leave inherited connections alone: they are the parent's."""
+        self._inherited += self._idle
+        self._idle = []
+        self._lock = Condition()
+        self._made = 0
+
+    @contextmanager
+    def read(self, tenant: str, *, frozen: bool = False) -> Iterator[Connection]:
+        """A transaction that reads; with `frozen` all its statements see one moment."""
+        kind = "ISOLATION LEVEL REPEATABLE READ READ ONLY" if frozen else "READ ONLY"
+        with self._transaction(f"BEGIN {kind}", tenant) as connection:
+            yield connection
+
+    @contextmanager
+    def write(
+        self, tenant: str, *, durable: bool = True, patience_s: float | None = None
+    ) -> Iterator[Connection]:
+        """A transaction that writes: all of it or nothing. One that is not durable may be lost with the server.
+
+        `patience_s` is how long to wait for other writers, where that is not the store's timeout.
+        """
+        settings = [] if durable else ["SET LOCAL synchronous_commit = off"]
+        patience = self.address.timeout_s if patience_s is None else patience_s
+        settings.append(f"SET LOCAL lock_timeout = {max(1, int(1000 * patience))}")
+        with self._transaction("BEGIN", tenant, *settings) as connection:
+            yield connection
+
+    @contextmanager
+    def directory(self, *, write: bool = False) -> Iterator[Connection]:
+        """A transaction over the names of tenants and API keys, which alone are found without a tenant."""
+        begin = "BEGIN" if write else "BEGIN READ ONLY"
+        with self._transaction(begin, None, "SET LOCAL headgate.directory = 'on'") as connection:
+            yield connection
+
+    @contextmanager
+    def session(self, *, patience_s: float | None = None) -> Iterator[Connection]:
+        """A connection outside any transaction, for the commands that look after a store."""
+        with self._connection() as connection:
+            connection.patience_s = patience_s
+            try:
+                yield connection
+            finally:
+                connection.patience_s = self.address.timeout_s
+
+    def close(self) -> None:
+        """Close idle connections now, and those in use when they come back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            self._lock.notify_all()
+        for connection in idle:
+            connection.close()
+
+    @contextmanager
+    def _transaction(self, begin: str, tenant: str | None, *settings: str) -> Iterator[Connection]:
+        with self._connection() as connection:
+            lines = [begin, *settings]
+            if tenant is not None:
+                lines.insert(1, f"SET LOCAL headgate.tenant = {_quote(connection, tenant)}")
+            with connection.pipeline():  # one round trip for all
+                for line in lines:
+                    connection.execute(line, prepare=False)
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(psycopg.Error):
+                    if not connection.closed:
+                        connection.rollback()
+                raise
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        connection = self._take()
+        try:
+            yield connection
+        except psycopg.Error as error:
+            connection.close()
+            raise translate(self.address, error) from error
+        except BaseException:
+            if connection.info.transaction_status != TransactionStatus.IDLE:
+                connection.close()
+            raise
+        finally:
+            self._give_back(connection)
+
+    def _take(self) -> Connection:
+        deadline = time.monotonic() + self.address.timeout_s
+        with self._lock:
+            while True:
+                if self._closed:
+                    raise StoreError(f"the store {self.address} is closed", hint="open it again")
+                while self._idle:
+                    connection = self._idle.pop()
+                    if _is_alive(connection):
+                        return connection
+                    connection.close()
+                    self._made -= 1
+                if self._made < self.address.pool_size:
+                    self._made += 1
+                    break
+                if not self._lock.wait(deadline - time.monotonic()):
+                    raise NotReady(
+                        f"all {self._made} connections to the store {self.address} are in use",
+                        retry_after=1.0,
+                        hint="try again, or raise pool_size in the address of the store",
+                    )
+        try:
+            return self._connect(deadline)
+        except BaseException:
+            with self._lock:
+                self._made -= 1
+                self._lock.notify()
+            raise
+
+    def _give_back(self, connection: Connection) -> None:
+        with self._lock:
+            if not connection.closed and not self._closed:
+                self._idle.append(connection)
+            else:
+                self._made -= 1
+                connection.close()
+            self._lock.notify()
+
+    def _connect(self, deadline: float) -> Connection:
+        """A new connection; where the server is coming back, as soon as it is there."""
+        pauses = iter(_PAUSES_S)
+        pause = 0.0
+        while True:
+            try:
+                return self._connect_once()
+            except psycopg.Error as error:
+                pause = next(pauses, pause)
+                if not is_coming_back(error) or time.monotonic() + pause > deadline:
+                    raise translate_login(self.address, error) from error
+            time.sleep(pause)
+
+    def _connect_once(self) -> Connection:
+        connection = Connection.connect(autocommit=True, **self._parameters)
+        try:
+            refuse_old_server(self.address, connection.info.server_version)
+            register_texts(connection)
+        except BaseException:
+            connection.close()
+            raise
+        connection.patience_s = self.address.timeout_s
+        return connection
+
+
+def run_again(action: Callable[[], T], *, tries: int = 3) -> T:
+    """Run the action, again where the store lost its connection or a conflict: it must be safe to repeat."""
+    for _ in range(tries - 1):
+        with suppress(NotReady):
+            return action()
+    return action()
+
+
+def _quote(connection: Connection, text: str) -> str:
+    quoted = Escaping(connection.pgconn).escape_literal(text.encode())
+    return bytes(quoted).decode()
+
+
+def _is_alive(connection: Connection) -> bool:
+    """Whether nothing has come on an idle connection: only a server that closes it says anything."""
+    if connection.closed or connection.info.backend_pid <= 0:
+        return False
+    try:
+        with selectors.DefaultSelector() as selector:
+            selector.register(connection.pgconn.socket, selectors.EVENT_READ)
+            return not selector.select(0)
+    except (psycopg.Error, OSError):
+        return False

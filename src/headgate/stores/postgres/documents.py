@@ -1,0 +1,196 @@
+"""PostgresDocuments: documents, chunks and the change feed of the PostgreSQL store.
+
+A put compares each document with what the store holds, row by row, so that only what differs is written.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from headgate.stores.chunk_rows import Row, from_row
+from headgate.stores.postgres.connection import Pool
+from headgate.stores.postgres.quota import check_quota
+from headgate.stores.postgres.replicas import Replicas
+from headgate.stores.postgres.rows import COLUMNS, HERE, insert_rows
+from headgate.stores.postgres.tenants import KnownTenants
+from headgate.stores.postgres.writer import CollectionWriter
+from headgate.stores.validate import check_attachments, check_documents, check_name
+from headgate.types import Attachment, Change, Chunk, Document, Size
+
+_MARK_S = 1.0  # that saving an index waits for other writers; it is saved later then
+_MARKS = 1_000  # marks kept of a collection: each gateway's index has two
+_CLEAR = 5_000  # chunks that go in one transaction when a collection is emptied
+_PAGE = 1000  # chunks a scan reads at a time, so that a slow reader holds no snapshot open
+
+# one statement sees one moment: a removal is never read without what came before it
+_CHANGES = f"""
+(SELECT seq, place, {COLUMNS} FROM headgate.chunks WHERE {HERE} AND seq > %s ORDER BY seq LIMIT %s)
+UNION ALL
+(SELECT seq, NULL, id, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+ FROM headgate.removed WHERE {HERE} AND seq > %s ORDER BY seq LIMIT %s)
+ORDER BY seq LIMIT %s
+"""
+_ATTACH = "ON CONFLICT (tenant, collection, id, kind) DO UPDATE SET value = excluded.value"
+
+
+class PostgresDocuments:
+    """Documents in the tables `collections`, `documents`, `chunks` and `removed`."""
+
+    _pool: Pool
+    _replicas: Replicas
+    _tenants: KnownTenants
+    _tenant_bytes: int | None
+
+    def put(
+        self, tenant: str, documents: Sequence[Document], *, attachments: Iterable[Attachment] = ()
+    ) -> int:
+        incoming = check_documents(tenant, documents)
+        if not incoming:
+            return 0
+        beside = check_attachments(attachments, incoming)
+        self._tenants.add(tenant)
+        with self._pool.write(tenant) as connection:
+            changed = grown = 0
+            for name in sorted(incoming):  # so that no two writers wait for each other
+                writer = CollectionWriter(connection, tenant, name)
+                changed += writer.put(incoming[name])
+                grown += writer.grown
+            rows = {(tenant, *a[:3]): a.value for a in beside}
+            lines = [(*key, value) for key, value in rows.items()]
+            insert_rows(connection, "attachments", lines, on_conflict=_ATTACH)
+            if grown > 0:
+                check_quota(connection, tenant, self._tenant_bytes)
+        self._replicas.note_write()
+        return changed
+
+    def remove(
+        self,
+        tenant: str,
+        collection: str,
+        *,
+        documents: Sequence[str] | None = None,
+        chunks: Sequence[str] | None = None,
+    ) -> int:
+        if documents is None and chunks is None:
+            gone = self._clear(tenant, collection)
+        else:
+            with self._pool.write(tenant) as connection:
+                writer = CollectionWriter(connection, tenant, collection)
+                gone = writer.remove_documents(documents or ()) + writer.remove_chunks(chunks or ())
+        self._replicas.note_write()
+        return gone
+
+    def _clear(self, tenant: str, collection: str) -> int:
+        """Empty a collection, some documents at a time, so that others get their turn."""
+        gone = 0
+        while True:
+            with self._pool.write(tenant) as connection:
+                writer = CollectionWriter(connection, tenant, collection)
+                removed, left = writer.clear_some(_CLEAR)
+            gone += removed
+            if not left:
+                return gone
+
+    def digests(
+        self, tenant: str, collection: str, ids: Sequence[str] | None = None
+    ) -> Mapping[str, str]:
+        sql = f"SELECT id, digest FROM headgate.documents WHERE {HERE}"
+        values: list[object] = [tenant, collection]
+        if ids is not None:
+            sql, values = f"{sql} AND id = ANY(%s)", [*values, list(ids)]
+        with self._pool.read(tenant) as connection:
+            return dict(connection.execute(sql, values).fetchall())
+
+    def collections(self, tenant: str) -> Mapping[str, Size]:
+        with self._pool.read(tenant) as connection:
+            rows = connection.execute(
+                "SELECT collection, documents, chunks, chars FROM headgate.collections"
+                " WHERE tenant = %s AND documents > 0 ORDER BY collection",
+                (tenant,),
+            ).fetchall()
+        return {name: Size(*counts) for name, *counts in rows}
+
+    def size(self, tenant: str, collection: str) -> Size:
+        with self._pool.read(tenant) as connection:
+            row = connection.execute(
+                f"SELECT documents, chunks, chars FROM headgate.collections WHERE {HERE}",
+                (tenant, collection),
+            ).fetchone()
+        return Size(*row) if row else Size()
+
+    def chunks(self, tenant: str, collection: str, ids: Sequence[str]) -> list[Chunk]:
+        with self._replicas.read(tenant) as connection:
+            rows = connection.execute(
+                f"SELECT {COLUMNS} FROM headgate.chunks WHERE {HERE} AND id = ANY(%s)",
+                (tenant, collection, list(ids)),
+            ).fetchall()
+        found = {row[0]: from_row(collection, row) for row in rows}
+        return [found[id] for id in dict.fromkeys(ids) if id in found]
+
+    def scan(self, tenant: str, collection: str, *, document: str | None = None) -> Iterator[Chunk]:
+        only, values = "", [tenant, collection]
+        if document is not None:
+            only = f" AND place = (SELECT place FROM headgate.documents WHERE {HERE} AND id = %s)"
+            values += [tenant, collection, document]
+        sql = (
+            f"SELECT place, {COLUMNS} FROM headgate.chunks WHERE {HERE}{only}"
+            f" AND (place, position) > (%s, %s) ORDER BY place, position LIMIT {_PAGE}"
+        )
+        last: Row = (-1, -1)
+        while True:
+            with self._pool.read(tenant) as connection:
+                rows = connection.execute(sql, (*values, *last)).fetchall()
+            for row in rows:
+                yield from_row(collection, row[1:])
+            if len(rows) < _PAGE:
+                return
+            last = (rows[-1][0], rows[-1][3])
+
+    def head(self, tenant: str, collection: str) -> int:
+        with self._replicas.read(tenant) as connection:
+            row = connection.execute(
+                f"SELECT seq FROM headgate.collections WHERE {HERE}", (tenant, collection)
+            ).fetchone()
+        return int(row[0]) if row else 0
+
+    def changes(
+        self, tenant: str, collection: str, after: int, limit: int = 10_000
+    ) -> list[Change]:
+        most = max(limit, 0)
+        span = (tenant, collection, after, most)
+        with self._replicas.read(tenant) as connection:
+            rows = connection.execute(_CHANGES, (*span, *span, most)).fetchall()
+        return [
+            Change(seq, row[0])
+            if place is None
+            else Change(seq, row[0], from_row(collection, row), place)
+            for seq, place, *row in rows
+        ]
+
+    def index_marks(self, tenant: str, collection: str) -> tuple[str, ...]:
+        with self._pool.read(tenant) as connection:
+            rows = connection.execute(
+                f"SELECT mark FROM headgate.index_marks WHERE {HERE} ORDER BY created DESC",
+                (tenant, collection),
+            ).fetchall()
+        return tuple(mark for (mark,) in rows)
+
+    def mark_index(self, tenant: str, collection: str, mark: str, *, former: str) -> None:
+        """Every gateway has an index of its own: each keeps its last two marks, and the oldest go beyond a thousand."""
+        here = (tenant, collection)
+        check_name("index mark", mark)
+        with self._pool.write(tenant, durable=False, patience_s=_MARK_S) as connection:
+            connection.execute(
+                f"DELETE FROM headgate.index_marks WHERE {HERE} AND mark IN"
+                f" (SELECT former FROM headgate.index_marks WHERE {HERE} AND mark = %s)",
+                (*here, *here, former),
+            )
+            connection.execute(
+                "INSERT INTO headgate.index_marks (tenant, collection, mark, former)"
+                " VALUES (%s, %s, %s, %s) ON CONFLICT (tenant, collection, mark)"
+                " DO UPDATE SET former = excluded.former, created = excluded.created",
+                (*here, mark, former),
+            )
+            connection.execute(
+                f"DELETE FROM headgate.index_marks WHERE {HERE} AND mark IN (SELECT mark FROM"
+                f" headgate.index_marks WHERE {HERE} ORDER BY created DESC OFFSET {_MARKS})",
+                here * 2,
+            )

@@ -1,0 +1,188 @@
+"""The schema of the PostgreSQL store, as numbered steps.
+
+Step n brings a store of version n-1 to version n; the table `migrations` says which were taken. Steps are never edited
+once released, only added. Gateways that start at once wait for each other at an advisory lock, and one of them migrates.
+
+Every table's key begins with the tenant, and every table of a tenant has a policy that shows the tenant's own rows alone,
+to the owner of the table too. No table refers to another and no number comes from a sequence, so that all of them can be
+distributed by tenant. Names compare byte by byte, as in every store.
+"""
+
+import time
+from secrets import token_bytes, token_hex
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from headgate.errors import StoreError
+from headgate.stores.postgres.address import Address
+
+LOCK = 0x48474154  # "HGAT": the advisory lock of whoever migrates
+NAME = 'text COLLATE "C" NOT NULL'
+
+START = """
+CREATE SCHEMA IF NOT EXISTS headgate;
+CREATE TABLE IF NOT EXISTS headgate.migrations (
+  number integer PRIMARY KEY, taken timestamptz NOT NULL DEFAULT now());
+"""
+
+STORE = f"""
+CREATE TABLE headgate.store (
+  id text PRIMARY KEY, secret bytea NOT NULL, created float8 NOT NULL, clock float8 NOT NULL);
+CREATE TABLE headgate.tenants (tenant {NAME} PRIMARY KEY);
+CREATE TABLE headgate.counters (
+  tenant {NAME}, name {NAME}, value bigint NOT NULL DEFAULT 0, PRIMARY KEY (tenant, name)
+) WITH (fillfactor = 50);
+"""
+
+# `collections` has one row a collection: its sizes, its next place, and the last number of its change feed. Whoever writes
+# holds that row until the commit, so numbers become visible in their order: a reader that saw n has seen all below n.
+DOCUMENTS = f"""
+CREATE TABLE headgate.collections (
+  tenant {NAME}, collection {NAME}, seq bigint NOT NULL DEFAULT 0, place bigint NOT NULL DEFAULT 0,
+  documents bigint NOT NULL DEFAULT 0, chunks bigint NOT NULL DEFAULT 0, chars bigint NOT NULL DEFAULT 0,
+  bytes bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (tenant, collection)
+) WITH (fillfactor = 50);
+CREATE TABLE headgate.documents (
+  tenant {NAME}, collection {NAME}, id {NAME}, place bigint NOT NULL,
+  bytes bigint NOT NULL, title text NOT NULL, digest text NOT NULL, source text NOT NULL, metadata text NOT NULL,
+  PRIMARY KEY (tenant, collection, id));
+CREATE TABLE headgate.chunks (
+  tenant {NAME}, collection {NAME}, id {NAME}, document {NAME},
+  place bigint NOT NULL, position bigint NOT NULL, seq bigint NOT NULL, chars bigint NOT NULL,
+  bytes bigint NOT NULL, source text NOT NULL, title text NOT NULL, metadata text NOT NULL, admission text, text text NOT NULL,
+  PRIMARY KEY (tenant, collection, id));
+CREATE INDEX chunks_read ON headgate.chunks (tenant, collection, place, position);
+CREATE INDEX chunks_feed ON headgate.chunks (tenant, collection, seq);
+CREATE TABLE headgate.removed (
+  tenant {NAME}, collection {NAME}, id {NAME}, seq bigint NOT NULL,
+  PRIMARY KEY (tenant, collection, id));
+CREATE INDEX removed_feed ON headgate.removed (tenant, collection, seq);
+CREATE TABLE headgate.attachments (
+  tenant {NAME}, collection {NAME}, id {NAME}, kind {NAME}, value bytea NOT NULL,
+  PRIMARY KEY (tenant, collection, id, kind));
+CREATE TABLE headgate.index_marks (
+  tenant {NAME}, collection {NAME}, mark {NAME}, former {NAME}, created timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (tenant, collection, mark));
+"""
+
+# A fact's key may be as long as the fact: its hash is what makes it unique.
+RECORDS = f"""
+CREATE TABLE headgate.edges (
+  tenant {NAME}, source {NAME}, predicate {NAME}, target {NAME},
+  weight float8 NOT NULL, provenance text NOT NULL,
+  PRIMARY KEY (tenant, source, predicate, target));
+CREATE INDEX edges_out ON headgate.edges (tenant, source, weight DESC, predicate, target);
+CREATE INDEX edges_in ON headgate.edges (tenant, target, weight DESC, source, predicate);
+CREATE TABLE headgate.facts (
+  tenant {NAME}, id {NAME}, key bytea NOT NULL, seq bigint NOT NULL, body text NOT NULL,
+  PRIMARY KEY (tenant, id), UNIQUE (tenant, key));
+CREATE INDEX facts_feed ON headgate.facts (tenant, seq);
+CREATE TABLE headgate.forgotten (
+  tenant {NAME}, id {NAME}, seq bigint NOT NULL, PRIMARY KEY (tenant, id));
+CREATE TABLE headgate.secrets (
+  tenant {NAME}, number bigint NOT NULL, key bytea NOT NULL, created float8 NOT NULL, expires float8,
+  PRIMARY KEY (tenant, number));
+CREATE TABLE headgate.reviews (
+  tenant {NAME}, id {NAME}, status {NAME}, created float8 NOT NULL, body text NOT NULL,
+  PRIMARY KEY (tenant, id));
+CREATE INDEX reviews_queue ON headgate.reviews (tenant, status, created, id);
+"""
+
+TRACES = f"""
+CREATE TABLE headgate.traces (
+  tenant {NAME}, id {NAME}, number bigint NOT NULL, created float8 NOT NULL, size bigint NOT NULL,
+  summary text NOT NULL, body bytea NOT NULL,
+  PRIMARY KEY (tenant, id));
+ALTER TABLE headgate.traces ALTER body SET STORAGE EXTERNAL;
+CREATE INDEX traces_recent ON headgate.traces (tenant, number, size);
+CREATE INDEX traces_age ON headgate.traces (tenant, created);
+CREATE TABLE headgate.keys (
+  tenant {NAME}, id {NAME}, digest {NAME} UNIQUE, scopes text NOT NULL,
+  name text NOT NULL, created float8 NOT NULL, revoked float8,
+  PRIMARY KEY (tenant, id));
+CREATE TABLE headgate.spends (
+  tenant {NAME}, scope {NAME}, name {NAME}, last float8 NOT NULL, body text NOT NULL,
+  PRIMARY KEY (tenant, scope, name)
+) WITH (fillfactor = 50);
+CREATE INDEX spends_recent ON headgate.spends (tenant, last);
+"""
+
+BY_TENANT = (
+    "collections", "counters", "documents", "chunks", "removed", "attachments", "index_marks",
+    "edges", "facts", "forgotten", "secrets", "reviews", "traces", "spends",
+)  # fmt: skip
+"""Tables of which each row is one tenant's."""
+DIRECTORY = ("tenants", "keys")
+"""Tables that say who there is; they are read before a tenant is known."""
+
+_OWN = "tenant = current_setting('headgate.tenant', true)"
+_LISTED = f"{_OWN} OR current_setting('headgate.directory', true) = 'on'"
+
+
+def protect(table: str, policy: str) -> str:
+    """The SQL that hides a table's rows from everybody whom the policy does not let see them."""
+    return (
+        f"ALTER TABLE headgate.{table} ENABLE ROW LEVEL SECURITY;\n"
+        f"ALTER TABLE headgate.{table} FORCE ROW LEVEL SECURITY;\n"
+        f"CREATE POLICY tenant ON headgate.{table} USING ({policy});\n"
+    )
+
+
+POLICIES = "".join(
+    [protect(table, _OWN) for table in BY_TENANT] + [protect(table, _LISTED) for table in DIRECTORY]
+)
+
+STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, POLICIES)
+
+
+def version(connection: Connection[TupleRow]) -> int:
+    """The store's schema version; 0 where there is no store yet."""
+    (there,) = connection.execute(
+        "SELECT to_regclass('headgate.migrations') IS NOT NULL"
+    ).fetchone() or (False,)
+    if not there:
+        return 0
+    (found,) = connection.execute(
+        "SELECT coalesce(max(number), 0) FROM headgate.migrations"
+    ).fetchone() or (0,)
+    return int(found)
+
+
+def pending(current: int, *, steps: tuple[str, ...] = STEPS) -> list[str]:
+    """The SQL that a store of this version still needs, step by step."""
+    start = [START] if not current else []
+    return [*start, *(step.strip() + "\n" for step in steps[current:])]
+
+
+def refuse_newer(address: Address, current: int, *, steps: tuple[str, ...] = STEPS) -> None:
+    """Refuse a store that a newer release has migrated."""
+    if current > len(steps):
+        raise StoreError(
+            f"the store {address} has version {current}; this release reads up to {len(steps)}",
+            hint="upgrade headgate: pip install --upgrade 'headgate[postgres]'",
+        )
+
+
+def migrate(
+    connection: Connection[TupleRow], address: Address, *, steps: tuple[str, ...] = STEPS
+) -> int:
+    """Bring the store to the newest version, as one transaction; how many steps were taken."""
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        current = version(connection)
+        refuse_newer(address, current, steps=steps)
+        if current == len(steps):
+            return 0
+        if not current:
+            connection.execute(START)
+        for number, step in enumerate(steps[current:], current + 1):
+            connection.execute(step)
+            connection.execute("INSERT INTO headgate.migrations (number) VALUES (%s)", (number,))
+        connection.execute(
+            "INSERT INTO headgate.store SELECT %s, %s, %s, 0"
+            " WHERE NOT EXISTS (SELECT 1 FROM headgate.store)",
+            (token_hex(16), token_bytes(32), time.time()),
+        )
+        return len(steps) - current

@@ -1,0 +1,336 @@
+"""PostgresRecords: edges, facts, secrets and reviews of the PostgreSQL store.
+
+Records are kept as JSON beside the few columns that queries use. Whoever writes facts, reviews or secrets of a tenant holds
+the counter of that kind until the commit, so that what was looked up still holds when it is written, and the fact feed
+has no gaps. A tenant's first secret is derived from the store's own, so that reading never has to write.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from secrets import token_bytes
+
+from headgate.protocols import Clock
+from headgate.stores.chunk_rows import count_bytes
+from headgate.stores.codec import decode, encode
+from headgate.stores.postgres.connection import Pool
+from headgate.stores.postgres.quota import EDGES, FACTS, check_quota
+from headgate.stores.postgres.rows import (
+    Link,
+    add_to_counter,
+    fetch_one,
+    insert_rows,
+    lock_counter,
+    next_number,
+)
+from headgate.stores.postgres.tenants import KnownTenants
+from headgate.stores.validate import (
+    already_decided,
+    check_amended,
+    check_direction,
+    check_edges,
+    check_name,
+)
+from headgate.types import Edge, Fact, FactChange, Review, Secret
+
+_LINK = """
+ON CONFLICT (tenant, source, predicate, target) DO UPDATE
+SET weight = excluded.weight, provenance = excluded.provenance
+WHERE edges.weight <> excluded.weight OR edges.provenance <> excluded.provenance
+"""
+_UNLINK = """
+DELETE FROM headgate.edges WHERE tenant = %s AND source = %s AND predicate = %s AND target = %s
+"""
+# the strongest edges of each node, found in the order of an index
+_STRONGEST = """
+SELECT e.source, e.predicate, e.target, e.weight, e.provenance FROM unnest(%s::text[]) AS node,
+LATERAL (SELECT * FROM headgate.edges WHERE tenant = %s AND {side} = node COLLATE "C"
+ORDER BY weight DESC, {ties} LIMIT %s) e
+"""
+_EDGE_BYTES = """
+SELECT coalesce(sum(octet_length(e.source) + octet_length(e.predicate) + octet_length(e.target)
+  + octet_length(e.provenance)), 0)::bigint
+FROM unnest(%s::text[], %s::text[], %s::text[]) AS n (source, predicate, target)
+JOIN headgate.edges e ON e.tenant = %s AND e.source = n.source COLLATE "C"
+  AND e.predicate = n.predicate COLLATE "C" AND e.target = n.target COLLATE "C"
+"""
+_OUT = _STRONGEST.format(side="source", ties="predicate, target")
+_IN = _STRONGEST.format(side="target", ties="source, predicate")
+
+
+class PostgresRecords:
+    """Everything a store keeps besides documents, traces and API keys."""
+
+    _pool: Pool
+    _clock: Clock
+    _tenants: KnownTenants
+    _tenant_bytes: int | None
+
+    def link(self, tenant: str, edges: Sequence[Edge]) -> int:
+        check_edges(tenant, edges)
+        self._tenants.add(tenant)
+        rows = {(e.source, e.predicate, e.target): (e.weight, e.provenance) for e in edges}
+        lines = [(tenant, *key, *value) for key, value in sorted(rows.items())]
+        with self._pool.write(tenant) as connection:
+            with _count_edges(connection, tenant, edges):
+                changed = insert_rows(connection, "edges", lines, on_conflict=_LINK)
+            if changed:
+                check_quota(connection, tenant, self._tenant_bytes)
+            return changed
+
+    def unlink(self, tenant: str, edges: Sequence[Edge]) -> int:
+        rows = [(tenant, edge.source, edge.predicate, edge.target) for edge in edges]
+        if not rows:
+            return 0
+        with (
+            self._pool.write(tenant) as connection,
+            _count_edges(connection, tenant, edges),
+            connection.cursor() as cursor,
+        ):
+            cursor.executemany(_UNLINK, rows)
+            return cursor.rowcount
+
+    def touching(
+        self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000
+    ) -> list[Edge]:
+        check_direction(direction)
+        sides = [sql for name, sql in (("in", _OUT), ("out", _IN)) if direction != name]
+        values = (list(dict.fromkeys(nodes)), tenant, max(limit, 0))
+        with self._pool.read(tenant, frozen=True) as connection:
+            rows = [row for sql in sides for row in connection.execute(sql, values).fetchall()]
+        found = sorted(set(rows), key=lambda row: (-row[3], *row[:3], row[4]))
+        return [Edge(*row) for row in found]
+
+    def save_fact(self, tenant: str, fact: Fact) -> Fact:
+        check_name("tenant", tenant)
+        check_name("fact id", fact.id)
+        self._tenants.add(tenant)
+        with self._pool.write(tenant) as connection:
+            lock_counter(connection, tenant, "fact")
+            same = _same_fact(connection, tenant, fact)
+            if same is None:
+                _write_fact(connection, tenant, fact)
+                check_quota(connection, tenant, self._tenant_bytes)
+            return same or fact
+
+    def amend_fact(self, tenant: str, id: str, change: Callable[[Fact], Fact]) -> Fact | None:
+        with self._pool.write(tenant) as connection:
+            lock_counter(connection, tenant, "fact")
+            return _amend_fact(connection, tenant, _read_fact(connection, tenant, id), change)
+
+    def fact(self, tenant: str, id: str) -> Fact | None:
+        with self._pool.read(tenant) as connection:
+            return _read_fact(connection, tenant, id)
+
+    def facts(self, tenant: str) -> list[Fact]:
+        with self._pool.read(tenant) as connection:
+            rows = connection.execute(
+                "SELECT body FROM headgate.facts WHERE tenant = %s ORDER BY id", (tenant,)
+            ).fetchall()
+        return [decode(Fact, body) for (body,) in rows]
+
+    def forget(self, tenant: str, id: str) -> bool:
+        with self._pool.write(tenant) as connection:
+            lock_counter(connection, tenant, "fact")
+            sql = "DELETE FROM headgate.facts WHERE tenant = %s AND id = %s RETURNING body"
+            gone = connection.execute(sql, (tenant, id)).fetchone()
+            if gone is None:
+                return False
+            add_to_counter(connection, tenant, FACTS, -count_bytes(*gone))
+            connection.execute(
+                "INSERT INTO headgate.forgotten VALUES (%s, %s, %s)"
+                " ON CONFLICT (tenant, id) DO UPDATE SET seq = excluded.seq",
+                (tenant, id, next_number(connection, tenant, "fact")),
+            )
+            return True
+
+    def fact_changes(self, tenant: str, after: int) -> list[FactChange]:
+        with self._pool.read(tenant) as connection:
+            rows = connection.execute(
+                "SELECT seq, id, body FROM headgate.facts WHERE tenant = %s AND seq > %s UNION ALL"
+                " SELECT seq, id, NULL FROM headgate.forgotten WHERE tenant = %s AND seq > %s"
+                " ORDER BY 1",
+                (tenant, after) * 2,
+            ).fetchall()
+        return [
+            FactChange(seq, id, None if body is None else decode(Fact, body))
+            for seq, id, body in rows
+        ]
+
+    def secret(self, tenant: str) -> bytes:
+        return self.secrets(tenant)[0].key
+
+    def secrets(self, tenant: str) -> list[Secret]:
+        check_name("tenant", tenant)
+        with self._pool.read(tenant) as connection:
+            return _secrets(connection, tenant)
+
+    def rotate(self, tenant: str, *, expires: float) -> Secret:
+        check_name("tenant", tenant)
+        self._tenants.add(tenant)
+        fresh = Secret(token_bytes(32), self._clock())
+        with self._pool.write(tenant) as connection:
+            lock_counter(connection, tenant, "secret")
+            first, *_ = _secrets(connection, tenant)
+            connection.execute(
+                "INSERT INTO headgate.secrets VALUES (%s, 1, %s, %s, NULL) ON CONFLICT DO NOTHING",
+                (tenant, first.key, first.created),
+            )
+            connection.execute(
+                "UPDATE headgate.secrets SET expires = %s WHERE tenant = %s AND expires IS NULL",
+                (expires, tenant),
+            )
+            connection.execute(
+                "INSERT INTO headgate.secrets SELECT %s, max(number) + 1, %s, %s, NULL"
+                " FROM headgate.secrets WHERE tenant = %s",
+                (tenant, fresh.key, fresh.created, tenant),
+            )
+        return fresh
+
+    def save_review(
+        self,
+        tenant: str,
+        review: Review,
+        *,
+        most: int | None = None,
+        patience_s: float | None = None,
+    ) -> bool:
+        check_name("tenant", tenant)
+        check_name("review id", review.id)
+        self._tenants.add(tenant)
+        row = (tenant, review.id, review.status, review.created, encode(review))
+        with self._pool.write(tenant, patience_s=patience_s) as connection:
+            lock_counter(connection, tenant, "review")
+            status = connection.execute(
+                "SELECT status FROM headgate.reviews WHERE tenant = %s AND id = %s FOR UPDATE",
+                (tenant, review.id),
+            ).fetchone()
+            if status and status[0] != "pending":
+                raise already_decided(review.id, status[0])
+            (others,) = fetch_one(
+                connection,
+                "SELECT count(*) FROM headgate.reviews"
+                " WHERE tenant = %s AND status = 'pending' AND id != %s",
+                (tenant, review.id),
+            )
+            if most is not None and others >= most:
+                return False
+            connection.execute(
+                "INSERT INTO headgate.reviews VALUES (%s, %s, %s, %s, %s)"
+                " ON CONFLICT (tenant, id) DO UPDATE SET status = excluded.status,"
+                " created = excluded.created, body = excluded.body",
+                row,
+            )
+            return True
+
+    def review(self, tenant: str, id: str) -> Review | None:
+        with self._pool.read(tenant) as connection:
+            row = connection.execute(
+                "SELECT body FROM headgate.reviews WHERE tenant = %s AND id = %s", (tenant, id)
+            ).fetchone()
+        return decode(Review, row[0]) if row else None
+
+    def reviews(self, tenant: str, *, status: str | None = None) -> list[Review]:
+        only, values = ("", [tenant]) if status is None else (" AND status = %s", [tenant, status])
+        with self._pool.read(tenant) as connection:
+            rows = connection.execute(
+                f"SELECT body FROM headgate.reviews WHERE tenant = %s{only} ORDER BY created, id",
+                values,
+            ).fetchall()
+        return [decode(Review, body) for (body,) in rows]
+
+    def decide(
+        self,
+        tenant: str,
+        review: Review,
+        *,
+        fact: Fact | None = None,
+        ids: Sequence[str] = (),
+        amend: Callable[[Fact], Fact] = lambda fact: fact,
+    ) -> bool:
+        with self._pool.write(tenant) as connection:
+            moved = connection.execute(
+                "UPDATE headgate.reviews SET status = %s, created = %s, body = %s"
+                " WHERE tenant = %s AND id = %s AND status = 'pending'",
+                (review.status, review.created, encode(review), tenant, review.id),
+            )
+            if moved.rowcount != 1:
+                return False
+            lock_counter(connection, tenant, "fact")
+            known = _same_fact(connection, tenant, fact) if fact else None
+            if fact and known is None:
+                _write_fact(connection, tenant, fact)
+            for held in (known, *(_read_fact(connection, tenant, id) for id in ids)):
+                _amend_fact(connection, tenant, held, amend)
+            return True
+
+
+def _read_fact(connection: Link, tenant: str, id: str) -> Fact | None:
+    sql = "SELECT body FROM headgate.facts WHERE tenant = %s AND id = %s"
+    row = connection.execute(sql, (tenant, id)).fetchone()
+    return decode(Fact, row[0]) if row else None
+
+
+def _same_fact(connection: Link, tenant: str, fact: Fact) -> Fact | None:
+    """Another fact of the tenant that says the same."""
+    sql = "SELECT body FROM headgate.facts WHERE tenant = %s AND key = %s AND id <> %s"
+    row = connection.execute(sql, (tenant, _key(fact), fact.id)).fetchone()
+    return decode(Fact, row[0]) if row else None
+
+
+def _amend_fact(
+    connection: Link, tenant: str, held: Fact | None, change: Callable[[Fact], Fact]
+) -> Fact | None:
+    if held is None:
+        return None
+    now = check_amended(held, change(held))
+    _write_fact(connection, tenant, now)
+    return now
+
+
+def _write_fact(connection: Link, tenant: str, fact: Fact) -> None:
+    """Write a fact that is new or differs, under the next number of the fact feed."""
+    held, body = _read_fact(connection, tenant, fact.id), encode(fact)
+    if held == fact:
+        return
+    grown = count_bytes(body) - (count_bytes(encode(held)) if held else 0)
+    add_to_counter(connection, tenant, FACTS, grown)
+    seq = next_number(connection, tenant, "fact")
+    connection.execute(
+        "INSERT INTO headgate.facts VALUES (%s, %s, %s, %s, %s) ON CONFLICT (tenant, id) DO UPDATE"
+        " SET key = excluded.key, seq = excluded.seq, body = excluded.body",
+        (tenant, fact.id, _key(fact), seq, body),
+    )
+    sql = "DELETE FROM headgate.forgotten WHERE tenant = %s AND id = %s"
+    connection.execute(sql, (tenant, fact.id))
+
+
+@contextmanager
+def _count_edges(connection: Link, tenant: str, edges: Sequence[Edge]) -> Iterator[None]:
+    """Let the counter of edges' bytes follow what the block does to these edges."""
+    lock_counter(connection, tenant, EDGES)
+    ends = [
+        list(part) for part in zip(*{(e.source, e.predicate, e.target) for e in edges}, strict=True)
+    ]
+    if not ends:
+        yield
+        return
+    (before,) = fetch_one(connection, _EDGE_BYTES, (*ends, tenant))
+    yield
+    (after,) = fetch_one(connection, _EDGE_BYTES, (*ends, tenant))
+    add_to_counter(connection, tenant, EDGES, after - before)
+
+
+def _key(fact: Fact) -> bytes:
+    return blake2b(fact.key.encode(), digest_size=32).digest()
+
+
+def _secrets(connection: Link, tenant: str) -> list[Secret]:
+    rows = connection.execute(
+        "SELECT key, created, expires FROM headgate.secrets WHERE tenant = %s ORDER BY number DESC",
+        (tenant,),
+    ).fetchall()
+    if known := [Secret(*row) for row in rows]:
+        return known
+    key, created = fetch_one(connection, "SELECT secret, created FROM headgate.store")
+    return [Secret(blake2b(tenant.encode(), key=key, digest_size=32).digest(), created)]

@@ -1,0 +1,77 @@
+"""Replicas: servers that follow the main one, read while they are near enough.
+
+The change feed and chunks may come from a replica that is at most `max_staleness_s` behind; its lag is
+looked at once a second. For that long after a write of its own a process reads the main server, so that it sees what it
+wrote. A replica that fails or falls back is left alone for a while. Everything else is read from the main server.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from headgate.errors import StoreError
+from headgate.stores.postgres.address import Address
+from headgate.stores.postgres.connection import Connection, Pool
+
+_LOOK_S = 1.0  # between two looks at a replica's lag
+_REST_S = 5.0  # that a replica which failed is left alone
+# a main server has no lag; a replica that has replayed all it received has none either
+_LAG = """
+SELECT CASE WHEN NOT pg_is_in_recovery() OR pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0.0
+ELSE coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 1e9) END::float8
+"""
+
+
+@dataclass
+class _Replica:
+    pool: Pool
+    lag_s: float = float("inf")
+    look_after: float = field(default=0.0)
+
+
+class Replicas:
+    """Where to read what may be a little old."""
+
+    def __init__(self, main: Pool, address: Address) -> None:
+        self._main = main
+        self._bound = address.max_staleness_s
+        self._replicas = [
+            _Replica(Pool(address, address.at_replica(name))) for name in address.replicas
+        ]
+        self._wrote = float("-inf")
+
+    def note_write(self) -> None:
+        """Read the main server for a while, so that this process sees what it wrote."""
+        self._wrote = time.monotonic()
+
+    @contextmanager
+    def read(self, tenant: str) -> Iterator[Connection]:
+        """A transaction that reads, on the first replica that is near enough, or on the main server."""
+        with (self._choose() or self._main).read(tenant) as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close all connections to replicas."""
+        for replica in self._replicas:
+            replica.pool.close()
+
+    def _choose(self) -> Pool | None:
+        now = time.monotonic()
+        if not self._replicas or now - self._wrote < self._bound:
+            return None
+        for replica in self._replicas:
+            if now >= replica.look_after:
+                _look(replica, now)
+            if replica.lag_s <= self._bound:
+                return replica.pool
+        return None
+
+
+def _look(replica: _Replica, now: float) -> None:
+    try:
+        with replica.pool.session(patience_s=1.0) as connection:
+            (replica.lag_s,) = connection.execute(_LAG).fetchone() or (float("inf"),)
+        replica.look_after = now + _LOOK_S
+    except StoreError:
+        replica.lag_s, replica.look_after = float("inf"), now + _REST_S

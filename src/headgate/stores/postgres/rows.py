@@ -1,0 +1,79 @@
+"""Rows: the SQL clause that finds a collection, numbered counters, and many rows written at once.
+
+PostgreSQL takes no COPY into a table with row-level security. So many rows are copied into a temporary table of the
+connection and inserted from there, which the policy checks; a few are inserted one by one, in one round trip.
+"""
+
+from collections.abc import Sequence
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from headgate.stores.chunk_rows import Row
+
+COLUMNS = "id, document, position, source, title, metadata, admission, text"
+HERE = "tenant = %s AND collection = %s"
+_FEW = 50  # rows up to which a temporary table costs more than it saves
+
+Link = Connection[TupleRow]
+
+
+def fetch_one(connection: Link, sql: str, values: Sequence[object] = ()) -> Row:
+    """The only row of a statement that always gives one."""
+    row = connection.execute(sql, values).fetchone()
+    assert row is not None
+    return row
+
+
+def lock_counter(connection: Link, tenant: str, name: str) -> int:
+    """The value of one of the tenant's counters, which no other transaction can read so until this one ends."""
+    connection.execute(
+        "INSERT INTO headgate.counters (tenant, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+        (tenant, name),
+    )
+    sql = "SELECT value FROM headgate.counters WHERE tenant = %s AND name = %s FOR UPDATE"
+    (value,) = fetch_one(connection, sql, (tenant, name))
+    return int(value)
+
+
+def add_to_counter(connection: Link, tenant: str, name: str, amount: int) -> int:
+    """Add to one of the tenant's counters; its new value, visible to others when all before it are."""
+    (value,) = fetch_one(
+        connection,
+        "INSERT INTO headgate.counters AS c (tenant, name, value) VALUES (%s, %s, %s)"
+        " ON CONFLICT (tenant, name) DO UPDATE SET value = c.value + excluded.value RETURNING value",
+        (tenant, name, amount),
+    )
+    return int(value)
+
+
+def next_number(connection: Link, tenant: str, name: str) -> int:
+    """The next number of one of the tenant's counters."""
+    return add_to_counter(connection, tenant, name, 1)
+
+
+def insert_rows(connection: Link, table: str, rows: Sequence[Row], *, on_conflict: str = "") -> int:
+    """Insert rows of all columns; how many were inserted or, by the clause `on_conflict`, updated."""
+    into = f"INSERT INTO headgate.{table}"
+    with connection.cursor() as cursor:
+        if 0 < len(rows) <= _FEW:
+            marks = ", ".join(["%s"] * len(rows[0]))
+            cursor.executemany(f"{into} VALUES ({marks}) {on_conflict}", rows)
+        elif rows:
+            incoming = copy_rows(connection, table, rows)
+            cursor.execute(f"{into} SELECT * FROM {incoming} {on_conflict}")
+        return max(cursor.rowcount, 0)
+
+
+def copy_rows(connection: Link, table: str, rows: Sequence[Row]) -> str:
+    """Copy rows into a temporary table like that one, which is empty again after the transaction; its name."""
+    name = f"pg_temp.incoming_{table}"
+    connection.execute(
+        f"CREATE TEMPORARY TABLE IF NOT EXISTS incoming_{table} (LIKE headgate.{table})"
+        " ON COMMIT DELETE ROWS"
+    )
+    connection.execute(f"DELETE FROM {name}")
+    with connection.cursor() as cursor, cursor.copy(f"COPY {name} FROM STDIN") as copy:
+        for row in rows:
+            copy.write_row(row)
+    return name

@@ -1,0 +1,80 @@
+"""PostgresStore: one database, many gateways.
+
+An acknowledged write survives a killed gateway and, as far as the server is set up to keep it, a lost server. Everything
+beside it (full-text and vector indexes) is derived, kept in each gateway's own folder, and follows the change feed.
+"""
+
+from time import time
+
+from headgate.errors import StoreError
+from headgate.protocols import Clock
+from headgate.stores.postgres.address import Address, parse_address
+from headgate.stores.postgres.attachments import PostgresAttachments
+from headgate.stores.postgres.connection import Pool
+from headgate.stores.postgres.documents import PostgresDocuments
+from headgate.stores.postgres.keys import PostgresKeys
+from headgate.stores.postgres.migrations import STEPS, migrate, refuse_newer, version
+from headgate.stores.postgres.records import PostgresRecords
+from headgate.stores.postgres.replicas import Replicas
+from headgate.stores.postgres.rows import fetch_one
+from headgate.stores.postgres.spends import PostgresSpends
+from headgate.stores.postgres.tenants import KnownTenants
+from headgate.stores.postgres.traces import PostgresTraces
+
+
+class PostgresStore(
+    PostgresDocuments,
+    PostgresAttachments,
+    PostgresRecords,
+    PostgresTraces,
+    PostgresKeys,
+    PostgresSpends,
+):
+    """A store in a PostgreSQL database, at a URL such as `postgresql://user:password@host/database`.
+
+    `tenant_bytes` bounds what one tenant may hold.
+    Tables are made and brought up to date when it is opened; without `migrates` one that needs it is refused.
+    """
+
+    id: str
+    """What tells this store from every other."""
+
+    def __init__(
+        self,
+        address: str | Address,
+        *,
+        tenant_bytes: int | None = None,
+        clock: Clock = time,
+        migrates: bool = True,
+    ) -> None:
+        self.address = parse_address(address) if isinstance(address, str) else address
+        self._pool = Pool(self.address)
+        self._replicas = Replicas(self._pool, self.address)
+        self._tenants = KnownTenants(self._pool)
+        self._clock = clock
+        self._tenant_bytes = tenant_bytes
+        try:
+            self._upgrade(migrates=migrates)
+        except BaseException:  # the caller gets no store that it could close
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({str(self.address)!r})"
+
+    def close(self) -> None:
+        self._replicas.close()
+        self._pool.close()
+
+    def _upgrade(self, *, migrates: bool) -> None:
+        with self._pool.session() as connection:
+            current = version(connection)
+            refuse_newer(self.address, current)
+            if current < len(STEPS) and migrates:
+                migrate(connection, self.address)
+            elif current < len(STEPS):
+                raise StoreError(
+                    f"the store {self.address} has version {current}; this release needs {len(STEPS)}",
+                    hint="run: headgate store migrate",
+                )
+            (self.id,) = fetch_one(connection, "SELECT id FROM headgate.store")

@@ -1,0 +1,115 @@
+"""PostgresTraces: traces in the table `traces`, each with a summary in front of its packed body.
+
+Traces do not wait for the server's disk: a crash of the server may lose the last ones. Old ones go in small transactions.
+"""
+
+from functools import partial
+
+from headgate.protocols import Clock
+from headgate.stores.chunk_rows import from_row
+from headgate.stores.codec import decode, encode
+from headgate.stores.postgres.connection import Pool
+from headgate.stores.postgres.rows import COLUMNS, HERE, fetch_one, next_number
+from headgate.stores.postgres.tenants import KnownTenants
+from headgate.stores.stored_trace import pack_trace, trim, unpack_trace
+from headgate.types import Chunk, Trace, TraceSummary
+
+DAY = 86_400.0
+_BATCH = 500  # traces deleted in one transaction
+_OLD = "created < %s"
+_BEYOND = "number <= %s"
+_CUT = """
+SELECT number FROM (
+  SELECT number, sum(size) OVER (ORDER BY number DESC) AS total FROM headgate.traces WHERE tenant = %s
+) sums WHERE total > %s ORDER BY number DESC LIMIT 1
+"""
+
+
+class PostgresTraces:
+    """Traces of all tenants."""
+
+    _pool: Pool
+    _clock: Clock
+    _tenants: KnownTenants
+
+    def save_trace(self, trace: Trace, *, keep: int = 10_000, text: bool = True) -> None:
+        tenant = trace.request.tenant
+        self._tenants.add(tenant)
+        kept = trim(trace, text=text)
+        body = pack_trace(kept, partial(self._held, tenant))
+        summary = encode(TraceSummary.of(kept))
+        with self._pool.write(tenant, durable=False) as connection:
+            number = next_number(connection, tenant, "trace")
+            connection.execute(
+                "INSERT INTO headgate.traces VALUES (%s, %s, %s, %s, %s, %s, %s)"
+                " ON CONFLICT (tenant, id) DO UPDATE SET number = excluded.number,"
+                " created = excluded.created, size = excluded.size, summary = excluded.summary,"
+                " body = excluded.body",
+                (tenant, trace.id, number, trace.created, len(body), summary, body),
+            )
+            sql = "DELETE FROM headgate.traces WHERE tenant = %s AND number <= %s"
+            connection.execute(sql, (tenant, number - keep))
+
+    def trace(self, tenant: str, id: str) -> Trace | None:
+        with self._pool.read(tenant) as connection:
+            sql = "SELECT body FROM headgate.traces WHERE tenant = %s AND id = %s"
+            row = connection.execute(sql, (tenant, id)).fetchone()
+        return unpack_trace(row[0], partial(self._held, tenant)) if row else None
+
+    def traces(self, tenant: str, *, limit: int = 100) -> list[TraceSummary]:
+        with self._pool.read(tenant) as connection:
+            rows = connection.execute(
+                "SELECT summary FROM headgate.traces WHERE tenant = %s ORDER BY number DESC LIMIT %s",
+                (tenant, max(limit, 0)),
+            ).fetchall()
+        return [decode(TraceSummary, summary) for (summary,) in rows]
+
+    def prune_traces(
+        self, *, keep: int, age_s: float | None = None, max_bytes: int | None = None
+    ) -> int:
+        now = self._trusted_now()
+        gone = 0
+        for tenant in self._tenants.names():
+            if age_s is not None:
+                gone += self._delete(tenant, _OLD, now - age_s)
+            with self._pool.read(tenant) as connection:
+                sql = "SELECT coalesce(max(number), 0) FROM headgate.traces WHERE tenant = %s"
+                (last,) = fetch_one(connection, sql, (tenant,))
+            if last > keep:
+                gone += self._delete(tenant, _BEYOND, last - keep)
+            if max_bytes is not None:
+                with self._pool.read(tenant) as connection:
+                    cut = connection.execute(_CUT, (tenant, max_bytes)).fetchone()
+                gone += self._delete(tenant, _BEYOND, cut[0]) if cut else 0
+        return gone
+
+    def _held(self, tenant: str, collection: str, ids: list[str]) -> list[Chunk]:
+        with self._pool.read(tenant) as connection:
+            sql = f"SELECT {COLUMNS} FROM headgate.chunks WHERE {HERE} AND id = ANY(%s)"
+            rows = connection.execute(sql, (tenant, collection, list(ids))).fetchall()
+        return [from_row(collection, row) for row in rows]
+
+    def _delete(self, tenant: str, which: str, value: float) -> int:
+        """Delete the traces that a condition holds for, batch by batch."""
+        sql = (
+            "DELETE FROM headgate.traces WHERE tenant = %s AND id IN"
+            f" (SELECT id FROM headgate.traces WHERE tenant = %s AND {which} LIMIT {_BATCH})"
+        )
+        gone = 0
+        while True:
+            with self._pool.write(tenant, durable=False) as connection:
+                count = connection.execute(sql, (tenant, tenant, value)).rowcount
+            gone += count
+            if count < _BATCH:
+                return gone
+
+    def _trusted_now(self) -> float:
+        """The time, which moves at most a day from one call to the next: a clock that is far ahead deletes little."""
+        now = self._clock()
+        with self._pool.directory() as connection:
+            (before,) = fetch_one(connection, "SELECT clock FROM headgate.store")
+        trusted = min(now, before + DAY) if before else now
+        if abs(trusted - before) > 60:
+            with self._pool.directory(write=True) as connection:
+                connection.execute("UPDATE headgate.store SET clock = %s", (trusted,))
+        return float(trusted)

@@ -1,0 +1,28 @@
+"""Late patterns: regular expressions that are compiled when they are first used.
+
+Compiling all patterns of the package takes longer than a short command does, and most commands need few of them.
+"""
+
+import re
+from typing import Any, cast
+
+
+class LatePattern:
+    """Stands for a compiled pattern; the methods that were used once are as fast as its own."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        self._source = pattern, flags
+
+    def compiled(self) -> re.Pattern[str]:
+        """The pattern itself."""
+        return re.compile(*self._source)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  (whatever a pattern has)
+        value = getattr(self.compiled(), name)
+        setattr(self, name, value)
+        return value
+
+
+def compile_late(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """The pattern, compiled at its first use."""
+    return cast("re.Pattern[str]", LatePattern(pattern, flags))

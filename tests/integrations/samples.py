@@ -1,0 +1,31 @@
+"""What the tests of the integrations share: a small collection, and an answer that loops."""
+
+from headgate import Headgate
+
+ROWS = [
+    {"id": "refunds", "text": "A refund takes five working days after the return was received."},
+    {"id": "returns", "text": "Send a return to the depot in Leiden, with the order number on it."},
+    {"id": "copy", "text": "A refund takes five working days, after the return was received!"},
+    {"id": "boards", "text": "The keeper lifts the boards of the gate before the river rises."},
+]
+QUESTION = "How long does a refund take?"
+FACT = "five working days"
+
+INTRO = "The river rose in spring, and the keeper of the gate went out before dawn.\n"
+UNIT = "He lifted the first board and looked at the water below him for a while. "
+AFTER = "Then he went home and slept. The end."
+
+
+def open_gate(rows=ROWS):
+    gate = Headgate.open(":memory:")
+    gate.add(rows)
+    return gate
+
+
+def tokens(text, size=4):
+    return [text[i : i + size] for i in range(0, len(text), size)]
+
+
+def looping(times=40):
+    """Tokens of an answer that repeats itself."""
+    return tokens(INTRO + UNIT * times)

@@ -1,0 +1,123 @@
+"""Headgate as the middleware of a LangChain agent, with scripted models."""
+
+from itertools import pairwise
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from pydantic import Field
+from tests.integrations.samples import AFTER, FACT, QUESTION, UNIT, looping, open_gate, tokens
+
+from headgate.integrations.langchain_agent import HeadgateMiddleware
+
+
+class Scripted(BaseChatModel):
+    """Answers with the next message of its script, the last one again and again; remembers what it was sent."""
+
+    script: list = Field(default_factory=list)
+    asked: list = Field(default_factory=list)
+
+    @property
+    def _llm_type(self):
+        return "scripted"
+
+    def bind_tools(self, tools, **options):
+        return self
+
+    def _generate(self, messages, stop=None, run_manager=None, **options):
+        self.asked.append(messages)
+        message = self.script[min(len(self.asked), len(self.script)) - 1]
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+class Looping(Scripted):
+    def _stream(self, messages, stop=None, run_manager=None, **options):
+        self.asked.append(messages)
+        for text in tokens(AFTER) if len(self.asked) > 1 else looping():
+            yield ChatGenerationChunk(message=AIMessageChunk(text))
+
+
+def look(place: str) -> str:
+    """Look somewhere."""
+    return "nothing there"
+
+
+def call(place, id):
+    return AIMessage("", tool_calls=[{"name": "look", "args": {"place": place}, "id": id}])
+
+
+@pytest.fixture
+def gate():
+    with open_gate() as gate:
+        yield gate
+
+
+def ask(text):
+    return {"messages": [HumanMessage(text)]}
+
+
+def test_a_question_gets_its_context_once_and_keeps_it_in_later_turns(gate):
+    model = Scripted(script=[call("depot", "1"), AIMessage("Five days."), AIMessage("Yes.")])  # fmt: skip
+    agent = create_agent(model, [look], middleware=[HeadgateMiddleware(gate)])
+    first = agent.invoke(ask(QUESTION))["messages"]
+    assert FACT in first[1].text
+    assert first[1].name == "headgate"
+    agent.invoke({"messages": [*first, HumanMessage("Are you sure?")]})
+    sent = [[message.text for message in messages] for messages in model.asked]
+    assert len(sent) == 3
+    assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(sent))
+    assert sum(FACT in text for text in sent[-1]) == 1
+
+
+async def test_an_agent_in_an_event_loop_gets_context_too(gate):
+    model = Scripted(script=[AIMessage("Five days.")])
+    agent = create_agent(model, [], middleware=[HeadgateMiddleware(gate)])
+    answer = await agent.ainvoke(ask(QUESTION))
+    assert FACT in answer["messages"][1].text
+
+
+def test_a_greeting_or_an_unknown_thing_adds_nothing(gate):
+    model = Scripted(script=[AIMessage("Hello.")])
+    agent = create_agent(model, [], middleware=[HeadgateMiddleware(gate)])
+    assert len(agent.invoke(ask("hi!"))["messages"]) == 2
+
+
+def test_a_gate_that_is_closed_costs_the_context_and_not_the_turn(gate, caplog):
+    gate.close()
+    agent = create_agent(Scripted(script=[AIMessage("Hm.")]), [], middleware=[HeadgateMiddleware(gate)])  # fmt: skip
+    assert agent.invoke(ask(QUESTION))["messages"][-1].text == "Hm."
+    assert "closed" in caplog.text
+
+
+def test_the_answer_of_a_looping_model_is_cut():
+    agent = create_agent(Looping(), [], middleware=[HeadgateMiddleware()])
+    said = agent.invoke(ask("Tell me of the keeper."))["messages"][-1].text
+    assert said.endswith(AFTER)
+    assert said.count(UNIT) <= 2
+
+
+def test_streamed_messages_show_no_loop():
+    agent = create_agent(Looping(), [], middleware=[HeadgateMiddleware()])
+    stream = agent.stream(ask("Tell me of the keeper."), stream_mode="messages")
+    said = "".join(chunk.text for chunk, _ in stream if isinstance(chunk, AIMessageChunk))
+    assert said.endswith(AFTER)
+    assert said.count(UNIT) <= 2
+
+
+def test_an_agent_in_a_circle_is_told_and_then_ended():
+    model = Scripted(script=[call("depot", f"{n}") for n in range(30)])
+    agent = create_agent(model, [look], middleware=[HeadgateMiddleware()])
+    messages = agent.invoke(ask("Where is it?"), {"recursion_limit": 100})["messages"]
+    assert "going in circles" in messages[-1].text
+    assert len(model.asked) == 8
+    assert any("third time" in message.text for message in model.asked[-1])
+    assert not any("third time" in message.text for message in messages[:-1])
+
+
+def test_without_a_guard_the_model_is_left_alone():
+    model = Scripted(script=[call("depot", f"{n}") for n in range(9)] + [AIMessage("Done.")])  # fmt: skip
+    agent = create_agent(model, [look], middleware=[HeadgateMiddleware(guard=None)])
+    messages = agent.invoke(ask("Where is it?"), {"recursion_limit": 100})["messages"]
+    assert messages[-1].text == "Done."

