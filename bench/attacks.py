@@ -274,7 +274,7 @@ def answer_of(model):
     """What is sent first, and what is then sent without end."""
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
     stream = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
-    said = {"long": " ".join(map(str, range(1_500_000))), "loop": "and so on, " * 1_000_000}
+    said = {"long": " ".join(map(str, range(1_000_000))), "loop": "and so on, " * 650_000}
     event = b'data: {"choices":[{"delta":{"content":"word "}}]}\n\n'
     if model.startswith("shape-"):
         return whole(head, SHAPES[int(model[6:])].encode()), b""

@@ -1,6 +1,7 @@
 """What the long runs share: made-up texts, a service to try things on, a writer that is stopped, and figures of a process."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def serve(folder, **env):
         text=True,
         env={**os.environ, **env},
     )
-    return server, server.stdout.readline().split()[-1]
+    return server, re.search(r"http://[\d.]+:\d+", server.stdout.readline())[0]
 
 
 @contextmanager

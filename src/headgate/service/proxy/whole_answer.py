@@ -5,7 +5,8 @@ call's reply with the text of all calls in it, under the id of the first, its us
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -22,6 +23,7 @@ from headgate.text.tokens import estimate_tokens
 CallAgain = Callable[[Call], Awaitable[bytes]]
 Answer = dict[str, Any]
 
+SLICE = 65_536  # characters that the guard is given at a time
 LARGE = 200_000  # bytes of a reply that the guard reads in a thread, so that others are served meanwhile
 
 
@@ -67,7 +69,7 @@ async def guard_answer(
 def _feed(session: Session, pieces: list[Piece], texts: dict[str, list[str]]) -> int:
     """Feed a reply to the guard, note what it lets out, and how many tool calls that were."""
     out: list[Piece] = []
-    for piece in pieces:
+    for piece in chain.from_iterable(map(_slices, pieces)):
         out += session.feed(piece)
         if session.stalled or session.done:
             break
@@ -77,6 +79,16 @@ def _feed(session: Session, pieces: list[Piece], texts: dict[str, list[str]]) ->
         if piece.channel in texts:
             texts[piece.channel].append(piece.text)
     return len({piece.call for piece in out if piece.channel == TOOL})
+
+
+def _slices(piece: Piece) -> Iterator[Piece]:
+    """A piece of text as a stream would bring it, so that the guard holds little of a long one at a time."""
+    if piece.channel == TOOL or len(piece.text) <= SLICE:
+        yield piece
+        return
+    for at in range(0, len(piece.text), SLICE):
+        part = piece.text[at : at + SLICE]
+        yield Piece(piece.channel, part, call=piece.call, raw=piece.raw)
 
 
 def _parse(body: bytes) -> Answer | None:
