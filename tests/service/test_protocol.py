@@ -1,12 +1,15 @@
 """The edge of the service against clients that send without end, or not at all."""
 
+import asyncio
 import socket
 
 import pytest
+import uvicorn
 from tests.service.clients import served
 
 from headgate.policy import ServicePolicy
 from headgate.service import protocol
+from headgate.service.admission import InFlight
 from headgate.service.protocol import BoundedProtocol
 from headgate.settings import Settings
 
@@ -131,3 +134,41 @@ def test_a_client_that_does_not_read_is_cut_off(monkeypatch):
     one.flow = type("Flow", (), {"pause_writing": lambda self: None})()
     one.pause_writing()
     assert aborted
+
+
+async def answer_late(scope, receive, send):
+    """An app whose answer takes longer than a head may."""
+    if scope["type"] == "lifespan":
+        await receive()
+        scope["state"]["in_flight"] = InFlight()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    await asyncio.sleep(1.0)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})  # fmt: skip
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+@pytest.mark.parametrize("parts", [1, 2], ids=["in one part", "head and body apart"])
+async def test_an_answer_may_take_longer_than_a_head(monkeypatch, parts):
+    monkeypatch.setattr(BoundedProtocol, "HEAD_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        config = uvicorn.Config(answer_late, http=BoundedProtocol, log_level="error")
+        server = uvicorn.Server(config)
+        serving = asyncio.ensure_future(server.serve([listening]))
+        reader, writer = await asyncio.open_connection(*listening.getsockname())
+        head = (
+            b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 4\r\nconnection: close\r\n\r\n"
+        )
+        writer.write(head if parts == 2 else head + b"body")
+        await writer.drain()
+        if parts == 2:
+            await asyncio.sleep(0.05)
+            writer.write(b"body")
+        answer = await asyncio.wait_for(reader.read(), 30)
+        writer.close()
+        server.should_exit = True
+        await serving
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.endswith(b"ok")

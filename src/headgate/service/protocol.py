@@ -88,7 +88,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._without_progress > self.HEAD_BYTES:
             self._refused = RefusedHead(431, "The head or the trailers are too large.")
             self.send_400_response("")
-        elif not self._in_message and self._timer is None:
+        elif not self._in_message and self._timer is None and not self._is_answering():
             self._await_head()
 
     def send_400_response(self, msg: str) -> None:
@@ -184,6 +184,10 @@ class BoundedProtocol(HttpToolsProtocol):
         drain_s = (self.config.timeout_graceful_shutdown or 0) - MARGIN_S
         in_flight.drain(max(0.0, drain_s))
         super().shutdown()
+
+    def _is_answering(self) -> bool:
+        """Whether a request is under way: its answer may take as long as it likes."""
+        return self.cycle is not None and not self.cycle.response_complete
 
     def _count(self, size: int) -> None:
         self._field_bytes += size
