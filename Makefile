@@ -105,6 +105,10 @@ bench-speed: $(READY) $(if $(EMBEDDER),$(VENV)/.static)
 bench-peers: $(VENV)/.peers $(VENV)/.static
 	@$(BIN)/python bench/peers.py $(DATA) $(SIZE)
 
+# make bench-mcp DATA=DIR [SIZE=10000]: a warm tool call over MCP, timed at the client
+bench-mcp: $(READY)
+	@$(BIN)/python bench/mcp_calls.py $(DATA) $(SIZE)
+
 # make bench-postings DATA=DIR: our postings beside a search engine's
 bench-postings: $(VENV)/.peers
 	@$(BIN)/python bench/postings.py $(DATA)
@@ -154,6 +158,10 @@ bench-circles: $(READY)
 
 bench-proxy: $(READY) .bench/litellm/bin/litellm
 	@$(BIN)/python bench/proxy.py $(if $(MODEL),--model $(MODEL))
+
+# make bench-wrap [MOMENTS=100]: kill, stop, stall and slow down the gateway of wrapped SDK sessions; no turn may fail
+bench-wrap: $(READY)
+	@$(BIN)/python bench/wrap.py --moments $(or $(MOMENTS),100)
 
 # make bench-faults [KILLS=200]: kill a worker over all kinds of work, and see that nothing acknowledged is lost
 bench-faults: $(READY)

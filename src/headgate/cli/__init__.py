@@ -46,6 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("headgate.cli.operations:check", "Check the store, and repair what is derived."),
     "compact": ("headgate.cli.operations:compact", "Give back the space of what was removed."),
     "doctor": ("headgate.cli.operations:doctor", "Say what is wrong here and what to do."),
+    "store": ("headgate.cli.store:store", "Migrate, copy, check, distribute, measure a store."),
     "guard": ("headgate.cli.guard:guard", "Pass a stream on, and end it when it loops."),
     "sessions": ("headgate.cli.sessions:sessions", "What sessions have spent; resume paused ones."),
     "xray": ("headgate.cli.xray:xray", "What filled the window in recorded agent sessions."),
@@ -56,6 +57,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("headgate.cli.replay:replay", "A stored request under other settings."),
     "keys": ("headgate.cli.keys:keys", "API keys of the service."),
     "serve": ("headgate.cli.serve:serve", "Serve the gateway over HTTP."),
+    "mcp": ("headgate.cli.mcp:mcp", "Serve agents over MCP; install it in their configuration."),
+    "wrap": ("headgate.cli.wrap:wrap", "Run an agent with its model calls guarded."),
     "config": ("headgate.cli.config:config", "Show or check the settings in force."),
 }
 

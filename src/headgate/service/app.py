@@ -14,7 +14,8 @@ from starlette.types import Scope
 from headgate import __version__
 from headgate.errors import HeadgateError
 from headgate.gateway import Headgate
-from headgate.service import problems
+from headgate.protocols import SharedState
+from headgate.service import mcp, problems
 from headgate.service.admission import Admission, InFlight
 from headgate.service.auth import Auth
 from headgate.service.dashboard import app as dashboard
@@ -65,6 +66,7 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
+    mcp.mount(app, service)
     dashboard.mount(app)
     proxy.mount(app, service)
     install_schema(app)
@@ -89,7 +91,9 @@ def _admit(app: FastAPI, service: ServiceState, folder: str | None) -> None:
         Admission,
         policy=policy,
         auth=Auth(gate.keys, gate.settings.tenant, keyless=policy.keyless),
-        limits=CallerLimits(policy, folder),
+        limits=CallerLimits(
+            policy, folder, shared=gate.store if isinstance(gate.store, SharedState) else None
+        ),
         in_flight=service.in_flight,
         observers=(
             service.metrics.count_request,

@@ -93,11 +93,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what was refused with its own status, unless another answer is being written."""
-        if (
-            self.cycle is not None
-            and self.cycle.response_started
-            and not self.cycle.response_complete
-        ):
+        if self._is_answering() and self.cycle.response_started:
             self.transport.close()
             return
         status = self._refused.status if self._refused else 400
@@ -185,10 +181,6 @@ class BoundedProtocol(HttpToolsProtocol):
         in_flight.drain(max(0.0, drain_s))
         super().shutdown()
 
-    def _is_answering(self) -> bool:
-        """Whether a request is under way: its answer may take as long as it likes."""
-        return self.cycle is not None and not self.cycle.response_complete
-
     def _count(self, size: int) -> None:
         self._field_bytes += size
         if self._field_bytes > self.HEAD_BYTES or self._fields > self.HEAD_FIELDS:
@@ -197,6 +189,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def _refuse(self, status: int, reason: str) -> None:
         self._refused = RefusedHead(status, reason)
         raise self._refused
+
+    def _is_answering(self) -> bool:
+        """Whether an answer is under way, which may take as long as it takes."""
+        return self.cycle is not None and not self.cycle.response_complete
 
     def _await_head(self) -> None:
         self.waiting_since = self.loop.time()

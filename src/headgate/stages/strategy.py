@@ -72,7 +72,7 @@ class TaskPolicy(Policy):
 
     matching: Matching = "word"
     """'word': a keyword must begin at a word start, and a crisis must tell of a person in danger; 'substring': any keyword
-    anywhere, as published."""
+    anywhere."""
     stuff_friendly: frozenset[str] = frozenset()
     """More task names that are stuff_friendly."""
     rag_critical: frozenset[str] = frozenset()
@@ -179,7 +179,7 @@ def choose_strategy(
     group: str = "",
     policy: TaskPolicy | None = None,
 ) -> StrategyChoice:
-    """How to load content of that size for that task into that window; each rule as published."""
+    """How to load content of that size for that task into that window."""
     if content_tokens < 0:
         raise InputError(f"content_tokens is {content_tokens}; it must be 0 or more")
     window = ContextBudget(context_length, used_tokens)
@@ -286,22 +286,52 @@ def _steps(
 
 CONTEXT_STRATEGY_TOOL: Mapping[str, Any] = {
     "name": "context_strategy",
-    "description": "Decide how content should reach the model: loaded whole, searched, or both.",
+    "description": (
+        "Decide how content should reach the model: loaded whole (STUFF), searched (RAG, RAG+GRAPH), or both (HYBRID). "
+        "Call it before loading much content. It answers with the strategy, the token budget for retrieval, and next steps."
+    ),
     "parameters": {
         "type": "object",
         "properties": {
-            "query": {"type": "string", "description": "What is to be done or answered."},
-            "content_size_hint": {"type": "string", "enum": list(SIZE_HINTS)},
-            "file_paths": {"type": "array", "items": {"type": "string"}},
-            "char_count": {"type": "integer", "minimum": 0},
-            "model_context_length": {"type": "integer", "minimum": 0, "default": 128_000},
-            "used_tokens": {"type": "integer", "default": 0},
-            "available_tools": {"type": "array", "items": {"type": "string"}},
+            "query": {"type": "string", "description": "The task or the question, in full."},
+            "content_size_hint": {
+                "type": "string",
+                "enum": list(SIZE_HINTS),
+                "description": "Rough size of the content, from tiny (2,000 tokens) to massive (2,000,000).",
+            },
+            "file_paths": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Files of the content; their sizes are measured.",
+            },
+            "char_count": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "Size of the content in characters, where it is known.",
+            },
+            "model_context_length": {
+                "type": "integer",
+                "minimum": 0,
+                "default": 128_000,
+                "description": "Length of your window, in tokens.",
+            },
+            "used_tokens": {
+                "type": "integer",
+                "minimum": -1,
+                "default": 0,
+                "description": "Tokens of the window in use; -1 where unknown.",
+            },
+            "available_tools": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Names of the tools you have; the steps name only these.",
+            },
         },
         "required": ["query"],
         "additionalProperties": False,
     },
 }
+"""The agent tool `context_strategy` as a JSON schema; `headgate.integrations.function_tools` puts it in an API's form."""
 
 
 def context_strategy(

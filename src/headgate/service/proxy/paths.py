@@ -8,6 +8,8 @@ OWN = frozenset(
         "facts",
         "fingerprint",
         "graph",
+        "hitl_sessions",
+        "hooks",
         "reviews",
         "sessions",
         "strategy",
