@@ -188,6 +188,14 @@ bench-wrap: $(READY)
 bench-faults: $(READY)
 	@$(BIN)/python bench/faults.py --kills $(or $(KILLS),200)
 
+# how long contexts take beside a writer that was stopped inside its transaction
+bench-stalled: $(READY)
+	@$(BIN)/python bench/stalled_writer.py
+
+# make attacks [SECONDS=5]: the known attacks against a live service, class by class
+attacks: $(READY)
+	@$(BIN)/python bench/attacks.py --seconds $(or $(SECONDS),5)
+
 # make soak [MINUTES=30] [TENANTS=1000]: the service under mixed traffic and faults; flat or it fails
 soak: $(READY)
 	@$(BIN)/python bench/soak.py --minutes $(or $(MINUTES),30) --tenants $(or $(TENANTS),1000)

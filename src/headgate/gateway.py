@@ -170,6 +170,11 @@ class Headgate:
         parts = self._parts
         return Spending(parts.store, self.tenant, parts.settings.fuse, clock=parts.clock)
 
+    @property
+    def lost_writes(self) -> int:
+        """How many traces and reviews could not be written behind an answer since this was opened."""
+        return self._parts.writes.dropped
+
     def add(
         self,
         rows: Iterable[Mapping[str, Any]],

@@ -10,7 +10,7 @@ from headgate.service.app import create
 from headgate.service.context_body import PUBLISHED, ContextIn, field_docs
 from headgate.types import ContextBudget, Request, Window
 
-SENT_OTHERWISE = {"tenant", "window", "context_budget"}
+SENT_OTHERWISE = {"tenant", "asker", "window", "context_budget"}
 
 
 def test_every_field_of_a_request_is_a_field_of_the_body():

@@ -33,8 +33,8 @@ _RANGES: Final[dict[str, dict[str, Any]]] = {
 _TYPES: Final[dict[str, Any]] = {
     "collection": Name | Annotated[list[Name], Field(min_length=1, max_length=100)],
 }
-# The key names the tenant; the others are built from several fields of the body.
-_NOT_SENT: Final = frozenset({"tenant", "window", "context_budget"})
+# The key names the tenant and who asks; the others are built from several fields of the body.
+_NOT_SENT: Final = frozenset({"tenant", "asker", "window", "context_budget"})
 
 
 def _sent(noun: type) -> list[str]:
@@ -83,7 +83,7 @@ class ContextIn(_RequestFields):  # type: ignore[misc]  # its fields are made ab
     include_report: bool = False
     """Whether to add what was evicted and why; the trace has it in any case."""
 
-    def to_request(self, tenant: str) -> Request:
+    def to_request(self, tenant: str, asker: str = "") -> Request:
         """The request that the library understands."""
         fingerprint = self.current_window_fingerprint
         text = self.current_window_blocks or self.current_window_text
@@ -93,6 +93,7 @@ class ContextIn(_RequestFields):  # type: ignore[misc]  # its fields are made ab
             budget = ContextBudget(**self._read(_FROM_BUDGET))
         return Request(
             tenant=tenant,
+            asker=asker,
             window=Window.of(window if self.window is None else self.window),
             context_budget=budget,
             **self._read(_FROM_REQUEST),
