@@ -131,7 +131,7 @@ class NarrowedSnapshot(Snapshot):
         return max(self._totals.chunks, self.size)
 
     @property
-    def conversational(self) -> bool:  # type: ignore[override]  # known, not computed
+    def conversational(self) -> bool:
         """Whether the collection's chunks are turns of conversations."""
         t = self._totals
         return is_conversation(
@@ -139,12 +139,12 @@ class NarrowedSnapshot(Snapshot):
         )
 
     @property
-    def language(self) -> str:  # type: ignore[override]
+    def language(self) -> str:
         """The languages of the collection."""
         return _language(self._totals)
 
     @property
-    def _dirty(self) -> bool:  # type: ignore[override]
+    def _dirty(self) -> bool:
         return False
 
     def frequencies(self, terms: Keys) -> Ints:
@@ -162,7 +162,7 @@ class NarrowedSnapshot(Snapshot):
         weights = np.array([title, 1.0 * head, 1.0 * head, 1.0])
         mean = max(float(weights @ np.array(self._totals.fields)) / self.count, 1e-6)
         length = self.lives[0].segment.fields @ weights
-        return ((1 - b) + (b / mean) * length).astype(np.float32)
+        return np.asarray((1 - b) + (b / mean) * length, np.float32)
 
 
 def make_block(changes: Sequence[Change], gone: Drafts, totals: Totals) -> Block:
