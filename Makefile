@@ -155,6 +155,10 @@ bench-circles: $(READY)
 bench-proxy: $(READY) .bench/litellm/bin/litellm
 	@$(BIN)/python bench/proxy.py $(if $(MODEL),--model $(MODEL))
 
+# make bench-dashboard: CPU time and size of each page, with 10 000 traces and 100 000 chunks in the store
+bench-dashboard: $(READY)
+	@$(BIN)/python bench/dashboard.py
+
 # make bench-faults [KILLS=200]: kill a worker over all kinds of work, and see that nothing acknowledged is lost
 bench-faults: $(READY)
 	@$(BIN)/python bench/faults.py --kills $(or $(KILLS),200)
