@@ -105,6 +105,10 @@ bench-speed: $(READY) $(if $(EMBEDDER),$(VENV)/.static)
 bench-peers: $(VENV)/.peers $(VENV)/.static
 	@$(BIN)/python bench/peers.py $(DATA) $(SIZE)
 
+# make bench-mcp DATA=DIR [SIZE=10000]: a warm tool call over MCP, timed at the client
+bench-mcp: $(READY)
+	@$(BIN)/python bench/mcp_calls.py $(DATA) $(SIZE)
+
 # make bench-postings DATA=DIR: our postings beside a search engine's
 bench-postings: $(VENV)/.peers
 	@$(BIN)/python bench/postings.py $(DATA)
@@ -158,6 +162,10 @@ bench-proxy: $(READY) .bench/litellm/bin/litellm
 # make bench-dashboard: CPU time and size of each page, with 10 000 traces and 100 000 chunks in the store
 bench-dashboard: $(READY)
 	@$(BIN)/python bench/dashboard.py
+
+# make bench-wrap [MOMENTS=100]: kill, stop, stall and slow down the gateway of wrapped SDK sessions; no turn may fail
+bench-wrap: $(READY)
+	@$(BIN)/python bench/wrap.py --moments $(or $(MOMENTS),100)
 
 # make bench-faults [KILLS=200]: kill a worker over all kinds of work, and see that nothing acknowledged is lost
 bench-faults: $(READY)

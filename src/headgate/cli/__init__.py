@@ -56,6 +56,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("headgate.cli.replay:replay", "A stored request under other settings."),
     "keys": ("headgate.cli.keys:keys", "API keys of the service."),
     "serve": ("headgate.cli.serve:serve", "Serve the gateway over HTTP."),
+    "mcp": ("headgate.cli.mcp:mcp", "Serve agents over MCP; install it in their configuration."),
+    "wrap": ("headgate.cli.wrap:wrap", "Run an agent with its model calls guarded."),
     "config": ("headgate.cli.config:config", "Show or check the settings in force."),
 }
 

@@ -35,7 +35,10 @@ def mount(app: FastAPI, service: ServiceState) -> None:
     observer = _Observer(service)
 
     async def gate(request: Request) -> Context:
-        return await service.gate_for(Caller(request.tenant, frozenset())).acontext_for(request)
+        gate = service.gate_for(Caller(request.tenant, frozenset()))
+        context = await gate.acontext_for(request)
+        service.metrics.count_context(context.trace, context.token_estimate)
+        return context
 
     def spending(scope: Scope) -> Spending:
         return service.gate_for(_state(scope).caller or Caller("", frozenset())).spending

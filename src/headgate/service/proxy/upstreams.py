@@ -139,7 +139,7 @@ class Upstreams:
         headers = _headers(scope["headers"], upstream, plain=plain, own_key_only=own_key_only)
         request = Request(
             scope["method"],
-            _address(upstream.url),
+            parse_address(upstream.url),
             target,
             headers,
             body,
@@ -180,7 +180,8 @@ class Upstreams:
 
 
 @lru_cache(maxsize=256)
-def _address(url: str) -> Address:
+def parse_address(url: str) -> Address:
+    """The parts of a base address."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return Address(parts.scheme, parts.hostname or "", port, parts.path.rstrip("/"))

@@ -1,0 +1,77 @@
+"""`headgate wrap AGENT [ARGS]`: an agent with the gateway beside it."""
+
+import asyncio
+import os
+import sys
+
+import click
+
+from headgate.cli.terminal import echo
+from headgate.errors import InputError, MissingExtra
+from headgate.service.wrap.spec import MEMORY
+from headgate.settings import load
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--store", help="Store folder for context and traces (default: none is kept).")
+@click.option(
+    "--inject/--no-inject",
+    default=None,
+    help="Add context from the store (default: where --store is given).",
+)
+@click.option(
+    "--upstream",
+    "given",
+    multiple=True,
+    metavar="PROVIDER=URL",
+    help="Where calls go on to, as openai=http://localhost:11434/v1; else where they would have gone.",
+)
+@click.option("--quiet", is_flag=True, help="Print no summary at the end.")
+@click.argument("agent")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def wrap(
+    store: str | None,
+    inject: bool | None,
+    given: tuple[str, ...],
+    quiet: bool,
+    agent: str,
+    args: tuple[str, ...],
+) -> None:
+    """Run an agent (claude, codex, gemini, opencode or any command) with its model calls guarded.
+
+    Only the agent's own process is told where to call; no configuration is written. If the gateway
+    fails, calls go straight to where they would have gone.
+    """
+    if os.name != "posix":
+        raise InputError("wrap needs a POSIX system", hint="use the proxy: headgate serve")
+    args = args[1:] if args[:1] == ("--",) else args
+    upstreams = dict(map(_parse_upstream, given))
+    load()  # settings that cannot be used are told before anything starts
+    try:
+        from headgate.service.wrap.run import run_wrapped  # noqa: PLC0415  (an extra)
+    except ModuleNotFoundError as error:
+        raise MissingExtra(error.name or "aiohttp", extra="service") from error
+    wanted = store is not None if inject is None else inject
+    code, summary = asyncio.run(
+        run_wrapped(
+            (agent, *args),
+            environ=os.environ,
+            store=store or (None if wanted else MEMORY),
+            inject=wanted,
+            upstreams=upstreams,
+        )
+    )
+    if not quiet:
+        for line in summary.lines():
+            echo(f"headgate: {line}", err=True)
+    sys.exit(code)
+
+
+def _parse_upstream(given: str) -> tuple[str, str]:
+    name, _, url = given.partition("=")
+    if not url.startswith(("http://", "https://")):
+        raise InputError(
+            f"--upstream {given!r} is not PROVIDER=URL",
+            hint="for example --upstream openai=http://localhost:11434/v1",
+        )
+    return name, url

@@ -1,0 +1,270 @@
+"""Gateways: the processes that guard, one at work and one in reserve, replaced when they die or fall silent.
+
+A gateway is asked for a sign of life while it has work. One that gives none is killed and the reserve takes its place
+at once; another is started in the background, later and later when they keep failing. Nobody waits for a gateway.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import asdict
+
+import orjson
+
+from headgate.errors import ConfigError, HeadgateError, UpstreamError
+from headgate.service.proxy.transport import (
+    Address,
+    Headers,
+    Request,
+    Response,
+    Timeouts,
+    Transport,
+)
+from headgate.service.wrap.spec import MEMORY, SECRET_HEADER, GatewaySpec
+
+START_S = 60.0  # importing everything takes seconds on a busy machine
+STOP_S = 5.0
+PING_S = 0.1  # how often a gateway with work is asked for a sign of life
+SILENCE_S = (
+    0.5  # without one for so long it counts as hung; a healthy one answers within milliseconds
+)
+RESERVE_S = 2.0  # the reserve starts when the agent has started, which needs the processor itself
+RESTART_S = 0.5  # the wait before the first restart, doubled for each failure that follows
+MAX_RESTART_S = 30.0
+NEVER_S = 86_400.0
+
+
+class Gateway:
+    """One gateway process that serves."""
+
+    def __init__(
+        self,
+        process: asyncio.subprocess.Process,
+        port: int,
+        spec: GatewaySpec,
+        transport: Transport,
+    ) -> None:
+        self.metrics = ""
+        """Its numbers, as it told them last."""
+        self.failed = asyncio.Event()
+        self.pid = process.pid
+        self._process, self._spec, self._transport = process, spec, transport
+        self._address = Address("http", "127.0.0.1", port)
+        self._turns = 0
+        self._has_work = asyncio.Event()
+        self._log: deque[bytes] = deque(maxlen=20)
+        self._tasks = [
+            asyncio.ensure_future(work())
+            for work in (self._watch_exit, self._watch_silence, self._drain_log)
+        ]
+
+    @classmethod
+    async def start(cls, spec: GatewaySpec, transport: Transport) -> "Gateway":
+        """Start one and wait until it serves; ConfigError says why it does not."""
+        # -P: the folder that the agent works in must not shadow what the gateway imports
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "headgate.service.wrap.gateway",
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(START_S):
+                process.stdin.write(orjson.dumps(asdict(spec)) + b"\n")
+                line = await process.stdout.readline()
+        except BaseException as error:
+            await _kill(process)
+            if isinstance(error, TimeoutError):
+                raise ConfigError(f"the gateway did not start within {START_S:g} s") from error
+            raise
+        told = orjson.loads(line) if line.strip() else {}
+        if "port" not in told:
+            _, log = await process.communicate()
+            why = told.get("error") or log.decode("utf-8", "replace").strip()[-500:]
+            raise ConfigError(f"the gateway does not start: {why}", hint=told.get("hint", ""))
+        gateway = cls(process, int(told["port"]), spec, transport)
+        await gateway.warm_up()
+        return gateway
+
+    async def send(
+        self, method: str, target: str, headers: Headers | None = None, body: bytes = b""
+    ) -> Response:
+        """Its response to a request, once the head has come."""
+        known = [*(headers or []), (SECRET_HEADER, self._spec.secret.encode())]
+        limits = Timeouts(SILENCE_S, NEVER_S, NEVER_S)
+        return await self._transport.send(
+            Request(method, self._address, target, known, body, limits)
+        )
+
+    async def warm_up(self) -> None:
+        """Send a first request, to our own side of it, which takes many times as long as any that follows."""
+        with suppress(UpstreamError, TimeoutError):
+            async with asyncio.timeout(START_S):
+                await self._get("/v1/models")
+
+    def begin_turn(self) -> None:
+        """It has one more turn to work on."""
+        self._turns += 1
+        self._has_work.set()
+
+    def end_turn(self) -> None:
+        """It has one turn less."""
+        self._turns -= 1
+        if not self._turns:
+            self._has_work.clear()
+
+    async def is_alive(self) -> bool:
+        """Whether it answers in time; one that does not has failed."""
+        try:
+            async with asyncio.timeout(SILENCE_S):
+                await self._get("/healthz")
+        except (UpstreamError, TimeoutError):
+            self.failed.set()
+        return not self.failed.is_set()
+
+    async def read_metrics(self) -> None:
+        """Note its numbers as they are now."""
+        with suppress(UpstreamError, TimeoutError):
+            async with asyncio.timeout(STOP_S):
+                self.metrics = (await self._get("/metrics")).decode()
+
+    async def _get(self, target: str) -> bytes:
+        response = await self.send("GET", target)
+        parts = []
+        try:
+            while data := await response.read():
+                parts.append(data)
+        finally:
+            await response.close()
+        if response.status != 200:
+            raise UpstreamError(f"the gateway answered {target} with {response.status}")
+        return b"".join(parts)
+
+    async def _watch_exit(self) -> None:
+        await self._process.wait()
+        self.failed.set()
+
+    async def _watch_silence(self) -> None:
+        while not self.failed.is_set():
+            await self._has_work.wait()
+            if await self.is_alive():
+                await asyncio.sleep(PING_S)
+
+    async def _drain_log(self) -> None:
+        assert self._process.stderr is not None
+        async for line in self._process.stderr:
+            self._log.append(line)
+
+    @property
+    def log(self) -> str:
+        """The last lines that it wrote."""
+        return b"".join(self._log).decode("utf-8", "replace")
+
+    async def close(self) -> None:
+        """End it: in order where it has something to store and can, else by force."""
+        stores = self._spec.store != MEMORY and not self.failed.is_set()
+        if stores and self._process.stdin is not None:
+            self._process.stdin.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STOP_S):
+                    await self._process.wait()
+        await _kill(self._process)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            # not process.kill(), which may reap the process before asyncio does
+            os.kill(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+class GatewayPool:
+    """The gateway at work, and the one in reserve."""
+
+    def __init__(self, spec: GatewaySpec, transport: Transport) -> None:
+        self.spec, self._transport = spec, transport
+        self.failures = 0
+        self.last_log = ""
+        """What the last gateway that failed had written, or why the last one did not start."""
+        self._gateways: list[Gateway] = []
+        self._metrics: list[str] = []  # of those that are gone
+        self._in_a_row = 0
+        self._came = asyncio.Event()
+        self._tasks: set[asyncio.Future[None]] = set()
+
+    async def start(self) -> None:
+        """Start the first gateway; the reserve follows in the background."""
+        self._admit(await Gateway.start(self.spec, self._transport))
+        self._spawn(self._add(RESERVE_S))
+
+    @property
+    def current(self) -> Gateway | None:
+        """The gateway at work; None while there is none."""
+        return next((gateway for gateway in self._gateways if not gateway.failed.is_set()), None)
+
+    async def wait_for_one(self, wait_s: float) -> Gateway | None:
+        """The gateway at work, once there is one; None where none comes in time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while self.current is None:
+                    self._came.clear()
+                    await self._came.wait()
+        return self.current
+
+    def note_success(self) -> None:
+        """A turn went through: restarts need not wait long."""
+        self._in_a_row = 0
+
+    def metrics(self) -> list[str]:
+        """The numbers of every gateway there was."""
+        return [*self._metrics, *(gateway.metrics for gateway in self._gateways)]
+
+    def _admit(self, gateway: Gateway) -> None:
+        self._gateways.append(gateway)
+        self._came.set()
+        self._spawn(self._replace(gateway))
+
+    async def _replace(self, gateway: Gateway) -> None:
+        """Wait until a gateway fails; then end it and start another."""
+        await gateway.failed.wait()
+        self.failures += 1
+        self._in_a_row += 1
+        await gateway.close()
+        self._gateways.remove(gateway)
+        self._metrics.append(gateway.metrics)
+        self.last_log = gateway.log
+        await self._add(min(MAX_RESTART_S, RESTART_S * 2 ** (self._in_a_row - 1)))
+
+    async def _add(self, wait_s: float) -> None:
+        """Start one more; try again, later and later, where that fails."""
+        while True:
+            await asyncio.sleep(wait_s)
+            try:
+                self._admit(await Gateway.start(self.spec, self._transport))
+            except (HeadgateError, OSError) as error:
+                self.last_log = str(error)
+                wait_s = min(MAX_RESTART_S, 2 * wait_s + RESTART_S)
+            else:
+                return
+
+    def _spawn(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """End all of them."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(set(self._tasks))
+        await asyncio.gather(*(gateway.close() for gateway in self._gateways))

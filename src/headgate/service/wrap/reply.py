@@ -1,0 +1,72 @@
+"""AgentReply: what the agent gets for one request, and what it has of it so far.
+
+It remembers every byte, so that whoever goes on with the reply can go on behind the last one. It tells no length: a
+reply may be finished by another than the one that began it.
+"""
+
+import orjson
+from aiohttp import web
+
+from headgate.errors import HeadgateError
+from headgate.service.proxy.asgi import forwardable
+from headgate.service.proxy.sse import KEEP_ALIVE
+from headgate.service.proxy.transport import Headers, header
+
+EVENT_STREAM = b"text/event-stream"
+
+
+def response_for(status: int, headers: Headers) -> web.StreamResponse:
+    """A response with these headers, those of the connection left out."""
+    response = web.StreamResponse(status=status)
+    for name, value in forwardable(headers, (b"content-length",)):
+        response.headers.add(name.decode("latin-1"), value.decode("latin-1"))
+    return response
+
+
+class AgentReply:
+    """One reply."""
+
+    def __init__(self, request: web.BaseRequest) -> None:
+        self.sent = bytearray()
+        """The body that the agent has."""
+        self.waits_for_agent = False
+        """Whether the agent is slow to take what there is."""
+        self.response: web.StreamResponse | None = None
+        self._request = request
+        self._is_stream = False
+
+    async def begin(self, status: int, headers: Headers) -> None:
+        """Send status and headers, if that was not done before."""
+        if self.response is None:
+            self._is_stream = header(headers, b"content-type").startswith(EVENT_STREAM)
+            self.response = response_for(status, headers)
+            await self.response.prepare(self._request)
+
+    async def write(self, data: bytes) -> None:
+        """Send more of the body."""
+        assert self.response is not None
+        self.sent += data
+        self.waits_for_agent = True
+        await self.response.write(data)
+        self.waits_for_agent = False
+
+    async def keep_alive(self) -> None:
+        """Send a comment between two events, so that an agent that waits knows we are there."""
+        whole = not self.sent or self.sent.endswith((b"\n\n", b"\r\n\r\n"))
+        if self.response is not None and self._is_stream and whole:
+            await self.response.write(KEEP_ALIVE)
+
+    async def end(self) -> None:
+        """The reply is complete."""
+        assert self.response is not None
+        await self.response.write_eof()
+
+    async def fail(self, error: HeadgateError) -> None:
+        """The reply cannot be completed: an error with a status where nothing was sent, else a severed connection."""
+        if self.response is None:
+            told = {"error": {"message": error.message, "type": "upstream_error", "code": "upstream_failed"}}  # fmt: skip
+            await self.begin(502, [(b"content-type", b"application/json")])
+            await self.write(orjson.dumps(told))
+            await self.end()
+        elif self._request.transport is not None:
+            self._request.transport.abort()

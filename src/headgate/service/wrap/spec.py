@@ -1,0 +1,19 @@
+"""GatewaySpec: what the supervisor tells a gateway when it starts it; light, so that the supervisor stays so."""
+
+from dataclasses import dataclass
+
+SECRET_HEADER = b"x-headgate-wrap"
+MEMORY = ":memory:"
+"""The store of a gateway that keeps nothing."""
+UPSTREAM = "wrapped"
+"""The name under which the gateway knows the supervisor as its upstream."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySpec:
+    """What a gateway shall be: whom it asks, who may ask it, its store, and whether it adds context."""
+
+    upstream: str
+    secret: str
+    store: str | None = None
+    inject: bool = False

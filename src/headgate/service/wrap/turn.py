@@ -1,0 +1,268 @@
+"""Turn: one model call of the agent, answered whatever becomes of the gateway.
+
+    agent ── supervisor ── gateway ── supervisor ── upstream
+
+The supervisor stands on both sides of the gateway: it hands the request in, and makes the calls that the gateway
+makes of it. So it knows what the agent has, and holds what the upstream said. When the gateway dies, falls silent or
+takes its time, the next gateway gets the same request and the recorded answers, and the reply goes on behind the last
+byte that the agent has: the same input gives the same output. Without another gateway the upstream's own bytes go on
+from there. Only a reply that the guard has cut must wait for a gateway, since the upstream's bytes no longer fit.
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Literal
+
+from headgate.errors import UpstreamError
+from headgate.service.proxy.asgi import forwardable
+from headgate.service.proxy.transport import (
+    Address,
+    Headers,
+    Request,
+    Response,
+    Timeouts,
+    Transport,
+)
+from headgate.service.proxy.upstreams import KEYS
+from headgate.service.wrap.gateways import NEVER_S, Gateway, GatewayPool
+from headgate.service.wrap.recording import Recording
+from headgate.service.wrap.reply import AgentReply
+from headgate.service.wrap.spec import UPSTREAM
+
+PATIENCE_S = 0.8  # what gateways may take of one turn while nothing is under way upstream
+STEP_S = 0.05  # how often that is looked at
+KEEP_ALIVE_S = 10.0
+ATTEMPTS = 2  # gateways that are tried where the upstream's own bytes would do
+LAST_RESORT_S = 30.0  # how long a cut reply waits for another gateway
+CAPS = (402, 429)  # a cap that the user has set is reached: the one refusal that is meant
+TURN_HEADER = b"headgate-turn"
+NOT_SENT = (b"host", b"content-length", b"expect", TURN_HEADER)
+
+Route = Literal["guarded", "resumed", "straight", "broken"]
+"""How a turn was answered: by the gateway; by more than one; by the upstream directly; not to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRequest:
+    """What the agent asks, and the upstream that it asks."""
+
+    method: str
+    target: str
+    """Path and query behind the upstream's base address."""
+    headers: Headers = field(repr=False)
+    body: bytes = field(repr=False)
+    address: Address
+    proxy: str = ""
+
+    def to_upstream(self, body: bytes, *, plain: bool) -> Request:
+        """The request as the upstream gets it, with the agent's own headers and this body.
+
+        `plain` asks for an answer that is not compressed.
+        """
+        encoding: Headers = [(b"accept-encoding", b"identity")] if plain else []
+        without = (*NOT_SENT, b"accept-encoding") if plain else NOT_SENT
+        return Request(
+            self.method,
+            self.address,
+            self.target,
+            [*forwardable(self.headers, without), *encoding],
+            body,
+            Timeouts(30.0, NEVER_S, NEVER_S),
+            self.proxy,
+            decompress=plain,
+        )
+
+
+class Turn:
+    """One model call."""
+
+    def __init__(
+        self,
+        id: str,
+        request: AgentRequest,
+        reply: AgentReply,
+        *,
+        path: str,
+        pool: GatewayPool,
+        transport: Transport,
+    ) -> None:
+        self.id, self.request, self.reply = id, request, reply
+        self.route: Route = "guarded"
+        self.calls: list[Recording] = []
+        self._path, self._pool, self._transport = path, pool, transport
+        self._attempt = 0
+        self._made = 0  # calls that the gateway at work has made
+        self._gateway_s = 0.0
+        self._refused = False
+        self.gateway: Gateway | None = None
+
+    async def serve(self) -> None:
+        """Answer the agent."""
+        try:
+            while gateway := await self._next_gateway():
+                if await self._try(gateway):
+                    self.route = "guarded" if self._attempt == 1 else "resumed"
+                    self._pool.note_success()
+                    return
+            await self._go_straight()
+        finally:
+            await asyncio.gather(*(call.close() for call in self.calls))
+
+    # The gateway's side
+
+    @property
+    def name(self) -> str:
+        """The turn and the attempt, by which the gateway's calls are known."""
+        return f"{self.id}.{self._attempt}"
+
+    def call(self, body: bytes) -> Recording:
+        """The upstream's answer to a call of the gateway: the recorded one where it was made before."""
+        at = self._made
+        self._made += 1
+        if at < len(self.calls) and self.calls[at].asked == body:
+            return self.calls[at]
+        for stale in self.calls[at:]:
+            stale.sever()
+        del self.calls[at:]
+        return self._record(body)
+
+    async def note_hang_up(self, recording: Recording, gateway: Gateway) -> None:
+        """A gateway hung up on an answer: if it did so on purpose and not by dying, the upstream is stopped."""
+        if await gateway.is_alive() and self.gateway is gateway:
+            recording.sever()
+
+    def _record(self, body: bytes) -> Recording:
+        request = self.request.to_upstream(body, plain=True)
+        self.calls.append(Recording(self._transport, request, body))
+        return self.calls[-1]
+
+    # Through a gateway
+
+    async def _next_gateway(self) -> Gateway | None:
+        """The gateway to try next; None: go straight."""
+        if self._refused:
+            return None
+        if self._can_go_straight():
+            patient = self._attempt < ATTEMPTS and self._gateway_s < PATIENCE_S
+            return self._pool.current if patient else None
+        self._gateway_s = -LAST_RESORT_S
+        return (
+            await self._pool.wait_for_one(LAST_RESORT_S) if self._attempt < 2 * ATTEMPTS else None
+        )
+
+    async def _try(self, gateway: Gateway) -> bool:
+        """Whether the gateway answered the agent to the end."""
+        self._attempt += 1
+        self._made, self.gateway = 0, gateway
+        gateway.begin_turn()
+        relay = asyncio.ensure_future(self._relay(gateway))
+        watch = asyncio.ensure_future(self._watch(gateway))
+        try:
+            await asyncio.wait({relay, watch}, return_when=asyncio.FIRST_COMPLETED)
+            if relay.done() and not relay.result():
+                await gateway.is_alive()  # a dead one shall not be tried again
+            return relay.done() and relay.result()
+        finally:
+            self.gateway = None
+            gateway.end_turn()
+            relay.cancel()
+            watch.cancel()
+            await asyncio.wait({relay, watch})
+
+    async def _watch(self, gateway: Gateway) -> None:
+        """Return when the gateway has failed, or has had its time."""
+        while self._gateway_s < PATIENCE_S:
+            try:
+                async with asyncio.timeout(STEP_S):
+                    await gateway.failed.wait()
+            except TimeoutError:
+                under_way = any(not call.ended for call in self.calls[: self._made])
+                if not under_way and not self.reply.waits_for_agent:
+                    self._gateway_s += STEP_S
+            else:
+                return
+
+    async def _relay(self, gateway: Gateway) -> bool:
+        """The gateway's answer to the agent, behind what the agent has; whether it came to its end."""
+        headers = forwardable(self.request.headers, (*NOT_SENT, *KEYS))
+        headers += [(TURN_HEADER, self.name.encode()), (b"x-headgate-upstream", UPSTREAM.encode())]
+        headers += _own(self.request.headers)
+        try:
+            response = await gateway.send(
+                self.request.method, self._path, headers, self.request.body
+            )
+        except UpstreamError:
+            return False
+        try:
+            if self._is_refusal(response.status):
+                self._refused = True
+                return False
+            await self.reply.begin(response.status, response.headers)
+            at = 0
+            while data := await self._next(response):
+                known = bytes(self.reply.sent[at : at + len(data)])
+                if not data.startswith(known):
+                    return False  # not what the agent has: no one can go on from there
+                if len(data) > len(known):
+                    await self.reply.write(data[len(known) :])
+                at += len(data)
+        except UpstreamError:
+            return False
+        finally:
+            await response.close()
+        if at < len(self.reply.sent):
+            return False
+        await self.reply.end()
+        return True
+
+    async def _next(self, response: Response) -> bytes:
+        """The next bytes of a response; while none come, the agent is told that we wait."""
+        while (data := await response.read(KEEP_ALIVE_S)) is None:
+            await self.reply.keep_alive()
+        return data
+
+    def _is_refusal(self, status: int) -> bool:
+        """Whether this is an error that the upstream did not give."""
+        told = {call.status for call in self.calls[: self._made]}
+        return status >= 400 and status not in CAPS and status not in told
+
+    # Around it
+
+    def _can_go_straight(self) -> bool:
+        """Whether the upstream's own bytes can follow what the agent has."""
+        sent = self.reply.sent
+        if self.reply.response is None:
+            return True
+        if not self.calls:
+            return False
+        first = self.calls[0]
+        return not first.severed and first.body.startswith(sent)
+
+    async def _go_straight(self) -> None:
+        """Answer with the upstream's own bytes."""
+        self.route = "straight"
+        if not self._can_go_straight():
+            self.route = "broken"
+            await self.reply.fail(UpstreamError("the gateway failed while it went on with an answer"))  # fmt: skip
+            return
+        first = self.calls[0] if self.calls and not self.calls[0].severed else None
+        if first is None:
+            first = self._record(self.request.body)
+        try:
+            await first.head()
+            await self.reply.begin(first.status, first.headers)
+            while data := await first.read(len(self.reply.sent)):
+                await self.reply.write(data)
+        except UpstreamError as error:
+            await self.reply.fail(error)
+            return
+        await self.reply.end()
+
+
+def _own(headers: Headers) -> Headers:
+    """What the agent wants of the gate itself."""
+    return [
+        (name, value)
+        for name, value in headers
+        if name.lower().startswith(b"x-headgate-") and name.lower() != b"x-headgate-upstream"
+    ]
