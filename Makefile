@@ -105,6 +105,10 @@ bench-speed: $(READY) $(if $(EMBEDDER),$(VENV)/.static)
 bench-peers: $(VENV)/.peers $(VENV)/.static
 	@$(BIN)/python bench/peers.py $(DATA) $(SIZE)
 
+# make bench-chains DATA=DIR: one LangChain chain, its own hybrid retriever and redundancy filter beside Headgate's
+bench-chains: $(VENV)/.peers $(VENV)/.static
+	@$(BIN)/python bench/chains.py $(DATA)
+
 # make bench-mcp DATA=DIR [SIZE=10000]: a warm tool call over MCP, timed at the client
 bench-mcp: $(READY)
 	@$(BIN)/python bench/mcp_calls.py $(DATA) $(SIZE)

@@ -41,11 +41,12 @@ def binaries(version):
 class Server:
     """One server. `url` is that of a role that owns its database and is no superuser."""
 
-    def __init__(self, version=18, *, programs=None):
+    def __init__(self, version=18, *, programs=None, options=()):
         self.folder = Path(tempfile.mkdtemp(prefix="headgate-postgres-"))
         self.data = self.folder / "data"
         self.programs = programs or binaries(version)
         self.port = _free_port()
+        self.options = _OPTIONS | dict(options)
         self._user = {"user": "nobody", "group": "nogroup"} if os.geteuid() == 0 else {}
         if self._user:
             shutil.chown(self.folder, "nobody", "nogroup")
@@ -78,7 +79,7 @@ class Server:
         return other
 
     def start(self):
-        options = _OPTIONS | {"port": self.port, "unix_socket_directories": self.folder}
+        options = self.options | {"port": self.port, "unix_socket_directories": self.folder}
         line = " ".join(f"-c {name}={value}" for name, value in options.items())
         self._run(
             "pg_ctl", "-w", "-s", "-D", self.data, "-l", self.folder / "log", "-o", line, "start"
@@ -102,8 +103,8 @@ class Server:
 
 
 @contextmanager
-def running_server(version=18, *, programs=None):
-    server = Server(version, programs=programs)
+def running_server(version=18, *, programs=None, options=()):
+    server = Server(version, programs=programs, options=options)
     server.create()
     try:
         yield server

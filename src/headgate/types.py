@@ -642,6 +642,10 @@ class Change:
     place: int = 0
 
 
+Record = tuple[str, str, "Document | Edge | Fact | Review"]
+"""Something that people wrote: whose it is, its kind ("document", "edge", "fact", "review"), and itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Size:
     """How much a collection holds."""

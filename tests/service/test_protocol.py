@@ -1,8 +1,11 @@
 """The edge of the service against clients that send without end, or not at all."""
 
+import asyncio
+import contextlib
 import socket
 
 import pytest
+import uvicorn
 from tests.service.clients import served
 
 from headgate.policy import ServicePolicy
@@ -91,6 +94,33 @@ def test_a_pipeline_has_an_end(address):
 def test_a_client_that_does_not_complete_its_head_is_hung_up_on(address, sent):
     answer = exchange(address, sent)
     assert not answer or answer.startswith(b"HTTP/1.1 408")
+
+
+def test_an_answer_may_take_longer_than_a_head(monkeypatch):
+    monkeypatch.setattr(BoundedProtocol, "HEAD_S", 0.2)
+
+    async def app(scope, receive, send):
+        if scope["type"] == "http":
+            await asyncio.sleep(0.5)
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            for text in (b"slowly ", b"and ", b"surely"):
+                await send({"type": "http.response.body", "body": text, "more_body": True})
+                await asyncio.sleep(0.3)
+            await send({"type": "http.response.body"})
+
+    async def ask():
+        config = uvicorn.Config(app, http=BoundedProtocol, lifespan="off", log_level="critical")
+        server = uvicorn.Server(config)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            serving = asyncio.create_task(server._serve([listener]))
+            request = GET + b"connection: close\r\n\r\n"
+            answer = await asyncio.to_thread(exchange, listener.getsockname(), request)
+            server.should_exit = True
+            with contextlib.suppress(KeyError):  # the app has no drain to start
+                await serving
+        return answer
+
+    assert b"surely" in asyncio.run(ask())
 
 
 def test_a_body_that_goes_on_after_the_answer_is_cut(address):

@@ -46,6 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("headgate.cli.operations:check", "Check the store, and repair what is derived."),
     "compact": ("headgate.cli.operations:compact", "Give back the space of what was removed."),
     "doctor": ("headgate.cli.operations:doctor", "Say what is wrong here and what to do."),
+    "store": ("headgate.cli.store:store", "Migrate, copy, check, distribute, measure a store."),
     "guard": ("headgate.cli.guard:guard", "Pass a stream on, and end it when it loops."),
     "sessions": ("headgate.cli.sessions:sessions", "What sessions have spent; resume paused ones."),
     "xray": ("headgate.cli.xray:xray", "What filled the window in recorded agent sessions."),

@@ -115,6 +115,7 @@ class Admission:
             raise _closing()
         state.caller = await self._auth.caller(scope)
         limit = self._policy.body_bytes
+        await self._limits.take_shared(state.caller)
         with self._limits.hold(state.caller, proxied=is_proxied(scope["path"])):
             try:
                 body = await read_body(scope, receive, limit=limit, setting="service.body_bytes")

@@ -14,6 +14,7 @@ from starlette.types import Scope
 from headgate import __version__
 from headgate.errors import HeadgateError
 from headgate.gateway import Headgate
+from headgate.protocols import SharedState
 from headgate.service import mcp, problems
 from headgate.service.admission import Admission, InFlight
 from headgate.service.auth import Auth
@@ -85,7 +86,9 @@ def _admit(app: FastAPI, service: ServiceState, folder: str | None) -> None:
         Admission,
         policy=policy,
         auth=Auth(gate.keys, gate.settings.tenant, keyless=policy.keyless),
-        limits=CallerLimits(policy, folder),
+        limits=CallerLimits(
+            policy, folder, shared=gate.store if isinstance(gate.store, SharedState) else None
+        ),
         in_flight=service.in_flight,
         observers=(service.metrics.count_request, request_logger(policy), record_spans),
         error_response=_error_response,

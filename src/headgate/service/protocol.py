@@ -88,16 +88,12 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._without_progress > self.HEAD_BYTES:
             self._refused = RefusedHead(431, "The head or the trailers are too large.")
             self.send_400_response("")
-        elif not self._in_message and self._timer is None:
+        elif not self._in_message and self._timer is None and not self._is_answering():
             self._await_head()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what was refused with its own status, unless another answer is being written."""
-        if (
-            self.cycle is not None
-            and self.cycle.response_started
-            and not self.cycle.response_complete
-        ):
+        if self._is_answering() and self.cycle.response_started:
             self.transport.close()
             return
         status = self._refused.status if self._refused else 400
@@ -193,6 +189,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def _refuse(self, status: int, reason: str) -> None:
         self._refused = RefusedHead(status, reason)
         raise self._refused
+
+    def _is_answering(self) -> bool:
+        """Whether an answer is under way, which may take as long as it takes."""
+        return self.cycle is not None and not self.cycle.response_complete
 
     def _await_head(self) -> None:
         self.waiting_since = self.loop.time()

@@ -2,7 +2,7 @@
 
 "scored" (default): a fielded lexical score L with neighbors in conversations and a bonus for phrases and heads;
 with embeddings D = min-max of the nearest cosines, s0 = norm(L + .7 D); then feedback from the best 8, where the
-best chunk agrees with it: s1 = norm(s0 + .5 E / max E). "rrf" (as published): Σ 1 / (60 + rank) over plain BM25 and cosine.
+best chunk agrees with it: s1 = norm(s0 + .5 E / max E). "rrf": Σ 1 / (60 + rank) over plain BM25 and cosine.
 Without embeddings either is lexical alone. The work follows the postings touched, not the corpus.
 The found chunks carry s1; a note's `share` is the part of the query's lexical weight that the chunk holds.
 """
@@ -39,7 +39,7 @@ class RetrievePolicy(Policy):
     """How chunks are found and scored."""
 
     mode: Literal["scored", "rrf"] = "scored"
-    """"scored" joins scores; "rrf" joins ranks by reciprocal rank fusion, as published."""
+    """"scored" joins scores; "rrf" joins ranks by reciprocal rank fusion."""
     keep: Tuning[PositiveCount] = 100
     """How many chunks to hand on."""
     k1: Tuning[Weight] = 1.2
@@ -81,7 +81,7 @@ class RetrievePolicy(Policy):
     """The share of the highest feedback score that the best chunk must have: with less, the terms lead away from
     the question, and there is no feedback. Measured: below .8 feedback costs on four of five kinds of text."""
     rank_constant: Tuning[PositiveCount] = 60
-    """"rrf": the constant beside the rank, as published."""
+    """"rrf": the constant beside the rank."""
 
 
 def retrieve(
@@ -210,7 +210,7 @@ def _add_feedback(
 def _fuse_ranks(
     view: Postings, match: _Match, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
 ) -> Floats:
-    """Reciprocal rank fusion, exactly as published."""
+    """Reciprocal rank fusion of two rankings."""
     scores = np.zeros(view.size)
     rankings = [match.best[: policy.dense_depth]]
     if near is not None:

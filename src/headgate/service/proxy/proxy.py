@@ -44,7 +44,7 @@ class Proxy:
     """The door in front of the models.
 
     `gate` builds contexts (Headgate.acontext_for), `tenant` says whose a request is, `may_use` which upstreams
-    its sender may use with a held key, `observe` gets every call when it is over, `folder` is where injected blocks are remembered beyond the life of the process. `circles` is the ladder for
+    its sender may use with a held key, `observe` gets every call when it is over, `folder` is where injected blocks are remembered beyond the life of the process, or `remembered` holds them. `circles` is the ladder for
     agents that repeat their tool calls, `fuse` counts what calls spend, `key` says by which key a request came.
     """
 
@@ -58,6 +58,7 @@ class Proxy:
         may_use: MayUse = lambda _, __: True,
         observe: Observe | None = None,
         folder: Path | None = None,
+        remembered: Remembered | None = None,
         circles: CirclesPolicy | None = None,
         fuse: Fuse | None = None,
         key: Callable[[Scope], str] = lambda _: "",
@@ -74,7 +75,7 @@ class Proxy:
                     hint=f"upstreams: {', '.join(sorted(policy.upstreams)) or 'none'}",
                 )
         self.upstreams = Upstreams(policy, may_use=may_use)
-        self._remembered = Remembered(folder / "proxy.db" if folder else None)
+        self._remembered = remembered or Remembered(folder / "proxy.db" if folder else None)
         self._refusals: set[tuple[str, str]] = set()
         self._gate, self._tenant, self._observe = gate, tenant, observe
 

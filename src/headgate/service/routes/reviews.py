@@ -90,5 +90,12 @@ async def decide_review(id: str, body: DecisionIn, request: Request, caller: Rev
     return respond(decision)
 
 
+# The same under the name that the published design gives the collection of reviews.
+published = APIRouter(prefix="/v1/hitl_sessions", route_class=StrictRoute, include_in_schema=False)
+published.add_api_route("", reviews, methods=["GET"])
+published.add_api_route("/{id}", review, methods=["GET"])
+published.add_api_route("/{id}", decide_review, methods=["POST"])
+
+
 def _queue(request: Request, caller: Caller) -> ReviewQueue:
     return service_of(request).gate_for(caller).reviews
