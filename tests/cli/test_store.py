@@ -51,6 +51,9 @@ def test_a_store_is_copied_there_and_back(run, url):
     code, out, _ = run("store", "copy", "kb", url)
     assert (code, "differs: default documents: 20 and 21" in out) == (1, True)
     assert run("store", "copy", "nowhere", url)[0] == 2
+    for twice in (("kb", "./kb"), (url, f"{url}&pool_size=3")):
+        code, _, err = run("store", "copy", *twice)
+        assert (code, "the same store" in err) == (2, True)
 
 
 def test_stats_check_doctor_and_export_know_a_database(run, url):

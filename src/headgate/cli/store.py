@@ -74,6 +74,8 @@ def copy(source: str, target: str, traces: bool, as_json: bool) -> None:
     try:
         goes = _open(target)
         try:
+            if _place(came) == _place(goes):
+                raise InputError("FROM and TO are the same store", hint="name another for TO")
             found = _copy(came, goes, traces)
         finally:
             goes.close()
@@ -153,6 +155,11 @@ def _open(name: str) -> WholeStore:
         raise InputError("a store in memory is gone with its process", hint="name a folder or an address")  # fmt: skip
     whole: WholeStore = opened  # type: ignore[assignment]  # every store that is kept can be read whole
     return whole
+
+
+def _place(store: WholeStore) -> object:
+    """What tells a store from every other, however its name was written."""
+    return getattr(store, "id", None) or getattr(store, "path", Path()).resolve()
 
 
 def _disk(opened: WholeStore, name: str) -> tuple[dict[str, int], str]:
