@@ -105,6 +105,10 @@ bench-speed: $(READY) $(if $(EMBEDDER),$(VENV)/.static)
 bench-peers: $(VENV)/.peers $(VENV)/.static
 	@$(BIN)/python bench/peers.py $(DATA) $(SIZE)
 
+# make bench-mcp DATA=DIR [SIZE=10000]: a warm tool call over MCP, timed at the client
+bench-mcp: $(READY)
+	@$(BIN)/python bench/mcp_calls.py $(DATA) $(SIZE)
+
 # make bench-postings DATA=DIR: our postings beside a search engine's
 bench-postings: $(VENV)/.peers
 	@$(BIN)/python bench/postings.py $(DATA)

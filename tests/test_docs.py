@@ -58,7 +58,7 @@ def test_the_command_line_on_the_first_screen_shows_what_was_dropped_and_why(tmp
     assert done.returncode == 0, done.stderr
     assert "added 3 documents" in done.stdout + done.stderr
     assert re.search(r"drop +policy +penalize +0\.000 +already in the window", done.stdout)
-    assert re.search(r"keep +steps ", done.stdout)
+    assert re.search(r"keep +\[1\] +steps ", done.stdout)
 
 
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")

@@ -97,7 +97,7 @@ def test_explain_shows_who_stayed_who_went_and_why():
     assert "4 of 50 tokens, 1 kept, 1 dropped" in said
     assert "penalize: it broke" in said
     kept, dropped = said.splitlines()[-2:]
-    assert kept.split()[:4] == ["keep", "a", "gate", "0.900"]
+    assert kept.split()[:4] == ["keep", "[1]", "a", "gate"]
     assert dropped.split()[:4] == ["drop", "b", "gate", "0.500"]
     assert "no room" in dropped
 

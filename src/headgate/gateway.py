@@ -129,6 +129,11 @@ class Headgate:
         return self._parts.store
 
     @property
+    def folder(self) -> Path | None:
+        """Where the store, or what is derived from it, lies on disk; None where all is in memory."""
+        return self._parts.folder
+
+    @property
     def facts(self) -> Facts:
         """The facts of this tenant: add, update, forget, search, feedback."""
         return self._parts.memory.facts(self.tenant)
@@ -180,17 +185,24 @@ class Headgate:
         self,
         *paths: str | Path,
         collection: str = "main",
+        exclude: Sequence[str] = (),
+        gitignore: bool = True,
         prune: bool = False,
         on_progress: OnProgress | None = None,
     ) -> Summary:
         """Add files and folders; what has not changed since is left alone, what cannot be read is skipped and said.
 
+        A file's id is its path below the folder that the store lies in, else its full path, wherever this is called from.
+        `exclude` are patterns, as in a `.gitignore`, of what to leave out of folders. What such files of the folders
+        themselves name is left out too, unless `gitignore` is off, and so is the store's own folder.
         With `prune`, documents whose file is gone from a folder that was named go too.
         """
         parts = self._parts
+        own = self.folder
         return add_files(
             parts.store, self.tenant, paths,
             collection=collection, policy=parts.settings.ingest, prune=prune,
+            root=own and own.absolute().parent, exclude=exclude, gitignore=gitignore, own_folder=own,
             on_progress=self._index(on_progress),
         )  # fmt: skip
 

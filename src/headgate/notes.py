@@ -151,3 +151,13 @@ class Note:
         if "{" not in sentence:
             return sentence
         return sentence.format_map({**self.numbers, "subject": self.subject})
+
+    @property
+    def reason_with_numbers(self) -> str:
+        """The sentence, and behind it those of its numbers that it does not name."""
+        rest = [
+            f"{name} {value:.4g}"
+            for name, value in self.numbers.items()
+            if f"{{{name}" not in SENTENCES[self.code]
+        ]
+        return f"{self.reason} ({', '.join(rest)})" if rest else self.reason

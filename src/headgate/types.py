@@ -477,16 +477,21 @@ class Context:
         return candidate.notes if candidate else ()
 
     def explain(self) -> str:
-        """A table for a person: every candidate, kept or dropped, by which stage, with what score and why."""
-        rows = [("", "chunk", "stage", "score", "why", "text")]
+        """A table for a person: every candidate, kept or dropped, its citation, by which stage, with what score and why.
+
+        Ids are whole, to be copied. The reason has the numbers that decided.
+        """
+        cited = {chunk.id: f"[{number}]" for number, chunk in enumerate(self.chunks, 1)}
+        rows = [("", "cited", "chunk", "stage", "score", "why", "text")]
         for candidate in self.trace.candidates:
             last = candidate.notes[-1]
             rows.append((
                 Fate.DROP if candidate.dropped else Fate.KEEP,
-                clip(candidate.chunk.id, 32),
+                cited.get(candidate.chunk.id, ""),
+                candidate.chunk.id,
                 last.stage,
                 f"{last.score:.3f}",
-                clip(last.reason, 48),
+                last.reason_with_numbers,
                 clip(candidate.chunk.text, 60),
             ))  # fmt: skip
         head = (

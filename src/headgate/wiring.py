@@ -64,6 +64,8 @@ class Parts:
     clock: Clock
     writes: DeferredWrites
     log: PerformanceLog | None = None
+    folder: Path | None = None
+    """Where the store, or what is derived from it, lies on disk."""
     closed: Event = field(default_factory=Event)
 
     def close(self) -> None:
@@ -128,8 +130,9 @@ def build(
     log = _log(settings, folder)
     pool.start(settings.tenant)
     return Parts(
-        settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes, log
-    )
+        settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes,
+        log, folder,
+    )  # fmt: skip
 
 
 def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:

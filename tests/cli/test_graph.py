@@ -90,6 +90,7 @@ def test_admitted_turns_carry_the_token_through_the_pipeline(run, talk):
 def test_what_is_wrong_is_said(run, tmp_path, args, said):
     (tmp_path / "latin.csv").write_bytes(b"a,uses,caf\xe9")
     (tmp_path / "list.json").write_text("[]")
+    run("remember", "A store is here.")
     code, _, err = run(*args)
     assert code == 2
     assert said in err

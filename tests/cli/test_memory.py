@@ -24,7 +24,7 @@ def test_a_fact_is_remembered_recalled_and_judged(run):
 
 
 def test_facts_are_listed_changed_and_forgotten(run):
-    assert "nothing is remembered" in run("facts")[1]
+    assert "there is no store" in run("facts")[2]
     id = remembered(run, "Alice lives in Paris", "--trust", "0.9")
     assert "Alice lives in Paris" in run("facts", "--min-trust", "0.8")[1]
     assert json.loads(run("facts", "--category", "none", "--json")[1]) == []
@@ -83,6 +83,7 @@ def test_turns_are_kept_and_answered_from(run, tmp_path):
 )
 def test_what_is_wrong_is_said(run, tmp_path, args, said):
     (tmp_path / "bad.jsonl").write_text("{no")
+    run("remember", "A store is here.")
     code, _, err = run(*args)
     assert code == 2
     assert said in err

@@ -55,6 +55,7 @@ TAGS = [
     "turns",
     "facts",
     "graph",
+    "hooks",
     "reviews",
     "sessions",
     "traces",

@@ -23,6 +23,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "add": ("headgate.cli.add:add", "Add files, folders or a pipe to the store."),
     "remove": ("headgate.cli.add:remove", "Remove documents, chunks or a collection."),
     "context": ("headgate.cli.context:context", "The best context for a query that fits a budget."),
+    "status": ("headgate.cli.status:status", "What is in the store, and how large it is."),
+    "ls": ("headgate.cli.status:ls", "List collections, or the documents of one."),
+    "show": ("headgate.cli.show:show", "Show a document, chunk, fact, trace or review."),
     "remember": (
         "headgate.cli.memory:remember",
         "Remember a fact, or the turns of a conversation.",
@@ -53,6 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("headgate.cli.replay:replay", "A stored request under other settings."),
     "keys": ("headgate.cli.keys:keys", "API keys of the service."),
     "serve": ("headgate.cli.serve:serve", "Serve the gateway over HTTP."),
+    "mcp": ("headgate.cli.mcp:mcp", "Serve agents over MCP; install it in their configuration."),
     "wrap": ("headgate.cli.wrap:wrap", "Run an agent with its model calls guarded."),
     "config": ("headgate.cli.config:config", "Show or check the settings in force."),
 }

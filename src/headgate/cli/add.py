@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from headgate.cli.options import json_option, open_gate, store_options
+from headgate.cli.options import json_option, open_existing, open_gate, store_options
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError, NotFound
 from headgate.gateway import Headgate
@@ -23,6 +23,10 @@ SHOWN = 20  # skipped files that are listed for a person; --json lists up to a t
 @click.command()
 @click.argument("paths", nargs=-1, required=True)
 @store_options
+@click.option(
+    "--exclude", multiple=True, help="Leave out what fits, as 'drafts/' or '*.log'; repeat."
+)
+@click.option("--ignored", is_flag=True, help="Also add what .gitignore files leave out.")
 @click.option("--prune", is_flag=True, help="Remove documents of files that are gone.")
 @click.option("--id", default="stdin", show_default=True, help="Id of the text that '-' reads.")
 @json_option
@@ -31,6 +35,8 @@ def add(
     store: str | None,
     tenant: str | None,
     collection: str,
+    exclude: tuple[str, ...],
+    ignored: bool,
     prune: bool,
     id: str,
     as_json: bool,
@@ -46,8 +52,9 @@ def add(
                 made = hg.add_stream(data, id=id, collection=collection, on_progress=on_progress)
             else:
                 made = hg.add_files(
-                    *paths, collection=collection, prune=prune, on_progress=on_progress
-                )
+                    *paths, collection=collection, exclude=exclude, gitignore=not ignored,
+                    prune=prune, on_progress=on_progress,
+                )  # fmt: skip
         except KeyboardInterrupt:
             echo(f"stopped; what was added is kept: {last.documents:,} documents", err=True)
             sys.exit(130)
@@ -79,7 +86,7 @@ def remove(
         raise InputError("say what to remove", hint="name document ids, --chunk ids, or --all")
     if everything and not yes:
         click.confirm(f"Remove everything in collection {collection!r}?", abort=True, err=True)
-    with open_gate(store, tenant) as hg:
+    with open_existing(store, tenant) as hg:
         gone = _remove(hg, collection, documents, chunks)
     if named and not gone:
         raise NotFound(f"nothing in collection {collection!r} has that id", hint="check the ids")

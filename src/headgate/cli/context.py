@@ -6,11 +6,12 @@ from pathlib import Path
 import click
 import orjson
 
-from headgate.cli.options import json_option, open_gate, store_options
-from headgate.cli.terminal import echo
+from headgate.cli.options import json_option, open_existing, store_options
+from headgate.cli.terminal import echo, fit
 from headgate.errors import InputError
 from headgate.explain.as_data import context_data
-from headgate.types import ContextBudget
+from headgate.operations.presence import require_collections
+from headgate.types import Context, ContextBudget
 
 
 @click.command()
@@ -50,7 +51,8 @@ def context(
 ) -> None:
     """Print the best context for QUERY that fits the budget."""
     full = None if context_length is None else ContextBudget(context_length, used, threshold)
-    with open_gate(store, tenant) as hg:
+    with open_existing(store, tenant) as hg:
+        require_collections(hg, [collection])
         made = hg.context(
             query,
             window=_read_window(window),
@@ -67,10 +69,12 @@ def context(
         data = context_data(made, debug=debug)
         echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
         return
-    echo(made.text or "(nothing relevant was found)")
+    echo(made.text or _say_why_empty(made))
     if explain:
         echo()
-        echo(made.explain())
+        for number, source in enumerate(made.sources, 1):
+            echo(f"[{number}] cites {source}")
+        echo(fit(made.explain()))
     plan = made.trace.plan
     if full is not None:
         echo(
@@ -84,6 +88,20 @@ def context(
         f"{made.token_estimate} of {plan.budget} tokens, {made.report.kept} of "
         f"{made.report.total_candidates} candidates, trace {made.trace.id}",
         err=True,
+    )
+
+
+def _say_why_empty(made: Context) -> str:
+    """Why there is no block, from what the stages said of the candidates."""
+    candidates = made.trace.candidates
+    if made.trace.plan.skip:
+        return f"(nothing was looked up: {made.trace.plan.reasoning or 'the window is full'})"
+    if not candidates:
+        return "(nothing relevant was found: no chunk shares a word with the question)"
+    last = candidates[0].notes[-1]
+    return (
+        f"(nothing relevant was found: of {len(candidates)} candidates none entered; "
+        f"the best fell at {last.stage}: {last.reason}; --explain lists them)"
     )
 
 

@@ -6,7 +6,13 @@ from pathlib import Path
 import click
 import orjson
 
-from headgate.cli.options import json_option, open_gate, place_options, print_json
+from headgate.cli.options import (
+    json_option,
+    open_existing,
+    open_gate,
+    place_options,
+    print_json,
+)
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.graph.admission import dump, load
@@ -67,7 +73,7 @@ def show(
     as_json: bool,
 ) -> None:
     """The paths that begin at NODE, shortest first, with their base scores."""
-    with open_gate(store, tenant) as hg:
+    with open_existing(store, tenant) as hg:
         paths = hg.graph.paths(
             node,
             direction="out" if direction == "out" else "in" if direction == "in" else "both",
@@ -99,7 +105,7 @@ def slice_turns(
     as_json: bool,
 ) -> None:
     """Cut and sign the slice around the turn ANCHOR; --json prints what `verify` reads."""
-    with open_gate(store, tenant) as hg:
+    with open_existing(store, tenant) as hg:
         signed = hg.graph.cut_slice(anchor, collection=collection, admit=admit)
     if as_json:
         print_json(dump(signed))
@@ -128,7 +134,7 @@ def verify_slice(
         raise InputError(
             f"{file} is not JSON: {error}", hint="give what slice --json wrote"
         ) from None
-    with open_gate(store, tenant) as hg:
+    with open_existing(store, tenant) as hg:
         valid = hg.graph.verify(slice)
     if as_json:
         print_json({"admissible": valid, "slice": slice.id})
@@ -144,7 +150,7 @@ def verify_slice(
 @json_option
 def rotate(store: str | None, tenant: str | None, days: float, as_json: bool) -> None:
     """Sign with a new secret from now on; old tokens verify until they expire."""
-    with open_gate(store, tenant) as hg:
+    with open_existing(store, tenant) as hg:
         expires = hg.graph.rotate_secret(days=days)
     if as_json:
         print_json({"rotated": True, "expires": expires})

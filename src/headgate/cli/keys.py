@@ -5,12 +5,9 @@ import orjson
 from rich.markup import escape
 from rich.table import Table
 
-from headgate.cli.options import json_option, open_gate
+from headgate.cli.options import json_option, open_existing, open_gate, place_options, store_option
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.keys import SCOPES
-
-_STORE = click.option("--store", help="Store folder (default: the setting `store`).")
-_TENANT = click.option("--tenant", help="Whose data (default: the setting `tenant`).")
 
 
 @click.group()
@@ -19,8 +16,7 @@ def keys() -> None:
 
 
 @keys.command()
-@_STORE
-@_TENANT
+@place_options
 @click.option(
     "--scope",
     "scopes",
@@ -48,12 +44,12 @@ def create(
 
 
 @keys.command("list")
-@_STORE
+@store_option
 @click.option("--tenant", help="Only this tenant's.")
 @json_option
 def show(store: str | None, tenant: str | None, as_json: bool) -> None:
     """All keys: id, tenant, scopes, name, and whether they still work."""
-    with open_gate(store, tenant) as hg:
+    with open_existing(store, tenant) as hg:
         known = hg.keys.list_keys(all_tenants=tenant is None)
     rows = [
         {
@@ -74,11 +70,10 @@ def show(store: str | None, tenant: str | None, as_json: bool) -> None:
 
 @keys.command()
 @click.argument("id")
-@_STORE
-@_TENANT
+@place_options
 @json_option
 def revoke(id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
     """Let a key work no more; running services notice within seconds."""
-    with open_gate(store, tenant) as hg:
+    with open_existing(store, tenant) as hg:
         hg.keys.revoke(id)
     echo(orjson.dumps({"revoked": id}).decode() if as_json else f"revoked {id}")

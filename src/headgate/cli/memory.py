@@ -11,13 +11,21 @@ import orjson
 from rich.markup import escape
 from rich.table import Table
 
-from headgate.cli.options import json_option, open_gate, place_options, print_json
+from headgate.cli.options import (
+    json_option,
+    open_existing,
+    open_gate,
+    place_options,
+    print_json,
+)
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.memory.maintenance import decay, merge
 from headgate.types import Fact
 
 _CONSOLE = SafeConsole(soft_wrap=True)
+Place = tuple[str | None, str | None]
+"""Store and tenant, as the group was given them."""
 
 
 @click.command()
@@ -71,7 +79,7 @@ def recall(
     as_json: bool,
 ) -> None:
     """The remembered facts that fit QUERY, best first."""
-    with open_gate(store, tenant) as hg:
+    with open_existing(store, tenant) as hg:
         hits = hg.recall(query, limit=limit, min_trust=min_trust)
     if as_json:
         print_json(hits)
@@ -94,7 +102,7 @@ def feedback(
     """Tell whether the fact ID helped; shows its trust before and after."""
     if helpful is None:
         raise InputError("say whether it helped", hint="add --helpful or --unhelpful")
-    with open_gate(store, tenant) as hg:
+    with open_existing(store, tenant) as hg:
         moved = hg.feedback(id, helpful=helpful, note=note)
     if as_json:
         print_json(moved)
@@ -120,7 +128,7 @@ def facts(
     ctx.obj = (store, tenant)
     if ctx.invoked_subcommand is not None:
         return
-    with open_gate(store, tenant) as hg:
+    with open_existing(store, tenant) as hg:
         found = hg.facts.all(category=category, min_trust=min_trust)
     if as_json:
         print_json(found)
@@ -133,16 +141,17 @@ def facts(
 
 @facts.command()
 @click.argument("id")
+@place_options
 @json_option
 @click.pass_obj
-def show(place: tuple[str | None, str | None], id: str, as_json: bool) -> None:
+def show(place: Place, id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
     """One fact, and how it came to its trust."""
-    with open_gate(*place) as hg:
+    with open_existing(store or place[0], tenant or place[1]) as hg:
         fact = hg.facts.get(id)
     if as_json:
         print_json(fact)
         return
-    echo(_describe(fact))
+    echo(describe_fact(fact))
 
 
 @facts.command()
@@ -151,35 +160,41 @@ def show(place: tuple[str | None, str | None], id: str, as_json: bool) -> None:
 @click.option("--category")
 @click.option("--tag", "tags", multiple=True, help="Its tags from now on; repeat for more.")
 @click.option("--trust", type=float, help="Its trust from now on, 0..1.")
+@place_options
 @json_option
 @click.pass_obj
 def update(
-    place: tuple[str | None, str | None],
+    place: Place,
     id: str,
     content: str | None,
     category: str | None,
     tags: tuple[str, ...],
     trust: float | None,
+    store: str | None,
+    tenant: str | None,
     as_json: bool,
 ) -> None:
     """Change a fact; what is not given stays."""
-    with open_gate(*place) as hg:
+    with open_existing(store or place[0], tenant or place[1]) as hg:
         fact = hg.facts.update(
             id, content=content, category=category, tags=tags or None, trust=trust
         )
     if as_json:
         print_json(fact)
         return
-    echo(_describe(fact))
+    echo(describe_fact(fact))
 
 
 @facts.command()
 @click.argument("ids", nargs=-1, required=True)
+@place_options
 @json_option
 @click.pass_obj
-def forget(place: tuple[str | None, str | None], ids: tuple[str, ...], as_json: bool) -> None:
+def forget(
+    place: Place, ids: tuple[str, ...], store: str | None, tenant: str | None, as_json: bool
+) -> None:
     """Forget facts with their history."""
-    with open_gate(*place) as hg:
+    with open_existing(store or place[0], tenant or place[1]) as hg:
         for id in ids:
             hg.facts.get(id)  # all must be known before any goes
         for id in dict.fromkeys(ids):
@@ -192,11 +207,14 @@ def forget(place: tuple[str | None, str | None], ids: tuple[str, ...], as_json: 
 
 @facts.command("decay")
 @click.option("--half-life", type=float, required=True, help="Days in which trust halves.")
+@place_options
 @json_option
 @click.pass_obj
-def fade(place: tuple[str | None, str | None], half_life: float, as_json: bool) -> None:
+def fade(
+    place: Place, half_life: float, store: str | None, tenant: str | None, as_json: bool
+) -> None:
     """Lower the trust of facts by their age since they were last touched."""
-    with open_gate(*place) as hg:
+    with open_existing(store or place[0], tenant or place[1]) as hg:
         moved = decay(hg.facts, half_life)
     if as_json:
         print_json(moved)
@@ -207,11 +225,12 @@ def fade(place: tuple[str | None, str | None], half_life: float, as_json: bool) 
 
 
 @facts.command("merge")
+@place_options
 @json_option
 @click.pass_obj
-def join(place: tuple[str | None, str | None], as_json: bool) -> None:
+def join(place: Place, store: str | None, tenant: str | None, as_json: bool) -> None:
     """Join different wordings of one fact."""
-    with open_gate(*place) as hg:
+    with open_existing(store or place[0], tenant or place[1]) as hg:
         merges = merge(hg.facts)
     if as_json:
         print_json(merges)
@@ -250,7 +269,8 @@ def _messages(path: str) -> Iterator[dict[str, Any]]:
                 ) from error
 
 
-def _describe(fact: Fact) -> str:
+def describe_fact(fact: Fact) -> str:
+    """A fact and how it came to its trust, in lines."""
     lines = [
         f"{fact.id}  {fact.content}",
         f"  trust {fact.trust:.2f}, {fact.category}, tags: {', '.join(fact.tags) or '-'}",

@@ -8,7 +8,7 @@ import click
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress
 
-from headgate.cli.options import json_option, open_gate, print_json
+from headgate.cli.options import json_option, open_gate, print_json, store_option
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.operations.backup import backup as make_backup
@@ -19,8 +19,6 @@ from headgate.operations.doctor import examine
 from headgate.operations.transfer import export_lines, import_lines
 from headgate.settings import load
 from headgate.stores.open import folder_of
-
-store_option = click.option("--store", help="Store folder (default: the setting `store`).")
 
 
 @click.command()

@@ -8,16 +8,21 @@ import orjson
 
 from headgate.cli.terminal import echo
 from headgate.gateway import Headgate
+from headgate.operations.presence import existing
+from headgate.settings import load
+from headgate.stores.open import folder_of
+from headgate.stores.url import is_postgres
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+store_option = click.option("--store", help="Store folder (default: the setting `store`).")
 
 
 def place_options(command: F) -> F:
     """Which store, and whose."""
     command = click.option("--tenant", help="Whose data (default: the setting `tenant`).")(command)
-    return click.option("--store", help="Store folder (default: the setting `store`).")(command)
+    return store_option(command)
 
 
 def store_options(command: F) -> F:
@@ -31,5 +36,16 @@ def print_json(value: object) -> None:
 
 
 def open_gate(store: str | None, tenant: str | None) -> Headgate:
-    """Headgate over the named store, or the one that the settings name."""
+    """Headgate over the named store, or the one that the settings name; it is made when it is not there."""
     return Headgate.open(store, tenant=tenant)
+
+
+def open_existing(store: str | None, tenant: str | None) -> Headgate:
+    """The same for commands that only read: a store that is not there is an error that says what is."""
+    given = {"store": store, "tenant": tenant}
+    settings = load(arguments={name: value for name, value in given.items() if value is not None})
+    if not is_postgres(settings.store):
+        folder = folder_of(settings.store)
+        if folder is not None:
+            existing(folder)
+    return Headgate.open(settings=settings)

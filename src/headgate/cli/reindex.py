@@ -6,7 +6,7 @@ Needed after the embedder was changed; harmless at any time, since the index hol
 import click
 import orjson
 
-from headgate.cli.options import json_option, open_gate, store_options
+from headgate.cli.options import json_option, open_existing, store_options
 from headgate.cli.terminal import SafeConsole, echo
 
 
@@ -15,7 +15,7 @@ from headgate.cli.terminal import SafeConsole, echo
 @json_option
 def reindex(store: str | None, tenant: str | None, collection: str, as_json: bool) -> None:
     """Rebuild the index of a collection from the store."""
-    with open_gate(store, tenant) as gate:
+    with open_existing(store, tenant) as gate:
         view = gate.reindex(collection)
         figures = {
             "collection": collection,

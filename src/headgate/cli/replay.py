@@ -5,25 +5,28 @@ from typing import Any
 import click
 import orjson
 
-from headgate.cli.options import json_option, open_gate
+from headgate.cli.options import json_option, open_existing, place_options
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.explain.replay import Replay
+from headgate.operations.presence import whole_trace_id
 
 
 @click.command()
 @click.argument("trace")
 @click.argument("changes", nargs=-1, metavar="NAME=VALUE ...")
-@click.option("--store", help="Store folder (default: the setting `store`).")
-@click.option("--tenant", help="Whose data (default: the setting `tenant`).")
+@place_options
 @json_option
 def replay(
     trace: str, changes: tuple[str, ...], store: str | None, tenant: str | None, as_json: bool
 ) -> None:
-    """Run the request of TRACE again with changes, as `budget=2000 gate.order=entropy`."""
+    """Run the request of TRACE again with changes, as `budget=2000 gate.order=entropy`.
+
+    The beginning of a trace's id will do, and `last` stands for the newest.
+    """
     given = dict(map(_change, changes))
-    with open_gate(store, tenant) as hg:
-        made = hg.replay(trace, given)
+    with open_existing(store, tenant) as hg:
+        made = hg.replay(whole_trace_id(hg, trace), given)
     if as_json:
         echo(orjson.dumps(made.as_dict(), option=orjson.OPT_INDENT_2).decode())
     else:

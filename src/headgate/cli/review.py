@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
-import orjson
 from rich.markup import escape
 from rich.table import Table
 
-from headgate.cli.options import json_option, open_gate
+from headgate.cli.options import json_option, open_existing, place_options, print_json
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.memory.review import Decision, ReviewQueue
 from headgate.types import Review
@@ -25,11 +24,6 @@ def review() -> None:
     """Answer, approve or reject what the pipeline could not decide."""
 
 
-def _where(command: F) -> F:
-    command = click.option("--tenant", help="Whose data (default: the setting `tenant`).")(command)
-    return click.option("--store", help="Store folder (default: the setting `store`).")(command)
-
-
 def _who(command: F) -> F:
     command = click.option("--note", default="", help="A word on the decision.")(command)
     return click.option("--who", help="Who decides (default: the user's name).")(command)
@@ -37,12 +31,12 @@ def _who(command: F) -> F:
 
 @contextmanager
 def _queue(store: str | None, tenant: str | None) -> Iterator[ReviewQueue]:
-    with open_gate(store, tenant) as hg:
+    with open_existing(store, tenant) as hg:
         yield hg.reviews
 
 
 @review.command("list")
-@_where
+@place_options
 @click.option(
     "--status",
     type=click.Choice(["pending", "answered", "approved", "rejected", "expired", "all"]),
@@ -55,7 +49,7 @@ def list_reviews(store: str | None, tenant: str | None, status: str, as_json: bo
     with _queue(store, tenant) as queue:
         found = [r for r in queue.reviews() if status in ("all", r.status)]
     if as_json:
-        _print_json([asdict(one) for one in found])
+        print_json([asdict(one) for one in found])
         return
     table = Table("id", "status", "asked", "question", "why", box=None, pad_edge=False)
     for one in found:
@@ -65,22 +59,22 @@ def list_reviews(store: str | None, tenant: str | None, status: str, as_json: bo
 
 @review.command("show")
 @click.argument("id")
-@_where
+@place_options
 @json_option
 def show_review(id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
     """One question with what was found for it."""
     with _queue(store, tenant) as queue:
         one = queue.review(id)
     if as_json:
-        _print_json(asdict(one))
+        print_json(asdict(one))
     else:
-        _print_review(one)
+        print_review(one)
 
 
 @review.command("answer")
 @click.argument("id")
 @click.argument("text")
-@_where
+@place_options
 @_who
 @json_option
 def answer_review(
@@ -99,7 +93,7 @@ def answer_review(
 
 @review.command("approve")
 @click.argument("id")
-@_where
+@place_options
 @_who
 @json_option
 def approve_review(
@@ -112,7 +106,7 @@ def approve_review(
 
 @review.command("reject")
 @click.argument("id")
-@_where
+@place_options
 @_who
 @json_option
 def reject_review(
@@ -125,7 +119,7 @@ def reject_review(
 
 def _print_decision(decision: Decision, as_json: bool) -> None:
     if as_json:
-        _print_json(asdict(decision))
+        print_json(asdict(decision))
         return
     echo(f"{decision.review.id} is {decision.review.status}")
     if decision.fact:
@@ -134,7 +128,8 @@ def _print_decision(decision: Decision, as_json: bool) -> None:
         echo(f"trust of fact {moved.id}: {moved.old:.2f} -> {moved.new:.2f}")
 
 
-def _print_review(one: Review) -> None:
+def print_review(one: Review) -> None:
+    """One question, what was found for it, and what was decided."""
     echo(f"{one.id}  {one.status}  asked {_when(one.created)}, expires {_when(one.expires)}")
     echo(f"question: {one.query}")
     echo(f"why: {one.reason}")
@@ -144,10 +139,6 @@ def _print_review(one: Review) -> None:
         echo(
             f"{one.status} {_when(one.decided)} by {one.who or 'nobody'}: {one.answer or one.note}"
         )
-
-
-def _print_json(data: object) -> None:
-    echo(orjson.dumps(data, option=orjson.OPT_INDENT_2, default=str).decode())
 
 
 def _when(seconds: float) -> str:

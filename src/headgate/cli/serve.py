@@ -7,7 +7,7 @@ from types import ModuleType
 import click
 import orjson
 
-from headgate.cli.options import json_option
+from headgate.cli.options import json_option, store_option
 from headgate.cli.terminal import echo
 from headgate.errors import MissingExtra
 from headgate.settings import load
@@ -15,7 +15,7 @@ from headgate.stores.url import hide_password
 
 
 @click.command()
-@click.option("--store", help="Store folder (default: the setting `store`).")
+@store_option
 @click.option("--host", help="Address to listen on (default: service.host, 127.0.0.1).")
 @click.option("--port", type=int, help="Port; 0 takes a free one (default: service.port, 8642).")
 @click.option("--workers", type=int, help="Processes that share the port (default: 1).")

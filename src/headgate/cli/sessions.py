@@ -7,7 +7,7 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from headgate.cli.options import json_option, open_gate, place_options, print_json
+from headgate.cli.options import json_option, open_existing, place_options, print_json
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.guard.fuse import Reading
@@ -30,7 +30,7 @@ def sessions() -> None:
 def show(store: str | None, tenant: str | None, scope: str, limit: int, as_json: bool) -> None:
     """Those used last first: calls, tokens, money, and how they stand to their cap."""
     chosen: SpendScope | None = None if scope == "all" else scope  # type: ignore[assignment]
-    with open_gate(store, tenant) as hg:
+    with open_existing(store, tenant) as hg:
         found = hg.spending.list_spends(chosen, limit=limit)
     if as_json:
         print_json([as_row(spend, reading) for spend, reading in found])
@@ -70,7 +70,7 @@ def resume(
             "name one session, or --key ID, or --all", hint="see: headgate sessions list"
         )
     scope, who = named[0]
-    with open_gate(store, tenant) as hg:
+    with open_existing(store, tenant) as hg:
         spend = hg.spending.resume(who, scope)
     if as_json:
         print_json(as_row(spend, None))

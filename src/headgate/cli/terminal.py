@@ -1,5 +1,7 @@
 """The terminal: the one way by which commands print, so that no foreign text can do harm there (printable.py)."""
 
+import sys
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
@@ -9,13 +11,22 @@ from headgate.cli.printable import printable
 if TYPE_CHECKING:
     from headgate.cli.console import SafeConsole
 
-__all__ = ["SafeConsole", "echo", "printable"]
+__all__ = ["SafeConsole", "echo", "fit", "printable"]
 
 
 def echo(text: str | bytes = "", *, err: bool = False, nl: bool = True) -> None:
     """Print a line that may hold foreign text, or JSON."""
     shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     click.echo(printable(shown), err=err, nl=nl)
+
+
+def fit(text: str) -> str:
+    """The lines of a table, cut to the width of the terminal where one shows them; files and pipes get them whole."""
+    if not sys.stdout.isatty():
+        return text
+    width = get_terminal_size().columns
+    lines = text.splitlines()
+    return "\n".join(line if len(line) <= width else f"{line[: width - 1]}…" for line in lines)
 
 
 def __getattr__(name: str) -> object:

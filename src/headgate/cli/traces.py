@@ -7,46 +7,54 @@ import orjson
 from rich.markup import escape
 from rich.table import Column, Table
 
-from headgate.cli.options import json_option, open_gate
+from headgate.cli.options import json_option, open_existing, place_options
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.explain.as_data import summary_data, trace_data
 from headgate.notes import Stage
+from headgate.operations.presence import whole_trace_id
 from headgate.types import Step, Trace, TraceSummary
 
 
 @click.command()
 @click.argument("id", required=False)
-@click.option("--store", help="Store folder (default: the setting `store`).")
-@click.option("--tenant", help="Whose data (default: the setting `tenant`).")
+@place_options
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True)
 @json_option
 def traces(
     id: str | None, store: str | None, tenant: str | None, limit: int, as_json: bool
 ) -> None:
-    """List the last requests, or show what happened to every candidate of the request ID."""
-    with open_gate(store, tenant) as hg:
-        one = hg.trace(id) if id else None
+    """List the last requests, or show what happened to every candidate of the request ID.
+
+    The beginning of an id will do, and `last` stands for the newest.
+    """
+    with open_existing(store, tenant) as hg:
+        one = hg.trace(whole_trace_id(hg, id)) if id else None
         found = [] if one else hg.traces(limit=limit)
     if as_json:
         data = trace_data(one) if one else [summary_data(summary) for summary in found]
         echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
     elif one:
-        _show(one)
+        print_trace(one)
     else:
         _list(found)
 
 
 def _list(found: list[TraceSummary]) -> None:
     id = Column("trace", no_wrap=True, min_width=32)  # it is there to be copied
-    table = Table(id, "when", "kept", "of", "ms", "query", box=None, header_style="bold")
+    query = Column("query", no_wrap=True, overflow="ellipsis")
+    when = Column("when", no_wrap=True)
+    table = Table(
+        id, when, "kept", "of", "ms", query, box=None, header_style="bold", pad_edge=False
+    )
     for row in found:
-        when = datetime.fromtimestamp(row.created, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        at = datetime.fromtimestamp(row.created, UTC).strftime("%Y-%m-%d %H:%M:%S")
         kept, of, ms = str(row.kept), str(row.candidates), f"{1000 * row.seconds:.1f}"
-        table.add_row(row.id, when, kept, of, ms, escape(row.query[:60]))
+        table.add_row(row.id, at, kept, of, ms, escape(row.query[:60]))
     SafeConsole().print(table if found else "no request was traced yet")
 
 
-def _show(trace: Trace) -> None:
+def print_trace(trace: Trace) -> None:
+    """What each stage did, and what became of every candidate."""
     console = SafeConsole()
     console.print(escape(f"{trace.plan.strategy.value}: {trace.plan.reasoning}"))
     table = Table("stage", "ms", "came", "kept", "dropped", "", box=None, header_style="bold")

@@ -8,31 +8,33 @@ from dataclasses import asdict
 import click
 import orjson
 
-from headgate.cli.options import json_option, open_gate, print_json
+from headgate.cli.options import json_option, open_existing, place_options, print_json
 from headgate.cli.terminal import echo
 from headgate.explain.interventions import interventions
 from headgate.explain.why import Why
 from headgate.guard.tools import clip
+from headgate.operations.presence import whole_chunk_id, whole_trace_id
 
 
 @click.command()
 @click.argument("trace")
 @click.argument("chunk", required=False)
-@click.option("--store", help="Store folder (default: the setting `store`).")
-@click.option("--tenant", help="Whose data (default: the setting `tenant`).")
+@place_options
 @json_option
 def why(
     trace: str, chunk: str | None, store: str | None, tenant: str | None, as_json: bool
 ) -> None:
     """Say why CHUNK is not in the context of TRACE, and what would have let it in.
 
+    The beginning of a trace's id will do, and `last` stands for the newest.
     Without CHUNK: what was done to the call TRACE that went through the proxy, and why.
     """
     if chunk is None:
         _print_interventions(trace, store, tenant, as_json=as_json)
         return
-    with open_gate(store, tenant) as hg:
-        answer = hg.why(trace, chunk)
+    with open_existing(store, tenant) as hg:
+        stored = hg.trace(whole_trace_id(hg, trace))
+        answer = hg.why(stored, whole_chunk_id(hg, stored, chunk))
     if as_json:
         echo(orjson.dumps(answer.as_dict(), option=orjson.OPT_INDENT_2).decode())
     else:
@@ -42,8 +44,8 @@ def why(
 def _print_interventions(
     trace: str, store: str | None, tenant: str | None, *, as_json: bool
 ) -> None:
-    with open_gate(store, tenant) as hg:
-        done = interventions(hg.trace(trace))
+    with open_existing(store, tenant) as hg:
+        done = interventions(hg.trace(whole_trace_id(hg, trace)))
     if as_json:
         print_json([asdict(one) for one in done])
         return

@@ -32,7 +32,9 @@ def _read(trace: Trace) -> Iterator[Intervention]:
                 step.stage, f"{step.facts['state']}: {reason}", _cap(step), step.facts
             )
         elif step.stage is Stage.CUT:
-            what = f"{step.facts['cut_chars']} characters were cut from {step.facts['channel']}: {reason}"
+            cut = step.facts["cut_chars"]
+            assert isinstance(cut, int | float)
+            what = f"{cut:.0f} characters were cut from {step.facts['channel']}: {reason}"
             yield Intervention(step.stage, what, "guard.enabled = false, or x-headgate-guard: off", step.facts)  # fmt: skip
 
 

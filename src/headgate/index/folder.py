@@ -71,6 +71,14 @@ def manifest_mark(folder: Path) -> str:
         return ""
 
 
+def manifest_seen(folder: Path) -> int | None:
+    """The last change that the saved index has seen; None when there is none."""
+    try:
+        return int(json.loads((folder / "manifest.json").read_bytes())["seen"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def read_state(folder: Path, *, verify: bool = False) -> IndexState | None:
     """The index in a folder, None where there is none; DamagedIndex when it cannot be used.
 

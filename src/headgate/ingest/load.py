@@ -97,14 +97,20 @@ def add_files(
     collection: str = "main",
     policy: IngestPolicy | None = None,
     root: Path | None = None,
+    exclude: Iterable[str] = (),
+    gitignore: bool = True,
+    own_folder: Path | None = None,
     prune: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Summary:
-    """Add files and folders. With `prune`, documents of files that are gone from a folder go too."""
+    """Add files and folders, as `walk` finds them. With `prune`, documents of files that are gone from a folder go too.
+
+    `own_folder` is the folder of the store, which is never read.
+    """
     policy = policy or IngestPolicy()
     places = [Path(path) for path in paths]
     loader = _Loader(store, tenant, policy, on_progress)
-    found = list(walk(places, root=root))
+    found = list(walk(places, root=root, exclude=exclude, gitignore=gitignore, store=own_folder))
     loader.progress.total = sum(one.size for one in found)
     whole: set[str] = set()
     for one in found:

@@ -1,7 +1,7 @@
 """Walk: the files under the paths given, in a steady order.
 
-Hidden files and folders, and folders of installed packages and caches, are left out; links to folders are not followed,
-and neither are links to files outside the folder that was named.
+Hidden files and folders, folders of installed packages and caches, what `.gitignore` names (ignore.py) and the store's own
+folder are left out; links to folders are not followed, and neither are links to files outside the folder that was named.
 A document's id is its path below `root` (by default the working folder) where it lies there, else its full path.
 """
 
@@ -10,20 +10,40 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from headgate.errors import NotFound
+from headgate.ingest.ignore import Ignore
 from headgate.ingest.readers import SourceFile
 from headgate.ingest.rows import Skip
 
 _IGNORED = frozenset({"node_modules", "__pycache__", "venv", "site-packages"})
 
 
-def walk(paths: Iterable[str | Path], *, root: Path | None = None) -> Iterator[SourceFile | Skip]:
-    """Every file at or under the paths, once; what cannot be entered is skipped with its reason."""
+def walk(
+    paths: Iterable[str | Path],
+    *,
+    root: Path | None = None,
+    exclude: Iterable[str] = (),
+    gitignore: bool = True,
+    store: Path | None = None,
+) -> Iterator[SourceFile | Skip]:
+    """Every file at or under the paths, once; what cannot be entered is skipped with its reason.
+
+    `exclude` are patterns, as in a `.gitignore`, below each folder that is named; `gitignore` says whether such files are
+    respected. `store` is a folder that is never entered. A file that is named itself is always taken.
+    """
     base = (root or Path.cwd()).resolve()
+    own = store and store.resolve()
+    patterns = list(exclude)
     seen: set[str] = set()
     for path in map(Path, paths):
         if not path.exists():
             raise NotFound(f"there is no file or folder {path}", hint="check the path")
-        found = _files_under(path, base) if path.is_dir() else _entry(path, base)
+        if own and _resolve(path).is_relative_to(own):
+            found: Iterable[SourceFile | Skip] = [Skip(str(path), "part of the store itself")]
+        elif path.is_dir():
+            ignore = Ignore.above(path.absolute(), patterns, gitignore=gitignore)
+            found = _files_under(path.absolute(), base, ignore, own)
+        else:
+            found = _entry(path, base)
         for one in found:
             id = one.id if isinstance(one, SourceFile) else one.what
             if id not in seen:
@@ -40,13 +60,25 @@ def document_id(path: Path, base: Path) -> str:
     return whole.as_posix()
 
 
-def _files_under(folder: Path, base: Path) -> Iterator[SourceFile | Skip]:
+def _files_under(
+    folder: Path, base: Path, above: Ignore, store: Path | None
+) -> Iterator[SourceFile | Skip]:
     failed: list[OSError] = []
+    rules = {str(folder.parent): above}
     for here, folders, files in os.walk(folder, onerror=failed.append):
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _IGNORED)
+        place = Path(here)
+        ignore = rules[here] = rules[str(place.parent)].below(place)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".")
+            and name not in _IGNORED
+            and not ignore.leaves_out(place / name, is_folder=True)
+            and (store is None or _resolve(place / name) != store)
+        )
         for file in sorted(files):
-            if not file.startswith("."):
-                yield from _entry_below(Path(here, file), folder, base)
+            if not file.startswith(".") and not ignore.leaves_out(place / file, is_folder=False):
+                yield from _entry_below(place / file, folder, base)
     for error in failed:
         yield Skip(document_id(Path(error.filename), base), f"cannot be entered: {error.strerror}")
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.errors import InputError, StoreError
+from headgate.operations.presence import existing
 from headgate.stores.sqlite.connection import translate
 from headgate.stores.sqlite.migrations import APPLICATION, STEPS, version
 from headgate.stores.sqlite.store import FILE
@@ -82,14 +83,6 @@ def restore(source: Path, folder: Path, *, replace: bool = False) -> Backup:
     finally:
         partial.unlink(missing_ok=True)
     return Backup(made, made.stat().st_size, chunks, time.monotonic() - began)
-
-
-def existing(folder: Path) -> Path:
-    """The database file of a store; an error where there is none."""
-    path = folder / FILE
-    if not path.is_file():
-        raise InputError(f"there is no store in {folder}", hint="name it with --store")
-    return path
 
 
 def verify(path: Path) -> int:

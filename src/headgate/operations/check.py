@@ -12,7 +12,7 @@ from pathlib import Path
 from headgate.errors import StoreError
 from headgate.index.files import DamagedIndex
 from headgate.index.folder import folder_of, read_state
-from headgate.operations.backup import existing
+from headgate.operations.presence import existing
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.text.fingerprint import KIND, pack
 from headgate.types import Chunk

@@ -12,7 +12,7 @@ from pathlib import Path
 from headgate.index.files import DamagedIndex
 from headgate.index.folder import folder_of, read_state
 from headgate.index.indexes import Indexes
-from headgate.operations.backup import existing
+from headgate.operations.presence import existing
 from headgate.stores.sqlite.store import SqliteStore
 
 _REMOVED = "SELECT tenant, collection, max(seq) FROM removed GROUP BY tenant, collection"

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from headgate.errors import HeadgateError, InputError
-from headgate.operations.backup import existing
+from headgate.operations.presence import existing
 from headgate.protocols import Store
 from headgate.stores.codec import decode, encode
 from headgate.stores.sqlite.store import SqliteStore

@@ -14,7 +14,7 @@ from starlette.types import Scope
 from headgate import __version__
 from headgate.errors import HeadgateError
 from headgate.gateway import Headgate
-from headgate.service import problems
+from headgate.service import mcp, problems
 from headgate.service.admission import Admission, InFlight
 from headgate.service.auth import Auth
 from headgate.service.dashboard import app as dashboard
@@ -64,6 +64,7 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router)
+    mcp.mount(app, service)
     dashboard.mount(app)
     proxy.mount(app, service)
     install_schema(app)

@@ -168,14 +168,22 @@ def _is_direct(scope: AsgiScope, headers: Headers) -> bool:
     """Whether this machine itself sent the request: no proxy forwarded it, and no page of another origin asked for it."""
     if scope.get("http_version") == "1.0" or any(map(_is_of_proxy, headers)):
         return False
+    try:
+        host = urlsplit("//" + headers.get(b"host", b"").decode("latin-1")).hostname
+    except ValueError:
+        return False
+    return is_same_origin(headers) and is_loopback(host or "")
+
+
+def is_same_origin(headers: Headers) -> bool:
+    """Whether no page sent a request, or one of the very host that it was sent to."""
     if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
         return False
-    host = headers.get(b"host", b"").decode("latin-1")
     origin = headers.get(b"origin")
+    if origin is None:
+        return True
     try:
-        if origin is not None and urlsplit(origin.decode("latin-1")).netloc != host:
-            return False
-        return is_loopback(urlsplit("//" + host).hostname or "")
+        return urlsplit(origin.decode("latin-1")).netloc.encode("latin-1") == headers.get(b"host")
     except ValueError:
         return False
 

@@ -286,22 +286,52 @@ def _steps(
 
 CONTEXT_STRATEGY_TOOL: Mapping[str, Any] = {
     "name": "context_strategy",
-    "description": "Decide how content should reach the model: loaded whole, searched, or both.",
+    "description": (
+        "Decide how content should reach the model: loaded whole (STUFF), searched (RAG, RAG+GRAPH), or both (HYBRID). "
+        "Call it before loading much content. It answers with the strategy, the token budget for retrieval, and next steps."
+    ),
     "parameters": {
         "type": "object",
         "properties": {
-            "query": {"type": "string", "description": "What is to be done or answered."},
-            "content_size_hint": {"type": "string", "enum": list(SIZE_HINTS)},
-            "file_paths": {"type": "array", "items": {"type": "string"}},
-            "char_count": {"type": "integer", "minimum": 0},
-            "model_context_length": {"type": "integer", "minimum": 0, "default": 128_000},
-            "used_tokens": {"type": "integer", "default": 0},
-            "available_tools": {"type": "array", "items": {"type": "string"}},
+            "query": {"type": "string", "description": "The task or the question, in full."},
+            "content_size_hint": {
+                "type": "string",
+                "enum": list(SIZE_HINTS),
+                "description": "Rough size of the content, from tiny (2,000 tokens) to massive (2,000,000).",
+            },
+            "file_paths": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Files of the content; their sizes are measured.",
+            },
+            "char_count": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "Size of the content in characters, where it is known.",
+            },
+            "model_context_length": {
+                "type": "integer",
+                "minimum": 0,
+                "default": 128_000,
+                "description": "Length of your window, in tokens.",
+            },
+            "used_tokens": {
+                "type": "integer",
+                "minimum": -1,
+                "default": 0,
+                "description": "Tokens of the window in use; -1 where unknown.",
+            },
+            "available_tools": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Names of the tools you have; the steps name only these.",
+            },
         },
         "required": ["query"],
         "additionalProperties": False,
     },
 }
+"""The agent tool `context_strategy` as a JSON schema; `headgate.integrations.function_tools` puts it in an API's form."""
 
 
 def context_strategy(

@@ -6,7 +6,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from headgate.errors import HeadgateError, NotFound
-from headgate.service.dashboard import requests, sign_in, window
+from headgate.service.dashboard import context, replay, request, requests, sign_in, streams, window
 from headgate.service.dashboard.paths import HOME, PREFIX, STATIC
 from headgate.service.dashboard.render import HEADERS, redirect, static_files
 from headgate.service.dashboard.route import PageRoute, error_page
@@ -14,9 +14,21 @@ from headgate.service.dashboard.route import PageRoute, error_page
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
+VIEWS = (
+    sign_in.router,
+    window.router,
+    requests.router,
+    replay.router,
+    request.router,
+    context.router,
+    streams.router,
+    router,
+)
+
+
 def mount(app: FastAPI) -> None:
     """Add the pages to a service."""
-    for part in (sign_in.router, window.router, requests.router, router):
+    for part in VIEWS:
         app.include_router(part)
 
 

@@ -43,7 +43,7 @@ class View(NamedTuple):
     name: str
 
 
-VIEWS = (View("/", "Window"), View("/requests", "Requests"))
+VIEWS = (View("/", "Window"), View("/requests", "Requests"), View("/streams", "Streams"))
 
 
 class StaticFile(NamedTuple):
@@ -129,6 +129,7 @@ def environment() -> Environment:
         "thousands": lambda value: f"{value:,}",
         "ms": _milliseconds,
         "share": lambda value: f"{100 * value:.0f} %",
+        "figure": _figure,
         "iso": lambda when: _moment(when).isoformat(timespec="seconds"),
         "clock": lambda when: f"{_moment(when):%Y-%m-%d %H:%M:%S} UTC",
     }
@@ -137,6 +138,13 @@ def environment() -> Environment:
 
 def _may(caller: Caller | None, scope: str) -> bool:
     return caller is not None and scope in caller.scopes
+
+
+def _figure(value: object) -> str:
+    """A number in few digits; anything else as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"
 
 
 def _moment(seconds: float) -> datetime:

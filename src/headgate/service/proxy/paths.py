@@ -8,6 +8,7 @@ OWN = frozenset(
         "facts",
         "fingerprint",
         "graph",
+        "hooks",
         "reviews",
         "sessions",
         "strategy",

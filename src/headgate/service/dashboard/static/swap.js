@@ -61,13 +61,22 @@ function addressOf(form) {
   return address.href;
 }
 
+// After a reset the form's fields have their old values only once the event is over.
+function afterReset(form) {
+  for (const input of form.querySelectorAll("input[type=range]")) {
+    const output = input.parentElement.querySelector(".value");
+    if (output) output.textContent = input.value;
+  }
+  swap(form, addressOf(form));
+}
+
 /** Listen for marked forms and links. */
 export function enhance() {
   let timer;
   document.addEventListener("input", (event) => {
     const form = event.target.form;
-    if (!form?.dataset.swap) return;
-    const output = event.target.parentElement?.querySelector("output");
+    if (!form?.dataset.swap || form.dataset.wait === "submit") return;
+    const output = event.target.parentElement?.querySelector(".value");
     if (output) output.textContent = event.target.value;
     clearTimeout(timer);
     timer = setTimeout(() => swap(form, addressOf(form)), WAIT_MS);
@@ -77,6 +86,9 @@ export function enhance() {
     event.preventDefault();
     clearTimeout(timer);
     swap(event.target, addressOf(event.target));
+  });
+  document.addEventListener("reset", (event) => {
+    if (event.target.dataset.swap) setTimeout(() => afterReset(event.target));
   });
   document.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[data-swap]");

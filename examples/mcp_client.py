@@ -1,0 +1,25 @@
+"""Ask Headgate over MCP: start `headgate mcp` on a small store, list its tools, and get a context."""
+
+import asyncio
+import os
+import sys
+import tempfile
+
+from mcp import Client, StdioServerParameters
+
+from headgate import Headgate
+
+
+async def main() -> None:
+    with tempfile.TemporaryDirectory() as store:
+        with Headgate.open(store) as hg:
+            hg.add([{"id": "refunds", "text": "Refunds are paid within 14 days to the card."}])
+        arguments = ["-m", "headgate.cli", "mcp", "--store", store]
+        server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
+        async with Client(server) as agent:
+            print(*(tool.name for tool in (await agent.list_tools()).tools))
+            answer = await agent.call_tool("get_context", {"query": "how are refunds paid?"})
+            print(answer.structured_content["text"])
+
+
+asyncio.run(main())

@@ -1,0 +1,109 @@
+"""`headgate mcp`: the MCP server over stdio, and its entry in the configuration of MCP clients."""
+
+import sys
+
+import click
+
+from headgate.cli.options import json_option, open_gate, print_json, store_options
+from headgate.cli.terminal import echo
+from headgate.errors import InputError, MissingExtra
+from headgate.integrations.mcp_clients.clients import CLIENTS, Entry, find_place
+from headgate.integrations.mcp_clients.install import install, uninstall
+from headgate.integrations.mcp_clients.launch import launch_command
+
+client_option = click.option(
+    "--client", type=click.Choice(list(CLIENTS)), required=True, help="The client to configure."
+)
+scope_option = click.option(
+    "--scope", type=click.Choice(["user", "project"]), default="user", show_default=True,
+    help="For all projects of the user, or for the project in the current folder.",
+)  # fmt: skip
+name_option = click.option(
+    "--name", default="headgate", show_default=True, help="The server's name in the client."
+)
+
+
+@click.group(invoke_without_command=True)
+@store_options
+@click.option(
+    "--result", type=click.Choice(["both", "text"]), default="both", show_default=True,
+    help="Give results as text and structured data, or as text alone, which leaves more of a budget to it.",
+)  # fmt: skip
+@click.pass_context
+def mcp(
+    ctx: click.Context, store: str | None, tenant: str | None, collection: str, result: str
+) -> None:
+    """Serve one MCP client over stdin and stdout, until it closes them."""
+    if ctx.invoked_subcommand is not None:
+        return
+    try:
+        from headgate.integrations.mcp.stdio import serve  # noqa: PLC0415  (an extra)
+    except ModuleNotFoundError as error:
+        raise MissingExtra(error.name or "mcp", extra="mcp") from error
+    if sys.stdin.isatty():
+        echo("waiting for an MCP client on stdin; to set one up: headgate mcp install", err=True)
+    with open_gate(store, tenant) as gate:
+        serve(gate, collection=collection, structured=result == "both")
+
+
+@mcp.command("install")
+@client_option
+@scope_option
+@name_option
+@store_options
+@click.option("--print", "only_print", is_flag=True, help="Print the entry; change nothing.")
+@json_option
+def install_command(
+    client: str,
+    scope: str,
+    name: str,
+    store: str | None,
+    tenant: str | None,
+    collection: str,
+    only_print: bool,
+    as_json: bool,
+) -> None:
+    """Add Headgate to the configuration of an MCP client."""
+    place = find_place(client, scope)
+    command, *arguments = launch_command(store, tenant, collection, portable=scope == "project")
+    entry = Entry(_checked(name), command, tuple(arguments))
+    if only_print:
+        echo(place.snippet(entry).rstrip("\n"))
+        echo(f"this belongs into {place.path}", err=True)
+        return
+    changed = install(place, entry)
+    if as_json:
+        print_json({"client": client, "path": str(place.path), "changed": changed})
+        return
+    done = f"added {name} to {place.path}" if changed else f"{name} is in {place.path} already"
+    echo(f"{done}; restart {place.title} to use it" if changed else done)
+
+
+@mcp.command("uninstall")
+@client_option
+@scope_option
+@name_option
+@json_option
+def uninstall_command(client: str, scope: str, name: str, as_json: bool) -> None:
+    """Take Headgate out of the configuration of an MCP client."""
+    place = find_place(client, scope)
+    changed = uninstall(place, _checked(name))
+    if as_json:
+        print_json({"client": client, "path": str(place.path), "changed": changed})
+        return
+    echo(f"removed {name} from {place.path}" if changed else f"{name} is not in {place.path}")
+
+
+@mcp.command("plugin-path")
+def plugin_path() -> None:
+    """Print the folder of the Claude Code plugin."""
+    from headgate.integrations.claude_code import plugin_folder  # noqa: PLC0415  (seldom needed)
+
+    echo(str(plugin_folder()))
+
+
+def _checked(name: str) -> str:
+    """A name that is a plain key in JSON and in TOML."""
+    if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
+        raise InputError(f"the name {name!r} cannot be used", hint="use letters, digits, - and _")
+    return name

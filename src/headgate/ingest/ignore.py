@@ -1,0 +1,89 @@
+"""Ignore: which files of a folder are left out, by `.gitignore` files and by patterns of the caller.
+
+Patterns are those of git. A `.gitignore` holds for its own folder and everything below; those of the folders above, up to
+the root of the repository, hold too. Of several that speak of a file the deepest decides. The caller's patterns go before all.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from headgate.errors import InputError
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+_FILE = ".gitignore"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The patterns that one folder brings."""
+
+    folder: Path
+    spec: "GitIgnoreSpec"
+
+    def verdict(self, path: Path, *, is_folder: bool) -> bool | None:
+        """Whether a path is left out; None where the patterns do not speak of it."""
+        name = path.relative_to(self.folder).as_posix()
+        return self.spec.check_file(f"{name}/" if is_folder else name).include
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """What holds in one folder: the rules of the folders above it first, its own last."""
+
+    excluded: tuple[_Rules, ...] = ()
+    rules: tuple[_Rules, ...] = ()
+    gitignore: bool = True
+
+    @classmethod
+    def above(cls, folder: Path, exclude: Iterable[str], *, gitignore: bool) -> Self:
+        """What holds for a folder before its own `.gitignore` is read."""
+        patterns = list(exclude)
+        excluded = (_Rules(folder, _parse(patterns, "the pattern")),) if patterns else ()
+        empty = cls(excluded, gitignore=gitignore)
+        repository = _repository(folder) if gitignore else None
+        if repository is None:
+            return empty
+        found = empty
+        for part in reversed(folder.parents):
+            if part.is_relative_to(repository):
+                found = found.below(part)
+        return found
+
+    def below(self, folder: Path) -> Self:
+        """The same with the `.gitignore` of a folder, where it has one."""
+        file = folder / _FILE
+        if not self.gitignore or not file.is_file():
+            return self
+        try:
+            lines = file.read_text("utf-8", "replace").splitlines()
+        except OSError:  # a file that cannot be read says nothing
+            return self
+        return type(self)(
+            self.excluded, (*self.rules, _Rules(folder, _parse(lines, str(file)))), self.gitignore
+        )
+
+    def leaves_out(self, path: Path, *, is_folder: bool) -> bool:
+        """Whether a file or folder is left out."""
+        for rules in (*self.excluded, *reversed(self.rules)):
+            verdict = rules.verdict(path, is_folder=is_folder)
+            if verdict is not None:
+                return verdict
+        return False
+
+
+def _parse(lines: Iterable[str], where: str) -> "GitIgnoreSpec":
+    from pathspec import GitIgnoreSpec  # noqa: PLC0415  (most commands need none)
+
+    try:
+        return GitIgnoreSpec.from_lines(lines)
+    except ValueError as error:
+        raise InputError(f"{where} cannot be read: {error}", hint="patterns are those of .gitignore") from error  # fmt: skip
+
+
+def _repository(folder: Path) -> Path | None:
+    """The root of the repository that a folder lies in."""
+    return next((part for part in (folder, *folder.parents) if (part / ".git").exists()), None)

@@ -1,0 +1,38 @@
+"""Access: whose gate a call uses, and what the caller may do with it."""
+
+from dataclasses import dataclass
+
+from headgate.errors import ScopeError
+from headgate.gateway import Headgate
+from headgate.text.fence import fence, fence_secret, piece
+from headgate.types import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The gate of one caller's tenant, and the scopes of the caller.
+
+    `collection` is where it looks unless a call names another. `local`: the server runs with the rights of its user, so it
+    may measure files. `session` and `cwd` are the client's, "" where they are not known.
+    """
+
+    gate: Headgate
+    scopes: frozenset[str]
+    collection: str = "main"
+    local: bool = False
+    session: str = ""
+    cwd: str = ""
+
+    def require(self, scope: Scope) -> None:
+        """ScopeError where the caller lacks a scope."""
+        if scope not in self.scopes:
+            raise ScopeError(
+                f"this key lacks the scope {scope}",
+                hint=f"make one with: headgate keys create --scope {scope}",
+            )
+
+    def fence(self, *texts: str) -> str:
+        """Stored texts as numbered pieces inside a fence that they cannot close."""
+        lines = [piece(number, "", text) for number, text in enumerate(texts, 1)]
+        secret = fence_secret(self.gate.store.secret(self.gate.tenant))
+        return fence("\n".join(lines), secret) if lines else ""

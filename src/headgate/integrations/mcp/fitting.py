@@ -1,0 +1,47 @@
+"""Fitting: a tool result that stays within its budget, the frame around the text included.
+
+A client may put the text, the structured half or both into its window, so all of the result counts: it is serialized as
+on the wire and measured by the gate's own counter. The block gets what the frame leaves; where that was guessed
+too high, which sources with long names cause, it is asked for again in a smaller size.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from mcp_types import CallToolResult
+
+from headgate import __version__
+from headgate.types import Context
+
+ATTEMPTS = 5
+# What 2026-07-28 servers stamp on each result, and the name of the reply's field.
+_STAMP = (
+    '{"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":'
+    f'{{"name":"headgate","title":"Headgate","version":"{__version__}"}}}}}}'
+)
+# Tokens of a block once it is quoted as JSON, for each token it has by itself: line ends and quotes are escaped.
+_ESCAPED = 1.08
+
+Ask = Callable[[int], Awaitable[Context]]
+Render = Callable[[Context | None], CallToolResult]
+Count = Callable[[str], int]
+
+
+def measure(result: CallToolResult, count: Count) -> int:
+    """Tokens of a result as it goes over the wire."""
+    return count(result.model_dump_json(by_alias=True, exclude_none=True) + _STAMP)
+
+
+async def fit(ask: Ask, render: Render, count: Count, budget: int) -> CallToolResult:
+    """The result with the largest block that was found to fit; one without a block where none does."""
+    empty = render(None)
+    copies = 1 if empty.structured_content is None else 2
+    room = int((budget - measure(empty, count)) / (copies * _ESCAPED))
+    for _ in range(ATTEMPTS):
+        if room <= 0:
+            break
+        result = render(await ask(room))
+        tokens = measure(result, count)
+        if tokens <= budget:
+            return result
+        room = min(int(room * budget / tokens), room - (tokens - budget) // copies - 1)
+    return empty

@@ -1,0 +1,40 @@
+"""Over stdio: one client, which started this process and ends it by closing the pipe.
+
+While it serves, standard output carries the protocol alone: whatever else is printed goes to standard error.
+"""
+
+import os
+from contextlib import suppress
+from uuid import uuid4
+
+import anyio
+from mcp.server.stdio import stdio_server
+
+from headgate.gateway import Headgate
+from headgate.integrations.mcp.access import Access
+from headgate.integrations.mcp.server import build
+from headgate.integrations.mcp.tools import Style
+from headgate.keys import SCOPES
+
+
+def serve(gate: Headgate, *, collection: str = "main", structured: bool = True) -> None:
+    """Serve one client until it closes its end. Whoever starts the process may do all that its user may."""
+    access = Access(
+        gate,
+        frozenset(SCOPES),
+        collection=collection,
+        local=True,
+        session=f"mcp-{uuid4().hex[:12]}",
+        cwd=os.getcwd(),  # noqa: PTH109  (a string is wanted)
+    )
+    server = build(lambda _: access, style=Style(structured=structured))
+
+    async def run() -> None:
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+    with suppress(KeyboardInterrupt):
+        try:
+            anyio.run(run)
+        except* (BrokenPipeError, ConnectionResetError):
+            pass  # the client is gone, and so is whoever would read an error

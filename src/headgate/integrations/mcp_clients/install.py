@@ -1,0 +1,84 @@
+"""Install: write one server into a client's configuration, and take it out again.
+
+A file that cannot be read or parsed is left alone. Writing is atomic: a crash leaves the old file or the new one.
+"""
+
+import os
+from pathlib import Path
+from uuid import uuid4
+
+from headgate.errors import InputError
+from headgate.integrations.mcp_clients.clients import Entry, Place
+
+
+def install(place: Place, entry: Entry) -> bool:
+    """Add a server to a configuration; whether that changed it. Another server of the same name is an error."""
+    text = _read(place.path)
+    try:
+        known = None if text is None else place.find(text, entry.name)
+        changed = place.add(text, entry) if known is None else ""
+    except InputError as error:
+        raise _left_alone(
+            place, error, "add the entry by hand: headgate mcp install --print"
+        ) from error
+    if known == entry.value(typed=place.typed):
+        return False
+    if known is not None:
+        raise InputError(
+            f"{place.path} has another server named {entry.name}",
+            hint="remove it with: headgate mcp uninstall, or choose a --name",
+        )
+    _write(place.path, changed)
+    return True
+
+
+def uninstall(place: Place, name: str) -> bool:
+    """Take a server out of a configuration; whether it was there. The file is as it was before `install`."""
+    text = _read(place.path)
+    if text is None:
+        return False
+    try:
+        changed = place.remove(text, name)
+    except InputError as error:
+        raise _left_alone(place, error, "take the entry out by hand") from error
+    if changed == text:
+        return False
+    if changed is None:
+        place.path.unlink()
+    else:
+        _write(place.path, changed)
+    return True
+
+
+def _left_alone(place: Place, error: InputError, hint: str) -> InputError:
+    return InputError(f"{place.path} is left as it is: {error.message}", hint=hint)
+
+
+def _read(path: Path) -> str | None:
+    """The text of a file, with its own line ends; None where there is no file."""
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path} is left as it is: it cannot be read: {error}", hint="check the file"
+        ) from error
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file at once, with the rights it had; a link stays a link."""
+    target = Path(os.path.realpath(path))
+    fresh = target.with_name(f".{target.name}.{uuid4().hex[:8]}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with fresh.open("xb") as file:
+            file.write(text.encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            fresh.chmod(target.stat().st_mode & 0o7777)
+        fresh.replace(target)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error

@@ -1,0 +1,91 @@
+"""Find: a document, chunk, fact, trace or review by its id or the beginning of it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from headgate.errors import InputError, NotFound
+from headgate.gateway import Headgate
+from headgate.operations.presence import did_you_mean
+from headgate.text.table import clip
+from headgate.types import Chunk, Fact, Review, Trace
+
+Kind = Literal["document", "chunk", "fact", "trace", "review"]
+_LISTED = 8  # things that an error lists
+_SHORTEST = 2  # characters that may stand for a whole id
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What has an id: its kind, where it is, and itself; a document is its chunks in reading order."""
+
+    kind: Kind
+    id: str
+    collection: str = ""
+    value: tuple[Chunk, ...] | Fact | Trace | Review | None = None
+
+
+def find(gate: Headgate, id: str) -> Found:
+    """The one thing that has this id, or whose id begins so; an error that lists them where there are several."""
+    found = list(_exact(gate, id)) or (list(_begin(gate, id)) if len(id) >= _SHORTEST else [])
+    if not found:
+        known = [name for c in gate.collections() for name in gate.store.digests(gate.tenant, c)]
+        meant = did_you_mean(id, known[:20_000])
+        raise NotFound(f"nothing has the id {clip(id, 80)!r}", hint=f"{meant}see: headgate ls")
+    if len(found) > 1:
+        names = [f"{one.kind} {one.id}" + (f" in {one.collection}" if one.collection else "") for one in found]  # fmt: skip
+        rest = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+        raise InputError(
+            f"{clip(id, 80)!r} stands for {len(names)} things",
+            hint=f"one of: {', '.join(names[:_LISTED])}{rest}",
+        )
+    return _load(gate, found[0])
+
+
+def _exact(gate: Headgate, id: str) -> Iterator[Found]:
+    store, tenant = gate.store, gate.tenant
+    for collection in gate.collections():
+        if store.digests(tenant, collection, [id]):
+            yield Found("document", id, collection)
+        elif store.chunks(tenant, collection, [id]):
+            yield Found("chunk", id, collection)
+    if store.fact(tenant, id):
+        yield Found("fact", id)
+    if store.trace(tenant, id):
+        yield Found("trace", id)
+    if store.review(tenant, id):
+        yield Found("review", id)
+
+
+def _begin(gate: Headgate, id: str) -> Iterator[Found]:
+    """What has an id that begins so. Chunks are named after their documents, so only those are looked through."""
+    store, tenant = gate.store, gate.tenant
+    for collection in gate.collections():
+        for name in store.digests(tenant, collection):
+            if name.startswith(id):
+                yield Found("document", name, collection)
+            elif id.startswith(f"{name}#"):
+                chunks = store.scan(tenant, collection, document=name)
+                yield from (Found("chunk", c.id, collection) for c in chunks if c.id.startswith(id))
+    yield from (Found("fact", f.id) for f in store.facts(tenant) if f.id.startswith(id))
+    traces = gate.traces(limit=gate.settings.trace.keep)
+    yield from (Found("trace", t.id) for t in traces if t.id.startswith(id))
+    yield from (Found("review", r.id) for r in store.reviews(tenant) if r.id.startswith(id))
+
+
+def _load(gate: Headgate, found: Found) -> Found:
+    """The same with what it is."""
+    store, tenant, id = gate.store, gate.tenant, found.id
+    value: tuple[Chunk, ...] | Fact | Trace | Review | None
+    match found.kind:
+        case "document":
+            value = tuple(store.scan(tenant, found.collection, document=id))
+        case "chunk":
+            value = tuple(store.chunks(tenant, found.collection, [id]))
+        case "fact":
+            value = store.fact(tenant, id)
+        case "trace":
+            value = store.trace(tenant, id)
+        case "review":
+            value = store.review(tenant, id)
+    return Found(found.kind, id, found.collection, value)

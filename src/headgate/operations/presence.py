@@ -1,0 +1,120 @@
+"""Presence: whether what somebody names is there; where it is not, the error says what is, and what was likely meant."""
+
+from collections.abc import Collection, Iterable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from headgate.errors import InputError, NotFound
+from headgate.gateway import Headgate
+from headgate.stores.sqlite.store import FILE, SqliteStore
+from headgate.stores.url import hide_password
+from headgate.text.table import clip
+from headgate.types import Trace
+
+LAST = "last"
+"""Stands for the newest trace where a trace id is asked for."""
+_SHORTEST = 4  # characters of an id that may stand for the whole, as in git
+_LISTED = 8  # names that an error lists
+
+
+def existing(folder: Path) -> Path:
+    """The database file of a store; an error where there is none."""
+    path = folder / FILE
+    if path.is_file():
+        return path
+    raise InputError(f"there is no store in {folder}", hint=_hint_at_stores(folder))
+
+
+def require_collections(gate: Headgate, names: Sequence[str]) -> None:
+    """An error where a store has none of these collections, or nothing at all."""
+    held = gate.collections()
+    if not held and gate.store.facts(gate.tenant):
+        return
+    if not held:
+        raise NotFound(
+            f"the store {hide_password(gate.settings.store)} is empty for tenant {gate.tenant!r}",
+            hint=_hint_at_tenants(gate) or "add something: headgate add FOLDER",
+        )
+    for name in names:
+        if name not in held:
+            raise NotFound(f"there is no collection {name!r}", hint=f"{did_you_mean(name, held)}there are: {enumerate_names(held)}")  # fmt: skip
+
+
+def require_tenant(gate: Headgate, tenant: str) -> None:
+    """An error where a store can list its tenants, and this is none of them."""
+    known = tenants_of(gate)
+    if tenant not in known and isinstance(gate.store, SqliteStore):
+        raise NotFound(f"there is no tenant {tenant!r}", hint=f"{did_you_mean(tenant, known)}there are: {enumerate_names(known)}")  # fmt: skip
+
+
+def whole_chunk_id(gate: Headgate, trace: Trace, given: str) -> str:
+    """The id of a chunk that a trace, or the collection that it asked, knows; from its beginning where that tells."""
+    names = trace.request.collections
+    if trace.find(given) or any(gate.store.chunks(gate.tenant, c, [given]) for c in names):
+        return given
+    return pick(
+        "chunk", given, (c.chunk.id for c in trace.candidates), see="headgate ls COLLECTION"
+    )
+
+
+def whole_trace_id(gate: Headgate, given: str) -> str:
+    """The id of a trace from its beginning, as git takes them, or from `last`."""
+    if gate.store.trace(gate.tenant, given) is not None:
+        return given
+    ids = [summary.id for summary in gate.traces(limit=gate.settings.trace.keep)]
+    if given == LAST and ids:
+        return ids[0]
+    return pick("trace", given, ids, see="headgate traces")
+
+
+def pick(kind: str, given: str, ids: Iterable[str], *, see: str) -> str:
+    """The one id that is, or begins with, what was given; an error where there is none or more than one."""
+    found = [id for id in ids if id.startswith(given)]
+    if given in found:
+        return given
+    if len(given) < _SHORTEST or not found:
+        hint = f"give at least {_SHORTEST} characters" if found else f"see: {see}"
+        raise NotFound(f"there is no {kind} {clip(given, 80)!r}", hint=hint)
+    if len(found) > 1:
+        raise InputError(
+            f"{given!r} begins {len(found)} ids", hint=f"one of: {enumerate_names(found)}"
+        )
+    return found[0]
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """A question that names what is close to a slip, with a space behind it; empty where nothing is."""
+    close = get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]!r}? " if close else ""
+
+
+def enumerate_names(names: Collection[str]) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(list(names)[:_LISTED])
+    return shown if len(names) <= _LISTED else f"{shown} and {len(names) - _LISTED} more"
+
+
+def tenants_of(gate: Headgate) -> list[str]:
+    """The tenants that have something in a store, where it can tell; else the one in use."""
+    if not isinstance(gate.store, SqliteStore):
+        return [gate.tenant]
+    rows = gate.store.query("SELECT tenant FROM tenants ORDER BY tenant")
+    return [tenant for (tenant,) in rows]
+
+
+def _hint_at_stores(folder: Path) -> str:
+    """What may have been meant: a folder with a like name beside it, or the usual one."""
+    beside = folder.absolute().parent
+    found = [f.name for f in beside.iterdir() if (f / FILE).is_file()] if beside.is_dir() else []
+    if not found:
+        return f"make one with: headgate add FOLDER --store {folder}"
+    meant = did_you_mean(folder.name, found)
+    return f"{meant}stores in {beside}: {enumerate_names(sorted(found))}"
+
+
+def _hint_at_tenants(gate: Headgate) -> str:
+    others = [tenant for tenant in tenants_of(gate) if tenant != gate.tenant]
+    if not others:
+        return ""
+    meant = did_you_mean(gate.tenant, others)
+    return f"{meant}name a tenant with --tenant; there are: {enumerate_names(others)}"

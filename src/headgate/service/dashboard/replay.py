@@ -1,0 +1,137 @@
+"""Replay: a stored request again with other numbers, and two requests beside each other.
+
+The sliders name what `explain.replay` names. Only what was moved is a change, so that a slider at rest stands for the setting.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, NamedTuple
+
+from fastapi import APIRouter, Depends, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headgate.errors import InputError
+from headgate.service.auth import require_scope
+from headgate.service.dashboard.fates import FateRow, fate_row
+from headgate.service.dashboard.paths import PREFIX
+from headgate.service.dashboard.render import render
+from headgate.service.dashboard.route import PageRoute
+from headgate.service.request_state import Caller
+from headgate.service.state import service_of
+from headgate.types import Trace
+
+router = APIRouter(prefix=f"{PREFIX}/requests", route_class=PageRoute, include_in_schema=False)
+
+Reader = Annotated[Caller, Depends(require_scope("read"))]
+
+
+class Knob(NamedTuple):
+    """A number that a slider moves: its name, what a person reads, its range and its step."""
+
+    name: str
+    label: str
+    low: float
+    high: float
+    step: float
+
+
+KNOBS: Final = (
+    Knob("budget", "budget, tokens", 0, 2000, 10),
+    Knob("k", "k, most chunks", 1, 50, 1),
+    Knob("penalize.exponent", "penalty exponent", 0.1, 5, 0.05),
+    Knob("gate.min_entropy", "entropy floor", 0, 1, 0.01),
+    Knob("gate.min_ratio", "boilerplate floor", 0, 0.5, 0.01),
+    Knob("grade.lower", "relevance floor of the answer", 0, 1, 0.01),
+    Knob("grade.floor", "relevance floor of a chunk", 0, 1, 0.01),
+)
+
+
+class Slider(NamedTuple):
+    """A knob as it stands: where it rests (None: the part's own value) and where it was moved to."""
+
+    knob: Knob
+    rest: float | None
+    value: float
+
+    @property
+    def moved(self) -> bool:
+        """Whether it stands elsewhere than at rest. Browsers round a value to the nearest step, which is no move."""
+        rest = self.knob.low if self.rest is None else self.rest
+        return abs(self.value - rest) > 0.75 * self.knob.step
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A chunk in two requests; None where it was no candidate."""
+
+    id: str
+    title: str
+    first: FateRow | None
+    second: FateRow | None
+
+
+@router.get("/{id}/replay")
+async def show_replay(request: Request, id: str, caller: Reader) -> Response:
+    """What enters and what leaves when the sliders stand as the address says."""
+    gate = service_of(request).gate_for(caller)
+    trace = await gate.atrace(id)
+    placed = sliders(trace, gate.settings, request.query_params)
+    changes: dict[str, Any] = {s.knob.name: _plain(s) for s in placed if s.moved}
+    replayed = await gate.areplay(trace, changes)
+    titles = {c.chunk.id: c.chunk.title for c in trace.candidates}
+    return render(request, "replay.html", trace=trace, sliders=placed, replayed=replayed, titles=titles)  # fmt: skip
+
+
+@router.get("/compare")
+async def show_compared(
+    request: Request, caller: Reader, id: Annotated[list[str], Query(max_length=2)] = []  # noqa: B006
+) -> Response:  # fmt: skip
+    """Two requests beside each other."""
+    if len(id) != 2:
+        raise InputError("two requests are needed", hint="tick two of them in the list of requests")
+    gate = service_of(request).gate_for(caller)
+    first, second = [await gate.atrace(one) for one in id]
+    return render(request, "compare.html", first=first, second=second, pairs=pairs(first, second))
+
+
+def sliders(trace: Trace, settings: object, moved: Mapping[str, str]) -> list[Slider]:
+    """The sliders for a request, moved as far as asked."""
+    found = []
+    for knob in KNOBS:
+        rest = _rest(knob, trace, settings)
+        wide = knob._replace(high=max(knob.high, 2 * (rest or 0)))
+        found.append(Slider(wide, rest, _number(moved.get(knob.name), wide, rest)))
+    return found
+
+
+def pairs(first: Trace, second: Trace) -> list[Pair]:
+    """All candidates of two requests, those whose fate differs first."""
+    rows = [{c.chunk.id: fate_row(c) for c in trace.candidates} for trace in (first, second)]
+    ids = dict.fromkeys((*rows[0], *rows[1]))
+    found = [Pair(id, (rows[0].get(id) or rows[1][id]).title, rows[0].get(id), rows[1].get(id)) for id in ids]  # fmt: skip
+    return sorted(found, key=lambda pair: (_kept(pair.first) == _kept(pair.second), not _kept(pair.first)))  # fmt: skip
+
+
+def _kept(row: FateRow | None) -> bool:
+    return row is not None and row.kept
+
+
+def _rest(knob: Knob, trace: Trace, settings: object) -> float | None:
+    """Where the knob stood: in the request, or in the settings."""
+    group, _, name = knob.name.partition(".")
+    value = getattr(getattr(settings, group), name) if name else getattr(trace.request, group)
+    return None if value is None else float(value)
+
+
+def _number(text: str | None, knob: Knob, rest: float | None) -> float:
+    where = knob.low if rest is None else rest
+    try:
+        return where if not text else min(knob.high, max(knob.low, float(text)))
+    except ValueError:
+        return where
+
+
+def _plain(slider: Slider) -> float | int:
+    """A whole number where the knob takes only such."""
+    return int(slider.value) if slider.knob.step >= 1 else slider.value

@@ -1,0 +1,95 @@
+"""One request: its flow through the stages, the fate of every candidate, and why one of them is not in the context."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headgate.errors import NotFound
+from headgate.explain.interventions import interventions
+from headgate.notes import Stage
+from headgate.service.auth import require_scope
+from headgate.service.dashboard.fates import fate_row, fate_rows, side_by_side
+from headgate.service.dashboard.paths import PREFIX
+from headgate.service.dashboard.render import render
+from headgate.service.dashboard.replay import sliders
+from headgate.service.dashboard.route import PageRoute
+from headgate.service.request_state import Caller
+from headgate.service.state import service_of
+from headgate.stores.stored_trace import FULL
+from headgate.types import Step, Trace
+
+router = APIRouter(prefix=f"{PREFIX}/requests/{{id}}", route_class=PageRoute, include_in_schema=False)  # fmt: skip
+
+Reader = Annotated[Caller, Depends(require_scope("read"))]
+ChunkId = Annotated[str, Query(min_length=1, max_length=1024)]
+
+ROWS = 1000  # candidates on one page
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStep:
+    """A stage in the picture: its step, and its share of the time and of all candidates."""
+
+    step: Step
+    time_share: float
+    kept_share: float
+
+
+@router.get("")
+async def show_request(request: Request, id: str, caller: Reader) -> Response:
+    """The request as a flow, and its candidates."""
+    gate = service_of(request).gate_for(caller)
+    trace = await gate.atrace(id)
+    rows = fate_rows(trace)
+    return render(
+        request,
+        "request.html",
+        trace=trace,
+        flow=flow(trace),
+        rows=rows[:ROWS],
+        left_out=max(0, len(rows) - ROWS),
+        kept=sum(row.kept for row in rows),
+        full=FULL,
+        is_call=any(step.stage is Stage.MODEL for step in trace.steps),
+        done=interventions(trace),
+        sliders=sliders(trace, gate.settings, {}),
+        replayed=None,
+    )
+
+
+@router.get("/chunk")
+async def show_chunk(request: Request, id: str, caller: Reader, chunk: ChunkId) -> Response:
+    """What every stage did to one candidate, and which passage of the window it repeats."""
+    trace = await service_of(request).gate_for(caller).atrace(id)
+    candidate = trace.find(chunk)
+    if candidate is None:
+        raise NotFound(f"{chunk!r} was no candidate of this request", hint="ask why not")
+    return render(
+        request,
+        "chunk.html",
+        trace=trace,
+        chunk=candidate.chunk,
+        row=fate_row(candidate),
+        beside=side_by_side(candidate, trace),
+    )
+
+
+@router.get("/why")
+async def show_why(request: Request, id: str, caller: Reader, chunk: ChunkId) -> Response:
+    """Where a chunk fell, and the smallest change that admits it."""
+    gate = service_of(request).gate_for(caller)
+    trace = await gate.atrace(id)
+    return render(request, "why.html", trace=trace, why=await gate.awhy(trace, chunk))
+
+
+def flow(trace: Trace) -> list[FlowStep]:
+    """The steps of a request with their shares."""
+    longest = max((step.seconds for step in trace.steps), default=0.0)
+    most = max((max(step.came + step.added, step.kept) for step in trace.steps), default=0)
+    return [
+        FlowStep(step, step.seconds / longest if longest else 0.0, step.kept / most if most else 0.0)
+        for step in trace.steps
+    ]  # fmt: skip

@@ -1,0 +1,145 @@
+"""Streams: guarded answers with what was cut from them, circles of tool calls as a ladder, and sessions with their fuse."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headgate.explain.interventions import interventions
+from headgate.gateway import Headgate
+from headgate.notes import Stage
+from headgate.service.auth import require_scope
+from headgate.service.dashboard.answer import HEIGHT, WIDTH, answer_parts, draw_curves
+from headgate.service.dashboard.paths import PREFIX
+from headgate.service.dashboard.render import link, redirect, render
+from headgate.service.dashboard.route import PageRoute, read_form
+from headgate.service.request_state import Caller
+from headgate.service.state import service_of
+from headgate.types import Step, Trace, TraceSummary
+
+router = APIRouter(prefix=f"{PREFIX}/streams", route_class=PageRoute, include_in_schema=False)
+
+Reader = Annotated[Caller, Depends(require_scope("read"))]
+Reviewer = Annotated[Caller, Depends(require_scope("review"))]
+
+READ = 1000  # of the newest requests, in which calls are found
+CALLS = 50  # shown
+SPENDERS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Circle:
+    """A circle of tool calls in a session: what was repeated, and the rungs that were reached at which copies."""
+
+    what: str
+    copies: int
+    trace: str
+    rungs: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the guard did in some calls."""
+
+    calls: int
+    cuts: int
+    rollbacks: int
+    saved: int
+    wasted: int
+
+
+@router.get("")
+async def show_streams(
+    request: Request,
+    caller: Reader,
+    session: Annotated[str, Query(max_length=1024)] = "",
+    only: Annotated[str, Query(pattern="^(cut)?$")] = "",
+) -> Response:
+    """The last model calls, of all sessions or one."""
+    gate = service_of(request).gate_for(caller)
+    rows = [row for row in await gate.atraces(limit=READ) if row.outcome]
+    rows = [row for row in rows if not session or row.session == session]
+    shown = [row for row in rows if not only or row.outcome in ("recovered", "failed")][:CALLS]
+    traces = await asyncio.to_thread(_read, gate, rows[:200] if session else shown)
+    spends = await gate.spending.alist_spends("session", limit=SPENDERS)
+    return render(
+        request,
+        "streams.html",
+        rows=shown,
+        calls={trace.id: _call(trace) for trace in traces},
+        totals=add_up(traces),
+        circles=find_circles(traces),
+        rungs=sorted(gate.settings.circles.active),
+        spends=[(s, r) for s, r in spends if not session or s.name == session],
+        session=session,
+        only=only,
+    )
+
+
+@router.post("/resume")
+async def resume(request: Request, caller: Reviewer) -> Response:
+    """Let a paused session go on."""
+    name = (await read_form(request)).get("session", "")
+    await service_of(request).gate_for(caller).spending.aresume(name)
+    return redirect(link("/streams", session=name))
+
+
+@router.get("/{id}")
+async def show_stream(request: Request, id: str, caller: Reader) -> Response:
+    """One call: its answer with cuts marked, and what was measured along it."""
+    trace = await service_of(request).gate_for(caller).atrace(id)
+    parts = answer_parts(trace)
+    return render(
+        request,
+        "stream.html",
+        trace=trace,
+        call=_call(trace),
+        cuts=[step for step in trace.steps if step.stage is Stage.CUT],
+        parts=parts,
+        curves=draw_curves(parts) if parts else None,
+        size=(WIDTH, HEIGHT),
+        done=interventions(trace),
+    )
+
+
+def find_circles(traces: Sequence[Trace]) -> list[Circle]:
+    """The circles among some calls (newest first): each as far as it went, with the rungs reached on the way."""
+    found: dict[tuple[str, float | str], Circle] = {}
+    for trace in reversed(traces):
+        for step in trace.steps:
+            if step.stage is Stage.CIRCLES:
+                known = (trace.request.session, step.facts.get("first", 0))
+                rungs = found[known].rungs if known in found else {}
+                copies = _number(step, "copies")
+                rungs = rungs | {str(step.facts.get("rung")): copies}
+                found[known] = Circle(str(step.facts.get("reason", "")), copies, trace.id, rungs)
+    return list(reversed(found.values()))
+
+
+def add_up(traces: Sequence[Trace]) -> Totals:
+    """What the guard did in these calls, and what that saved."""
+    calls = [step for step in map(_call, traces) if step is not None]
+    return Totals(
+        len(calls),
+        sum(step.stage is Stage.CUT for trace in traces for step in trace.steps),
+        sum(_number(step, "rollbacks") for step in calls),
+        sum(_number(step, "saved_tokens") for step in calls),
+        sum(_number(step, "wasted_tokens") for step in calls),
+    )
+
+
+def _read(gate: Headgate, rows: Sequence[TraceSummary]) -> list[Trace]:
+    return [gate.trace(row.id) for row in rows]
+
+
+def _call(trace: Trace) -> Step | None:
+    return next((step for step in trace.steps if step.stage is Stage.MODEL), None)
+
+
+def _number(step: Step, name: str) -> int:
+    value = step.facts.get(name, 0)
+    return int(value) if isinstance(value, int | float) else 0

@@ -1,0 +1,162 @@
+"""The story of `headgate demo --serve` in a real browser: every view of it, and what a person does there."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+from tests.dashboard.browser import PHONE, opened
+from tests.service.clients import served, until
+
+from headgate.cli.demo_service import demo_settings, play
+from headgate.gateway import Headgate
+
+QUESTION = "How long do refunds take, and what does the customer have to send?"
+
+
+@pytest.fixture(scope="module")
+def base():
+    """The address of a service in which the story was played."""
+    with demo_settings(0) as settings, served(settings) as (url, _):
+        play(url)
+        with Headgate.open(settings=settings) as gate:
+            until(lambda: sum(bool(row.outcome) for row in gate.traces(limit=1000)) == 17)
+        yield url
+
+
+@pytest.fixture(scope="module")
+def traces(base, browser):
+    with opened(browser, base) as page:
+        return page.request.get("/v1/traces?limit=1000").json()["traces"]
+
+
+@pytest.fixture
+def page(browser, base):
+    with opened(browser, base) as page:
+        yield page
+
+
+@pytest.fixture
+def asked(page, traces):
+    """The page of the first question, which came with a window."""
+    id = [row["id"] for row in traces if row["query"] == QUESTION][-1]
+    page.goto(f"/dashboard/requests/{id}")
+    return page
+
+
+def test_the_first_view_is_small(browser, base):
+    with opened(browser, base) as page:
+        sizes = []
+        page.on("response", lambda response: sizes.append(len(response.body())))
+        page.goto("/", wait_until="networkidle")
+        assert len(sizes) <= 10
+        assert sum(sizes) <= 300_000
+        assert page.locator("h1").inner_text() == "The window"
+
+
+@pytest.mark.parametrize(
+    "look", [{}, {"color_scheme": "dark"}, {"viewport": PHONE}], ids=["light", "dark", "phone"]
+)
+def test_every_view_loads_cleanly(browser, base, traces, look):
+    question = [row["id"] for row in traces if row["query"] == QUESTION]
+    cut = next(row["id"] for row in traces if row["outcome"] == "recovered")
+    paths = (
+        "/dashboard/",
+        "/dashboard/requests",
+        f"/dashboard/requests/{question[-1]}",
+        f"/dashboard/requests/{question[-1]}/context",
+        f"/dashboard/requests/compare?id={question[0]}&id={question[-1]}",
+        f"/dashboard/requests/{cut}",
+        "/dashboard/streams",
+        f"/dashboard/streams/{cut}",
+    )
+    with opened(browser, base, **look) as page:
+        for path in paths:
+            assert page.goto(path).status == 200
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
+
+
+def test_the_scrubber_shows_what_a_turn_added_and_what_a_compaction_dropped(page):
+    page.goto("/")
+    slider = page.get_by_role("slider", name=re.compile("Turn"))
+    facts = page.locator("#turn-facts")
+    slider.fill("2")
+    expect(facts).to_contain_text("results of read_file")
+    slider.fill("16")
+    expect(facts).to_contain_text("compacted")
+    assert page.locator("#bars path").count() == 8, "every kind of token stands in the story"
+    slider.press("ArrowLeft")
+    expect(page.locator("#turn-number")).to_have_text("15")
+
+
+def test_a_note_of_the_ladder_leaves_the_injected_block_in_the_window(page):
+    page.goto("/")
+    rows = page.locator("#turns tbody tr").all_inner_texts()
+    noted = [row for row in rows if "circle: " in row]
+    assert len(noted) == 2
+    column = page.locator("#turns thead th").all_inner_texts().index("injected by Headgate")
+    for row in page.locator("#turns tbody tr", has_text="circle: ").all():
+        assert int(row.locator("td").nth(column).inner_text().replace(",", "")) > 300
+
+
+def test_a_chunk_stands_beside_the_passage_of_the_window_that_it_repeats(asked):
+    asked.get_by_role("link", name="Refund policy").click()
+    marks = asked.locator("#detail mark")
+    expect(marks).to_have_count(2)
+    assert marks.all_inner_texts() == ["Refunds are paid within 14 days to the card that was charged"] * 2  # fmt: skip
+    expect(asked.locator("#detail")).to_contain_text("new to the window")
+
+
+def test_why_not_names_the_smallest_change(asked):
+    asked.locator("tr", has_text="service-log").get_by_role("link", name="why not?").click()
+    expect(asked.locator("#detail")).to_contain_text("gate left it out")
+    expect(asked.locator("#detail li").first).to_contain_text("gate.min_ratio")
+
+
+def test_sliders_show_at_once_what_enters_and_leaves(asked):
+    budget = asked.get_by_role("slider", name=re.compile("budget"))
+    budget.fill("100")
+    expect(asked.locator("#replay")).to_contain_text("With budget = 100")
+    expect(asked.locator("#replay .dropped").first).to_be_visible()
+    asked.get_by_role("button", name="Back to what it was").click()
+    expect(asked.locator("#replay")).to_contain_text("As it was")
+
+
+def test_the_context_links_its_citations_to_chunks(asked):
+    asked.get_by_role("link", name="The context as the model gets it").click()
+    assert "unused" in asked.locator("figure").inner_text()
+    asked.get_by_role("link", name="[1]").click()
+    assert asked.locator("#detail").inner_text().count("shown in") == 1
+
+
+def test_two_requests_are_compared(page):
+    page.goto(f"/dashboard/requests?q={QUESTION}")
+    for box in page.get_by_role("checkbox").all():
+        box.check()
+    page.get_by_role("button", name="Compare").click()
+    assert page.locator("h1").inner_text() == "Two requests"
+    assert page.locator("tr.differs").count() >= 1
+
+
+def test_a_cut_answer_is_shown_with_what_was_cut(page):
+    page.goto("/dashboard/streams?only=cut")
+    page.locator("tbody a", has_text="Does she have to send us anything").click()
+    assert "then to check the label" in page.locator("del").inner_text()
+    assert "the order number is enough" in page.locator("pre.answer").inner_text()
+    assert page.locator("svg polyline").count() == 2
+
+
+def test_circles_are_a_ladder_and_sessions_have_a_forecast(page):
+    page.goto("/dashboard/streams?session=refund-4711")
+    assert page.locator(".ladder .reached").count() == 2
+    assert "of 30,000 tokens" in page.locator("main").inner_text()
+
+
+def test_a_request_reads_without_scripts(browser, base, traces):
+    id = [row["id"] for row in traces if row["query"] == QUESTION][-1]
+    with opened(browser, base, java_script_enabled=False) as page:
+        page.goto(f"/dashboard/requests/{id}")
+        page.get_by_role("button", name="Replay").click()
+        assert "As it was" in page.locator("#replay").inner_text()
+        page.go_back()
+        page.get_by_role("link", name="why not?").first.click()
+        assert "left it out" in page.locator("#detail").inner_text()

@@ -1,0 +1,78 @@
+"""Which files of a folder are taken, and under which id."""
+
+import pytest
+
+from headgate import Headgate
+from headgate.ingest.readers import SourceFile
+from headgate.ingest.walk import walk
+
+
+def ids(*paths, **options):
+    return {one.id for one in walk(paths, **options) if isinstance(one, SourceFile)}
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    for name in ("a.md", "b.log", "keep.log", "out/c.md", "sub/d.md", "sub/e.tmp", "sub/out/f.md"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    (tmp_path / ".gitignore").write_text("*.log\n!keep.log\n/out/\n")
+    (tmp_path / "sub" / ".gitignore").write_text("*.tmp\n")
+    return tmp_path
+
+
+def test_what_gitignore_names_is_left_out(repository):
+    assert ids(".") == {"a.md", "keep.log", "sub/d.md", "sub/out/f.md"}
+
+
+def test_the_rules_of_the_folders_above_hold_too(repository):
+    (repository / "sub" / "g.log").write_text("log")
+    assert ids("sub") == {"sub/d.md", "sub/out/f.md"}
+
+
+def test_the_deepest_rule_decides(repository):
+    (repository / "sub" / ".gitignore").write_text("!g.log\n")
+    (repository / "sub" / "g.log").write_text("log")
+    assert "sub/g.log" in ids(".")
+
+
+def test_gitignore_can_be_switched_off(repository):
+    assert {"b.log", "out/c.md", "sub/e.tmp"} <= ids(".", gitignore=False)
+
+
+def test_patterns_of_the_caller_go_before_all(repository):
+    assert ids(".", exclude=["sub/", "keep.*"]) == {"a.md"}
+    assert ids("sub", exclude=["/out"]) == {"sub/d.md"}
+
+
+def test_a_file_that_is_named_is_taken_though_it_is_ignored(repository):
+    assert ids("b.log") == {"b.log"}
+
+
+def test_the_store_is_never_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.md").write_text("Parcels leave at noon.")
+    with Headgate.open("kb") as hg:
+        hg.add_files(".")
+        (tmp_path / "kb" / "notes.txt").write_text("inside the store")
+        again = hg.add_files(".", "kb", "kb/notes.txt")
+        assert again.documents == 0
+        assert {skip.reason for skip in again.skipped} == {"part of the store itself"}
+        assert set(hg.store.digests("default", "main")) == {"a.md"}
+
+
+def test_a_file_has_one_id_from_every_working_folder(tmp_path, monkeypatch):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("Parcels leave at noon.")
+    for here, named in (
+        (tmp_path, "docs"),
+        (tmp_path / "docs", "a.md"),
+        (tmp_path.parent, tmp_path),
+    ):
+        monkeypatch.chdir(here)
+        with Headgate.open(tmp_path / "kb") as hg:
+            hg.add_files(named)
+            assert set(hg.store.digests("default", "main")) == {"docs/a.md"}

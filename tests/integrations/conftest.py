@@ -1,0 +1,36 @@
+"""A store on disk with a few documents, and a server over it in this process."""
+
+import pytest
+
+from headgate.gateway import Headgate
+from headgate.keys import SCOPES
+
+ROWS = [
+    {"id": "refunds", "title": "Refunds", "text": "Refunds are paid within 14 days to the card."},
+    {"id": "shipping", "title": "Shipping", "text": "Parcels are sent by rail within two days."},
+    {"id": "support", "title": "Support", "text": "Write to support about refunds and parcels."},
+]
+
+
+@pytest.fixture
+def gate():
+    with Headgate.open(":memory:") as gate:
+        gate.add(ROWS)
+        yield gate
+
+
+@pytest.fixture
+def server(gate):
+    from headgate.integrations.mcp.access import Access
+    from headgate.integrations.mcp.server import build
+
+    access = Access(gate, frozenset(SCOPES), local=True)
+    return build(lambda _: access)
+
+
+@pytest.fixture
+def store(tmp_path):
+    path = tmp_path / "kb"
+    with Headgate.open(path) as gate:
+        gate.add(ROWS)
+    return path

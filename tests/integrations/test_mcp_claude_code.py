@@ -1,0 +1,93 @@
+"""The Claude Code plugin: its files are what Claude Code reads, and its hook adds context or stays out of the way."""
+
+import json
+import os
+import socket
+import subprocess
+
+from click.testing import CliRunner
+from tests.service.clients import served
+
+from headgate import __version__
+from headgate.cli import app
+from headgate.gateway import Headgate
+from headgate.integrations.claude_code import plugin_folder
+from headgate.settings import Settings
+
+PROMPT = {
+    "session_id": "s1",
+    "transcript_path": "/x.jsonl",
+    "cwd": "/home/me/project",
+    "hook_event_name": "UserPromptSubmit",
+    "prompt": 'how are "refunds"\npaid?',
+}
+
+
+def run_hook(url, prompt=PROMPT, **variables):
+    environment = {**os.environ, "HEADGATE_URL": url, "HEADGATE_HOOK_S": "20", **variables}
+    done = subprocess.run(
+        [plugin_folder() / "scripts" / "add-context.sh"],
+        input=json.dumps(prompt).encode(),
+        env=environment,
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stderr == b""
+    return done.stdout.decode()
+
+
+def added(output):
+    data = json.loads(output)["hookSpecificOutput"]
+    assert data["hookEventName"] == "UserPromptSubmit"
+    return data["additionalContext"]
+
+
+def test_the_folder_holds_what_claude_code_reads():
+    folder = plugin_folder()
+    assert CliRunner().invoke(app, ["mcp", "plugin-path"]).stdout.strip() == str(folder)
+    manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_text())
+    assert (manifest["name"], manifest["version"]) == ("headgate", __version__)
+    (listed,) = json.loads((folder / ".claude-plugin" / "marketplace.json").read_text())["plugins"]
+    assert (listed["name"], listed["source"]) == ("headgate", "./")
+    servers = json.loads((folder / ".mcp.json").read_text())["mcpServers"]
+    assert servers["headgate"] == {"command": "headgate", "args": ["mcp"]}
+    hooks = json.loads((folder / "hooks" / "hooks.json").read_text())["hooks"]
+    ((hook,),) = (entry["hooks"] for entry in hooks["UserPromptSubmit"])
+    script = hook["command"].strip('"').replace("${CLAUDE_PLUGIN_ROOT}", str(folder))
+    assert os.access(script, os.X_OK)
+
+
+def test_a_prompt_gets_context_from_a_running_service(store):
+    with served(Settings(store=str(store), service={"port": 0})) as (url, _):
+        assert "within 14 days" in added(run_hook(url))
+        assert run_hook(url, {**PROMPT, "prompt": "xylophone quartz vanadium"}) == ""
+        assert run_hook(url, {**PROMPT, "prompt": "/compact"}) == ""
+        assert run_hook(url, {"other": "event"}) == ""
+        assert run_hook(url, HEADGATE_HOOK="off") == ""
+
+
+def test_a_key_is_sent_where_the_service_wants_one(store):
+    with Headgate.open(store) as gate:
+        key = gate.keys.create(["read"]).token
+    with served(Settings(store=str(store), service={"port": 0})) as (url, _):
+        assert run_hook(url) == ""
+        assert "within 14 days" in added(run_hook(url, HEADGATE_KEY=key))
+
+
+def test_without_a_service_the_prompt_goes_on():
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        assert run_hook(address) == ""
+
+
+def test_a_service_that_hangs_does_not_hold_the_prompt():
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        address = f"http://127.0.0.1:{hanging.getsockname()[1]}"
+        assert run_hook(address, HEADGATE_HOOK_S="") == ""
+
+
+def test_without_curl_the_prompt_goes_on(tmp_path):
+    assert run_hook("http://127.0.0.1:9", PATH=str(tmp_path)) == ""

@@ -1,0 +1,209 @@
+"""A client's configuration gets one entry, loses it again byte for byte, and is left alone when it cannot be read."""
+
+import json
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headgate.cli import app
+from headgate.errors import InputError
+from headgate.integrations.mcp_clients import json_text, toml_text
+from headgate.integrations.mcp_clients.clients import CLIENTS, Entry, Place, find_place
+from headgate.integrations.mcp_clients.install import install, uninstall
+
+VALUE = {"command": "/opt/bin/headgate", "args": ["mcp", "--store", '/tmp/ä😀\x7f b\\"c']}
+
+JSON_FILES = [
+    "{}",
+    "{ }\n",
+    "{\n}\n",
+    '{"mcpServers": {}}',
+    '{"mcpServers": {\n}}',
+    '{\n  "mcpServers": {\n  }\n}\n',
+    '{"a": 1}',
+    '\ufeff{"a": [1, {"mcpServers": {}}]}',
+    '{\r\n\t"theme": "dark",\r\n\t"mcpServers": {\r\n\t\t"other": {"command": "x"}\r\n\t}\r\n}\r\n',
+    '// mine\n{\n  // servers\n  "mcpServers": { /* one, two */\n    "other": {"command": "x"}, // last\n  },\n}\n',
+    '{"mcpServers": {"other": {"command": "x"}}, "z": "}{"}',
+]
+TOML_FILES = [
+    "",
+    "\n",
+    'model = "x"',
+    'model = "x"\n',
+    'model = "x" # why\r\n\r\n[mcp_servers.other]\r\ncommand = "x"\r\n',
+    '# only a comment\n\n\n[a]\nb = """\n[mcp_servers.not]\n"""\n',
+    "[mcp_servers]\n",
+    '[mcp_servers]\n[mcp_servers.other]\ncommand = "x"\n  ',
+]
+
+
+@pytest.mark.parametrize("text", JSON_FILES)
+def test_removing_from_json_restores_every_byte(text):
+    added = json_text.add(text, "mcpServers", "headgate", VALUE)
+    assert json_text.find(added, "mcpServers", "headgate") == VALUE
+    before, after = json_text.load(text), json_text.load(added)
+    after["mcpServers"].pop("headgate")
+    assert after["mcpServers"] == before.get("mcpServers", {})
+    assert json_text.remove(added, "mcpServers", "headgate") == text
+
+
+@pytest.mark.parametrize("text", TOML_FILES)
+def test_removing_from_toml_restores_every_byte(text):
+    added = toml_text.add(text, "mcp_servers", "headgate", VALUE)
+    assert tomllib.loads(added.replace("\r\n", "\n"))["mcp_servers"]["headgate"] == VALUE
+    assert added.startswith(text)
+    assert toml_text.remove(added, "mcp_servers", "headgate") == text
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.dictionaries(st.text(), VALUES),
+    st.dictionaries(st.text(), VALUES) | st.none(),
+    st.sampled_from([None, 0, 2, "\t"]),
+    st.booleans(),
+)
+def test_any_json_file_comes_back_as_it_was(rest, servers, indent, ascii):
+    data = dict(rest)
+    data.pop("mcpServers", None)
+    if servers is not None:
+        servers.pop("headgate", None)
+        data["mcpServers"] = servers
+    text = json.dumps(data, indent=indent, ensure_ascii=ascii)
+    added = json_text.add(text, "mcpServers", "headgate", VALUE)
+    assert json.loads(added)["mcpServers"]["headgate"] == VALUE
+    assert json_text.remove(added, "mcpServers", "headgate") == text
+
+
+def test_an_entry_that_others_moved_is_taken_out_alone():
+    text = json.dumps(
+        {"mcpServers": {"a": {}, "headgate": VALUE, "b": {}}, "x": 1}, indent=2, ensure_ascii=False
+    )
+    kept = json.loads(json_text.remove(text, "mcpServers", "headgate"))
+    assert kept == {"mcpServers": {"a": {}, "b": {}}, "x": 1}
+    last = json.dumps({"mcpServers": {"a": {}, "headgate": VALUE}})
+    assert json.loads(json_text.remove(last, "mcpServers", "headgate")) == {"mcpServers": {"a": {}}}
+
+
+def test_a_toml_table_with_tables_inside_and_after_it_is_taken_out_alone():
+    text = toml_text.add("a = 1\n", "mcp_servers", "headgate", VALUE)
+    text += '[mcp_servers.headgate.env]\nA = "b"\n\n# mine\n[other]\nc = 2\n'
+    kept = toml_text.remove(text, "mcp_servers", "headgate")
+    assert tomllib.loads(kept) == {"a": 1, "other": {"c": 2}}
+    assert "# mine\n[other]" in kept
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nonsense", "[1]", '{"a": }', '{"a": 1', "{'a': 1}", ",}", '{"a": "\n"}', '{"mcpServers": 3}']
+)  # fmt: skip
+def test_json_that_cannot_be_edited_is_refused(text):
+    with pytest.raises(InputError):
+        json_text.add(text, "mcpServers", "headgate", VALUE)
+
+
+@pytest.mark.parametrize("text", ["a = ", "[a]\n[a]\n", "mcp_servers = {}", "mcp_servers = 3"])
+def test_toml_that_cannot_be_edited_is_refused(text):
+    with pytest.raises(InputError):
+        toml_text.add(text, "mcp_servers", "headgate", VALUE)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    for variable in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HEADGATE_STORE", str(tmp_path / "kb"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments, code=0):
+    done = CliRunner().invoke(app, list(arguments))
+    assert done.exit_code == code, done.output
+    return done
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("scope", ["user", "project"])
+def test_a_file_that_install_made_is_gone_after_uninstall(home, client, scope):
+    where = ("--client", client, "--scope", scope)
+    path = find_place(client, scope).path
+    printed = run("mcp", "install", *where, "--print")
+    assert not path.exists()
+    run("mcp", "install", *where)
+    assert path.read_text() == printed.stdout
+    assert "mcp" in path.read_text()
+    assert "already" in run("mcp", "install", *where).output
+    run("mcp", "uninstall", *where)
+    assert not path.exists()
+    assert "is not in" in run("mcp", "uninstall", *where).output
+
+
+def test_the_entry_names_program_and_store_by_their_whole_path(home):
+    run("mcp", "install", "--client", "cursor", "--collection", "notes")
+    entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["headgate"]
+    assert Path(entry["command"]).is_absolute()
+    assert entry["args"][-5:] == ["mcp", "--store", str(home / "kb"), "--collection", "notes"]
+
+
+def test_each_client_gets_the_form_it_reads(home):
+    for client in CLIENTS:
+        run("mcp", "install", "--client", client)
+    claude = json.loads((home / ".claude.json").read_text())["mcpServers"]["headgate"]
+    code = json.loads((home / ".config/Code/User/mcp.json").read_text())["servers"]["headgate"]
+    codex = tomllib.loads((home / ".codex/config.toml").read_text())["mcp_servers"]["headgate"]
+    gemini = json.loads((home / ".gemini/settings.json").read_text())["mcpServers"]["headgate"]
+    assert claude == code == {"type": "stdio", **gemini}
+    assert codex == gemini
+
+
+def test_a_file_that_cannot_be_parsed_is_left_alone_and_said(home):
+    path = home / ".claude.json"
+    path.write_bytes(b'{"mcpServers": {,}}')
+    for command in ("install", "uninstall"):
+        with pytest.raises(InputError, match="is left as it is: it is not valid JSON"):
+            app.main(["mcp", command, "--client", "claude"], standalone_mode=False)
+    path.write_bytes(b"\xff\xfe{}")
+    with pytest.raises(InputError, match="is left as it is"):
+        app.main(["mcp", "install", "--client", "claude"], standalone_mode=False)
+    assert path.read_bytes() == b"\xff\xfe{}"
+
+
+def test_a_link_stays_a_link_and_rights_stay(tmp_path):
+    real = tmp_path / "dotfiles.json"
+    real.write_text("{}")
+    real.chmod(0o600)
+    link = tmp_path / "mcp.json"
+    link.symlink_to(real)
+    place = Place("A client", link)
+    assert install(place, Entry("headgate", "headgate", ("mcp",)))
+    assert link.is_symlink()
+    assert stat.S_IMODE(real.stat().st_mode) == 0o600
+    assert uninstall(place, "headgate")
+    assert real.read_text() == "{}"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["dotfiles.json", "mcp.json"]
+
+
+def test_another_server_of_that_name_is_not_overwritten(tmp_path):
+    place = Place("A client", tmp_path / "mcp.json")
+    install(place, Entry("headgate", "one"))
+    with pytest.raises(InputError, match="another server named headgate"):
+        install(place, Entry("headgate", "two"))
+    assert json.loads(place.path.read_text())["mcpServers"]["headgate"]["command"] == "one"
+
+
+def test_a_name_that_is_no_plain_key_is_refused(home):
+    with pytest.raises(InputError, match="cannot be used"):
+        app.main(["mcp", "install", "--client", "codex", "--name", "a.b"], standalone_mode=False)
