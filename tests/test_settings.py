@@ -130,3 +130,24 @@ def test_every_setting_says_what_it_does():
 
 def test_there_are_at_most_80_settings():
     assert len(inspect(environ={}).settings) <= 80
+
+
+def test_the_published_environment_names_are_read_and_ours_goes_before():
+    environ = {
+        "CONTEXT_GATEWAY_SELFREF_ENABLED": "false",
+        "CONTEXT_GATEWAY_SELFREF_DUP_HAMMING": "5",
+        "CONTEXT_GATEWAY_SELFREF_TRIGGER_OVERLAP": "0.7",
+        "CONTEXT_GATEWAY_SELFREF_MIN_NOVEL": "3",
+        "CONTEXT_GATEWAY_SELFREF_SHINGLE_SIZE": "5",
+        "CONTEXT_GATEWAY_SELFREF_MINHASH_PERM": "128",
+        "CONTEXT_GATEWAY_PORT": "of another program",
+        "HEADGATE_EXPAND__MIN_NOVEL": "4",
+    }
+    settings = load(environ=environ)
+    assert (settings.penalize.enabled, settings.penalize.dup_hamming) == (False, 5)
+    assert (settings.expand.trigger_overlap, settings.expand.min_novel) == (0.7, 4)
+
+
+def test_a_published_name_with_a_wrong_value_is_named():
+    with pytest.raises(ConfigError, match="CONTEXT_GATEWAY_SELFREF_MIN_NOVEL"):
+        load(environ={"CONTEXT_GATEWAY_SELFREF_MIN_NOVEL": "many"})

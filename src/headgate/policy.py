@@ -142,7 +142,7 @@ class ProxyPolicy(Policy):
     """Tokens of injected context when no header says so."""
     max_body_bytes: Tuning[PositiveCount] = 33_554_432
     """Largest request, where the service has let it in (`service.body_bytes`)."""
-    max_answer_bytes: Tuning[PositiveCount] = 67_108_864
+    max_answer_bytes: Tuning[PositiveCount] = 8_388_608
     """Largest answer that is not streamed."""
     max_event_bytes: Tuning[PositiveCount] = 16_777_216
     """Largest event of a stream."""

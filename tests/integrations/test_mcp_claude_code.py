@@ -2,8 +2,10 @@
 
 import json
 import os
+import shlex
 import socket
 import subprocess
+from pathlib import Path
 
 from click.testing import CliRunner
 from tests.service.clients import served
@@ -26,7 +28,7 @@ PROMPT = {
 def run_hook(url, prompt=PROMPT, **variables):
     environment = {**os.environ, "HEADGATE_URL": url, "HEADGATE_HOOK_S": "20", **variables}
     done = subprocess.run(
-        [plugin_folder() / "scripts" / "add-context.sh"],
+        ["/bin/sh", plugin_folder() / "scripts" / "add-context.sh"],
         input=json.dumps(prompt).encode(),
         env=environment,
         capture_output=True,
@@ -55,8 +57,9 @@ def test_the_folder_holds_what_claude_code_reads():
     assert servers["headgate"] == {"command": "headgate", "args": ["mcp"]}
     hooks = json.loads((folder / "hooks" / "hooks.json").read_text())["hooks"]
     ((hook,),) = (entry["hooks"] for entry in hooks["UserPromptSubmit"])
-    script = hook["command"].strip('"').replace("${CLAUDE_PLUGIN_ROOT}", str(folder))
-    assert os.access(script, os.X_OK)
+    shell, script = shlex.split(hook["command"].replace("${CLAUDE_PLUGIN_ROOT}", str(folder)))
+    assert shell == "sh"
+    assert Path(script).is_file()
 
 
 def test_a_prompt_gets_context_from_a_running_service(store):

@@ -97,6 +97,13 @@ def test_an_entry_that_others_moved_is_taken_out_alone():
     assert json.loads(json_text.remove(last, "mcpServers", "headgate")) == {"mcpServers": {"a": {}}}
 
 
+def test_an_entry_with_a_comment_in_its_way_is_left_alone():
+    text = '{"mcpServers": {"headgate": {} /* mine */, "b": {}}}'
+    with pytest.raises(InputError, match="cannot be taken out safely"):
+        json_text.remove(text, "mcpServers", "headgate")
+    assert json_text.remove('{"mcpServers": 3}', "mcpServers", "headgate") == '{"mcpServers": 3}'
+
+
 def test_a_toml_table_with_tables_inside_and_after_it_is_taken_out_alone():
     text = toml_text.add("a = 1\n", "mcp_servers", "headgate", VALUE)
     text += '[mcp_servers.headgate.env]\nA = "b"\n\n# mine\n[other]\nc = 2\n'
@@ -152,10 +159,11 @@ def test_a_file_that_install_made_is_gone_after_uninstall(home, client, scope):
 
 
 def test_the_entry_names_program_and_store_by_their_whole_path(home):
-    run("mcp", "install", "--client", "cursor", "--collection", "notes")
+    run("mcp", "install", "--client", "cursor", "--collection", "notes", "--result", "text")
     entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["headgate"]
     assert Path(entry["command"]).is_absolute()
-    assert entry["args"][-5:] == ["mcp", "--store", str(home / "kb"), "--collection", "notes"]
+    place = ["--store", str(home / "kb"), "--collection", "notes", "--result", "text"]
+    assert entry["args"][-7:] == ["mcp", *place]
 
 
 def test_each_client_gets_the_form_it_reads(home):

@@ -42,7 +42,7 @@ LOOPED = 3  # exit code when the stream was ended
 @click.option(
     "--max-drop", type=float, help="Fall of entropy over 8 characters at which it stalls."
 )
-@click.option("--divergence-token", help="With --json: what the next call injects, as published.")
+@click.option("--divergence-token", help="With --json: what the next call injects.")
 @click.option("--model", default="", help="Take what the settings say for this model.")
 @click.option(
     "--transcript", type=click.Path(path_type=Path), help="Look for circles of tool calls in a recorded session."

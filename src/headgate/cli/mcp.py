@@ -22,13 +22,15 @@ name_option = click.option(
     "--name", default="headgate", show_default=True, help="The server's name in the client."
 )
 
-
-@click.group(invoke_without_command=True)
-@store_options
-@click.option(
+result_option = click.option(
     "--result", type=click.Choice(["both", "text"]), default="both", show_default=True,
     help="Give results as text and structured data, or as text alone, which leaves more of a budget to it.",
 )  # fmt: skip
+
+
+@click.group(invoke_without_command=True)
+@store_options
+@result_option
 @click.pass_context
 def mcp(
     ctx: click.Context, store: str | None, tenant: str | None, collection: str, result: str
@@ -51,6 +53,7 @@ def mcp(
 @scope_option
 @name_option
 @store_options
+@result_option
 @click.option("--print", "only_print", is_flag=True, help="Print the entry; change nothing.")
 @json_option
 def install_command(
@@ -60,12 +63,15 @@ def install_command(
     store: str | None,
     tenant: str | None,
     collection: str,
+    result: str,
     only_print: bool,
     as_json: bool,
 ) -> None:
     """Add Headgate to the configuration of an MCP client."""
     place = find_place(client, scope)
-    command, *arguments = launch_command(store, tenant, collection, portable=scope == "project")
+    command, *arguments = launch_command(
+        store, tenant=tenant, collection=collection, result=result, portable=scope == "project"
+    )
     entry = Entry(_checked(name), command, tuple(arguments))
     if only_print:
         echo(place.snippet(entry).rstrip("\n"))

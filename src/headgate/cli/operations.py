@@ -1,8 +1,11 @@
 """`headgate backup`, `restore`, `export`, `import`, `check`, `compact`, `doctor`: looking after a store."""
 
 import sys
+import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.markup import escape
@@ -13,12 +16,17 @@ from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.operations.backup import backup as make_backup
 from headgate.operations.backup import restore as put_back
+from headgate.operations.check import Finding
 from headgate.operations.check import check as find_faults
 from headgate.operations.compact import compact as make_small
 from headgate.operations.doctor import examine
-from headgate.operations.transfer import export_lines, import_lines
+from headgate.operations.transfer import export_lines, import_lines, record_lines
 from headgate.settings import load
-from headgate.stores.open import folder_of
+from headgate.stores.open import folder_of, open_store
+from headgate.stores.url import is_postgres
+
+if TYPE_CHECKING:
+    from headgate.stores.postgres.store import PostgresStore
 
 
 @click.command()
@@ -61,7 +69,11 @@ def restore(source: Path, store: str | None, replace: bool, as_json: bool) -> No
 @click.option("--output", type=click.Path(path_type=Path), help="A file (default: standard output).")  # fmt: skip
 def export(store: str | None, tenant: str | None, output: Path | None) -> None:
     """Write documents, edges, facts and reviews as JSON lines. Secrets, API keys and traces are left out."""
-    lines = export_lines(_folder(store), tenant=tenant)
+    name = load(arguments={"store": store} if store else {}).store
+    if is_postgres(name):
+        lines = _postgres_lines(name, tenant)
+    else:
+        lines = export_lines(_folder(store), tenant=tenant)
     if output is None:
         for line in lines:
             echo(line)
@@ -102,7 +114,11 @@ def import_records(
 @json_option
 def check(store: str | None, repair: bool, as_json: bool) -> None:
     """Check the database, its counts, fingerprints and indexes. Exit code 1 when something is wrong and stays so."""
-    found = find_faults(_folder(store), repair=repair)
+    name = load(arguments={"store": store} if store else {}).store
+    if is_postgres(name):
+        found = check_postgres_store(name, repair=repair)
+    else:
+        found = find_faults(_folder(store), repair=repair)
     if as_json:
         print_json([asdict(one) for one in found])
     for one in [] if as_json else found:
@@ -130,7 +146,7 @@ def compact(store: str | None, as_json: bool) -> None:
 def doctor(store: str | None, as_json: bool) -> None:
     """Say what is wrong with this installation and what to do. Exit code 1 when there is a problem."""
     settings = load(arguments={"store": store} if store else {})
-    found = examine(settings, folder_of(settings.store))
+    found = examine(settings, None if is_postgres(settings.store) else folder_of(settings.store))
     if as_json:
         print_json([asdict(advice) for advice in found])
     colors = {"ok": "green", "warning": "yellow", "problem": "red"}
@@ -143,7 +159,44 @@ def doctor(store: str | None, as_json: bool) -> None:
 
 
 def _folder(store: str | None) -> Path:
-    folder = folder_of(load(arguments={"store": store} if store else {}).store)
+    name = load(arguments={"store": store} if store else {}).store
+    if is_postgres(name):
+        raise InputError(
+            "a PostgreSQL store has no folder",
+            hint="its server's own tools look after it: pg_dump --schema=headgate, pg_restore, VACUUM; see docs/stores.md",
+        )
+    folder = folder_of(name)
     if folder is None:
         raise InputError("a store in memory has no files", hint="name a folder with --store")
     return folder
+
+
+def open_postgres(name: str) -> "PostgresStore":
+    """The PostgreSQL store at an address."""
+    opened, _ = open_store(name, clock=time.time)
+    from headgate.stores.postgres.store import PostgresStore  # noqa: PLC0415  an extra
+
+    assert isinstance(opened, PostgresStore)
+    return opened
+
+
+def _postgres_lines(name: str, tenant: str | None) -> Iterator[str]:
+    opened = open_postgres(name)
+    try:
+        yield from record_lines(opened.records(tenant))
+    finally:
+        opened.close()
+
+
+def check_postgres_store(name: str, *, repair: bool) -> list[Finding]:
+    """What is wrong with the PostgreSQL store at an address, and with its indexes on this machine."""
+    opened, folder = open_store(name, clock=time.time)
+    from headgate.operations.check_postgres import check_postgres  # noqa: PLC0415  an extra
+    from headgate.stores.postgres.store import PostgresStore  # noqa: PLC0415  an extra
+
+    assert isinstance(opened, PostgresStore)
+    assert folder is not None
+    try:
+        return check_postgres(opened, folder, repair=repair)
+    finally:
+        opened.close()

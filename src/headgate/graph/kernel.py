@@ -114,7 +114,7 @@ class Slice:
 
     @property
     def message(self) -> str:
-        """What a token signs, as published."""
+        """What a token signs."""
         return "|".join(
             (
                 self.id,

@@ -39,7 +39,7 @@ class GuardPolicy(Policy):
     entropy: EntropyRule = EntropyRule()
     """The entropy rule: `window` in characters, and both thresholds, `min_bits` and `max_drop`."""
     divergence_token: str = ""
-    """What is injected after a cut, as published; empty: a turn in plain words instead."""
+    """What is injected after a cut; empty: a turn in plain words instead."""
     models: Mapping[str, Mapping[str, Any]] = {}
     """Settings of this group by model; * and ? stand for any characters and one. The first name that fits counts."""
     max_rollbacks: Count = 3

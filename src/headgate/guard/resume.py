@@ -3,7 +3,7 @@
 prefill       the assistant's text so far stands last; the model continues it
 continuation  the assistant's text so far, then a short user turn that says what to do
 restart       the request as it was (nothing was sent yet, or what was sent cannot be continued)
-Divergence None says it in plain words, more firmly each time; a string is injected as published.
+Divergence None says it in plain words, more firmly each time; a string is injected as it is.
 Sampling changes from the first try on: greedy decoding walks straight back into its loop. Where it cannot change, a
 ladder of words stands in for it: go back to the last sentence before the loop, then ask for an end.
 """

@@ -7,7 +7,7 @@ upstream, asks for the next Call and feeds its stream into the same session:
     GENERATING -stall-> RECOVERING -resume-> GENERATING ... -give up-> FAILED
 
 The history of each further call is what the client received; a loop that is cut at its onset (a tiny unit, or a
-divergence token as published) is not in it, though the client may have its first characters.
+divergence token is set) is not in it, though the client may have its first characters.
 Tool calls and structured output are never spliced: they are delivered whole, or not at all.
 """
 
@@ -352,7 +352,7 @@ class Session:
         return ""
 
     def _cuts_at_onset(self, period: int) -> bool:
-        """Whether a loop is cut at its onset, as published; else its first copy, once said, is part of the answer."""
+        """Whether a loop is cut at its onset; else its first copy, once said, is part of the answer."""
         return self.divergence is not None or 0 < period < TINY
 
     def _history(self, onset: int | None, *, sliced: bool) -> tuple[str, int | None]:

@@ -4,7 +4,6 @@ One thread follows the change feeds of all collections in the background, batch 
 delays no other. The collections used last stay open; the others are saved and closed.
 """
 
-import shutil
 from collections import OrderedDict
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +16,7 @@ from headgate.bugs import EXPECTED, LOGGER, describe, report
 from headgate.errors import NotReady
 from headgate.forks import renew_in_children
 from headgate.index.collection import Collection
-from headgate.index.folder import folder_of
+from headgate.index.folder import delete_index, folder_of
 from headgate.index.snapshot import Snapshot
 from headgate.protocols import Embedder, Store
 
@@ -93,7 +92,7 @@ class Indexes:
         with self._changed:
             self._open.pop((tenant, collection), None)
         if self._folder:
-            shutil.rmtree(folder_of(self._folder, tenant, collection), ignore_errors=True)
+            delete_index(folder_of(self._folder, tenant, collection))
         opened = self._collection(tenant, collection)
         snapshot = opened.snapshot()
         opened.flush()

@@ -4,15 +4,15 @@ Checked are the database itself; sizes, orphans and feed numbers; that every doc
 its text; and that each saved index is whole and holds what the store holds. Everything that is repaired is derived.
 """
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.errors import StoreError
 from headgate.index.files import DamagedIndex
-from headgate.index.folder import folder_of, read_state
+from headgate.index.folder import delete_index, folder_of, read_state
 from headgate.operations.presence import existing
+from headgate.protocols import Store
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.text.fingerprint import KIND, pack
 from headgate.types import Chunk
@@ -60,11 +60,11 @@ def check(folder: Path, *, repair: bool = False) -> list[Finding]:
         damage = [Finding(line) for line in store.integrity()]
         if damage:  # nothing else can be believed
             return damage
-        return [
-            *_check_counts(store, repair=repair),
-            *_check_fingerprints(store, repair=repair),
-            *_check_indexes(store, folder / "index", repair=repair),
-        ]
+        found = list(_check_counts(store, repair=repair))
+        for tenant, collection, *_ in store.query(_COUNTS):
+            found += check_fingerprints(store, tenant, collection, repair=repair)
+            found += check_index(store, folder / "index", tenant, collection, repair=repair)
+        return found
     finally:
         store.close()
 
@@ -88,24 +88,26 @@ def _check_counts(store: SqliteStore, *, repair: bool) -> Iterator[Finding]:
         yield Finding(f"{count:,} chunks have no document; remove and add their collection again")
 
 
-def _check_fingerprints(store: SqliteStore, *, repair: bool) -> Iterator[Finding]:
-    for tenant, collection, *_ in store.query(_COUNTS):
-        wrong: dict[str, bytes] = {}
-        batch: list[Chunk] = []
-        for chunk in store.scan(tenant, collection):
-            batch.append(chunk)
-            if len(batch) == _BATCH:
-                wrong |= _wrong_fingerprints(store, tenant, collection, batch)
-                batch = []
-        wrong |= _wrong_fingerprints(store, tenant, collection, batch)
-        if wrong:
-            if repair:
-                store.attach(tenant, collection, KIND, wrong)
-            yield Finding(f"{len(wrong):,} chunks of {tenant}/{collection} lack the fingerprint of their text", repair)  # fmt: skip
+def check_fingerprints(
+    store: Store, tenant: str, collection: str, *, repair: bool
+) -> Iterator[Finding]:
+    """Whether every chunk of a document has the fingerprint of its text."""
+    wrong: dict[str, bytes] = {}
+    batch: list[Chunk] = []
+    for chunk in store.scan(tenant, collection):
+        batch.append(chunk)
+        if len(batch) == _BATCH:
+            wrong |= _wrong_fingerprints(store, tenant, collection, batch)
+            batch = []
+    wrong |= _wrong_fingerprints(store, tenant, collection, batch)
+    if wrong:
+        if repair:
+            store.attach(tenant, collection, KIND, wrong)
+        yield Finding(f"{len(wrong):,} chunks of {tenant}/{collection} lack the fingerprint of their text", repair)  # fmt: skip
 
 
 def _wrong_fingerprints(
-    store: SqliteStore, tenant: str, collection: str, chunks: list[Chunk]
+    store: Store, tenant: str, collection: str, chunks: list[Chunk]
 ) -> dict[str, bytes]:
     """The right fingerprints of documents' chunks that have none or another one; turns are kept without."""
     documents = [chunk for chunk in chunks if chunk.source == "document"]
@@ -115,17 +117,19 @@ def _wrong_fingerprints(
     return {chunk.id: value for chunk, value in both if held.get(chunk.id) != value}
 
 
-def _check_indexes(store: SqliteStore, root: Path, *, repair: bool) -> Iterator[Finding]:
-    for tenant, collection, *_ in store.query(_COUNTS):
-        folder = folder_of(root, tenant, collection)
-        problem = _index_problem(store, tenant, collection, folder)
-        if problem:
-            if repair:
-                shutil.rmtree(folder, ignore_errors=True)
-            yield Finding(f"the index of {tenant}/{collection} {problem}", repair)
+def check_index(
+    store: Store, root: Path, tenant: str, collection: str, *, repair: bool
+) -> Iterator[Finding]:
+    """Whether the saved index of a collection is whole and holds what the store holds."""
+    folder = folder_of(root, tenant, collection)
+    problem = _index_problem(store, tenant, collection, folder)
+    if problem:
+        if repair:
+            delete_index(folder)
+        yield Finding(f"the index of {tenant}/{collection} {problem}", repair)
 
 
-def _index_problem(store: SqliteStore, tenant: str, collection: str, folder: Path) -> str:
+def _index_problem(store: Store, tenant: str, collection: str, folder: Path) -> str:
     try:
         state = read_state(folder, verify=True)
     except DamagedIndex as error:

@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,7 +17,9 @@ from typing import Literal
 from headgate import __version__
 from headgate.errors import HeadgateError
 from headgate.settings import Settings
+from headgate.stores.open import open_store
 from headgate.stores.sqlite.store import FILE, SqliteStore
+from headgate.stores.url import is_postgres
 
 State = Literal["ok", "warning", "problem"]
 
@@ -42,7 +45,7 @@ def examine(settings: Settings, folder: Path | None) -> list[Advice]:
     return [
         *_check_versions(),
         *_check_limits(),
-        *_check_store(folder),
+        *(_check_database(settings.store) if is_postgres(settings.store) else _check_store(folder)),
         *_check_service(settings),
     ]
 
@@ -95,6 +98,27 @@ def _check_store(folder: Path | None) -> Iterator[Advice]:
         return
     yield Advice("store", "ok", f"{path} is sound, {_mb(path.stat().st_size)}, {_mb(traces)} of it traces")  # fmt: skip
     yield from _check_folder(folder, path, free)
+
+
+def _check_database(url: str) -> Iterator[Advice]:
+    """A PostgreSQL store: whether it answers, as whom, and what its indexes on this machine take."""
+    try:
+        opened, folder = open_store(url, clock=time.time)
+    except HeadgateError as error:
+        yield Advice("store", "problem", error.message, error.hint)
+        return
+    from headgate.stores.postgres.store import PostgresStore  # noqa: PLC0415  an extra
+
+    assert isinstance(opened, PostgresStore)
+    try:
+        size = sum(size for _, size, _ in opened.tables())
+        yield Advice("store", "ok", f"{opened.address} answers: {opened.server()}, {_mb(size)}")
+        if opened.bypasses_policies():
+            yield Advice("store", "warning", "this role sees all tenants' rows: queries alone keep them apart", "use a role without SUPERUSER and BYPASSRLS")  # fmt: skip
+    finally:
+        opened.close()
+    if folder is not None:
+        yield Advice("indexes", "ok", f"they are in {folder}, {_mb(shutil.disk_usage(folder).free)} are free there")  # fmt: skip
 
 
 def _check_folder(folder: Path, path: Path, free: int) -> Iterator[Advice]:

@@ -17,7 +17,7 @@ from headgate.protocols import Store
 from headgate.stores.codec import decode, encode
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.text.fingerprint import KIND, pack
-from headgate.types import Attachment, Document, Edge, Fact, Review
+from headgate.types import Attachment, Document, Edge, Fact, Record, Review
 
 _BATCH = 500  # records written in one transaction
 
@@ -27,10 +27,15 @@ def export_lines(folder: Path, *, tenant: str | None = None) -> Iterator[str]:
     existing(folder)
     store = SqliteStore(folder)
     try:
-        for owner, kind, value in store.records(tenant):
-            yield orjson.dumps({"kind": kind, "tenant": owner, "value": orjson.loads(encode(value))}).decode()  # fmt: skip
+        yield from record_lines(store.records(tenant))
     finally:
         store.close()
+
+
+def record_lines(records: Iterable[Record]) -> Iterator[str]:
+    """Records as lines without line ends."""
+    for owner, kind, value in records:
+        yield orjson.dumps({"kind": kind, "tenant": owner, "value": orjson.loads(encode(value))}).decode()  # fmt: skip
 
 
 def import_lines(

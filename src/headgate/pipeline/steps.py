@@ -5,7 +5,7 @@ it fails. No step calls another stage's step, and what a stage needs from an ear
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from headgate.errors import ConfigError, NotReady
 from headgate.graph.knowledge import GraphPolicy, anchors, paths
 from headgate.graph.neighborhood import neighborhood
 from headgate.graph.project import project_of
+from headgate.memory.ask_rate import AskRate
 from headgate.memory.memory import Memory
 from headgate.memory.providers import Recollection
 from headgate.memory.review import Defer, ReviewPolicy, ReviewQueue
@@ -101,6 +102,7 @@ class Resources:
     name: Callable[[], str]
     cache: WindowCache
     defer: Defer | None = None
+    ask_rate: AskRate = field(default_factory=AskRate)
 
 
 class Steps:
@@ -338,6 +340,7 @@ class Steps:
             self.policy.review,
             clock=resources.clock,
             defer=resources.defer,
+            rate=resources.ask_rate,
         )
         review = self.recorder.attempt(
             Stage.REVIEW,

@@ -1,4 +1,4 @@
-"""Fire: leaky integrate-and-fire over a graph, as published.
+"""Fire: leaky integrate-and-fire over a graph.
 
 Seeds start with charge 1.0. In each of at most 3 synchronous steps a node sends what reached it in the
 step before: charge × edge weight × 0.85, signals under 0.02 being discarded. A signal never goes back to the node it

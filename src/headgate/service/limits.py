@@ -2,9 +2,11 @@
 
 The rate is a token bucket: it fills at `rate` a minute up to `burst`, and each request takes one. The processes of a
 service share the buckets through files in a folder, each locked while it is updated; a single process keeps them in memory.
+Gateways over a store that they share take from its buckets first. Where the store does not answer, their own still hold.
 Concurrency counts the requests in flight in this process. A refusal names its limit and says how long to wait.
 """
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -14,8 +16,9 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple, Protocol
 
-from headgate.errors import BusyError
+from headgate.errors import BusyError, StoreError
 from headgate.policy import ServicePolicy
+from headgate.protocols import SharedState
 from headgate.service.request_state import Caller
 
 MAX_BUCKETS = 10_000  # buckets kept in memory; a forgotten one starts full
@@ -49,12 +52,32 @@ class CallerLimits:
         policy: ServicePolicy,
         folder: str | None = None,
         *,
+        shared: SharedState | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._policy = policy
         self._clock = clock
         self._buckets: Buckets = FileBuckets(Path(folder)) if folder else MemoryBuckets()
+        self._shared = shared
         self._in_flight: dict[tuple[str, str, bool], int] = {}
+
+    async def take_shared(self, caller: Caller) -> None:
+        """Take a request out of the bucket that all gateways share. BusyError where it is empty."""
+        if self._shared is None or not caller.key:
+            return
+        policy = self._policy
+        try:
+            wait_s = await asyncio.to_thread(
+                self._shared.take_request,
+                caller.tenant,
+                caller.key,
+                per_second=policy.rate / 60,
+                burst=policy.burst,
+            )
+        except StoreError:
+            return
+        if wait_s:
+            raise _too_many(policy, wait_s)
 
     @contextmanager
     def hold(self, caller: Caller, *, proxied: bool = False) -> Iterator[None]:
@@ -97,11 +120,15 @@ class CallerLimits:
 
         self._buckets.update(id, take_one)
         if wait_s:
-            raise BusyError(
-                f"this key may send {policy.rate:g} requests a minute (service.rate)",
-                retry_after=wait_s,
-                hint="slow down, or wait as Retry-After says",
-            )
+            raise _too_many(policy, wait_s)
+
+
+def _too_many(policy: ServicePolicy, wait_s: float) -> BusyError:
+    return BusyError(
+        f"this key may send {policy.rate:g} requests a minute (service.rate)",
+        retry_after=wait_s,
+        hint="slow down, or wait as Retry-After says",
+    )
 
 
 class MemoryBuckets:
@@ -132,8 +159,13 @@ class FileBuckets:
         name = blake2b("\0".join(id).encode(), digest_size=16).hexdigest()
         with (self._folder / f"{name}.bucket").open("a+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
-            raw = file.read(self._FORMAT.size)
-            stored = Bucket(*self._FORMAT.unpack(raw)) if len(raw) == self._FORMAT.size else None
-            file.truncate(0)
-            file.write(self._FORMAT.pack(*change(stored)))
+            try:
+                file.seek(0)
+                raw = file.read(self._FORMAT.size)
+                whole = len(raw) == self._FORMAT.size
+                stored = Bucket(*self._FORMAT.unpack(raw)) if whole else None
+                file.truncate(0)
+                file.write(self._FORMAT.pack(*change(stored)))
+            finally:
+                # closing is not enough: a child forked just now may hold the file open too
+                fcntl.flock(file, fcntl.LOCK_UN)

@@ -6,6 +6,7 @@ mode of prometheus_client), and whichever is asked adds them up. There are no ga
 cleaning up: its counts stay in the sum.
 """
 
+import re
 import time
 from collections.abc import Iterable
 
@@ -22,6 +23,7 @@ from headgate.text.fence import fence_cost
 from headgate.text.tokens import estimate_tokens
 from headgate.types import SIDE, Candidate, Step, Trace
 
+PREFIX = "headgate"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 CALL_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 MAX_MODELS = 200
@@ -52,6 +54,8 @@ class Metrics:
         self._requests = count("requests", "HTTP requests answered.", "route", "method", "status")
         self._request_seconds = measure("request_seconds", "Time to the end of the response.", SECONDS, "route")  # fmt: skip
         self._reviews = count("reviews", "Reviews asked for and decided.", "status")
+        self._lost_writes = count("writes_lost", "Traces and reviews that could not be written behind an answer.")  # fmt: skip
+        self._lost_so_far = 0
 
     def _define_context_metrics(self) -> None:
         count, measure = self._counter, self._histogram
@@ -116,6 +120,11 @@ class Metrics:
         if state.trace:
             self.count_context(state.trace, state.tokens)
 
+    def count_lost_writes(self, total: int) -> None:
+        """Count deferred writes that were dropped; `total` is how many this process has lost so far."""
+        self._lost_writes.inc(max(0, total - self._lost_so_far))
+        self._lost_so_far = max(total, self._lost_so_far)
+
     def count_context(self, trace: Trace, tokens: int) -> None:
         """Count what a trace holds."""
         self._contexts.inc()
@@ -173,9 +182,14 @@ class Metrics:
             self._models.add(call.model)
         return call.model
 
-    def text(self) -> str:
-        """All metrics in the Prometheus text format."""
-        return generate_latest(self._exported).decode()
+    def text(self, prefix: str = PREFIX) -> str:
+        """All metrics in the Prometheus text format, with names that begin with a prefix."""
+        text = generate_latest(self._exported).decode()
+        if prefix == PREFIX:
+            return text
+        return re.sub(
+            rf"^((?:# (?:HELP|TYPE) )?){PREFIX}_", rf"\1{prefix}_", text, flags=re.MULTILINE
+        )
 
     def _count_step(self, step: Step) -> None:
         stage = step.stage.value

@@ -3,6 +3,7 @@
 HEADGATE_PENALIZE__EXPONENT=1.2 sets what the file calls `exponent` under `[penalize]`. Lists and tables are JSON.
 A variable that looks like a setting, with `__` in it or close to a known name, must be one. Others are not ours:
 Kubernetes sets HEADGATE_SERVICE_HOST, HEADGATE_PORT_8642_TCP and more in every pod beside a service named headgate.
+The names of the published design are read too (docs/origins.md); where both are set, ours holds.
 """
 
 import difflib
@@ -18,6 +19,16 @@ from headgate.settings.schema import Settings, names
 
 PREFIX = "HEADGATE_"
 CONFIG = PREFIX + "CONFIG"
+PUBLISHED_PREFIX = "CONTEXT_GATEWAY_SELFREF_"
+PUBLISHED = {
+    "ENABLED": "penalize.enabled",
+    "SHINGLE_SIZE": "penalize.shingle_size",
+    "MINHASH_PERM": "penalize.minhash_perm",
+    "DUP_HAMMING": "penalize.dup_hamming",
+    "TRIGGER_OVERLAP": "expand.trigger_overlap",
+    "MIN_NOVEL": "expand.min_novel",
+}
+"""The published environment names after their prefix, and the settings that they set."""
 CLOSE = 0.8  # how alike two names are that one may be a slip for the other: "stoer" and "store" are at .8
 
 _KUBERNETES = re.compile(
@@ -28,7 +39,8 @@ log = logging.getLogger("headgate.settings")
 
 
 def variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
-    """The variables that are meant as settings: as spelled, the dotted name, and the value."""
+    """The variables that are meant as settings: as spelled, the dotted name, and the value; later ones hold."""
+    yield from _published(environ)
     ignored = []
     for variable, value in sorted(environ.items()):
         if not variable.startswith(PREFIX) or variable == CONFIG:
@@ -40,6 +52,14 @@ def variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
             ignored.append(variable)
     if ignored:
         log.debug("not settings, and ignored: %s", ", ".join(ignored))
+
+
+def _published(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
+    """The variables of the published design. Others with its prefix belong to another program."""
+    for suffix, name in PUBLISHED.items():
+        variable = PUBLISHED_PREFIX + suffix
+        if variable in environ:
+            yield variable, name, parse(environ[variable])
 
 
 def nearest(variable: str) -> str:

@@ -65,7 +65,7 @@ def wants_more(
 
 
 def depth(k: int | None, policy: ExpandPolicy) -> int:
-    """How many candidates a second pass fetches for each query: max(3k, 12), as published."""
+    """How many candidates a second pass fetches for each query: max(3k, 12)."""
     return max(3 * (policy.k if k is None else k), 12)
 
 

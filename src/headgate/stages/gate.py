@@ -38,7 +38,7 @@ class GatePolicy(Policy):
     """What is worth its tokens."""
 
     order: Literal["value", "entropy"] = "value"
-    """By value (score weighted by entropy and length), or by entropy alone as published."""
+    """By value (score weighted by entropy and length), or by entropy alone."""
     entropy_weight: Tuning[Unit] = 0.3
     """How much of the value depends on the entropy score; 0.3 changes evidence by .002 at most."""
     length_power: Tuning[Unit] = 0.2
@@ -151,7 +151,7 @@ def annotate_chunks(rows: Sequence[MutableMapping[str, Any]]) -> list[MutableMap
 def prune_to_budget(
     rows: Sequence[MutableMapping[str, Any]], max_tokens: int = 4096, min_entropy: float = 0.1
 ) -> list[MutableMapping[str, Any]]:
-    """The rows that fit, by falling entropy, as published: tokens are len // 4, those under the floor go.
+    """The rows that fit, by falling entropy: tokens are len // 4, those under the floor go.
 
     A row that brings its `entropy` keeps it; the others get theirs.
     """
@@ -191,7 +191,7 @@ def eviction_report(
     }
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=4_096)
 def measure(text: str) -> tuple[float, float]:
     """Entropy score and compression ratio of a text, remembered, since chunks come back request after request."""
     return information_score(text), _ratio(text)

@@ -5,7 +5,7 @@
 s = s1 + min(.5, open)·x / max x, where a seed holds a rare name of the query and `open` is the share of the query that
 the best chunk does not hold: an answer in one place needs no second one. There a chunk gains once more by the share of
 the query that the better ones do not hold, since the parts of such an answer differ.
-"fire" (as published): leaky integrate-and-fire over given edges, neighbors and shared names (rank/integrate_and_fire.py).
+"fire": leaky integrate-and-fire over given edges, neighbors and shared names (rank/integrate_and_fire.py).
 Work goes outward from the seeds: its cost follows their names and edges, never the corpus.
 """
 
@@ -56,7 +56,7 @@ class PropagatePolicy(Policy):
     """How far and how strongly hits lift what they are connected to."""
 
     mode: Literal["entities", "fire", "off"] = "entities"
-    """"entities" hops over shared names and given edges; "fire" is leaky integrate-and-fire, as published."""
+    """"entities" hops over shared names and given edges; "fire" is leaky integrate-and-fire."""
     keep: Tuning[PositiveCount] = 100
     """How many chunks to hand on."""
     weight: Tuning[Weight] = 0.5
@@ -80,11 +80,11 @@ class PropagatePolicy(Policy):
     edge: Tuning[Weight] = 1.0
     """Mass that a given edge of weight 1 carries from a name of the query or from the best seed."""
     leak: Tuning[Unit] = 0.85
-    """What is left of a signal after one edge, as published."""
+    """What is left of a signal after one edge."""
     floor: Tuning[Unit] = 0.02
-    """Weaker signals are discarded, as published."""
+    """Weaker signals are discarded."""
     hops: Tuning[Annotated[int, Field(ge=0, le=6)]] = 3
-    """How many edges a signal travels, as published."""
+    """How many edges a signal travels."""
     question_factor: Tuning[Unit] = 0.8
     """Conversations: what is left of the score of a line that ends with a question."""
     other_speaker_factor: Tuning[Unit] = 0.6
@@ -92,7 +92,7 @@ class PropagatePolicy(Policy):
     undated_factor: Tuning[Unit] = 0.7
     """... of a line without a word about time, when the query asks when."""
     threshold: Tuning[Unit] = 0.5
-    """"fire": the potential at which a chunk becomes a candidate, as published."""
+    """"fire": the potential at which a chunk becomes a candidate."""
     neighbor_weight: Tuning[Unit] = 0.5
     """"fire": the weight of the edge between neighboring lines of a conversation."""
     max_name_chunks: Tuning[PositiveCount] = 64

@@ -72,7 +72,7 @@ class TaskPolicy(Policy):
 
     matching: Matching = "word"
     """'word': a keyword must begin at a word start, and a crisis must tell of a person in danger; 'substring': any keyword
-    anywhere, as published."""
+    anywhere."""
     stuff_friendly: frozenset[str] = frozenset()
     """More task names that are stuff_friendly."""
     rag_critical: frozenset[str] = frozenset()
@@ -179,7 +179,7 @@ def choose_strategy(
     group: str = "",
     policy: TaskPolicy | None = None,
 ) -> StrategyChoice:
-    """How to load content of that size for that task into that window; each rule as published."""
+    """How to load content of that size for that task into that window."""
     if content_tokens < 0:
         raise InputError(f"content_tokens is {content_tokens}; it must be 0 or more")
     window = ContextBudget(context_length, used_tokens)

@@ -71,22 +71,24 @@ def add(text: str | None, key: str, name: str, value: Mapping[str, Any]) -> str:
 
 def remove(text: str, key: str, name: str) -> str | None:
     """The text without the member that `add` added; None where `add` made the file."""
-    load(text)
+    expected = load(text)
     root = _object(text, 0)
     holder = root.last(key)
-    inner = _object(text, holder.value) if holder else None
+    inner = _object(text, holder.value) if holder and isinstance(expected[key], dict) else None
     member = inner.last(name) if inner else None
     if holder is None or inner is None or member is None:
         return text
     made_holder = member.start == inner.open + 1 and member.end == inner.close
     if not made_holder:
-        return _cut(text, inner, member)
+        del expected[key][name]
+        return _checked(_cut(text, inner, member), expected)
     made_file = (
         len(root.members) == 1
         and (root.open, root.open + 1) == (0, holder.start)
         and text[holder.end :] == "}\n"
     )
-    return None if made_file else _cut(text, root, holder)
+    del expected[key]
+    return None if made_file else _checked(_cut(text, root, holder), expected)
 
 
 def find(text: str, key: str, name: str) -> Mapping[str, Any] | None:
@@ -162,12 +164,23 @@ def _insert(text: str, holder: _Object, inserted: str) -> str:
 def _cut(text: str, holder: _Object, member: _Member) -> str:
     """The text without a member, the line it begins, and the comma that parted it from the next."""
     head, tail = text[: member.start], text[member.end :]
-    head = re.sub(r"(?:\r?\n)?[ \t]*\Z", "", head)
+    head = head.rstrip(" \t").removesuffix("\n").removesuffix("\r")
     if holder.members[-1] is not member:
-        return head + re.sub(r"\A\s*,", "", tail)
+        return head + tail.lstrip().removeprefix(",")
     # the last of several: the comma before it goes, which no comment can hold
     at = holder.members.index(member)
     if at:
         before = holder.members[at - 1].end
         head = head[:before] + head[before:].replace(",", "", 1)
     return head + tail
+
+
+def _checked(text: str, expected: Mapping[str, Any]) -> str:
+    """The text, where it says what it should."""
+    try:
+        right = load(text) == expected
+    except InputError:
+        right = False
+    if not right:
+        raise InputError("its entry is written in a form that cannot be taken out safely")
+    return text

@@ -8,7 +8,7 @@ from headgate.settings import load
 
 
 def launch_command(
-    store: str | None, tenant: str | None, collection: str, *, portable: bool
+    store: str | None, *, tenant: str | None, collection: str, result: str, portable: bool
 ) -> list[str]:
     """The command and its arguments.
 
@@ -21,6 +21,8 @@ def launch_command(
         arguments += ["--tenant", tenant]
     if collection != "main":
         arguments += ["--collection", collection]
+    if result != "both":
+        arguments += ["--result", result]
     return [*program, *arguments]
 
 

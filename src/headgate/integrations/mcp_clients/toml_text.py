@@ -77,12 +77,12 @@ def _section(text: str, key: str, name: str) -> tuple[int, int] | None:
     for at, header in enumerate(headers):
         if ours.match(header.group()):
             end = headers[at + 1].start() if at + 1 < len(headers) else len(text)
-            body = text[header.start() : end]
-            trailing = re.search(r"(?:^[ \t]*(?:#[^\n]*)?\r?\n?)*\Z", body, re.MULTILINE)
-            if trailing and trailing.start() > 0:
-                end = header.start() + trailing.start()
-            before = re.search(r"\r?\n\Z", text[: header.start()])
-            return (before.start() if before else header.start()), end
+            lines = text[header.start() : end].splitlines(keepends=True)
+            # blank lines and comments at its end belong to what follows
+            while lines[-1].lstrip()[:1] in ("", "#"):
+                lines.pop()
+            before = text[: header.start()].removesuffix("\n").removesuffix("\r")
+            return len(before), header.start() + sum(map(len, lines))
     return None
 
 

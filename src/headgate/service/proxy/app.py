@@ -15,12 +15,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headgate.errors import HeadgateError, ScopeError
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.error_codes import status_of
+from headgate.protocols import SharedState
 from headgate.service.problems import refusal
 from headgate.service.proxy.call_trace import call_trace
 from headgate.service.proxy.fuse import Fuse
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.paths import is_proxied
 from headgate.service.proxy.proxy import Proxy
+from headgate.service.proxy.remembered import Remembered
 from headgate.service.proxy.routes import routes
 from headgate.service.request_state import Caller, RequestState
 from headgate.service.state import ServiceState
@@ -50,13 +52,22 @@ def mount(app: FastAPI, service: ServiceState) -> None:
         tenant=_tenant,
         may_use=_may_use,
         observe=observer.observe,
-        folder=folder_of(settings.store),
+        remembered=_remembered(service),
         circles=settings.circles,
         fuse=Fuse(settings.fuse, spending, _key),
         key=_key,
     )
     app.router.routes.extend(routes(proxy, wrap=_admit))
     service.on_shutdown += [proxy.close, observer.close]
+
+
+def _remembered(service: ServiceState) -> Remembered:
+    """Where injected blocks are kept: in the store where gateways share it, else in a file beside it."""
+    gate = service.gate
+    if isinstance(gate.store, SharedState):
+        return Remembered(shared=gate.store, tenant=gate.tenant)
+    folder = folder_of(gate.settings.store)
+    return Remembered(folder / "proxy.db" if folder else None)
 
 
 class _Observer:

@@ -8,6 +8,7 @@ OWN = frozenset(
         "facts",
         "fingerprint",
         "graph",
+        "hitl_sessions",
         "hooks",
         "reviews",
         "sessions",

@@ -19,6 +19,7 @@ from headgate.guard.dialects.dialect import Dialect, InvalidRequest
 from headgate.guard.dialects.error_codes import status_of
 from headgate.guard.ladder import CirclesPolicy
 from headgate.guard.policy import GuardPolicy
+from headgate.keys import KEYLESS
 from headgate.policy import ProxyPolicy
 from headgate.service.body import ClientGone, read_body
 from headgate.service.proxy.asgi import Reply, run_while_connected
@@ -44,7 +45,7 @@ class Proxy:
     """The door in front of the models.
 
     `gate` builds contexts (Headgate.acontext_for), `tenant` says whose a request is, `may_use` which upstreams
-    its sender may use with a held key, `observe` gets every call when it is over, `folder` is where injected blocks are remembered beyond the life of the process. `circles` is the ladder for
+    its sender may use with a held key, `observe` gets every call when it is over, `folder` is where injected blocks are remembered beyond the life of the process, or `remembered` holds them. `circles` is the ladder for
     agents that repeat their tool calls, `fuse` counts what calls spend, `key` says by which key a request came.
     """
 
@@ -58,6 +59,7 @@ class Proxy:
         may_use: MayUse = lambda _, __: True,
         observe: Observe | None = None,
         folder: Path | None = None,
+        remembered: Remembered | None = None,
         circles: CirclesPolicy | None = None,
         fuse: Fuse | None = None,
         key: Callable[[Scope], str] = lambda _: "",
@@ -74,7 +76,7 @@ class Proxy:
                     hint=f"upstreams: {', '.join(sorted(policy.upstreams)) or 'none'}",
                 )
         self.upstreams = Upstreams(policy, may_use=may_use)
-        self._remembered = Remembered(folder / "proxy.db" if folder else None)
+        self._remembered = remembered or Remembered(folder / "proxy.db" if folder else None)
         self._refusals: set[tuple[str, str]] = set()
         self._gate, self._tenant, self._observe = gate, tenant, observe
 
@@ -167,8 +169,10 @@ class Proxy:
         call.session = session_of(scope["headers"], request.fields, request.messages)
         headers = {"x-headgate-upstream": name, "x-headgate-call": call.id}
         if request.options.context and self._gate is not None:
-            tenant = self._tenant(scope)
-            request, more = await inject(request, dialect, self._gate, tenant, self._remembered)
+            tenant, key = self._tenant(scope), self._key(scope)
+            request, more = await inject(
+                request, dialect, self._gate, tenant, self._remembered, asker=key or KEYLESS
+            )
             call.context_trace = more.get("x-headgate-trace", "")
             headers |= more
         policy = request.options.circles or self._circles.for_key(self._key(scope))

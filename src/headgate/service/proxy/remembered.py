@@ -1,8 +1,8 @@
 """Remembered: small values by key, kept for as long as conversations last, shared by the workers of a machine.
 
 The first value under a key stays: whoever comes later gets it, whatever they would have written. The values stand in a
-SQLite file beside the store, and the latest of them in memory; without a file (a store in memory, or one behind a URL)
-in memory alone. `failure` says why a file cannot be used; memory goes on.
+SQLite file beside the store, or in a store that gateways share, and the latest of them in memory; without either in
+memory alone. `failure` says why the values cannot be kept; memory goes on.
 """
 
 import asyncio
@@ -14,7 +14,9 @@ from contextlib import closing
 from pathlib import Path
 from threading import Lock
 
+from headgate.errors import StoreError
 from headgate.forks import renew_in_children
+from headgate.protocols import SharedState
 
 MEMORY = 4096  # values kept in memory
 ROWS = 100_000  # values kept in the file; beyond, the oldest go
@@ -25,15 +27,19 @@ PRUNE_EVERY = 500  # writes between two looks at what is old
 class Remembered:
     """Values by key; the first one written stays."""
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(
+        self, path: Path | None = None, *, shared: SharedState | None = None, tenant: str = ""
+    ) -> None:
         self._path = path
+        self._shared = shared
+        self._tenant = tenant
         self._memory: OrderedDict[bytes, bytes] = OrderedDict()
         self._connection: sqlite3.Connection | None = None
         self._inherited: list[sqlite3.Connection] = []
         self._lock = Lock()
         self._writes = 0
         self.failure = ""
-        """Why the file cannot be used, if so."""
+        """Why values cannot be kept, if so."""
         renew_in_children(self)
 
     def renew(self) -> None:
@@ -48,14 +54,14 @@ class Remembered:
         if key in self._memory:
             self._memory.move_to_end(key)
             return self._memory[key]
-        if self._path is None:
+        if self._path is None and self._shared is None:
             return None
         value = await asyncio.to_thread(self._read, key)
         return None if value is None else self._keep(key, value)
 
     async def put(self, key: bytes, value: bytes) -> bytes:
         """Remember a value unless there is one; the one that stays."""
-        if self._path is not None:
+        if self._path is not None or self._shared is not None:
             value = await asyncio.to_thread(self._write, key, value)
         return self._keep(key, value)
 
@@ -73,6 +79,12 @@ class Remembered:
         return kept
 
     def _read(self, key: bytes) -> bytes | None:
+        if self._shared is not None:
+            try:
+                return self._shared.remembered(self._tenant, key)
+            except StoreError as error:
+                self.failure = error.message
+                return None
         with self._lock:
             try:
                 rows = self._open().execute("SELECT value FROM remembered WHERE key = ?", (key,))
@@ -83,6 +95,13 @@ class Remembered:
         return None if row is None else bytes(row[0])
 
     def _write(self, key: bytes, value: bytes) -> bytes:
+        if self._shared is not None:
+            try:
+                value = self._shared.remember(self._tenant, key, value)
+                self.failure = ""
+            except StoreError as error:
+                self.failure = error.message
+            return value
         with self._lock:
             try:
                 connection = self._open()

@@ -15,20 +15,18 @@ from headgate.service.routes import (
     turns,
 )
 
-ROUTERS = tuple(
-    part.router
-    for part in (
-        context,
-        fingerprint,
-        strategy,
-        documents,
-        turns,
-        facts,
-        graph,
-        hooks,
-        reviews,
-        sessions,
-        traces,
-        health,
-    )
+ROUTERS = (
+    context.router,
+    fingerprint.router,
+    strategy.router,
+    documents.router,
+    turns.router,
+    facts.router,
+    graph.router,
+    hooks.router,
+    reviews.router,
+    reviews.published,
+    sessions.router,
+    traces.router,
+    health.router,
 )

@@ -7,9 +7,9 @@ Memory providers that failed are reported, but do not make it unready: contexts 
 
 import asyncio
 import logging
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -81,10 +81,17 @@ async def ready(request: Request) -> Response:
     responses={200: {"description": "All numbers, in the Prometheus text format."}},
 )
 async def metrics(
-    request: Request, _: Annotated[Caller, Depends(require_scope("admin"))]
+    request: Request,
+    _: Annotated[Caller, Depends(require_scope("admin"))],
+    prefix: Annotated[
+        Literal["headgate", "context_gateway"],
+        Query(
+            description="What the names of the metrics begin with; the second is the published one."
+        ),
+    ] = "headgate",
 ) -> Response:
     """Counters and histograms of the whole service; no label names a tenant."""
-    text = await asyncio.to_thread(service_of(request).metrics.text)
+    text = await asyncio.to_thread(service_of(request).metrics.text, prefix)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 

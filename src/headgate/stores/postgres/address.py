@@ -84,6 +84,8 @@ def parse_address(url: str) -> Address:
         names = ", ".join(k for k, _ in theirs)
         about = f", or one of its options ({names}) is unknown" if names else ""
         raise ConfigError(f"the store address cannot be read{about}", hint=_HINT) from None
+    if any(port and not port.isdecimal() for port in str(found.get("port", "")).split(",")):
+        raise ConfigError("the port in the store address is no number", hint=_HINT)
     return Address(_PATIENCE | found, **own)
 
 

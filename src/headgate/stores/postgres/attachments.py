@@ -4,18 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.replicas import Replicas
-from headgate.stores.postgres.rows import HERE, copy_rows
+from headgate.stores.postgres.rows import HERE, insert_rows
 from headgate.stores.validate import check_name
 
 # the chunks are locked, so that none of them changes its text between the look at it and the commit
-_ATTACH = """
-WITH alive AS (
-  SELECT id FROM headgate.chunks
-  WHERE tenant = %s AND collection = %s AND seq <= %s AND id = ANY(%s) FOR SHARE)
-INSERT INTO headgate.attachments
-SELECT incoming.* FROM {incoming} incoming JOIN alive USING (id)
-ON CONFLICT (tenant, collection, id, kind) DO UPDATE SET value = excluded.value
-"""
+_ALIVE = f"SELECT id FROM headgate.chunks WHERE {HERE} AND seq <= %s AND id = ANY(%s) FOR SHARE"
+ATTACH = "ON CONFLICT (tenant, collection, id, kind) DO UPDATE SET value = excluded.value"
 _LAST_SEQ = 2**63 - 1
 
 
@@ -38,13 +32,10 @@ class PostgresAttachments:
         if not values:
             return 0
         last = _LAST_SEQ if seen is None else seen
-        rows = [(tenant, collection, id, kind, value) for id, value in values.items()]
         with self._pool.write(tenant) as connection:
-            incoming = copy_rows(connection, "attachments", rows)
-            cursor = connection.execute(
-                _ATTACH.format(incoming=incoming), (tenant, collection, last, list(values))
-            )
-            return cursor.rowcount
+            alive = connection.execute(_ALIVE, (tenant, collection, last, list(values))).fetchall()
+            rows = [(tenant, collection, id, kind, values[id]) for (id,) in alive]
+            return insert_rows(connection, "attachments", rows, on_conflict=ATTACH)
 
     def attached(
         self, tenant: str, collection: str, kind: str, ids: Sequence[str]

@@ -6,6 +6,7 @@ A put compares each document with what the store holds, row by row, so that only
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from headgate.stores.chunk_rows import Row, from_row
+from headgate.stores.postgres.attachments import ATTACH
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.quota import check_quota
 from headgate.stores.postgres.replicas import Replicas
@@ -28,7 +29,6 @@ UNION ALL
  FROM headgate.removed WHERE {HERE} AND seq > %s ORDER BY seq LIMIT %s)
 ORDER BY seq LIMIT %s
 """
-_ATTACH = "ON CONFLICT (tenant, collection, id, kind) DO UPDATE SET value = excluded.value"
 
 
 class PostgresDocuments:
@@ -55,7 +55,7 @@ class PostgresDocuments:
                 grown += writer.grown
             rows = {(tenant, *a[:3]): a.value for a in beside}
             lines = [(*key, value) for key, value in rows.items()]
-            insert_rows(connection, "attachments", lines, on_conflict=_ATTACH)
+            insert_rows(connection, "attachments", lines, on_conflict=ATTACH)
             if grown > 0:
                 check_quota(connection, tenant, self._tenant_bytes)
         self._replicas.note_write()

@@ -109,9 +109,21 @@ CREATE TABLE headgate.spends (
 CREATE INDEX spends_recent ON headgate.spends (tenant, last);
 """
 
+# Rates need not outlive the server.
+SHARED = f"""
+CREATE UNLOGGED TABLE headgate.rates (
+  tenant {NAME}, key {NAME}, remaining float8 NOT NULL, counted float8 NOT NULL, taken boolean NOT NULL,
+  PRIMARY KEY (tenant, key)
+) WITH (fillfactor = 50);
+CREATE TABLE headgate.remembered (
+  tenant {NAME}, key bytea NOT NULL, value bytea NOT NULL, written float8 NOT NULL,
+  PRIMARY KEY (tenant, key));
+CREATE INDEX remembered_age ON headgate.remembered (tenant, written);
+"""
+
 BY_TENANT = (
     "collections", "counters", "documents", "chunks", "removed", "attachments", "index_marks",
-    "edges", "facts", "forgotten", "secrets", "reviews", "traces", "spends",
+    "edges", "facts", "forgotten", "secrets", "reviews", "traces", "spends", "rates", "remembered",
 )  # fmt: skip
 """Tables of which each row is one tenant's."""
 DIRECTORY = ("tenants", "keys")
@@ -134,19 +146,21 @@ POLICIES = "".join(
     [protect(table, _OWN) for table in BY_TENANT] + [protect(table, _LISTED) for table in DIRECTORY]
 )
 
-STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, POLICIES)
+STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, SHARED, POLICIES)
+
+
+_THERE = """
+SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'headgate' AND tablename = 'migrations'
+"""
 
 
 def version(connection: Connection[TupleRow]) -> int:
     """The store's schema version; 0 where there is no store yet."""
-    (there,) = connection.execute(
-        "SELECT to_regclass('headgate.migrations') IS NOT NULL"
-    ).fetchone() or (False,)
-    if not there:
+    # read from the catalog: a look-up by name may remember that there was none before another gateway made it
+    if connection.execute(_THERE).fetchone() == (0,):
         return 0
-    (found,) = connection.execute(
-        "SELECT coalesce(max(number), 0) FROM headgate.migrations"
-    ).fetchone() or (0,)
+    sql = "SELECT coalesce(max(number), 0) FROM headgate.migrations"
+    (found,) = connection.execute(sql).fetchone() or (0,)
     return int(found)
 
 

@@ -17,9 +17,11 @@ from headgate.stores.postgres.migrations import STEPS, migrate, refuse_newer, ve
 from headgate.stores.postgres.records import PostgresRecords
 from headgate.stores.postgres.replicas import Replicas
 from headgate.stores.postgres.rows import fetch_one
+from headgate.stores.postgres.shared import PostgresShared
 from headgate.stores.postgres.spends import PostgresSpends
 from headgate.stores.postgres.tenants import KnownTenants
 from headgate.stores.postgres.traces import PostgresTraces
+from headgate.stores.postgres.upkeep import PostgresUpkeep
 
 
 class PostgresStore(
@@ -29,6 +31,8 @@ class PostgresStore(
     PostgresTraces,
     PostgresKeys,
     PostgresSpends,
+    PostgresShared,
+    PostgresUpkeep,
 ):
     """A store in a PostgreSQL database, at a URL such as `postgresql://user:password@host/database`.
 

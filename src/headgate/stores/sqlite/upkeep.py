@@ -7,9 +7,12 @@ from typing import Any
 from headgate.stores.codec import decode, decode_metadata
 from headgate.stores.sqlite.connection import Pool
 from headgate.stores.sqlite.rows import COLUMNS, HERE, Row, from_row
-from headgate.types import Chunk, Document, Edge, Fact, Review
+from headgate.types import Chunk, Document, Edge, Fact, Record, Review, Secret
 
-Record = tuple[str, str, Document | Edge | Fact | Review]
+_TENANTS = """
+SELECT tenant FROM tenants UNION SELECT tenant FROM keys UNION SELECT tenant FROM spends
+UNION SELECT tenant FROM reviews UNION SELECT tenant FROM secrets UNION SELECT tenant FROM edges ORDER BY 1
+"""
 
 
 class SqliteUpkeep:
@@ -36,6 +39,22 @@ class SqliteUpkeep:
         with self._pool.read() as connection:
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def tenants(self) -> list[str]:
+        """Every tenant that has anything."""
+        return [tenant for (tenant,) in self.query(_TENANTS)]
+
+    def put_secrets(self, tenant: str, secrets: Sequence[Secret]) -> None:
+        """Let a tenant have these secrets and no others, the one in use first."""
+        with self._pool.write() as connection:
+            connection.execute("DELETE FROM secrets WHERE tenant = ?", (tenant,))
+            connection.executemany(
+                "INSERT INTO secrets VALUES (?, ?, ?, ?, ?)",
+                [
+                    (tenant, number, secret.key, secret.created, secret.expires)
+                    for number, secret in enumerate(reversed(secrets), 1)
+                ],
+            )
 
     def records(self, tenant: str | None = None) -> Iterator[Record]:
         """Every document, edge, fact and review of one moment, with its tenant and kind."""

@@ -1,0 +1,66 @@
+"""Check a PostgreSQL store: what its tables say of each other, fingerprints, and the indexes of this machine.
+
+The database itself is checked by its own means (pg_amcheck, data checksums). Tenants are looked at one after the other.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from headgate.operations.check import Finding, check_fingerprints, check_index
+from headgate.stores.postgres.store import PostgresStore
+
+_ORPHANS = {
+    "bytes attached to a chunk that is gone": """
+      FROM headgate.attachments a WHERE a.tenant = %s AND NOT EXISTS (SELECT 1 FROM headgate.chunks c
+      WHERE c.tenant = a.tenant AND c.collection = a.collection AND c.id = a.id)""",
+    "removals of a chunk that is there": """
+      FROM headgate.removed r WHERE r.tenant = %s AND EXISTS (SELECT 1 FROM headgate.chunks c
+      WHERE c.tenant = r.tenant AND c.collection = r.collection AND c.id = r.id)""",
+}
+_LOST_CHUNKS = """
+SELECT count(*) FROM headgate.chunks c WHERE c.tenant = %s AND NOT EXISTS (SELECT 1 FROM headgate.documents d
+WHERE d.tenant = c.tenant AND d.collection = c.collection AND d.place = c.place)
+"""
+
+
+def check_postgres(store: PostgresStore, folder: Path, *, repair: bool = False) -> list[Finding]:
+    """What is wrong with a store, best read in order; an empty list when nothing is."""
+    found = list(_check_role(store))
+    for tenant in store.tenants():
+        found += _check_counts(store, tenant, repair=repair)
+        found += _check_orphans(store, tenant, repair=repair)
+        for collection in store.collections(tenant):
+            found += check_fingerprints(store, tenant, collection, repair=repair)
+            found += check_index(store, folder / "index", tenant, collection, repair=repair)
+    return found
+
+
+def _check_role(store: PostgresStore) -> Iterator[Finding]:
+    if store.bypasses_policies():
+        yield Finding(
+            "this role sees every tenant's rows whatever the policies say: queries alone keep tenants apart;"
+            " use a role without SUPERUSER and BYPASSRLS"
+        )
+
+
+def _check_counts(store: PostgresStore, tenant: str, *, repair: bool) -> Iterator[Finding]:
+    for collection, *sizes, behind in store.counted(tenant):
+        held, right = sizes[:4], sizes[4:]
+        if held != right:
+            if repair:
+                store.note_sizes(tenant, collection, right)
+            yield Finding(f"the size of {tenant}/{collection} is wrong: {held} instead of {right}", repair)  # fmt: skip
+        if behind:
+            yield Finding(f"the feed of {tenant}/{collection} has numbers beyond its end; remove and add it again")  # fmt: skip
+
+
+def _check_orphans(store: PostgresStore, tenant: str, *, repair: bool) -> Iterator[Finding]:
+    for what, which in _ORPHANS.items():
+        ((count,),) = store.query(tenant, f"SELECT count(*) {which}", (tenant,))
+        if count:
+            if repair:
+                store.execute(tenant, f"DELETE {which}", (tenant,))
+            yield Finding(f"{count:,} {what} ({tenant})", repair)
+    ((count,),) = store.query(tenant, _LOST_CHUNKS, (tenant,))
+    if count:
+        yield Finding(f"{count:,} chunks of {tenant} have no document; remove and add their collection again")  # fmt: skip

@@ -1,0 +1,58 @@
+"""PostgresShared: what gateways share beside records: how many requests a key has left, and values by key.
+
+A bucket is one row. It is refilled by the server's clock and one request is taken out of it in a single statement, so
+gateways whose clocks differ count alike. Values that were written a month ago go.
+"""
+
+from headgate.protocols import Clock
+from headgate.stores.postgres.connection import Pool
+from headgate.stores.postgres.rows import fetch_one
+
+AGE_S = 30 * 86_400.0  # that a value is kept
+_PRUNE_EVERY = 500  # values written between two looks at what is old
+
+_TAKE = """
+INSERT INTO headgate.rates AS r (tenant, key, remaining, counted, taken)
+VALUES (%(tenant)s, %(key)s, %(burst)s::float8 - 1, extract(epoch FROM clock_timestamp()), true)
+ON CONFLICT (tenant, key) DO UPDATE SET
+  remaining = least(%(burst)s, r.remaining + greatest(0, excluded.counted - r.counted) * %(rate)s)
+    - CASE WHEN r.remaining + greatest(0, excluded.counted - r.counted) * %(rate)s >= 1 THEN 1 ELSE 0 END,
+  counted = greatest(r.counted, excluded.counted),
+  taken = r.remaining + greatest(0, excluded.counted - r.counted) * %(rate)s >= 1
+RETURNING remaining, taken
+"""
+
+
+class PostgresShared:
+    """The tables `rates` and `remembered`."""
+
+    _pool: Pool
+    _clock: Clock
+    _values_written: int = 0
+
+    def take_request(self, tenant: str, key: str, *, per_second: float, burst: float) -> float:
+        values = {"tenant": tenant, "key": key, "burst": float(burst), "rate": per_second}
+        with self._pool.write(tenant, durable=False, patience_s=1.0) as connection:
+            left, taken = connection.execute(_TAKE, values).fetchone() or (0.0, True)
+        return 0.0 if taken else float(max(0.0, 1 - left) / per_second)
+
+    def remember(self, tenant: str, key: bytes, value: bytes) -> bytes:
+        now = self._clock()
+        with self._pool.write(tenant, durable=False) as connection:
+            connection.execute(
+                "INSERT INTO headgate.remembered VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
+                (tenant, key, value, now),
+            )
+            self._values_written += 1
+            if self._values_written % _PRUNE_EVERY == 1:
+                sql = "DELETE FROM headgate.remembered WHERE tenant = %s AND written < %s"
+                connection.execute(sql, (tenant, now - AGE_S))
+            sql = "SELECT value FROM headgate.remembered WHERE tenant = %s AND key = %s"
+            (stays,) = fetch_one(connection, sql, (tenant, key))
+        return bytes(stays)
+
+    def remembered(self, tenant: str, key: bytes) -> bytes | None:
+        with self._pool.read(tenant) as connection:
+            sql = "SELECT value FROM headgate.remembered WHERE tenant = %s AND key = %s"
+            row = connection.execute(sql, (tenant, key)).fetchone()
+        return bytes(row[0]) if row else None

@@ -1,0 +1,143 @@
+"""PostgresUpkeep: what operations on a whole store need: its tenants, all its records, its faults and its sizes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
+
+from headgate.stores.chunk_rows import Row, from_row
+from headgate.stores.codec import decode, decode_metadata
+from headgate.stores.postgres.connection import Connection, Pool
+from headgate.stores.postgres.tenants import KnownTenants
+from headgate.types import Document, Edge, Fact, Record, Review, Secret
+
+_PAGE = 2_000  # rows that a long read fetches at a time
+_DOCUMENTS = """
+SELECT d.collection, d.id, d.title, d.digest, d.source, d.metadata,
+  c.id, c.document, c.position, c.source, c.title, c.metadata, c.admission, c.text
+FROM headgate.documents d LEFT JOIN headgate.chunks c
+  ON c.tenant = d.tenant AND c.collection = d.collection AND c.place = d.place
+WHERE d.tenant = %s ORDER BY d.collection, d.place, c.position
+"""
+_EDGES = (
+    "SELECT source, predicate, target, weight, provenance FROM headgate.edges WHERE tenant = %s"
+)
+_FACTS = "SELECT body FROM headgate.facts WHERE tenant = %s"
+_REVIEWS = "SELECT body FROM headgate.reviews WHERE tenant = %s"
+_COUNTED = """
+SELECT c.collection, c.documents, c.chunks, c.chars, c.bytes,
+  d.documents, k.chunks, k.chars, d.bytes + k.bytes, k.seq > c.seq
+FROM headgate.collections c,
+LATERAL (SELECT count(*) AS documents, coalesce(sum(bytes), 0)::bigint AS bytes FROM headgate.documents
+  WHERE tenant = %s AND collection = c.collection) d,
+LATERAL (SELECT count(*) AS chunks, coalesce(sum(chars), 0)::bigint AS chars,
+  coalesce(sum(bytes), 0)::bigint AS bytes, coalesce(max(seq), 0) AS seq FROM headgate.chunks
+  WHERE tenant = %s AND collection = c.collection) k
+WHERE c.tenant = %s ORDER BY c.collection
+"""
+_RECOUNT = """
+UPDATE headgate.collections SET documents = %s, chunks = %s, chars = %s, bytes = %s
+WHERE tenant = %s AND collection = %s
+"""
+_TABLES = """
+SELECT relname, pg_total_relation_size(oid), greatest(reltuples, 0)::bigint FROM pg_class
+WHERE relnamespace = 'headgate'::regnamespace AND relkind IN ('r', 'p') ORDER BY 2 DESC, 1
+"""
+
+
+class PostgresUpkeep:
+    """For the commands that look after a store; nothing else calls it."""
+
+    _pool: Pool
+    _tenants: KnownTenants
+
+    @contextmanager
+    def session(self) -> Iterator[Connection]:
+        """A connection outside any transaction, whose statements may take as long as they need."""
+        with self._pool.session() as connection:
+            yield connection
+
+    def tenants(self) -> list[str]:
+        """Every tenant that ever wrote anything."""
+        return self._tenants.names()
+
+    def query(self, tenant: str, sql: str, values: Sequence[object] = ()) -> list[Row]:
+        """The rows that a statement finds for a tenant."""
+        with self._pool.read(tenant) as connection:
+            return connection.execute(sql, values).fetchall()
+
+    def execute(self, tenant: str, sql: str, values: Sequence[object] = ()) -> int:
+        """Run a statement for a tenant as a transaction of its own; how many rows it changed."""
+        with self._pool.write(tenant) as connection:
+            return connection.execute(sql, values).rowcount
+
+    def records(self, tenant: str | None = None) -> Iterator[Record]:
+        """Every document, edge, fact and review, with its tenant and kind; each tenant's of one moment."""
+        for owner in self.tenants() if tenant is None else [tenant]:
+            with self._pool.read(owner, frozen=True) as connection:
+                for document in _documents(_pages(connection, _DOCUMENTS, owner)):
+                    yield owner, "document", document
+                for row in _pages(connection, _EDGES, owner):
+                    yield owner, "edge", Edge(*row)
+                for (body,) in _pages(connection, _FACTS, owner):
+                    yield owner, "fact", decode(Fact, body)
+                for (body,) in _pages(connection, _REVIEWS, owner):
+                    yield owner, "review", decode(Review, body)
+
+    def put_secrets(self, tenant: str, secrets: Sequence[Secret]) -> None:
+        """Let a tenant have these secrets and no others, the one in use first."""
+        self._tenants.add(tenant)
+        rows = [
+            (tenant, number, secret.key, secret.created, secret.expires)
+            for number, secret in enumerate(reversed(secrets), 1)
+        ]
+        with self._pool.write(tenant) as connection, connection.cursor() as cursor:
+            cursor.execute("DELETE FROM headgate.secrets WHERE tenant = %s", (tenant,))
+            cursor.executemany("INSERT INTO headgate.secrets VALUES (%s, %s, %s, %s, %s)", rows)
+
+    def counted(self, tenant: str) -> list[Row]:
+        """Of each collection: its name, the four sizes as noted and as they are, and whether its feed is behind."""
+        return self.query(tenant, _COUNTED, (tenant, tenant, tenant))
+
+    def note_sizes(self, tenant: str, collection: str, sizes: Sequence[int]) -> None:
+        """Note the four sizes of a collection."""
+        self.execute(tenant, _RECOUNT, (*sizes, tenant, collection))
+
+    def bypasses_policies(self) -> bool:
+        """Whether the role of this store sees the rows of all tenants, whatever their policies say."""
+        sql = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user"
+        with self._pool.session() as connection:
+            return connection.execute(sql).fetchone() == (True,)
+
+    def tables(self) -> list[tuple[str, int, int]]:
+        """Each table with its bytes on disk, indexes included, and about how many rows it has; the largest first."""
+        with self._pool.session() as connection:
+            return [(name, size, rows) for name, size, rows in connection.execute(_TABLES)]
+
+    def server(self) -> str:
+        """The version of the server and the extensions that the store can use."""
+        with self._pool.session() as connection:
+            version = connection.info.parameter_status("server_version") or ""
+            rows = connection.execute(
+                "SELECT extname || ' ' || extversion FROM pg_extension"
+                " WHERE extname = ANY(%s) ORDER BY 1",
+                (["vector", "citus", "pg_textsearch", "pg_search"],),
+            ).fetchall()
+        return ", ".join([f"PostgreSQL {version.split(' ')[0]}", *(name for (name,) in rows)])
+
+
+def _pages(connection: Connection, sql: str, tenant: str) -> Iterator[Row]:
+    """The rows of a long read, some at a time."""
+    with connection.cursor(name="records") as cursor:
+        cursor.itersize = _PAGE
+        yield from cursor.execute(sql, (tenant,))
+
+
+def _documents(rows: Iterable[Row]) -> Iterator[Document]:
+    for head, lines in groupby(rows, key=itemgetter(slice(0, 6))):
+        collection, id, title, digest, source, data = head
+        chunks = tuple(from_row(collection, row[6:]) for row in lines if row[6] is not None)
+        yield Document(
+            id, collection, title=title, digest=digest, source=source,
+            metadata=decode_metadata(data), chunks=chunks,
+        )  # fmt: skip

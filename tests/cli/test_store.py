@@ -1,0 +1,91 @@
+"""`headgate store ...` and the other commands over a PostgreSQL store."""
+
+import json
+
+import psycopg
+import pytest
+
+from headgate.gateway import Headgate
+
+
+@pytest.fixture
+def url(postgres_url, tmp_path):
+    return f"{postgres_url}?cache={tmp_path / 'cache'}"
+
+
+@pytest.fixture
+def fresh(postgres, tmp_path):
+    """The address of a database without a store."""
+    with psycopg.connect(postgres.admin, autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS empty")
+        connection.execute("CREATE DATABASE empty OWNER gate")
+    yield f"{postgres.url.replace('/headgate', '/empty')}?cache={tmp_path / 'cache'}"
+    with psycopg.connect(postgres.admin, autocommit=True) as connection:
+        connection.execute("DROP DATABASE empty WITH (FORCE)")
+
+
+def test_a_store_is_migrated_and_a_dry_run_changes_nothing(run, fresh):
+    code, out, _ = run("store", "migrate", "--dry-run", "--store", fresh)
+    assert (code, "CREATE SCHEMA" in out, "CREATE POLICY" in out) == (0, True, True)
+    assert run("store", "migrate", "--dry-run", "--store", fresh)[1] == out
+    code, out, _ = run("store", "migrate", "--store", fresh)
+    assert (code, "steps were taken" in out, "s3cret" in out) == (0, True, False)
+    assert run("store", "migrate", "--store", fresh)[1].endswith("is up to date\n")
+    assert run("store", "migrate", "--store", "kb")[1] == "kb is up to date\n"
+
+
+def test_a_store_is_copied_there_and_back(run, url):
+    with Headgate.open("kb") as gate:
+        gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(20))
+        gate.remember("Refunds take 14 days.")
+    code, out, err = run("store", "copy", "kb", url)
+    assert (code, "both stores are equal: 20 documents, 20 chunks" in out) == (0, True), out
+    assert "s3cret" not in out + err
+    code, out, _ = run("store", "copy", url, "back", "--json")
+    assert code == 0
+    assert all(line["equal"] for line in json.loads(out))
+    with Headgate.open("back") as gate:
+        assert "14 days" in gate.recall("refunds")[0].fact.content
+    with Headgate.open(url) as gate:
+        gate.add([{"id": "more", "text": "more"}])
+    code, out, _ = run("store", "copy", "kb", url)
+    assert (code, "differs: default documents: 20 and 21" in out) == (1, True)
+    assert run("store", "copy", "nowhere", url)[0] == 2
+    for twice in (("kb", "./kb"), (url, f"{url}&pool_size=3")):
+        code, _, err = run("store", "copy", *twice)
+        assert (code, "the same store" in err) == (2, True)
+
+
+def test_stats_check_doctor_and_export_know_a_database(run, url):
+    run("add", "--store", url)
+    with Headgate.open(url) as gate:
+        gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(20))
+    code, out, _ = run("store", "stats", "--store", url)
+    assert (code, "default/main: 20 documents" in out, "PostgreSQL 18" in out) == (0, True, True)
+    assert json.loads(run("store", "stats", "--store", url, "--json")[1])["tables"]["chunks"] > 0
+    assert "SQLite" in run("store", "stats", "--store", "kb")[1]
+    assert run("store", "check", "--store", url)[:2] == (0, "everything is as it should be\n")
+    assert run("check", "--store", url)[:2] == (0, "everything is as it should be\n")
+    code, out, _ = run("doctor", "--store", url)
+    assert (code, "answers: PostgreSQL 18" in out) == (0, True)
+    assert len(run("export", "--store", url)[1].splitlines()) == 20
+    code, _, err = run("backup", "copy", "--store", url)
+    assert (code, "pg_dump" in err) == (2, True)
+
+
+def test_the_password_is_shown_by_no_command(run, url, monkeypatch):
+    monkeypatch.setenv("HEADGATE_STORE", url)
+    wrong = url.replace("s3cret", "s3cret0")
+    for command in (["config", "show"], ["config", "show", "--json"], ["doctor"], ["store", "stats"],
+                    ["doctor", "--store", wrong], ["store", "stats", "--store", wrong]):  # fmt: skip
+        code, out, err = run(*command)
+        assert "s3cret" not in out + err, command
+        assert code in (0, 1, 2)
+
+
+def test_distribute_shows_its_sql_and_says_what_is_missing(run, url):
+    code, out, _ = run("store", "distribute", "--dry-run", "--store", url)
+    assert (code, "create_distributed_table('headgate.chunks', 'tenant'" in out) == (0, True)
+    code, _, err = run("store", "distribute", "--store", url)
+    assert (code, "CREATE EXTENSION citus" in err) == (2, True)
+    assert run("store", "distribute", "--store", "kb")[0] == 2

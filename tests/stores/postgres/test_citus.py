@@ -1,0 +1,62 @@
+"""The SQL that distributes a store: every table of a tenant by tenant, together, and the wall up again."""
+
+import re
+
+import psycopg
+import pytest
+
+from headgate.errors import StoreError
+from headgate.stores.postgres.citus import REFERENCE, distribute, distribute_sql, settings_sql
+from headgate.stores.postgres.migrations import BY_TENANT, DIRECTORY
+from headgate.stores.postgres.store import PostgresStore
+
+
+def test_every_table_is_distributed_by_tenant_beside_the_others_or_copied_everywhere():
+    lines = distribute_sql()
+    by_tenant = [line for line in lines if "create_distributed_table" in line]
+    assert len(by_tenant) == len(BY_TENANT)
+    assert all("'tenant'" in line for line in by_tenant)
+    assert (
+        sum("colocate_with => 'headgate.collections'" in line for line in by_tenant)
+        == len(BY_TENANT) - 1
+    )
+    assert {re.search(r"headgate\.(\w+)", line)[1] for line in lines if "reference" in line} == set(
+        REFERENCE
+    )
+
+
+def test_policies_are_off_while_rows_move_and_on_again_afterwards():
+    lines = distribute_sql()
+    moves = [n for n, line in enumerate(lines) if "create_" in line]
+    for table in (*BY_TENANT, *DIRECTORY):
+        off = lines.index(
+            f"ALTER TABLE headgate.{table} NO FORCE ROW LEVEL SECURITY, DISABLE ROW LEVEL SECURITY"
+        )
+        on = lines.index(
+            f"ALTER TABLE headgate.{table} FORCE ROW LEVEL SECURITY, ENABLE ROW LEVEL SECURITY"
+        )
+        assert off < min(moves) <= max(moves) < on
+
+
+def test_tables_that_are_distributed_already_are_left_alone():
+    everything = frozenset((*BY_TENANT, *REFERENCE))
+    assert distribute_sql(done=everything) == []
+    (move,) = [line for line in distribute_sql(done=everything - {"traces"}) if "create_" in line]
+    assert "headgate.traces" in move
+    assert settings_sql('we"ird').startswith('ALTER DATABASE "we""ird" SET citus.')
+
+
+def test_a_server_without_citus_is_told_what_to_do(postgres_url):
+    store = PostgresStore(postgres_url)
+    with store.session() as connection, pytest.raises(StoreError, match="CREATE EXTENSION citus"):
+        distribute(connection, store.address)
+    store.close()
+
+
+def test_the_statements_that_plain_postgres_knows_are_valid(postgres, postgres_url):
+    PostgresStore(postgres_url).close()
+    with psycopg.connect(postgres.url) as connection:
+        for line in distribute_sql():
+            if line.startswith("ALTER TABLE"):
+                connection.execute(line)
+        connection.rollback()

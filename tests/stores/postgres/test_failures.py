@@ -1,0 +1,86 @@
+"""What is wrong with a server is said with the SQL that mends it, and without the password."""
+
+import logging
+import traceback
+
+import psycopg
+import pytest
+from tests.postgres_server import PASSWORD
+
+from headgate.errors import LimitError, NotReady, StoreError
+from headgate.gateway import Headgate
+from headgate.stores.postgres.address import parse_address
+from headgate.stores.postgres.failures import refuse_old_server
+from headgate.stores.postgres.store import PostgresStore
+from headgate.testing.samples import document
+
+
+def refusal(url):
+    with pytest.raises(StoreError) as caught:
+        PostgresStore(url)
+    said = "".join(traceback.format_exception(caught.value))
+    assert PASSWORD not in said
+    assert "s3cret" not in said
+    return caught.value
+
+
+def test_a_wrong_password_a_missing_role_and_a_missing_database_are_told(postgres, postgres_url):
+    assert "ALTER ROLE gate PASSWORD" in str(refusal(postgres_url.replace("s3cret", "wrong")))
+    login, _, place = postgres_url.rpartition("@")
+    error = refusal(f"{login}@{place.replace('/headgate', '/nowhere')}")
+    assert "CREATE DATABASE nowhere OWNER gate" in error.hint
+
+
+def test_nobody_at_that_port_may_come_back(postgres_url):
+    gone = "postgresql://gate:s3cret@127.0.0.1:1/headgate?timeout_s=0.1"
+    error = refusal(gone)
+    assert isinstance(error, NotReady)
+    assert "listens there" in error.hint
+    assert "check the host" in refusal("postgresql://gate:s3cret@nowhere.invalid/headgate").hint
+
+
+def test_missing_rights_are_told_with_the_grants(postgres, postgres_url):
+    with psycopg.connect(postgres.admin, autocommit=True) as admin:
+        admin.execute("CREATE ROLE guest LOGIN PASSWORD 's3cret'")
+        admin.execute("CREATE DATABASE bare")
+    guest = f"postgresql://guest:s3cret@127.0.0.1:{postgres.port}"
+    try:
+        error = refusal(f"{guest}/bare")
+        assert "GRANT CREATE, TEMPORARY ON DATABASE bare TO guest" in error.hint
+        PostgresStore(postgres_url).close()
+        assert "GRANT ALL ON SCHEMA headgate TO guest" in refusal(f"{guest}/headgate").hint
+    finally:
+        with psycopg.connect(postgres.admin, autocommit=True) as admin:
+            admin.execute("DROP DATABASE bare")
+            admin.execute("DROP ROLE guest")
+
+
+def test_an_old_server_is_refused():
+    address = parse_address("postgresql://gate:s3cret@old/headgate")
+    with pytest.raises(StoreError, match="is PostgreSQL 14; Headgate needs 15"):
+        refuse_old_server(address, 140_011)
+    refuse_old_server(address, 150_000)
+
+
+def test_names_that_are_too_long_for_an_index_are_refused_whole(postgres_url):
+    store = PostgresStore(postgres_url)
+    import random
+
+    name = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=1000))
+    with pytest.raises(LimitError, match="2,600 bytes"):
+        store.put(name, [document(name, "x", collection=name)])
+    assert list(store.collections(name)) == []
+    store.close()
+
+
+def test_the_password_is_in_no_log_line_trace_or_text_of_an_open_gate(
+    postgres_url, tmp_path, caplog
+):
+    caplog.set_level(logging.DEBUG)
+    with Headgate.open(f"{postgres_url}?cache={tmp_path}") as gate:
+        gate.add([{"id": "a", "text": "Refunds take 14 days."}])
+        context = gate.context("how long do refunds take?")
+        shown = f"{gate!r} {gate.store!r} {gate.settings!r} {gate.trace(context.trace.id)!r} {vars(gate.store)!r}"
+    for name in tmp_path.rglob("*"):
+        shown += name.read_text(errors="replace") if name.is_file() else ""
+    assert "s3cret" not in shown + caplog.text

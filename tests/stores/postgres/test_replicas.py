@@ -1,0 +1,64 @@
+"""Reads go to a replica that is near enough, to the main server when it is not, and see one's own writes."""
+
+import time
+
+import psycopg
+import pytest
+
+from headgate.stores.postgres.store import PostgresStore
+from headgate.testing.samples import document
+
+
+@pytest.fixture
+def replica(postgres, postgres_url):
+    PostgresStore(postgres_url).close()
+    made = postgres.clone()
+    yield made
+    made.delete()
+
+
+def wait_until(true):
+    for _ in range(400):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not happen")
+
+
+def test_a_replica_is_read_while_it_is_near_and_the_main_server_when_it_is_not(
+    postgres, postgres_url, replica
+):
+    writer = PostgresStore(postgres_url)
+    reader = PostgresStore(f"{postgres_url}?replica=127.0.0.1:{replica.port}&max_staleness_s=2")
+    writer.put("t", [document("a", "x")])
+    wait_until(lambda: reader.head("t", "main") == 1)
+    with reader._replicas.read("t") as connection:
+        assert connection.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
+    assert [chunk.text for chunk in reader.chunks("t", "main", ["a"])] == ["x"]
+
+    # a replica that stops replaying falls behind: the bound holds
+    with psycopg.connect(replica.admin, autocommit=True) as admin:
+        admin.execute("SELECT pg_wal_replay_pause()")
+    writer.put("t", [document("b", "y")])
+    wait_until(lambda: reader.head("t", "main") == 2)
+    with psycopg.connect(replica.admin, autocommit=True) as admin:
+        admin.execute("SELECT pg_wal_replay_resume()")
+
+    # one that is gone costs nothing but its load
+    replica.stop()
+    assert reader.head("t", "main") == 2
+    replica.start()
+    for store in (reader, writer):
+        store.close()
+
+
+def test_a_gateway_sees_what_it_wrote(postgres_url, replica):
+    store = PostgresStore(f"{postgres_url}?replica=127.0.0.1:{replica.port}&max_staleness_s=60")
+    with psycopg.connect(replica.admin, autocommit=True) as admin:
+        admin.execute("SELECT pg_wal_replay_pause()")
+    for n in range(3):
+        store.put("t", [document("a", f"text {n}")])
+        assert store.chunks("t", "main", ["a"])[0].text == f"text {n}"
+    with psycopg.connect(replica.admin, autocommit=True) as admin:
+        admin.execute("SELECT pg_wal_replay_resume()")
+    store.close()
