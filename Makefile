@@ -176,6 +176,10 @@ bench-circles: $(READY)
 bench-proxy: $(READY) .bench/litellm/bin/litellm
 	@$(BIN)/python bench/proxy.py $(if $(MODEL),--model $(MODEL))
 
+# make bench-dashboard: CPU time and size of each page, with 10 000 traces and 100 000 chunks in the store
+bench-dashboard: $(READY)
+	@$(BIN)/python bench/dashboard.py
+
 # the CPU that commands take from a cold start
 bench-startup: $(READY)
 	@$(BIN)/python bench/startup.py

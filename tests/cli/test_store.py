@@ -66,6 +66,8 @@ def test_stats_check_doctor_and_export_know_a_database(run, url):
     assert "SQLite" in run("store", "stats", "--store", "kb")[1]
     assert run("store", "check", "--store", url)[:2] == (0, "everything is as it should be\n")
     assert run("check", "--store", url)[:2] == (0, "everything is as it should be\n")
+    shown = json.loads(run("status", "--store", url, "--json")[1])
+    assert (shown["database_bytes"] > 0, shown["tenants"][0]["tenant"]) == (True, "default"), shown
     code, out, _ = run("doctor", "--store", url)
     assert (code, "answers: PostgreSQL 18" in out) == (0, True)
     assert len(run("export", "--store", url)[1].splitlines()) == 20

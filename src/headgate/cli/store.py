@@ -91,13 +91,17 @@ def copy(source: str, target: str, traces: bool, as_json: bool) -> None:
 @store.command()
 @store_option
 @dry_option
-def distribute(store: str | None, dry_run: bool) -> None:
+@json_option
+def distribute(store: str | None, dry_run: bool, as_json: bool) -> None:
     """Spread the tables over the servers of a Citus cluster, each tenant's rows together."""
     name = _postgres(store)
     from headgate.stores.postgres import citus  # noqa: PLC0415  an extra
 
     if dry_run:
-        for statement in citus.distribute_sql():
+        statements = citus.distribute_sql()
+        if as_json:
+            print_json({"statements": statements})
+        for statement in [] if as_json else statements:
             echo(f"{statement};")
         return
     opened = open_postgres(name)
@@ -106,7 +110,10 @@ def distribute(store: str | None, dry_run: bool) -> None:
             count = citus.distribute(connection, opened.address)
     finally:
         opened.close()
-    echo(f"{count} tables were distributed" if count else "all tables are distributed already")
+    if as_json:
+        print_json({"tables": count})
+    else:
+        echo(f"{count} tables were distributed" if count else "all tables are distributed already")
 
 
 @store.command()
