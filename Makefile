@@ -23,9 +23,22 @@ $(READY): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
 	@touch $@
 
-demo: $(READY)
-	@echo "== headgate demo: a small collection, one question, and the fate of every chunk"
-	@$(BIN)/headgate demo
+# the package alone, without what developing it needs
+.venv-demo/.ready: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Headgate needs Python 3.11 or newer; none was found. Try: make PYTHON=/path/to/python3"; exit 1; }
+	@echo "== setting up .venv-demo with $(PYTHON) (once)"
+	@if command -v uv >/dev/null; then \
+	  uv venv --quiet --python $(PYTHON) .venv-demo && uv pip install --quiet --python .venv-demo --editable .; \
+	elif $(PYTHON) -m pip --version >/dev/null 2>&1; then \
+	  $(PYTHON) -m venv --without-pip .venv-demo && \
+	  $(PYTHON) -m pip --python .venv-demo install --quiet --no-compile --disable-pip-version-check --editable .; \
+	else \
+	  $(PYTHON) -m venv .venv-demo && .venv-demo/bin/pip install --quiet --no-compile --disable-pip-version-check --editable .; \
+	fi
+	@touch $@
+
+demo: .venv-demo/.ready
+	@.venv-demo/bin/headgate demo
 
 test: $(READY) $(LOWEST)/.ready
 	@echo "== running the test suite"
@@ -105,6 +118,10 @@ bench-speed: $(READY) $(if $(EMBEDDER),$(VENV)/.static)
 bench-peers: $(VENV)/.peers $(VENV)/.static
 	@$(BIN)/python bench/peers.py $(DATA) $(SIZE)
 
+# make bench-chains DATA=DIR: one LangChain chain, its own hybrid retriever and redundancy filter beside Headgate's
+bench-chains: $(VENV)/.peers $(VENV)/.static
+	@$(BIN)/python bench/chains.py $(DATA)
+
 # make bench-mcp DATA=DIR [SIZE=10000]: a warm tool call over MCP, timed at the client
 bench-mcp: $(READY)
 	@$(BIN)/python bench/mcp_calls.py $(DATA) $(SIZE)
@@ -159,6 +176,14 @@ bench-circles: $(READY)
 bench-proxy: $(READY) .bench/litellm/bin/litellm
 	@$(BIN)/python bench/proxy.py $(if $(MODEL),--model $(MODEL))
 
+# make bench-dashboard: CPU time and size of each page, with 10 000 traces and 100 000 chunks in the store
+bench-dashboard: $(READY)
+	@$(BIN)/python bench/dashboard.py
+
+# the CPU that commands take from a cold start
+bench-startup: $(READY)
+	@$(BIN)/python bench/startup.py
+
 # make bench-wrap [MOMENTS=100]: kill, stop, stall and slow down the gateway of wrapped SDK sessions; no turn may fail
 bench-wrap: $(READY)
 	@$(BIN)/python bench/wrap.py --moments $(or $(MOMENTS),100)
@@ -166,6 +191,14 @@ bench-wrap: $(READY)
 # make bench-faults [KILLS=200]: kill a worker over all kinds of work, and see that nothing acknowledged is lost
 bench-faults: $(READY)
 	@$(BIN)/python bench/faults.py --kills $(or $(KILLS),200)
+
+# how long contexts take beside a writer that was stopped inside its transaction
+bench-stalled: $(READY)
+	@$(BIN)/python bench/stalled_writer.py
+
+# make attacks [SECONDS=5]: the known attacks against a live service, class by class
+attacks: $(READY)
+	@$(BIN)/python bench/attacks.py --seconds $(or $(SECONDS),5)
 
 # make soak [MINUTES=30] [TENANTS=1000]: the service under mixed traffic and faults; flat or it fails
 soak: $(READY)
@@ -176,4 +209,4 @@ mutants: $(READY)
 	@$(BIN)/python bench/mutants.py $(foreach room,$(or $(ROOMS),stores memory index),--room $(room)) --sample $(or $(SAMPLE),20)
 
 clean:
-	rm -rf $(VENV) $(LOWEST) .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench
+	rm -rf $(VENV) $(LOWEST) .venv-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench

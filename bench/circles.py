@@ -92,7 +92,7 @@ def write_out(fields) -> str:
     ]
     for message in fields["messages"]:
         if message["role"] == "tool":
-            lines.append(f"Result: {message['content']}")
+            lines.append(f"Result: {message['content'].strip()}")
         elif calls := message.get("tool_calls"):
             made = calls[0]["function"]
             lines.append(f"Action: {made['name']} {json.dumps(json.loads(made['arguments']))}")
@@ -125,9 +125,9 @@ def written_out(url: str):
             asked = {
                 "model": fields["model"],
                 "prompt": write_out(fields),
-                "max_tokens": 60,
+                "max_tokens": 50,
                 "temperature": fields["temperature"],
-                "stop": ["\nResult:", "\nPerson:", "\nAction:"],
+                "stop": ["\n"],
             }
             reply = httpx2.post(f"{url}/completions", json=asked, timeout=600).json()
             message = read_back(reply["choices"][0]["text"])

@@ -17,30 +17,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from workload import WORDS, text
+
 from headgate.gateway import Headgate
 from headgate.index.indexes import Indexes
 from headgate.operations.check import check
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 
-WORDS = [
-    "ferry",
-    "tide",
-    "harbor",
-    "refund",
-    "ledger",
-    "signal",
-    "winter",
-    "engine",
-    "market",
-    "river",
-    "bridge",
-    "garden",
-]
 QUERIES = [f"{a} {b}" for a, b in zip(WORDS, WORDS[3:] + WORDS[:3], strict=True)]
-
-
-def text(rng, words=60):
-    return " ".join(rng.choices(WORDS, k=words)) + f" {rng.randrange(10**6)}"
 
 
 def say(*words):

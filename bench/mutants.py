@@ -54,8 +54,14 @@ def sample(room, count, rng):
     return rng.sample(every, min(count, len(every)))
 
 
+def own_tests(path, tests):
+    """The tests of one module, where it has a file of its own: they notice most mistakes, and sooner."""
+    name = f"test_{path.stem}.py"
+    return [str(found) for folder in tests for found in (ROOT / folder).rglob(name)]
+
+
 def is_noticed(path, number, tests):
-    """Whether the tests fail once the mistake is made."""
+    """Whether the tests fail once the mistake is made: first those of the module, then those of the room."""
     tree = ast.parse(path.read_text())
     node, how = list(places(tree))[number]
     line, before = node.lineno, ast.unparse(node).splitlines()[0]
@@ -65,18 +71,25 @@ def is_noticed(path, number, tests):
         copy = Path(folder) / "src"
         shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
         (copy / path.relative_to(ROOT / "src")).write_text(ast.unparse(tree))
-        try:
-            done = subprocess.run(
-                [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
-                cwd=ROOT, env={**os.environ, "PYTHONPATH": str(copy)}, capture_output=True,
-                check=False, timeout=TIMEOUT_S,
-            )  # fmt: skip
-            noticed = done.returncode != 0
-        except subprocess.TimeoutExpired:
-            noticed = True
+        own = own_tests(path, tests)
+        noticed = bool(own) and fail(copy, own)
+        noticed = noticed or fail(copy, tests)
     where = f"{path.relative_to(SOURCE)}:{line}"
     print(f"{'killed  ' if noticed else 'SURVIVED'} {where:40} {how:8} {before[:80]}", flush=True)
     return noticed
+
+
+def fail(source, tests):
+    """Whether some tests fail on a source; those that never end do."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
+            cwd=ROOT, env={**os.environ, "PYTHONPATH": str(source)}, capture_output=True,
+            check=False, timeout=TIMEOUT_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return True
+    return done.returncode != 0
 
 
 def main():

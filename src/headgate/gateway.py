@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
 from headgate.explain.redacted import redact_trace
 from headgate.graph.graph import Graph
-from headgate.ingest.load import OnProgress, Progress, Summary, add_files, add_rows, add_stream
+from headgate.ingest.load import (
+    Kind,
+    OnProgress,
+    Progress,
+    Summary,
+    add_files,
+    add_rows,
+    add_stream,
+)
 from headgate.keys import Keys
 from headgate.memory.facts import AddedFact, FactHit, Facts, Feedback
 from headgate.memory.review import ReviewQueue
@@ -162,12 +170,17 @@ class Headgate:
         parts = self._parts
         return Spending(parts.store, self.tenant, parts.settings.fuse, clock=parts.clock)
 
+    @property
+    def lost_writes(self) -> int:
+        """How many traces and reviews could not be written behind an answer since this was opened."""
+        return self._parts.writes.dropped
+
     def add(
         self,
         rows: Iterable[Mapping[str, Any]],
         *,
         collection: str = "main",
-        kind: Literal["", "conversation"] = "",
+        kind: Kind = "",
         on_progress: OnProgress | None = None,
     ) -> Summary:
         """Add rows {id, text, title, collection, metadata}; a row with a known id replaces what had it.
@@ -185,6 +198,7 @@ class Headgate:
         self,
         *paths: str | Path,
         collection: str = "main",
+        kind: Kind = "",
         exclude: Sequence[str] = (),
         gitignore: bool = True,
         prune: bool = False,
@@ -195,13 +209,13 @@ class Headgate:
         A file's id is its path below the folder that the store lies in, else its full path, wherever this is called from.
         `exclude` are patterns, as in a `.gitignore`, of what to leave out of folders. What such files of the folders
         themselves name is left out too, unless `gitignore` is off, and so is the store's own folder.
-        With `prune`, documents whose file is gone from a folder that was named go too.
+        `kind` is as in `add`. With `prune`, documents whose file is gone from a folder that was named go too.
         """
         parts = self._parts
         own = self.folder
         return add_files(
             parts.store, self.tenant, paths,
-            collection=collection, policy=parts.settings.ingest, prune=prune,
+            collection=collection, kind=kind, policy=parts.settings.ingest, prune=prune,
             root=own and own.absolute().parent, exclude=exclude, gitignore=gitignore, own_folder=own,
             on_progress=self._index(on_progress),
         )  # fmt: skip
@@ -212,13 +226,14 @@ class Headgate:
         *,
         id: str = "stdin",
         collection: str = "main",
+        kind: Kind = "",
         on_progress: OnProgress | None = None,
     ) -> Summary:
-        """Add what came over a pipe: JSON lines as rows, anything else as one text under that id."""
+        """Add what came over a pipe: JSON lines as rows, anything else as one text under that id; `kind` as in `add`."""
         parts = self._parts
         return add_stream(
             parts.store, self.tenant, data,
-            id=id, collection=collection, policy=parts.settings.ingest,
+            id=id, collection=collection, kind=kind, policy=parts.settings.ingest,
             on_progress=self._index(on_progress),
         )  # fmt: skip
 

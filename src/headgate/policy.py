@@ -44,6 +44,13 @@ class Limits(Policy):
     """Most bytes of documents, facts and edges that one tenant may hold in a store on disk."""
 
 
+class IndexPolicy(Policy):
+    """How much of a store is held as an index by one process."""
+
+    max_chunks: PositiveCount = 5_000_000
+    """Most chunks of a collection that a process indexes itself; a larger one is narrowed inside the database first."""
+
+
 class TracePolicy(Policy):
     """How long the stories of requests are kept, and whether with their text."""
 
@@ -142,7 +149,7 @@ class ProxyPolicy(Policy):
     """Tokens of injected context when no header says so."""
     max_body_bytes: Tuning[PositiveCount] = 33_554_432
     """Largest request, where the service has let it in (`service.body_bytes`)."""
-    max_answer_bytes: Tuning[PositiveCount] = 67_108_864
+    max_answer_bytes: Tuning[PositiveCount] = 8_388_608
     """Largest answer that is not streamed."""
     max_event_bytes: Tuning[PositiveCount] = 16_777_216
     """Largest event of a stream."""

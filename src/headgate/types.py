@@ -251,6 +251,8 @@ class Request:
     """The kind of task, where the caller knows it."""
     session: str = ""
     """The conversation this belongs to."""
+    asker: str = ""
+    """Who asks, where many do: the id of a key. It bounds how many questions one of them may bring before a person."""
     cwd: str = ""
     """The caller's working folder. The nearest folder above it with a repository or a project file names the project."""
     penalize: bool = True
@@ -265,7 +267,7 @@ class Request:
     """Best first, or the best ones at both ends."""
 
     def __post_init__(self) -> None:
-        for name in ("query", "tenant", "session", "cwd"):
+        for name in ("query", "tenant", "session", "asker", "cwd"):
             _check(name, getattr(self, name), str)
         for name in ("penalize", "graph", "best_effort"):
             _check(name, getattr(self, name), bool)

@@ -33,7 +33,8 @@ from headgate.settings import Settings, with_changes
 from headgate.stores.open import open_store
 from headgate.text.tokens import counter
 
-COUNTED = 16_384  # texts whose token counts are remembered: chunks come back request after request
+COUNTED = 4_096  # texts whose token counts are remembered: chunks come back request after request
+COUNTED_CHARS = 5_000  # longest of them: a block of many chunks never comes back
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +108,11 @@ def build(
     elif folder:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     read_only = getattr(store, "read_only", False)
-    indexes = Indexes(store, folder and folder / "index", vectors)
+    indexes = Indexes(store, folder and folder / "index", vectors, settings.index)
     pool = ProviderPool(providers, settings.recall)
     memory = Memory(store, pool, settings.facts, clock=clock)
     writes = DeferredWrites(upkeep=partial(_prune, store, settings.trace))
-    count = lru_cache(maxsize=COUNTED)(own.counter or counter(settings.tokens))
+    count = _remember_counts(own.counter or counter(settings.tokens))
     views = indexes.snapshot if wait_for_index else indexes.latest
     engine = Engine(
         store,
@@ -165,6 +166,15 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
         grader=parts.grader,  # with the grades it remembers
         clock=parts.clock,
     )
+
+
+def _remember_counts(count: TokenCounter) -> TokenCounter:
+    known = lru_cache(maxsize=COUNTED)(count)
+
+    def count_tokens(text: str, /) -> int:
+        return known(text) if len(text) <= COUNTED_CHARS else count(text)
+
+    return count_tokens
 
 
 def _setting(settings: Settings, name: str) -> object:

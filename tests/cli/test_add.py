@@ -142,3 +142,23 @@ def test_an_interrupt_leaves_a_consistent_store(tmp_path):
 def test_both_commands_explain_themselves():
     assert "pipe" in add.get_help(add.make_context("add", ["x"]))
     assert "--all" in remove.get_help(remove.make_context("remove", []))
+
+
+def test_a_text_that_is_said_to_be_a_conversation_is_cut_at_its_lines(run, tmp_path):
+    (tmp_path / "chat.txt").write_text("are you coming?\n\nyes, by train\nbring the boat\n")
+    run("add", "chat.txt", "--conversation", "--store", "kb")
+    assert [text.strip() for text in held("kb").values()] == [
+        "are you coming?",
+        "yes, by train",
+        "bring the boat",
+    ]
+    with Headgate.open("kb") as hg:
+        assert hg.index("main").conversational
+
+
+@pytest.mark.parametrize("data", ['{"text": "yes, by train"}\n{"text": "good"}\n', "yes\ngood\n"])
+def test_what_comes_over_a_pipe_may_be_a_conversation(run, data):
+    run("add", "-", "--conversation", "--store", "kb", input=data)
+    assert len(held("kb")) == 2
+    with Headgate.open("kb") as hg:
+        assert hg.index("main").conversational

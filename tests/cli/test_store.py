@@ -51,6 +51,9 @@ def test_a_store_is_copied_there_and_back(run, url):
     code, out, _ = run("store", "copy", "kb", url)
     assert (code, "differs: default documents: 20 and 21" in out) == (1, True)
     assert run("store", "copy", "nowhere", url)[0] == 2
+    for twice in (("kb", "./kb"), (url, f"{url}&pool_size=3")):
+        code, _, err = run("store", "copy", *twice)
+        assert (code, "the same store" in err) == (2, True)
 
 
 def test_stats_check_doctor_and_export_know_a_database(run, url):
@@ -63,6 +66,8 @@ def test_stats_check_doctor_and_export_know_a_database(run, url):
     assert "SQLite" in run("store", "stats", "--store", "kb")[1]
     assert run("store", "check", "--store", url)[:2] == (0, "everything is as it should be\n")
     assert run("check", "--store", url)[:2] == (0, "everything is as it should be\n")
+    shown = json.loads(run("status", "--store", url, "--json")[1])
+    assert (shown["database_bytes"] > 0, shown["tenants"][0]["tenant"]) == (True, "default"), shown
     code, out, _ = run("doctor", "--store", url)
     assert (code, "answers: PostgreSQL 18" in out) == (0, True)
     assert len(run("export", "--store", url)[1].splitlines()) == 20

@@ -37,7 +37,7 @@ def opened(browser, base, *, clean=True, **options):
     try:
         yield page
         if clean:
-            assert wrong == []
+            assert not wrong, wrong
         assert [url for url in asked if not url.startswith(base)] == []
     finally:
         context.close()

@@ -117,6 +117,14 @@ def test_segments_stay_few_and_dead_chunks_are_swept():
     assert sorted(view.ids(np.flatnonzero(view.alive))) == sorted(f"c{n}" for n in range(90))
 
 
+def test_a_segment_whose_chunks_are_all_dead_goes_and_one_that_is_half_dead_is_rewritten():
+    chunks = [Chunk(f"c{n}", f"text {n}", document=f"c{n}") for n in range(4)]
+    lives = absorb([], [Change(n + 1, c.id, c, n) for n, c in enumerate(chunks)])
+    half = tidy(absorb(lives, [Change(5, "c0"), Change(6, "c1")]))
+    assert [(len(live), len(live.dead)) for live in half] == [(2, 0)]
+    assert tidy(absorb(half, [Change(7, "c2"), Change(8, "c3")])) == []
+
+
 def test_a_view_stays_as_it_was_while_the_store_goes_on():
     store = MemoryStore()
     store.put("t", [document("a", ["harbor contract"], "")])

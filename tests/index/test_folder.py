@@ -1,9 +1,11 @@
 """The index on disk: it comes back, survives damage and crashes, and shares its folder."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -211,6 +213,7 @@ def test_reopening_at_any_moment_changes_nothing(tmp_path_factory, actions):
 
 WRITER = """
 import sys
+from contextlib import suppress
 from pathlib import Path
 from headgate.index.indexes import Indexes
 from headgate.stores.memory.store import MemoryStore
@@ -238,3 +241,44 @@ def test_processes_that_write_at_once_leave_a_whole_index(tmp_path):
     assert {entry["file"] for entry in manifest["segments"]} == {
         path.name for path in Path(place(tmp_path)).glob("*.seg")
     }
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_write_lock_is_free_though_a_child_forked_meanwhile_holds_the_file(tmp_path):
+    folder = tmp_path / "root" / "one"
+    folder.parent.mkdir()
+    with folders.write_lock(folder) as locked:
+        assert locked
+        # a second descriptor of the same open file, as a child that was forked past our handlers has
+        inherited = [os.dup(int(name)) for name in held_descriptors(folder / "lock")]
+    try:
+        with folders.write_lock(folder) as locked:
+            assert locked
+    finally:
+        for descriptor in inherited:
+            os.close(descriptor)
+
+
+def held_descriptors(path):
+    """The descriptors of this process that are open on a file."""
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            if entry.samefile(path):
+                yield entry.name
+
+
+def test_deleting_an_index_that_is_cut_short_leaves_no_manifest_of_files_that_are_gone(
+    tmp_path, monkeypatch
+):
+    store = MemoryStore()
+    put(store, *range(20))
+    indexes = Indexes(store, tmp_path)
+    indexes.rebuild("t", "main")
+
+    def killed(*args, **options):
+        raise SystemExit
+
+    monkeypatch.setattr(folders.shutil, "rmtree", killed)
+    with pytest.raises(SystemExit):
+        indexes.rebuild("t", "main")
+    assert folders.read_state(place(tmp_path)) is None

@@ -91,3 +91,10 @@ def test_an_id_that_cannot_stand_in_an_address_is_refused(gate, id):
     made = gate.add([{"id": id, "text": "x"}])
     assert (made.documents, made.skips) == (0, 1)
     assert "control character" in made.skipped[0].reason
+
+
+def test_a_page_that_is_too_large_is_skipped_and_both_sizes_are_named(tmp_path):
+    (tmp_path / "dump.html").write_bytes(b"<p>x</p>" * 800_000)
+    with Headgate.open(tmp_path / "kb") as gate:
+        (skip,) = gate.add_files(tmp_path / "dump.html").skipped
+    assert skip.reason == "6 MB of HTML, above 5"

@@ -93,6 +93,13 @@ def test_the_compressor_drops_repeats_and_what_does_not_fit():
     assert all(reasons.values())
 
 
+def test_the_compressor_drops_a_version_that_differs_in_a_line():
+    page = " ".join(f"Rule {n} says that board {n} is lifted by keeper {n}." for n in range(12))
+    documents = [Document(page), Document(f"Last changed in May.\n{page}"), Document(ROWS[0]["text"])]  # fmt: skip
+    kept = HeadgateCompressor(budget=2000).compress_documents(documents, QUESTION)
+    assert kept == [documents[0], documents[2]]
+
+
 def test_the_compressor_knows_the_window():
     documents = [Document(row["text"]) for row in ROWS]
     compressor = HeadgateCompressor(window=lambda: [HumanMessage("hi").text, ROWS[1]["text"]])

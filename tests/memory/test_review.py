@@ -97,6 +97,18 @@ def test_a_decision_moves_the_trust_of_the_facts_that_were_found(queue, store, c
     assert store.fact("default", fact.id).trust == trust
 
 
+def test_asking_again_expires_what_nobody_decided_and_leaves_what_was_decided(queue, clock, store):
+    first = asked(queue)
+    clock.advance(7 * DAY)
+    second = asked(queue)
+    assert second.id != first.id
+    assert store.review("default", first.id).status == "expired"
+    queue.reject(second.id)
+    third = asked(queue)
+    assert store.review("default", second.id).status == "rejected"
+    assert {third.status, third.id} == {"pending", third.id}
+
+
 def test_what_nobody_decides_expires(queue, clock):
     review = asked(queue)
     clock.advance(7 * DAY)

@@ -157,6 +157,16 @@ def test_static_vectors_weigh_rare_words_more():
     assert not nothing.any()
 
 
+def test_a_static_piece_of_one_character_says_nothing_unless_it_is_chinese():
+    vectors = np.ones((1000, 2), np.float32)
+    pieces = {"[UNK]": 0, "한": 701, "<0xEB>": 702, "河": 703, "river": 704}
+    tokenizer = Tokenizer(models.WordLevel(pieces, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    made = StaticEmbedder(vectors, tokenizer)
+    said = made.embed(["한", "<0xEB>", "河", "river"]).any(axis=1)
+    assert said.tolist() == [False, False, True, True]
+
+
 class Endpoint(BaseHTTPRequestHandler):
     answer = staticmethod(lambda texts: {"data": []})
     status = 200

@@ -219,7 +219,7 @@ async def test_a_crisis_reaches_a_person_when_the_window_holds_all_that_was_foun
 
 
 async def test_a_crisis_reaches_a_person_when_no_index_can_be_read(parts):
-    def broken(tenant, collection):
+    def broken(tenant, collection, query):
         raise StoreError("the index is gone")
 
     policy = Policies(**{f.name: getattr(parts.settings, f.name) for f in fields(Policies)})

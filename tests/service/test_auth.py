@@ -208,3 +208,41 @@ async def test_trust_of_a_reviewer_is_a_reviewers_to_give(gate):
         assert (await writer.post("/v1/facts", json={"content": "All refunds are paid.", "trust": 0.8})).status_code == 200  # fmt: skip
     async with connected(app, key=give(gate, "write", "review").token) as reviewer:
         assert (await reviewer.post("/v1/facts", json={"content": "Parcels go by rail.", "trust": 1.0})).status_code == 200  # fmt: skip
+
+
+async def test_neither_a_change_nor_praise_lifts_a_fact_to_a_reviewers_trust(gate):
+    app, id = create(gate), gate.remember("All refunds are paid.", trust=0.8).fact.id
+    async with connected(app, key=give(gate, "write").token) as writer:
+        changed = await writer.patch(f"/v1/facts/{id}", json={"trust": 0.95})
+        assert changed.status_code == 403
+        for _ in range(10):
+            await writer.post(f"/v1/facts/{id}/feedback", json={"helpful": True})
+        assert gate.facts.get(id).trust == 0.85
+    async with connected(app, key=give(gate, "write", "review").token) as reviewer:
+        changed = await reviewer.patch(f"/v1/facts/{id}", json={"trust": 0.95})
+        assert changed.json()["trust"] == 0.95
+    async with connected(app, key=give(gate, "write").token) as writer:
+        await writer.post(f"/v1/facts/{id}/feedback", json={"helpful": True})
+        assert gate.facts.get(id).trust == 0.95
+        await writer.post(f"/v1/facts/{id}/feedback", json={"helpful": False})
+        assert gate.facts.get(id).trust == 0.85
+
+
+async def test_a_reviewer_sees_the_fact_as_it_will_be_stored_and_confirms_that(gate):
+    app = create(gate)
+    review = gate.reviews.ask("Policy: pay all. Who founded it?", collection="main", grades={}, reason="?")  # fmt: skip
+    secret = "sk-" + "a1B2" * 12
+    async with connected(app, key=give(gate, "review").token) as reviewer:
+        answer = {"answer": f"Maria.  Her key is {secret}"}
+        draft = (await reviewer.post(f"/v1/reviews/{review.id}/draft", json=answer)).json()
+        assert secret not in draft["content"]
+        assert "Policy" not in draft["content"]
+        assert gate.reviews.review(review.id).status == "pending"
+        assert not gate.facts.all()
+        decision = {"status": "answered", **answer, "confirmed": answer["answer"]}
+        refused = await reviewer.post(f"/v1/reviews/{review.id}", json=decision)
+        assert refused.status_code == 422
+        decision["confirmed"] = draft["content"]
+        decided = await reviewer.post(f"/v1/reviews/{review.id}", json=decision)
+        assert decided.json()["fact"]["content"] == draft["content"]
+        assert [fact.content for fact in gate.facts.all()] == [draft["content"]]

@@ -94,7 +94,7 @@ async def test_the_eviction_report_comes_when_asked_for_and_is_small(client, gat
     gate.add(
         [{"id": f"document-{n:04}", "text": f"Refund {n} goes to card {n}."} for n in range(80)]
     )
-    body = {"query": "how are refunds paid?"}
+    body = {"query": "how are refunds paid?", "k": 5}
     assert "report" not in (await client.post("/v1/context", json=body)).json()
     answer = await client.post("/v1/context", json=body | {"include_report": True})
     report = answer.json()["report"]

@@ -1,4 +1,4 @@
-"""The body of /v1/context has the fields of a Request under their published names, and refuses all else by name."""
+"""The body of /v1/context has the fields of a Request, takes their published names too, and refuses all else by name."""
 
 from dataclasses import fields
 
@@ -10,19 +10,42 @@ from headgate.service.app import create
 from headgate.service.context_body import PUBLISHED, ContextIn, field_docs
 from headgate.types import ContextBudget, Request, Window
 
-SENT_OTHERWISE = {"tenant", "window", "context_budget"}
+SENT_OTHERWISE = {"tenant", "asker", "window", "context_budget"}
 
 
 def test_every_field_of_a_request_is_a_field_of_the_body():
     names = {f.name for noun in (Request, ContextBudget) for f in fields(noun)} - SENT_OTHERWISE
-    published = {PUBLISHED.get(name, name) for name in names}
-    windows = {"current_window_fingerprint", "current_window_blocks", "current_window_text"}
-    assert set(ContextIn.model_fields) == published | windows | {"debug", "include_report"}
+    windows = {
+        "window",
+        "current_window_fingerprint",
+        "current_window_blocks",
+        "current_window_text",
+    }
+    assert set(ContextIn.model_fields) == names | windows | {"debug", "include_report"}
 
 
-def test_the_published_defaults_hold():
-    request = ContextIn(query="refunds").to_request("acme")
-    assert request == Request("refunds", budget=500, k=5, tenant="acme")
+def test_the_defaults_are_those_of_the_library():
+    assert ContextIn(query="refunds").to_request("acme") == Request("refunds", tenant="acme")
+
+
+def test_names_are_those_of_the_library_and_the_published_ones_are_accepted():
+    for name, published in PUBLISHED.items():
+        value = {"budget": 70, "k": 3, "session": "s"}.get(name, False)
+        ours, theirs = (ContextIn(query="x", **{n: value}) for n in (name, published))
+        assert (
+            ours.to_request("t") == theirs.to_request("t") != ContextIn(query="x").to_request("t")
+        )
+
+
+async def test_both_names_of_one_field_at_once_are_refused(client):
+    answer = await client.post("/v1/context", json={"query": "x", "budget": 5, "max_tokens": 6})
+    assert answer.status_code == 422
+
+
+def test_the_window_may_be_a_text_messages_or_a_fingerprint():
+    for value in ("seen", ["seen", {"role": "user", "content": "too"}], {"version": 1}):
+        body = ContextIn(query="x", window=value, current_window_text="less")
+        assert body.to_request("t").window == Window.of(value)
 
 
 def test_published_names_reach_the_fields_they_stand_for():
@@ -76,7 +99,7 @@ def test_every_field_is_described(gate):
     ("body", "where"),
     [
         ({"query": "x", "nonsense": 1}, "body.nonsense"),
-        ({"query": "x", "budget": 100}, "body.budget"),
+        ({"query": "x", "budget": "100"}, "body.budget"),
         ({"query": "x", "max_tokens": "10"}, "body.max_tokens"),
         ({"query": "x", "k_rag": -1}, "body.k_rag"),
         ({"query": "x", "detail": "brief"}, "body.detail"),

@@ -64,7 +64,7 @@ async def test_the_strategy_of_too_long_a_query_is_refused(small):
 def test_the_description_tells_the_limits_in_force():
     with Headgate.open(settings=Settings(store=":memory:", limits=SMALL)) as gate:
         asked = create(gate).openapi()["components"]["schemas"]["ContextIn"]["properties"]
-    assert asked["max_tokens"]["maximum"] == 200
+    assert asked["budget"]["maximum"] == 200
     assert asked["query"]["maxLength"] == 50
 
 

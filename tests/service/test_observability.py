@@ -1,5 +1,6 @@
 """What is seen from outside: metrics from traces, one log line a request, spans, health."""
 
+import asyncio
 import json
 import logging
 import os
@@ -22,6 +23,8 @@ from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.service.app import create
 from headgate.service.log import window_figures
 from headgate.service.metrics import Metrics, tokens_saved
+from headgate.stores.memory.store import MemoryStore
+from headgate.testing import FailingStore
 from headgate.testing.samples import trace as sample
 from headgate.types import Candidate, Chunk, ContextBudget, Step
 
@@ -55,6 +58,21 @@ async def test_metrics_are_counted_from_traces(client):
     assert seen["headgate_requests_total", route] == 2
     stages = {dict(labels)["stage"] for name, labels in seen if name == "headgate_stage_seconds_count"}  # fmt: skip
     assert {"retrieve", "penalize", "gate", "compose"} <= stages
+
+
+async def test_writes_that_are_lost_behind_an_answer_are_counted(monkeypatch):
+    monkeypatch.setattr("headgate.pipeline.deferred.PAUSE_S", 0.01)
+    store = FailingStore(MemoryStore(), methods=["save_trace"])
+    with Headgate.open(store=store) as gate:
+        async with connected(create(gate)) as client:
+            await client.post("/v1/context", json={"query": "refunds"})
+            for _ in range(200):
+                await client.get("/healthz")
+                lost = (await told(client))["headgate_writes_lost_total", ()]
+                if lost:
+                    break
+                await asyncio.sleep(0.02)
+    assert lost == 1
 
 
 def test_the_figures_of_a_trace_are_those_of_its_notes():
@@ -214,7 +232,7 @@ def test_two_services_in_one_process_count_apart():
 
 def test_every_metric_says_what_it_is_and_is_a_counter_or_a_histogram():
     families = list(text_string_to_metric_families(Metrics().text()))
-    assert len(families) == 35
+    assert len(families) == 36
     assert all(family.documentation.endswith(".") for family in families)
     assert {family.type for family in families} == {"counter", "histogram"}
 

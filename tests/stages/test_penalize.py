@@ -128,7 +128,7 @@ def test_texts_that_differ_in_a_number_both_enter():
 
 def test_best_effort_keeps_repeats_only_when_nothing_else_is_left():
     window = Window((words(0, 90),))
-    only = penalize(found(words(0, 50), words(3, 40)), window, POLICY, best_effort=True)
+    only = penalize(found(words(0, 40), words(45, 85)), window, POLICY, best_effort=True)
     assert ids(only.kept) == ["c0", "c1"]
     assert all(c.score == 0 and c.notes[-1].fate == "keep" for c in only.kept)
     mixed = penalize(found(words(0, 50), words(200, 250)), window, POLICY, best_effort=True)
@@ -212,3 +212,25 @@ def test_a_turn_whose_words_are_in_the_window_is_a_repeat(text, speaker, said):
 def test_the_same_words_of_two_speakers_are_two_turns():
     came = found("[1 May] Ann: yes, on Friday", "[2 May] Bob: yes, on Friday")
     assert len(penalize(came, Window(("something else",)), POLICY).kept) == 2
+
+
+def test_a_version_of_a_better_candidate_is_dropped_and_names_it():
+    sifted = penalize(found(words(0, 200), "changed in May " + words(0, 200)), Window(), POLICY)
+    assert ids(sifted.kept) == ["c0"]
+    assert sifted.dropped[0].notes[-1].reason == "repeats chunk c0"
+
+
+def test_a_candidate_that_differs_in_more_than_a_line_stays():
+    mostly = words(0, 90) + " " + words(500, 510)
+    assert ids(penalize(found(words(0, 100), mostly), Window(), POLICY).kept) == ["c0", "c1"]
+
+
+def test_short_candidates_that_share_a_phrase_stay():
+    near = ("the gate of the river is opened at dawn by Ann", "the gate of the river is opened at dawn by Ben")  # fmt: skip
+    assert ids(penalize(found(*near), Window(), POLICY).kept) == ["c0", "c1"]
+
+
+def test_what_two_better_candidates_have_together_is_a_copy():
+    both = words(0, 60) + " " + words(300, 360)
+    kept = penalize(found(words(0, 100), words(300, 400), both), Window(), POLICY).kept
+    assert ids(kept) == ["c0", "c1"]

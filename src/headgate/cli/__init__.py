@@ -9,6 +9,7 @@ import sys
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from headgate import __version__
 from headgate.cli.terminal import echo, printable
@@ -18,7 +19,7 @@ from headgate.errors import HeadgateError
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": (
         "headgate.cli.demo:demo",
-        "See Headgate keep, drop and explain on a small collection.",
+        "See Headgate at work on its own documentation.",
     ),
     "add": ("headgate.cli.add:add", "Add files, folders or a pipe to the store."),
     "remove": ("headgate.cli.add:remove", "Remove documents, chunks or a collection."),
@@ -50,6 +51,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "guard": ("headgate.cli.guard:guard", "Pass a stream on, and end it when it loops."),
     "sessions": ("headgate.cli.sessions:sessions", "What sessions have spent; resume paused ones."),
     "xray": ("headgate.cli.xray:xray", "What filled the window in recorded agent sessions."),
+    "test": ("headgate.cli.test:test", "Check that what must enter a context still does."),
     "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
     "strategy": ("headgate.cli.strategy:strategy", "Should content be stuffed, searched, or both?"),
     "traces": ("headgate.cli.traces:traces", "The last requests, or one in full."),
@@ -60,6 +62,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mcp": ("headgate.cli.mcp:mcp", "Serve agents over MCP; install it in their configuration."),
     "wrap": ("headgate.cli.wrap:wrap", "Run an agent with its model calls guarded."),
     "config": ("headgate.cli.config:config", "Show or check the settings in force."),
+    "completion": ("headgate.cli.completion:completion", "Let the shell complete commands."),
 }
 
 
@@ -84,6 +87,15 @@ class Lazy(click.Group):
             gc.enable()
         assert isinstance(command, click.Command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, and the options, without importing any command."""
+        found = [
+            CompletionItem(name, help=line)
+            for name, (_, line) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""

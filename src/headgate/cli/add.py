@@ -14,7 +14,7 @@ from headgate.cli.options import json_option, open_existing, open_gate, store_op
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError, NotFound
 from headgate.gateway import Headgate
-from headgate.ingest.load import OnProgress, Summary
+from headgate.ingest.load import Kind, OnProgress, Summary
 from headgate.ingest.load import Progress as Done
 
 SHOWN = 20  # skipped files that are listed for a person; --json lists up to a thousand
@@ -28,6 +28,7 @@ SHOWN = 20  # skipped files that are listed for a person; --json lists up to a t
 )
 @click.option("--ignored", is_flag=True, help="Also add what .gitignore files leave out.")
 @click.option("--prune", is_flag=True, help="Remove documents of files that are gone.")
+@click.option("--conversation", is_flag=True, help="The rows, or the lines of a text, are turns of a conversation.")  # fmt: skip
 @click.option("--id", default="stdin", show_default=True, help="Id of the text that '-' reads.")
 @json_option
 def add(
@@ -38,6 +39,7 @@ def add(
     exclude: tuple[str, ...],
     ignored: bool,
     prune: bool,
+    conversation: bool,
     id: str,
     as_json: bool,
 ) -> None:
@@ -45,14 +47,17 @@ def add(
     if "-" in paths and len(paths) > 1:
         raise InputError("'-' stands alone", hint="add the files in a second call")
     last = Done()
+    kind: Kind = "conversation" if conversation else ""
     with open_gate(store, tenant) as hg, _bar(quiet=as_json, last=last) as on_progress:
         try:
             if paths == ("-",):
                 data = sys.stdin.buffer.read()
-                made = hg.add_stream(data, id=id, collection=collection, on_progress=on_progress)
+                made = hg.add_stream(
+                    data, id=id, collection=collection, kind=kind, on_progress=on_progress
+                )
             else:
                 made = hg.add_files(
-                    *paths, collection=collection, exclude=exclude, gitignore=not ignored,
+                    *paths, collection=collection, kind=kind, exclude=exclude, gitignore=not ignored,
                     prune=prune, on_progress=on_progress,
                 )  # fmt: skip
         except KeyboardInterrupt:

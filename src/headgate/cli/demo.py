@@ -1,49 +1,27 @@
-"""`headgate demo`: a small collection, one question, the fate of every chunk, and a loop that is cut."""
+"""`headgate demo`: what enters a window and what does not, a loop that is cut, and a circle that is broken."""
 
 import sys
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
+from shutil import which
 
 import click
-import orjson
+from rich.markup import escape
 from rich.table import Table
 
+from headgate.cli.demo_loops import QUESTION, STREAM, Broken, Resumed, break_circle, cut_and_resume
 from headgate.cli.demo_service import serve_story
-from headgate.cli.terminal import SafeConsole, echo
+from headgate.cli.demo_window import BUDGET, QUESTIONS, Asked, add_docs, ask
+from headgate.cli.options import json_option, print_json
+from headgate.cli.terminal import SafeConsole
 from headgate.explain.as_data import context_data
 from headgate.gateway import Headgate
-from headgate.guard import RepeatDetector
-from headgate.types import Context
+from headgate.types import Chunk
 
-QUERY = "How long do refunds take, and what does the customer have to send?"
-WINDOW = (
-    "user: A customer wants her money back.",
-    "tool: Refunds are paid within 14 days to the card that was charged.",
-)
-ROWS = (
-    {"id": "policy", "title": "Refund policy",
-     "text": "Refunds are paid within 14 days to the card that was charged."},
-    {"id": "steps", "title": "How to ask for a refund",
-     "text": "To get a refund the customer sends the order number and a photo of the parcel label."},
-    {"id": "steps-copy", "title": "How to ask for a refund",
-     "text": "To get a refund the customer sends the order number and a photo of the parcel label."},
-    {"id": "limits", "title": "Refund limits",
-     "text": "Refunds above 500 euros are checked by a second person, which takes two more days."},
-    {"id": "gifts", "title": "Gift cards",
-     "text": "Gift cards are not refunded in money; their value moves to a new card instead."},
-    {"id": "access-log", "title": "refund service log",
-     "text": "refund ok refund ok refund ok refund ok refund ok refund ok refund ok refund ok " * 6},
-    {"id": "shipping", "title": "Shipping",
-     "text": "Parcels leave the warehouse every weekday at noon and arrive within three days."},
-)  # fmt: skip
-STREAM = (
-    "The refund is on its way, and the customer has been told when to expect it. Please check the order number, "
-    + "then check the label, " * 40
-)
+_LEFT_OUT = 3  # chunks that did not enter, listed for a question
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 @click.option(
     "--serve", "serves", is_flag=True, help="Serve the dashboard with a small story in it."
 )
@@ -51,54 +29,96 @@ STREAM = (
 @click.option(
     "--open", "opens", is_flag=True, help="With --serve, open the dashboard in a browser."
 )
-def demo(as_json: bool, serves: bool, port: int, opens: bool) -> None:
-    """Show Headgate at work on a small collection: kept, dropped, and why."""
+@json_option
+def demo(serves: bool, port: int, opens: bool, as_json: bool) -> None:
+    """Show Headgate at work on its own documentation. Needs no network, no model and no settings."""
     if serves:
         serve_story(port=port, opens=opens)
         return
     with Headgate.open(":memory:") as hg:
-        hg.add(ROWS)
-        context = hg.context(QUERY, window=list(WINDOW), budget=150)
-    loop = list(_find_loop(STREAM))
+        added = add_docs(hg)
+        asked = [ask(hg, question) for question in QUESTIONS]
+    loop, circle = cut_and_resume(), break_circle()
     if as_json:
-        data = {"context": context_data(context, debug=True), "loop": dict(loop)}
-        echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+        print_json(
+            {
+                "documents": added.documents,
+                "questions": [context_data(one.context, debug=True) for one in asked],
+                "loop": loop,
+                "circle": circle,
+            }
+        )
         return
     console = SafeConsole(highlight=False)
-    console.print(f"[bold]Question[/bold]  {QUERY}")
-    console.print(f"[bold]In the window already[/bold]  {WINDOW[1].removeprefix('tool: ')}\n")
-    console.print(_fates(context))
-    console.print(f"\n[bold]What the model gets[/bold]  {context.token_estimate} of 150 tokens")
-    console.print(context.text, markup=False)
-    said = dict(loop)
-    console.print(
-        f"\n[bold]On the way out[/bold]  a stream of {len(STREAM)} characters falls into a loop of "
-        f"{said['period']} characters;\nthe guard stops it at {said['position']} and cuts it back to {said['onset']}."
-    )
-    me = sys.argv[0] if Path(sys.argv[0]).name == "headgate" else "headgate"
-    console.print(
-        f"\nNext: {me} add YOUR_FOLDER && {me} context 'YOUR QUESTION' --explain", soft_wrap=True
-    )
+    console.print(f"[bold]On the way in.[/bold] {added.documents} pages of Headgate's own documentation, {added.chunks} chunks.")  # fmt: skip
+    for one in asked:
+        _print_question(console, one)
+    _print_loop(console, loop)
+    _print_circle(console, circle)
+    me = _command()
+    console.print("\n[bold]Next[/bold]")
+    console.print(f"  {me} add YOUR_FOLDER", soft_wrap=True)
+    console.print(f"  {me} context 'YOUR QUESTION' --explain", soft_wrap=True)
+    console.print(f"  {me} why last CHUNK", soft_wrap=True)
 
 
-def _fates(context: Context) -> Table:
-    table = Table("", "chunk", "score", "decided by", "why", box=None, header_style="bold")
-    for candidate in context.trace.candidates:
+def _print_question(console: SafeConsole, one: Asked) -> None:
+    made = one.context
+    console.print(f"\n[bold cyan]{escape(one.question)}[/]")
+    rows = Table.grid(padding=(0, 1))
+    for chunk in one.seen:
+        rows.add_row("", "in the window", escape(_name(chunk)))
+    for number, chunk in enumerate(made.chunks, 1):
+        last = made.why(chunk.id)[-1]
+        rows.add_row("", "[green]enters[/]", escape(f"[{number}] {_name(chunk)}: {last.reason}"))
+    dropped = [c for c in made.trace.candidates if c.dropped]
+    dropped.sort(key=lambda c: c.chunk not in one.seen)
+    for candidate in dropped[:_LEFT_OUT]:
         last = candidate.notes[-1]
-        mark = "[red]drop[/red]" if candidate.dropped else "[green]keep[/green]"
-        table.add_row(mark, candidate.chunk.id, f"{last.score:.3f}", last.stage, last.reason)
-    return table
+        why = f"{_name(candidate.chunk)}: {last.stage}: {last.reason_with_numbers}"
+        rows.add_row("", "[red]stays out[/]", escape(why))
+    rest = Counter(c.notes[-1].stage.value for c in dropped[_LEFT_OUT:])
+    others = ", ".join(f"{count} at {stage}" for stage, count in rest.most_common())
+    rows.add_row("", "", f"{made.token_estimate} of {BUDGET} tokens; others left out: {others or 'none'}")  # fmt: skip
+    console.print(rows)
 
 
-def _find_loop(stream: str) -> Iterator[tuple[str, int]]:
-    """Where the detector stops the stream, fed a few characters at a time as a model would send them."""
-    detector = RepeatDetector()
-    for at in range(0, len(stream), 5):
-        stall = detector.feed(stream[at : at + 5])
-        if stall:
-            yield from (
-                ("position", stall.position),
-                ("onset", stall.onset),
-                ("period", stall.period),
-            )
-            return
+def _name(chunk: Chunk) -> str:
+    return f"{chunk.id} ({chunk.title.rpartition(' > ')[2]})" if chunk.title else chunk.id
+
+
+def _print_loop(console: SafeConsole, loop: Resumed) -> None:
+    (cut,) = loop.cuts
+    console.print(f"\n[bold]On the way out.[/bold] A model is asked: {escape(QUESTION)}")
+    rows = Table.grid(padding=(0, 1))
+    said = f"{len(STREAM):,} characters, one sentence of it over and over"
+    rows.add_row("", "would send", said)
+    rows.add_row("", "[red]stopped[/]", escape(f"after {loop.read_chars}: {cut.reason}"))
+    rows.add_row("", "is told", escape(loop.asked))
+    rows.add_row("", "[green]sent in all[/]", escape(loop.text))
+    console.print(rows)
+
+
+def _print_circle(console: SafeConsole, circle: Broken) -> None:
+    console.print("\n[bold]Between the turns.[/bold] An agent makes the same two calls again and again.")  # fmt: skip
+    rows = Table.grid(padding=(0, 1))
+    for call in circle.calls[:2]:
+        rows.add_row("", "calls", escape(call))
+    at, note = circle.notes[0]
+    rows.add_row("", "[red]is told[/]", escape(f"with the result in message {at}: {note}"))
+    rows.add_row("", "", "After the eighth round the turn ends with a message to the person.")
+    console.print(rows)
+
+
+def _command() -> str:
+    """How this program is called here: by its name where that is on the path."""
+    own = Path(sys.argv[0])
+    if own.name != "headgate":
+        return "headgate"
+    parts = own.absolute().parts
+    if "uv" in parts:
+        return "uvx headgate"
+    if "pipx" in parts:
+        return "pipx run headgate"
+    found = which("headgate")
+    return "headgate" if found and Path(found) == own.absolute() else str(own)

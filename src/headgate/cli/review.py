@@ -1,6 +1,7 @@
 """`headgate review`: the questions that wait for a person, and what that person says."""
 
 import getpass
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -76,6 +77,7 @@ def show_review(id: str, store: str | None, tenant: str | None, as_json: bool) -
 @click.argument("text")
 @place_options
 @_who
+@click.option("--yes", is_flag=True, help="Store the fact without showing it first.")
 @json_option
 def answer_review(
     id: str,
@@ -84,11 +86,19 @@ def answer_review(
     tenant: str | None,
     who: str | None,
     note: str,
+    yes: bool,
     as_json: bool,
 ) -> None:
-    """Answer the question; the answer becomes a trusted fact."""
+    """Answer the question; the answer becomes a trusted fact, which is shown before it is stored."""
     with _queue(store, tenant) as queue:
-        _print_decision(queue.answer(id, text, who=who or _user(), note=note), as_json)
+        draft = queue.draft(id, text)
+        if not yes and sys.stdin.isatty():
+            echo(f"question: {queue.review(id).query}")
+            echo(f"fact:     {draft.content}")
+            echo(f"found by: {', '.join(draft.tags[1:])}")
+            click.confirm(f"Store it with trust {draft.trust:.2f}?", abort=True)
+        decision = queue.answer(id, text, who=who or _user(), note=note, confirmed=draft.content)
+        _print_decision(decision, as_json)
 
 
 @review.command("approve")

@@ -74,6 +74,8 @@ def copy(source: str, target: str, traces: bool, as_json: bool) -> None:
     try:
         goes = _open(target)
         try:
+            if _place(came) == _place(goes):
+                raise InputError("FROM and TO are the same store", hint="name another for TO")
             found = _copy(came, goes, traces)
         finally:
             goes.close()
@@ -89,13 +91,17 @@ def copy(source: str, target: str, traces: bool, as_json: bool) -> None:
 @store.command()
 @store_option
 @dry_option
-def distribute(store: str | None, dry_run: bool) -> None:
+@json_option
+def distribute(store: str | None, dry_run: bool, as_json: bool) -> None:
     """Spread the tables over the servers of a Citus cluster, each tenant's rows together."""
     name = _postgres(store)
     from headgate.stores.postgres import citus  # noqa: PLC0415  an extra
 
     if dry_run:
-        for statement in citus.distribute_sql():
+        statements = citus.distribute_sql()
+        if as_json:
+            print_json({"statements": statements})
+        for statement in [] if as_json else statements:
             echo(f"{statement};")
         return
     opened = open_postgres(name)
@@ -104,7 +110,10 @@ def distribute(store: str | None, dry_run: bool) -> None:
             count = citus.distribute(connection, opened.address)
     finally:
         opened.close()
-    echo(f"{count} tables were distributed" if count else "all tables are distributed already")
+    if as_json:
+        print_json({"tables": count})
+    else:
+        echo(f"{count} tables were distributed" if count else "all tables are distributed already")
 
 
 @store.command()
@@ -153,6 +162,11 @@ def _open(name: str) -> WholeStore:
         raise InputError("a store in memory is gone with its process", hint="name a folder or an address")  # fmt: skip
     whole: WholeStore = opened  # type: ignore[assignment]  # every store that is kept can be read whole
     return whole
+
+
+def _place(store: WholeStore) -> object:
+    """What tells a store from every other, however its name was written."""
+    return getattr(store, "id", None) or getattr(store, "path", Path()).resolve()
 
 
 def _disk(opened: WholeStore, name: str) -> tuple[dict[str, int], str]:

@@ -26,6 +26,13 @@ from headgate.settings import load
     metavar="PROVIDER=URL",
     help="Where calls go on to, as openai=http://localhost:11434/v1; else where they would have gone.",
 )
+@click.option(
+    "--patience",
+    type=click.FloatRange(0.1, 600),
+    default=0.8,
+    show_default=True,
+    help="Seconds that the gateway may take of a call for itself before the call goes on without it.",
+)
 @click.option("--quiet", is_flag=True, help="Print no summary at the end.")
 @click.argument("agent")
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
@@ -33,6 +40,7 @@ def wrap(
     store: str | None,
     inject: bool | None,
     given: tuple[str, ...],
+    patience: float,
     quiet: bool,
     agent: str,
     args: tuple[str, ...],
@@ -59,6 +67,7 @@ def wrap(
             store=store or (None if wanted else MEMORY),
             inject=wanted,
             upstreams=upstreams,
+            patience_s=patience,
         )
     )
     if not quiet:

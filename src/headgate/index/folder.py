@@ -9,6 +9,7 @@ Everything here is derived. Deleting the folder costs a rebuild and loses nothin
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -174,6 +175,12 @@ def write_state(folder: Path, state: IndexState, mark: str) -> IndexState:
     return replace(state, mark=mark, lives=tuple(kept))
 
 
+def delete_index(folder: Path) -> None:
+    """Delete an index. The manifest goes first, so that nothing is left that names files which are gone."""
+    (folder / "manifest.json").unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def _delete_unnamed(folder: Path, named: set[str]) -> None:
     for path in folder.iterdir():
         if path.name not in named:
@@ -192,11 +199,15 @@ def write_lock(folder: Path) -> Iterator[bool]:
         if not _try_lock(held.fileno()):
             yield False
             return
-        yield True
+        try:
+            yield True
+        finally:
+            # closing is not enough: a child forked just now may hold the file open too
+            _unlock(held.fileno())
 
 
 def _try_lock(handle: int) -> bool:
-    """Lock an open file until it is closed; False when another process holds it."""
+    """Lock an open file; False when another process holds it."""
     try:
         if os.name == "nt":
             import msvcrt  # noqa: PLC0415 - one platform only
@@ -209,3 +220,14 @@ def _try_lock(handle: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _unlock(handle: int) -> None:
+    if os.name == "nt":
+        import msvcrt  # noqa: PLC0415 - one platform only
+
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+    else:
+        import fcntl  # noqa: PLC0415 - the other platforms
+
+        fcntl.flock(handle, fcntl.LOCK_UN)

@@ -4,11 +4,12 @@ One thread follows the change feeds of all collections in the background, batch 
 delays no other. The collections used last stay open; the others are saved and closed.
 """
 
-import shutil
+import time
 from collections import OrderedDict
 from functools import lru_cache
 from pathlib import Path
 from threading import Condition, Thread
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +18,14 @@ from headgate.bugs import EXPECTED, LOGGER, describe, report
 from headgate.errors import NotReady
 from headgate.forks import renew_in_children
 from headgate.index.collection import Collection
-from headgate.index.folder import folder_of
+from headgate.index.folder import delete_index, folder_of
+from headgate.index.narrowed import NarrowedCollection
 from headgate.index.snapshot import Snapshot
-from headgate.protocols import Embedder, Store
+from headgate.policy import IndexPolicy
+from headgate.protocols import Embedder, PostingStore, Store
 
 OPEN = 128  # collections that stay open; each may hold a few mapped files
+_SIZED_S = 10.0  # for which the size of a collection is believed
 
 Key = tuple[str, str]
 
@@ -33,9 +37,15 @@ class Indexes:
     """
 
     def __init__(
-        self, store: Store, folder: Path | None = None, embedder: Embedder | None = None
+        self,
+        store: Store,
+        folder: Path | None = None,
+        embedder: Embedder | None = None,
+        policy: IndexPolicy = IndexPolicy(),  # noqa: B008  (frozen)
     ) -> None:
         self._store = store
+        self._policy = policy
+        self._sizes: dict[Key, tuple[float, int]] = {}
         self._folder = folder
         self._embedder = embedder
         self._vector = lru_cache(maxsize=1024)(self._embed)
@@ -51,19 +61,24 @@ class Indexes:
         self._closing = False
         self._open = self._open.copy()
 
-    def snapshot(self, tenant: str, collection: str) -> Snapshot:
-        """The postings of one collection, caught up with the store."""
+    def snapshot(self, tenant: str, collection: str, query: str = "") -> Snapshot:
+        """The postings of one collection, caught up with the store; of a large one those that matter to the query."""
+        if narrowed := self._narrowed(tenant, collection):
+            return narrowed.snapshot(query, wait=True)
         opened = self._collection(tenant, collection)
         snapshot = opened.snapshot()
         if opened.unchecked:
             self._follow_later((tenant, collection))
         return snapshot
 
-    def latest(self, tenant: str, collection: str) -> Snapshot:
+    def latest(self, tenant: str, collection: str, query: str = "") -> Snapshot:
         """The last complete postings of one collection, which say so when the store has gone on since.
 
         NotReady where there are none yet. What is missing is followed in the background.
         """
+        if narrowed := self._narrowed(tenant, collection):
+            self._follow_later((tenant, collection))
+            return narrowed.snapshot(query, wait=False)
         opened = self._collection(tenant, collection)
         try:
             snapshot, behind = opened.latest()
@@ -76,7 +91,7 @@ class Indexes:
 
     def follow(self, tenant: str, collection: str) -> None:
         """Take in what was just written, a batch of it; the rest is followed in the background."""
-        if not self._collection(tenant, collection).follow_batch():
+        if not self._follower(tenant, collection).follow_batch():
             self._follow_later((tenant, collection))
 
     def vector(self, query: str) -> "npt.NDArray[np.float32] | None":
@@ -90,10 +105,13 @@ class Indexes:
 
     def rebuild(self, tenant: str, collection: str) -> Snapshot:
         """Delete the index of a collection and build it again from the store."""
+        if narrowed := self._narrowed(tenant, collection):
+            narrowed.clear()
+            return narrowed.snapshot("", wait=True)
         with self._changed:
             self._open.pop((tenant, collection), None)
         if self._folder:
-            shutil.rmtree(folder_of(self._folder, tenant, collection), ignore_errors=True)
+            delete_index(folder_of(self._folder, tenant, collection))
         opened = self._collection(tenant, collection)
         snapshot = opened.snapshot()
         opened.flush()
@@ -109,6 +127,24 @@ class Indexes:
             thread.join()
         for collection in opened:
             collection.flush()
+
+    def _follower(self, tenant: str, collection: str) -> Collection | NarrowedCollection:
+        return self._narrowed(tenant, collection) or self._collection(tenant, collection)
+
+    def _narrowed(self, tenant: str, collection: str) -> NarrowedCollection | None:
+        """The collection as the store narrows it, where it is too large to be held here and the store can."""
+        if not hasattr(self._store, "save_block"):
+            return None
+        key, now = (tenant, collection), time.monotonic()
+        looked, chunks = self._sizes.get(key, (-_SIZED_S, 0))
+        if now - looked >= _SIZED_S:
+            chunks = self._store.size(tenant, collection).chunks
+            if len(self._sizes) > 10 * OPEN:
+                self._sizes = {}
+            self._sizes[key] = (now, chunks)
+        if chunks <= self._policy.max_chunks:
+            return None
+        return NarrowedCollection(cast(PostingStore, self._store), tenant, collection)
 
     def _collection(self, tenant: str, collection: str) -> Collection:
         key, surplus = (tenant, collection), []
@@ -151,7 +187,7 @@ class Indexes:
     def _follow(self, key: Key) -> bool:
         """Take in one batch; whether nothing is left to do."""
         try:
-            return self._collection(*key).follow_batch()
+            return self._follower(*key).follow_batch()
         except EXPECTED as error:
             # the next request finds the same and says so
             LOGGER.warning("the index of %r cannot follow: %s", key[1], describe(error))

@@ -171,7 +171,7 @@ def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
         speaker=np.array(out.speaker, np.uint64),
         told=np.array(out.told, np.uint8),
         language=np.array(out.language, np.uint8),
-        terms=_terms(np.array(out.terms, np.uint64), lengths),
+        terms=index_terms(np.array(out.terms, np.uint64), lengths),
         names=name_incidence,
         labels=labels,
         label_starts=label_starts,
@@ -179,7 +179,8 @@ def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
     )
 
 
-def _terms(flat: Keys, fields: Ints) -> PostingList:
+def index_terms(flat: Keys, fields: Ints) -> PostingList:
+    """The posting list of terms in reading order, chunk by chunk; `fields` has how many stand in each field."""
     keys, own = to_slots(flat)
     lengths = fields.sum(1)
     count = len(fields)

@@ -35,7 +35,7 @@ Fetch = Callable[[Sequence[str]], Sequence[Chunk]]
 _SPEAKING = 0.8  # share of texts that open with a speaker in a conversation (measured: chat 1.0, prose < 0.1)
 _FEW, _FEW_SHARE = 8, 0.05  # a conversation has few speakers: at most 8, or one per 20 lines
 _FEW_CHUNKS, _FEW_OF = 2, 0.01  # fewer chunks of a language are taken for quotations
-_SHORT = 600  # characters; half of a conversation's lines are shorter
+SHORT = 600  # characters; half of a conversation's lines are shorter
 _LONG = 256  # postings from which a list is copied by itself; shorter ones are copied all at once
 _FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
 
@@ -65,6 +65,11 @@ class Snapshot:
     def degraded(self) -> str:
         """What went wrong with the index on the way to this snapshot, empty when nothing did."""
         return self._degraded
+
+    @property
+    def narrowed(self) -> str:
+        """Empty: a snapshot is the whole collection."""
+        return ""
 
     @cached_property
     def stale(self) -> "Snapshot":
@@ -103,25 +108,22 @@ class Snapshot:
 
     @cached_property
     def conversational(self) -> bool:
-        """Whether the chunks are turns: most were told to be, or open with a speaker, speakers are few, texts short."""
-        if self.count and self._column("told")[self.alive].sum() >= _SPEAKING * self.count:
-            return True
+        """Whether the chunks are turns of conversations."""
         speaker = self._column("speaker")[self.alive].astype(np.uint64)
         speaking = speaker[speaker > 0]
-        if len(speaking) < _SPEAKING * self.count or not len(speaking):
-            return False
-        if len(np.unique(speaking)) > max(_FEW, _FEW_SHARE * self.count):
-            return False
-        return bool(2 * (self._column("chars")[self.alive] < _SHORT).sum() >= self.count)
+        return is_conversation(
+            self.count,
+            told=int(self._column("told")[self.alive].sum()),
+            speaking=len(speaking),
+            speakers=len(np.unique(speaking)),
+            short=int((self._column("chars")[self.alive] < SHORT).sum()),
+        )
 
     @cached_property
     def language(self) -> str:
         """The languages the chunks are written in, the commonest first, joined by "+"; mostly one."""
         votes = np.bincount(self._column("language")[self.alive], minlength=len(LANGUAGES))
-        order = np.argsort(-votes, kind="stable")
-        few = max(_FEW_CHUNKS, _FEW_OF * self.count)
-        named = [LANGUAGES[at] for at in order.tolist() if votes[at] >= few]
-        return "+".join(named) or LANGUAGES[int(order[0])]
+        return name_languages(votes, self.count)
 
     # -- terms -----------------------------------------------------------------------------------
 
@@ -359,6 +361,23 @@ class Snapshot:
             living = live.alive[local]
             found[index[living]] = local[living] + base
         return found
+
+
+def is_conversation(count: int, *, told: int, speaking: int, speakers: int, short: int) -> bool:
+    """Whether chunks are turns: most were told to be, or open with a speaker, speakers are few, texts short."""
+    if count and told >= _SPEAKING * count:
+        return True
+    if speaking < _SPEAKING * count or not speaking:
+        return False
+    return speakers <= max(_FEW, _FEW_SHARE * count) and 2 * short >= count
+
+
+def name_languages(votes: npt.NDArray[np.int64], count: int) -> str:
+    """The languages of a collection, the commonest first, by how many chunks are written in each."""
+    order = np.argsort(-votes, kind="stable")
+    few = max(_FEW_CHUNKS, _FEW_OF * count)
+    named = [LANGUAGES[at] for at in order.tolist() if votes[at] >= few]
+    return "+".join(named) or LANGUAGES[int(order[0])]
 
 
 def _among(own: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:

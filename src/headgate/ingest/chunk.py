@@ -1,6 +1,6 @@
 """Chunk: split a text into passages that can be read alone.
 
-A chat log is cut at its turns. Any other text that fits `maximum` stays whole. A longer one is packed block by block up to `target`; a block up to
+A chat log is cut at its turns, a text that was said to be one at its lines where its turns are not known. Any other text that fits `maximum` stays whole. A longer one is packed block by block up to `target`; a block up to
 `maximum` is never cut, and a larger one is cut at blank lines, else at lines, sentences, words, or anywhere.
 Passages are spans of the text, so nothing is added, and only white space between them is lost.
 Size is the token estimate (text/tokens.py), read once for the whole text.
@@ -17,8 +17,8 @@ import numpy.typing as npt
 from headgate.errors import ConfigError
 from headgate.ingest.blocks import Block, blocks
 from headgate.policy import Policy, PositiveCount
-from headgate.text.tokens import estimate_tokens, running_tokens
-from headgate.text.turns import split_turns
+from headgate.text.tokens import fits_tokens, running_tokens
+from headgate.text.turns import CONVERSATION, split_turns
 
 Sizes = npt.NDArray[np.float64]
 
@@ -31,6 +31,9 @@ _SEAMS = tuple(
         r"\s+",
     )
 )
+
+
+_LINE = re.compile(r"^.*\S.*$", re.MULTILINE)  # one that says something
 
 
 class ChunkPolicy(Policy):
@@ -63,6 +66,8 @@ def split_text(text: str, policy: ChunkPolicy, *, kind: str = "markdown") -> lis
     if not text.strip():
         return []
     turns = split_turns(text) if kind != "code" else []
+    if kind == CONVERSATION and not turns:
+        turns = [line.start() for line in _LINE.finditer(text)]
     if turns:
         # what stands before the first turn belongs to it
         spans = pairwise([0, *turns[1:], len(text)])
@@ -71,7 +76,7 @@ def split_text(text: str, policy: ChunkPolicy, *, kind: str = "markdown") -> lis
 
 
 def _split(text: str, policy: ChunkPolicy, *, kind: str) -> list[Passage]:
-    if estimate_tokens(text) <= policy.maximum:
+    if fits_tokens(text, policy.maximum):
         path = _first_heading(text) if kind == "markdown" else ()
         return [Passage(_trim(text), path)]
     sizes = running_tokens(text)

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from headgate.errors import InputError
 from headgate.ingest import stale, tables
 from headgate.ingest.chunk import ChunkPolicy
 from headgate.ingest.decode import Undecodable, decode
 from headgate.ingest.readers import SourceFile, read
-from headgate.ingest.rows import LINE, Skip, Text, assemble, digest, parse_row
+from headgate.ingest.rows import LINE, Skip, Text, assemble, digest, mark_turns, parse_row
 from headgate.ingest.walk import document_id, walk
 from headgate.policy import Policy, PositiveCount, Tuning
 from headgate.protocols import DocumentStore
@@ -66,6 +66,8 @@ class Summary:
 
 
 OnProgress = Callable[[Progress], None]
+Kind = Literal["", "conversation"]
+"""What texts are said to be: turns of a conversation, or whatever they look like."""
 
 
 def add_rows(
@@ -74,15 +76,15 @@ def add_rows(
     rows: Iterable[Mapping[str, Any]],
     *,
     collection: str = "main",
-    kind: str = "",
+    kind: Kind = "",
     policy: IngestPolicy | None = None,
     on_progress: OnProgress | None = None,
 ) -> Summary:
     """Add rows; a bad row raises an error with its number, and the rows before it are written."""
-    loader = _Loader(store, tenant, policy or IngestPolicy(), on_progress)
+    loader = _Loader(store, tenant, policy or IngestPolicy(), on_progress, kind)
     for number, row in enumerate(rows):
         try:
-            loader.add(parse_row(row, collection=collection, kind=kind))
+            loader.add(parse_row(row, collection=collection))
         except InputError as error:
             loader.flush()
             raise type(error)(f"row {number}: {error.message}", hint=error.hint) from error
@@ -95,6 +97,7 @@ def add_files(
     paths: Iterable[str | Path],
     *,
     collection: str = "main",
+    kind: Kind = "",
     policy: IngestPolicy | None = None,
     root: Path | None = None,
     exclude: Iterable[str] = (),
@@ -109,7 +112,7 @@ def add_files(
     """
     policy = policy or IngestPolicy()
     places = [Path(path) for path in paths]
-    loader = _Loader(store, tenant, policy, on_progress)
+    loader = _Loader(store, tenant, policy, on_progress, kind)
     found = list(walk(places, root=root, exclude=exclude, gitignore=gitignore, store=own_folder))
     loader.progress.total = sum(one.size for one in found)
     whole: set[str] = set()
@@ -138,29 +141,31 @@ def add_stream(
     *,
     id: str = "stdin",
     collection: str = "main",
+    kind: Kind = "",
     policy: IngestPolicy | None = None,
     on_progress: OnProgress | None = None,
 ) -> Summary:
     """Add what a pipe delivered: JSON lines as rows, anything else as one text."""
     policy = policy or IngestPolicy()
-    loader = _Loader(store, tenant, policy, on_progress)
+    loader = _Loader(store, tenant, policy, on_progress, kind)
     loader.progress.total = len(data)
     if len(data) > policy.max_bytes:
         loader.add(Skip(id, f"more than {policy.max_bytes / 1e6:.0f} MB", len(data)))
     else:
-        for item in _stream_items(data, id, collection):
+        for item in _stream_items(data, id, collection, kind):
             loader.add(item)
     return loader.finish()
 
 
-def _stream_items(data: bytes, id: str, collection: str) -> Iterable[Text | Skip]:
+def _stream_items(data: bytes, id: str, collection: str, kind: Kind) -> Iterable[Text | Skip]:
     if not data.strip():
         return [Skip(id, "nothing came in")]
     first = next(tables.json_line_stream(BytesIO(data.lstrip().split(b"\n", 1)[0]), id, collection))
     if isinstance(first, Text):
         return tables.json_line_stream(BytesIO(data), id, collection)
     try:
-        return [Text(id, decode(data), collection=collection, size=len(data))]
+        cut = kind or "markdown"
+        return [Text(id, decode(data), kind=cut, collection=collection, size=len(data))]
     except Undecodable as error:
         return [Skip(id, str(error), len(data))]
 
@@ -173,6 +178,7 @@ class _Loader:
     tenant: str
     policy: IngestPolicy
     on_progress: OnProgress | None
+    kind: Kind = ""
     progress: Progress = field(default_factory=Progress)
     skipped: list[Skip] = field(default_factory=list)
     batch: dict[tuple[str, str], Text] = field(default_factory=dict)
@@ -186,6 +192,8 @@ class _Loader:
         if isinstance(item, Skip):
             self.note_skip(item)
             return
+        if self.kind:
+            item = mark_turns(item)
         key = (item.collection, item.id)
         mark = hash(key)  # of a million ids the hashes take a tenth of the room
         if mark in self.seen:

@@ -6,7 +6,7 @@ chunks are made of, and the chunk policy too, so that an equal digest means that
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -14,6 +14,7 @@ import orjson
 
 from headgate.errors import InputError, LimitError
 from headgate.ingest.chunk import ChunkPolicy, split_text
+from headgate.text.turns import CONVERSATION
 from headgate.types import METADATA_BYTES, TITLE_CHARS, Chunk, Document
 
 _KNOWN = frozenset({"id", "_id", "text", "content", "title", "collection", "source", "metadata"})
@@ -51,8 +52,8 @@ class Skip:
     size: int = 0
 
 
-def parse_row(row: object, *, collection: str, kind: str = "", id: str = "", size: int = 0) -> Text:
-    """A row as a Text; InputError says what is wrong with it. `id` stands in for a missing one, `kind` joins the metadata."""
+def parse_row(row: object, *, collection: str, id: str = "", size: int = 0) -> Text:
+    """A row as a Text; InputError says what is wrong with it. `id` stands in for a missing one."""
     if not isinstance(row, Mapping):
         raise InputError(f"a row is {type(row).__name__}, not a mapping", hint=_HINT)
     text = row.get("text", row.get("content"))
@@ -69,10 +70,16 @@ def parse_row(row: object, *, collection: str, kind: str = "", id: str = "", siz
         title=_title(row),
         collection=_text_field(row, "collection", "") or collection,
         source=_text_field(row, "source", "") or "document",
-        metadata=_bounded({**({"kind": kind} if kind else {}), **rest, **given}),
+        metadata=_bounded({**rest, **given}),
         size=size or len(text),
         origin=LINE if id and not own else "",
     )
+
+
+def mark_turns(item: Text) -> Text:
+    """A text that was said to be of a conversation: a row is a turn, a file holds one on each line."""
+    kind = CONVERSATION if item.origin == FILE else item.kind
+    return replace(item, kind=kind, metadata={"kind": CONVERSATION, **item.metadata})
 
 
 _HINT = 'give {"id": …, "text": …}, and where you like title, collection, source, metadata'

@@ -8,11 +8,13 @@ A gate that fails costs the block and never the turn: the reason is logged as a 
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from headgate.errors import HeadgateError
 from headgate.gateway import Headgate
+from headgate.guard.dialects.turns import human_text
 from headgate.text.fence import without_fences
 from headgate.types import Context, ContextBudget, Request, Window
 
@@ -42,6 +44,25 @@ class Blocks:
     def known(self, texts: Sequence[str]) -> str | None:
         """The block of the question that ends these texts, "" where it has none; None where it is new."""
         return self._known.get(_key(texts))
+
+    def place(
+        self, messages: Sequence[Mapping[str, Any]], preamble: Sequence[str] = ()
+    ) -> "Placed":
+        """The messages with the blocks that are known, and the question that still needs one, if there is any."""
+        placed: list[Any] = []
+        texts, new = list(preamble), None
+        for message in messages:
+            question, own = question_of(message), texts_of(message)
+            if question and not (texts and is_block(texts[-1])):
+                seen = [*texts, *own]
+                known = self.known(seen)
+                new = None if known is not None else (len(placed), question, seen)
+                if known:
+                    placed.append(as_message(known))
+                    texts.append(known)
+            placed.append(message)
+            texts += own
+        return Placed(placed, *(new or (0, "", ())))
 
     def find(self, query: str, texts: Sequence[str], *, used_tokens: int = 0) -> str:
         """The block for a question; `texts` is all that the model sees, the question last."""
@@ -80,6 +101,41 @@ class Blocks:
     def _fail(self, error: HeadgateError) -> str:
         LOGGER.warning("no context was added: %s", error)
         return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Chat messages with their blocks: the last question has none yet where `question` is not empty.
+
+    `at` is the place in front of it, `texts` all that the model sees up to it.
+    """
+
+    messages: list[Any]
+    at: int
+    question: str
+    texts: Sequence[str]
+
+    def with_block(self, block: str) -> list[Any]:
+        """The messages, with this block in front of the last question; none where it is empty."""
+        added = [as_message(block)] if block else []
+        return [*self.messages[: self.at], *added, *self.messages[self.at :]]
+
+
+def as_message(block: str) -> dict[str, str]:
+    """A block as a message of its own."""
+    return {"role": "user", "content": block}
+
+
+def question_of(message: Mapping[str, Any]) -> str:
+    """What a person asks in a chat message; nothing for answers, calls, results and blocks of ours."""
+    text = human_text(message).strip()
+    return "" if is_block(text) else text
+
+
+def texts_of(message: Mapping[str, Any]) -> list[str]:
+    """The texts of a chat message that the model sees, results of tools included."""
+    content = message.get("content") or message.get("output") or ""
+    return list(Window.of([{"content": content}]).texts)
 
 
 def is_block(text: str) -> bool:

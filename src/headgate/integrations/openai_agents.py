@@ -18,10 +18,8 @@ from headgate.errors import MissingExtra, UpstreamError
 from headgate.gateway import Headgate
 from headgate.guard.adapters import GuardedEvents
 from headgate.guard.dialects.responses import END, ResponsesDialect
-from headgate.guard.dialects.turns import human_text
 from headgate.guard.objects import original_errors
-from headgate.integrations.blocks import Asking, Blocks, is_block
-from headgate.types import Window
+from headgate.integrations.blocks import Asking, Blocks, question_of, texts_of
 
 try:
     from agents import Model, ModelResponse, ModelSettings, Usage
@@ -50,23 +48,12 @@ def add_context(
 
     async def add(data: CallModelData[Any]) -> ModelInputData:
         given = data.model_data
-        items: list[Any] = []
-        texts = [given.instructions] if given.instructions else []
-        last = max((n for n, item in enumerate(given.input) if _question(item)), default=-1)
-        for at, item in enumerate(given.input):
-            question, own = _question(item), _texts(item)
-            if question and not (texts and is_block(texts[-1])):
-                seen = [*texts, *own]
-                used = sum(map(gate.count_tokens, seen)) if context_length else 0
-                known = blocks.known(seen)
-                if known is None and at == last:
-                    known = await blocks.afind(question, seen, used_tokens=used)
-                if known:
-                    items.append({"role": "user", "content": known})
-                    texts.append(known)
-            items.append(item)
-            texts += own
-        return ModelInputData(input=items, instructions=given.instructions)
+        placed = blocks.place(given.input, [given.instructions] if given.instructions else [])
+        block = ""
+        if placed.question:
+            used = sum(map(gate.count_tokens, placed.texts)) if context_length else 0
+            block = await blocks.afind(placed.question, placed.texts, used_tokens=used)
+        return ModelInputData(input=placed.with_block(block), instructions=given.instructions)
 
     return add
 
@@ -85,7 +72,7 @@ class RecallingSession:
         items: list[Any] = await self._session.get_items(most)
         if most is None or len(items) < most:
             return items
-        first = next((n for n, item in enumerate(items) if _question(item)), 0)
+        first = next((n for n, item in enumerate(items) if question_of(item)), 0)
         return items[first:]
 
     async def add_items(self, items: list[Any]) -> None:
@@ -94,7 +81,7 @@ class RecallingSession:
         said = [
             {"role": item["role"], "content": "\n".join(texts)}
             for item in items
-            if item.get("role") in ("user", "assistant") and (texts := _texts(item))
+            if item.get("role") in ("user", "assistant") and (texts := texts_of(item))
         ]
         await self._gate.aadd_turns(self.session_id, said, collection=TURNS)
 
@@ -226,15 +213,3 @@ def _usage(told: Any) -> Usage:
         total_tokens=told.total_tokens, input_tokens_details=told.input_tokens_details,
         output_tokens_details=told.output_tokens_details,
     )  # fmt: skip
-
-
-def _question(item: Any) -> str:
-    """What a person asks in an item; nothing for answers, calls, results and blocks of ours."""
-    text = human_text(item).strip()
-    return "" if is_block(text) else text
-
-
-def _texts(item: Any) -> list[str]:
-    """The texts of an item that the model sees."""
-    content = item.get("content") or item.get("output") or ""
-    return list(Window.of([{"content": content}]).texts)

@@ -1,6 +1,6 @@
 """Passages: what Headgate makes of texts that another retriever found.
 
-`sift` drops what the window shows already and what repeats a better passage, and packs the rest into the budget: the
+`sift` drops what the window shows already and what nearly repeats better passages, and packs the rest into the budget: the
 stages penalize and gate, with the scores of the retriever that found them. Without scores the order given counts.
 """
 

@@ -241,18 +241,23 @@ class Facts:
                 self._tenant, id, lambda fact: replace(fact, recalled=fact.recalled + 1)
             )
 
-    def feedback(self, id: str, *, helpful: bool, note: str = "") -> Feedback:
-        """Raise or lower the trust of a fact that did or did not help; its trust before and after."""
+    def feedback(self, id: str, *, helpful: bool, note: str = "", highest: float = 1.0) -> Feedback:
+        """Raise or lower the trust of a fact that did or did not help; its trust before and after.
+
+        `highest` is as far as this caller's praise may raise it; what stands higher already stays.
+        """
         before: list[float] = []
 
         def change(fact: Fact) -> Fact:
             before.append(fact.trust)
-            return self.after_feedback(fact, helpful=helpful, note=note)
+            return self.after_feedback(fact, helpful=helpful, note=note, highest=highest)
 
         after = self.amend(id, change)
         return Feedback(id, before[-1], after.trust)
 
-    def after_feedback(self, fact: Fact, *, helpful: bool, note: str = "") -> Fact:
+    def after_feedback(
+        self, fact: Fact, *, helpful: bool, note: str = "", highest: float = 1.0
+    ) -> Fact:
         """The fact as feedback leaves it, which is not saved yet."""
         step = self.policy.helpful if helpful else -self.policy.unhelpful
         reason = "helpful" if helpful else "unhelpful"
@@ -260,7 +265,8 @@ class Facts:
             fact, helpful=fact.helpful + helpful, unhelpful=fact.unhelpful + (not helpful)
         )
         why = f"{reason}: {_clean(note)}" if note else reason
-        return with_trust(counted, fact.trust + step, why, self.now())
+        trust = min(fact.trust + step, max(highest, fact.trust))
+        return with_trust(counted, trust, why, self.now())
 
     def conflicts(self, fact: Fact) -> tuple[Conflict, ...]:
         """Hints at facts that seem to say the opposite."""

@@ -16,6 +16,7 @@ from itertools import count
 from typing import Protocol
 
 from headgate.errors import InputError, LimitError, NotFound, NotReady, StoreError
+from headgate.memory.ask_rate import AskRate
 from headgate.memory.facts import Facts, Feedback, with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore, ReviewStore
@@ -40,7 +41,7 @@ class ReviewPolicy(Policy):
     """Off: nothing is put into the queue."""
     on_refusal: bool = False
     """Ask a person too when nothing relevant was found; a crisis question is asked in any case."""
-    days: Positive = 7.0
+    days: Tuning[Positive] = 7.0
     """Days after which a question that nobody decided expires."""
     trust: Tuning[Unit] = 0.9
     """Trust of a fact that a reviewer's answer becomes."""
@@ -48,6 +49,8 @@ class ReviewPolicy(Policy):
     """Whether secrets of well-known forms in a question are replaced by placeholders."""
     pending: Tuning[PositiveCount] = 1000
     """Most questions that wait at once; beyond it no more are taken."""
+    hourly: Tuning[PositiveCount] = 60
+    """Most new questions of one caller of the service in an hour."""
 
 
 class QueueStore(ReviewStore, FactStore, Protocol):
@@ -74,7 +77,9 @@ class ReviewQueue:
         *,
         clock: Clock = time.time,
         defer: Defer | None = None,
+        rate: AskRate | None = None,
     ) -> None:
+        self._rate = rate
         self._store = store
         self._tenant = tenant
         self._policy = policy or ReviewPolicy()
@@ -82,9 +87,12 @@ class ReviewQueue:
         self._defer = defer
 
     def ask(
-        self, query: str, *, collection: str, grades: dict[str, float], reason: str
+        self, query: str, *, collection: str, grades: dict[str, float], reason: str, asker: str = ""
     ) -> Review | None:
-        """Put a question into the queue, or find it there; None when the queue is off."""
+        """Put a question into the queue, or find it there; None when the queue is off.
+
+        New questions of one `asker` are counted by the hour; an empty one is not.
+        """
         if not self._policy.enabled:
             return None
         query = redact(query) if self._policy.redact else query
@@ -98,6 +106,8 @@ class ReviewQueue:
                 return held
             if held.status == "pending":
                 self._expire(held)
+        if self._rate and asker:
+            self._rate.count(self._tenant, asker, self._policy.hourly)
         review = Review(
             id=id,
             query=query,
@@ -155,19 +165,33 @@ class ReviewQueue:
             return self._store.review(self._tenant, id) or review
         return review
 
-    def answer(self, id: str, text: str, *, who: str = "", note: str = "") -> Decision:
-        """Answer the question; the answer becomes a trusted fact."""
+    def draft(self, id: str, text: str) -> Fact:
+        """The fact that an answer would become, exactly as it would be stored; nothing is decided yet."""
         if not text.strip():
             raise InputError("the answer is empty", hint="write a sentence, or reject the review")
-        review, trust = self.review(id), self._policy.trust
+        review = self.review(id)
         # the reviewer's words alone are trusted; of the question only single words stay, to find the answer by
         asked = dict.fromkeys(word for word in tokens(review.query) if word not in ENGLISH)
-        fact = self._facts().make(
+        return self._facts().make(
             text,
             category="review",
             tags=(f"review:{review.id}", *list(asked)[:QUESTION_WORDS]),
-            trust=trust,
+            trust=self._policy.trust,
         )
+
+    def answer(
+        self, id: str, text: str, *, who: str = "", note: str = "", confirmed: str | None = None
+    ) -> Decision:
+        """Answer the question; the answer becomes a trusted fact.
+
+        `confirmed` is the content that the reviewer saw in the draft: where another would be stored, it is refused.
+        """
+        fact, review, trust = self.draft(id, text), self.review(id), self._policy.trust
+        if confirmed is not None and confirmed != fact.content:
+            raise InputError(
+                f"the fact would be stored as {fact.content!r}, which is not what was confirmed",
+                hint="look at the draft again, and confirm what it says",
+            )
         known: list[Fact] = []
 
         def confirm(fact: Fact) -> Fact:
@@ -188,6 +212,7 @@ class ReviewQueue:
         """Reject what was found; the facts among it lose trust."""
         return self._judge(replace(self.review(id), status="rejected", who=who, note=note))
 
+    adraft = in_thread(draft)
     aanswer = in_thread(answer)
     aapprove = in_thread(approve)
     areject = in_thread(reject)

@@ -2,12 +2,14 @@
 
 The vectors are inside the package `wordllama` and are read directly, since its own loader goes to the network.
 Frequent pieces carry little meaning, so they weigh a / (a + p) (SIF); p is taken from the piece's rank in the
-vocabulary, which is ordered by frequency, by Zipf's law.
+vocabulary, which is ordered by frequency, by Zipf's law. A piece of one character (a byte, a letter, a syllable of Korean)
+says nothing by itself and weighs nothing, unless it is a sign of Chinese.
 """
 
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +21,25 @@ _A = 1e-3  # the usual constant of SIF
 _BYTES = 260  # control pieces and single bytes stand first in the vocabulary
 
 
+def _says_nothing(piece: str) -> bool:
+    bare = piece.strip("\u2581 ")  # the sign that stands for a space
+    if len(bare) > 1:
+        return bare.startswith("<0x")
+    return not "\u3400" <= bare <= "\u9fff"
+
+
 class StaticEmbedder:
     """Word vectors, averaged."""
 
-    def __init__(self, vectors: npt.NDArray[np.float32], tokenizer: "object") -> None:
+    def __init__(self, vectors: npt.NDArray[np.float32], tokenizer: Any) -> None:  # noqa: ANN401 - a library's object
         self._vectors = vectors
         self._tokenizer = tokenizer
         rank = np.maximum(np.arange(len(vectors)) - _BYTES, 1)
         frequency = 1.0 / (rank * np.log(len(vectors)))
         self._weights = (_A / (_A + frequency)).astype(np.float32)
+        for piece, place in tokenizer.get_vocab().items():
+            if place < len(vectors) and _says_nothing(piece):
+                self._weights[place] = 0.0
         self.name = f"static-{vectors.shape[1]}"
         self.dimension = int(vectors.shape[1])
 
@@ -55,7 +67,7 @@ class StaticEmbedder:
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """One unit vector a text; zeros for a text without words."""
         out = np.zeros((len(texts), self.dimension), np.float32)
-        encode = self._tokenizer.encode_batch  # type: ignore[attr-defined]
+        encode = self._tokenizer.encode_batch
         for i, found in enumerate(encode(list(texts), add_special_tokens=False)):
             ids = np.array(found.ids, np.int64)
             out[i] = self._weights[ids] @ self._vectors[ids]

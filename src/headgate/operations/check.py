@@ -4,14 +4,13 @@ Checked are the database itself; sizes, orphans and feed numbers; that every doc
 its text; and that each saved index is whole and holds what the store holds. Everything that is repaired is derived.
 """
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from headgate.errors import StoreError
 from headgate.index.files import DamagedIndex
-from headgate.index.folder import folder_of, read_state
+from headgate.index.folder import delete_index, folder_of, read_state
 from headgate.operations.presence import existing
 from headgate.protocols import Store
 from headgate.stores.sqlite.store import SqliteStore
@@ -126,7 +125,7 @@ def check_index(
     problem = _index_problem(store, tenant, collection, folder)
     if problem:
         if repair:
-            shutil.rmtree(folder, ignore_errors=True)
+            delete_index(folder)
         yield Finding(f"the index of {tenant}/{collection} {problem}", repair)
 
 

@@ -111,7 +111,7 @@ def _check_database(url: str) -> Iterator[Advice]:
 
     assert isinstance(opened, PostgresStore)
     try:
-        size = sum(size for _, size, _ in opened.tables())
+        size = opened.disk_bytes()
         yield Advice("store", "ok", f"{opened.address} answers: {opened.server()}, {_mb(size)}")
         if opened.bypasses_policies():
             yield Advice("store", "warning", "this role sees all tenants' rows: queries alone keep them apart", "use a role without SUPERUSER and BYPASSRLS")  # fmt: skip

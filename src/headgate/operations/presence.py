@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from headgate.errors import InputError, NotFound
 from headgate.gateway import Headgate
@@ -15,6 +16,17 @@ LAST = "last"
 """Stands for the newest trace where a trace id is asked for."""
 _SHORTEST = 4  # characters of an id that may stand for the whole, as in git
 _LISTED = 8  # names that an error lists
+
+
+@runtime_checkable
+class ServerStore(Protocol):
+    """A store on a server, which knows its tenants and what they take on disk."""
+
+    def tenants(self) -> list[str]:
+        """Every tenant that ever wrote anything."""
+
+    def disk_bytes(self) -> int:
+        """What the store takes on the server's disk."""
 
 
 def existing(folder: Path) -> Path:
@@ -96,6 +108,8 @@ def enumerate_names(names: Collection[str]) -> str:
 
 def tenants_of(gate: Headgate) -> list[str]:
     """The tenants that have something in a store, where it can tell; else the one in use."""
+    if isinstance(gate.store, ServerStore):
+        return gate.store.tenants()
     if not isinstance(gate.store, SqliteStore):
         return [gate.tenant]
     rows = gate.store.query("SELECT tenant FROM tenants ORDER BY tenant")

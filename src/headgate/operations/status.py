@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headgate.gateway import Headgate
 from headgate.index.folder import folder_of, manifest_seen
-from headgate.operations.presence import tenants_of
+from headgate.operations.presence import ServerStore, tenants_of
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.stores.url import hide_password
 
@@ -55,7 +55,10 @@ def status(gate: Headgate, *, tenant: str | None = None) -> Status:
     names = [tenant] if tenant else tenants_of(gate)
     folder = gate.folder
     indexes = folder and folder / "index"
-    database = sum(file.stat().st_size for file in folder.glob("headgate.db*")) if folder else 0
+    if isinstance(gate.store, ServerStore):
+        database = gate.store.disk_bytes()
+    else:
+        database = sum(file.stat().st_size for file in folder.glob("headgate.db*")) if folder else 0
     return Status(
         hide_password(gate.settings.store),
         database,

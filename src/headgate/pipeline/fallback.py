@@ -76,6 +76,7 @@ def ask_person(
         collection=", ".join(request.collections),
         grades=dict(grades),
         reason=reason,
+        asker=request.asker,
     )
     return review.id if review else ""
 

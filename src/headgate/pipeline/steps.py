@@ -5,7 +5,7 @@ it fails. No step calls another stage's step, and what a stage needs from an ear
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from headgate.errors import ConfigError, NotReady
 from headgate.graph.knowledge import GraphPolicy, anchors, paths
 from headgate.graph.neighborhood import neighborhood
 from headgate.graph.project import project_of
+from headgate.memory.ask_rate import AskRate
 from headgate.memory.memory import Memory
 from headgate.memory.providers import Recollection
 from headgate.memory.review import Defer, ReviewPolicy, ReviewQueue
@@ -64,7 +65,8 @@ Candidates = Sequence[Candidate]
 Rankings = Mapping[str, Sifted]
 """What was found, by collection."""
 Starts = Mapping[str, Start]
-Views = Callable[[str, str], Postings]
+Views = Callable[[str, str, str], Postings]
+"""From a tenant, a collection and a query to what ranking reads."""
 Vectors = Callable[[str], "npt.ArrayLike | None"]
 
 
@@ -101,6 +103,7 @@ class Resources:
     name: Callable[[], str]
     cache: WindowCache
     defer: Defer | None = None
+    ask_rate: AskRate = field(default_factory=AskRate)
 
 
 class Steps:
@@ -168,10 +171,12 @@ class Steps:
             load = partial(self._load_whole, vector=vector)
             names = request.collections
             return {name: record.run(Stage.RETRIEVE, (), partial(load, name)) for name in names}
-        return {
-            name: record.run(Stage.RETRIEVE, (), partial(search, view=view))
-            for name, view in self.views.items()
-        }
+        found = {}
+        for name, view in self.views.items():
+            found[name] = record.run(Stage.RETRIEVE, (), partial(search, view=view))
+            if view.narrowed:
+                record.annotate(Stage.RETRIEVE, {"narrowed": view.narrowed})
+        return found
 
     def load_edges(self, found: Rankings) -> tuple[Starts, Sequence[Edge]]:
         """Where signals start in each collection, and the given edges around it."""
@@ -338,6 +343,7 @@ class Steps:
             self.policy.review,
             clock=resources.clock,
             defer=resources.defer,
+            rate=resources.ask_rate,
         )
         review = self.recorder.attempt(
             Stage.REVIEW,
@@ -400,7 +406,7 @@ class Steps:
         for name in self.request.collections:
             view = self.recorder.attempt(
                 Stage.INDEX,
-                partial(self.resources.views, self.request.tenant, name),
+                partial(self.resources.views, self.request.tenant, name, self.request.query),
                 instead=None,
                 fatal=(ConfigError, NotReady),
             )

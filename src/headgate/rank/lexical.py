@@ -47,7 +47,7 @@ def idf(count: int, frequency: int) -> float:
 
 def lexical(view: Postings, terms: Keys, hits: Hits, weights: Floats, by: Weighing) -> Floats:
     """The lexical score of every chunk, 0 for those without any of the terms."""
-    scale = weights * rarity(view.count, hits.counts) * (by.k1 + 1)
+    scale = weights * rarity(view.count, view.frequencies(terms)) * (by.k1 + 1)
     if view.conversational and by.near:
         return _talk(view, terms, hits, scale, by)
     n = table(title=by.title, speaker=1.0, date=1.0)[hits.values]

@@ -40,7 +40,7 @@ class _Looks:
     speaks_of_time: bool
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=4_096)
 def _looks(text: str) -> _Looks:
     """How a line looks, remembered, since lines come back request after request."""
     line = part(text)

@@ -118,12 +118,12 @@ def _head(chunk: Chunk, language: str) -> tuple[int, ...]:
     return _read(chunk.title, language) if chunk.title else ()
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=2_048)
 def _read(text: str, language: str) -> tuple[int, ...]:
     """The terms of a text in reading order, remembered, since chunks come back request after request."""
     return tuple(terms(text, language))
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=2_048)
 def _bag(text: str, language: str) -> frozenset[int]:
     return frozenset(_read(text, language))

@@ -1,7 +1,8 @@
 """Admission: what every request passes before the app, as plain ASGI middleware.
 
 request id ─▶ caller ─▶ limits ─▶ body ─▶ the app, all under a deadline. Afterwards the observers (log, metrics, spans) see
-the request. One that its deadline cuts off gets an error response, unless its response has begun. At shutdown
+the request. One that its deadline cuts off gets an error response, unless its response has begun; one that goes on after
+its key was revoked is cut off in the same way (`revocation.py`). At shutdown
 `InFlight.drain` shortens the deadlines of running requests, and new ones are refused.
 """
 
@@ -19,6 +20,7 @@ from headgate.service.limits import CallerLimits
 from headgate.service.problems import refusal
 from headgate.service.proxy.paths import is_proxied
 from headgate.service.request_state import RequestState, start
+from headgate.service.revocation import end_when_revoked
 
 # Load balancers and tools may read these without a key.
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
@@ -103,7 +105,7 @@ class Admission:
         except TimeoutError:
             if not timeout.expired():
                 raise
-            await self._refuse(self._cut_off(), scope, send, state)
+            await self._refuse(state.cut_off or self._cut_off(), scope, send, state)
         finally:
             self._in_flight.remove(timeout)
 
@@ -122,7 +124,8 @@ class Admission:
             except ClientGone:
                 state.status = 499  # as other servers log it; nobody receives it
                 return
-            await self._app(scope, _BufferedReceive(body, receive), send)
+            with end_when_revoked(self._auth, scope, state):
+                await self._app(scope, _BufferedReceive(body, receive), send)
 
     def _cut_off(self) -> HeadgateError:
         """Why a request did not end in time."""

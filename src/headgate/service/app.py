@@ -26,6 +26,7 @@ from headgate.service.metrics import Metrics
 from headgate.service.openapi import install_schema
 from headgate.service.parse import StrictRoute
 from headgate.service.proxy import app as proxy
+from headgate.service.request_state import RequestState
 from headgate.service.routes import ROUTERS
 from headgate.service.spans import record_spans
 from headgate.service.state import ServiceState
@@ -82,6 +83,10 @@ def _admit(app: FastAPI, service: ServiceState, folder: str | None) -> None:
     """Put every request of the app under keys, limits, log and metrics."""
     gate = service.gate
     policy = gate.settings.service
+
+    def count_lost_writes(_: RequestState, __: Scope) -> None:
+        service.metrics.count_lost_writes(gate.lost_writes)
+
     app.add_middleware(
         Admission,
         policy=policy,
@@ -90,7 +95,12 @@ def _admit(app: FastAPI, service: ServiceState, folder: str | None) -> None:
             policy, folder, shared=gate.store if isinstance(gate.store, SharedState) else None
         ),
         in_flight=service.in_flight,
-        observers=(service.metrics.count_request, request_logger(policy), record_spans),
+        observers=(
+            service.metrics.count_request,
+            count_lost_writes,
+            request_logger(policy),
+            record_spans,
+        ),
         error_response=_error_response,
     )
 

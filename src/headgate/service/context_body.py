@@ -1,13 +1,13 @@
 """ContextIn: the JSON body of a request for context, made from the fields of types.Request.
 
-Each field of Request and of its ContextBudget becomes a field of the body, with its type, default and docstring. Only what
-HTTP does differently is written here: published names and defaults, ranges, and three ways to send the window.
+Each field of Request and of its ContextBudget becomes a field of the body, with its name, type, default and docstring. Only
+what HTTP adds is written here: published names, which are accepted too, ranges, and ways to send the window.
 """
 
 from dataclasses import MISSING, fields
 from typing import Annotated, Any, Final, get_type_hints
 
-from pydantic import Field, create_model
+from pydantic import AliasChoices, Field, create_model
 
 from headgate.service.parse import Body, Name
 from headgate.settings.field_docs import field_docs
@@ -20,9 +20,9 @@ PUBLISHED: Final = {
     "penalize": "enable_self_ref_penalty",
     "graph": "include_graph",
 }
-"""Fields that HTTP clients know by another name."""
+"""Fields that HTTP clients may also send under the name that they were published with."""
 
-_DEFAULTS: Final = {"budget": 500, "k": 5, "context_length": None}
+_DEFAULTS: Final = {"context_length": None}
 _RANGES: Final[dict[str, dict[str, Any]]] = {
     "query": {"min_length": 1, "pattern": r"\S", "examples": ["how do refunds work?"]},
     "budget": {"ge": 0, "examples": [500]},
@@ -33,14 +33,13 @@ _RANGES: Final[dict[str, dict[str, Any]]] = {
 _TYPES: Final[dict[str, Any]] = {
     "collection": Name | Annotated[list[Name], Field(min_length=1, max_length=100)],
 }
-# The key names the tenant; the others are built from several fields of the body.
-_NOT_SENT: Final = frozenset({"tenant", "window", "context_budget"})
+# The key names the tenant and who asks; the others are built from several fields of the body.
+_NOT_SENT: Final = frozenset({"tenant", "asker", "window", "context_budget"})
 
 
-def _sent(noun: type) -> dict[str, str]:
-    """The fields of a noun that a body has, and what each is called there."""
-    names = [field.name for field in fields(noun) if field.name not in _NOT_SENT]
-    return {name: PUBLISHED.get(name, name) for name in names}
+def _sent(noun: type) -> list[str]:
+    """The fields of a noun that a body has."""
+    return [field.name for field in fields(noun) if field.name not in _NOT_SENT]
 
 
 def _body_fields(noun: type) -> dict[str, Any]:
@@ -48,10 +47,14 @@ def _body_fields(noun: type) -> dict[str, Any]:
     types, docs = get_type_hints(noun) | _TYPES, field_docs(noun)
     defaults = {field.name: field.default for field in fields(noun)} | _DEFAULTS
     made: dict[str, Any] = {}
-    for name, published in _sent(noun).items():
+    for name in _sent(noun):
         default = ... if defaults[name] is MISSING else defaults[name]
         kind = types[name] | None if default is None else types[name]
-        made[published] = (kind, Field(default, description=docs[name], **_RANGES.get(name, {})))
+        alias = AliasChoices(name, PUBLISHED[name]) if name in PUBLISHED else None
+        described = Field(
+            default, description=docs[name], validation_alias=alias, **_RANGES.get(name, {})
+        )
+        made[name] = (kind, described)
     return made
 
 
@@ -67,6 +70,8 @@ class ContextIn(_RequestFields):  # type: ignore[misc]  # its fields are made ab
     With `context_length` the answer follows how full the window is.
     """
 
+    window: str | list[str | dict[str, Any]] | dict[str, Any] | None = None
+    """What the model already sees: a text, texts or chat messages, or a fingerprint; goes before the other three."""
     current_window_fingerprint: dict[str, Any] | None = None
     """What the model already sees, as a fingerprint where its text is not sent; goes before the other two."""
     current_window_blocks: list[str | dict[str, Any]] | None = None
@@ -78,19 +83,21 @@ class ContextIn(_RequestFields):  # type: ignore[misc]  # its fields are made ab
     include_report: bool = False
     """Whether to add what was evicted and why; the trace has it in any case."""
 
-    def to_request(self, tenant: str) -> Request:
+    def to_request(self, tenant: str, asker: str = "") -> Request:
         """The request that the library understands."""
         fingerprint = self.current_window_fingerprint
         text = self.current_window_blocks or self.current_window_text
+        window = text if fingerprint is None else fingerprint
         budget = None
         if self.context_length is not None:
             budget = ContextBudget(**self._read(_FROM_BUDGET))
         return Request(
             tenant=tenant,
-            window=Window.of(fingerprint if fingerprint is not None else text),
+            asker=asker,
+            window=Window.of(window if self.window is None else self.window),
             context_budget=budget,
             **self._read(_FROM_REQUEST),
         )
 
-    def _read(self, names: dict[str, str]) -> dict[str, Any]:
-        return {name: getattr(self, published) for name, published in names.items()}
+    def _read(self, names: list[str]) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in names}

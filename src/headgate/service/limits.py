@@ -159,8 +159,13 @@ class FileBuckets:
         name = blake2b("\0".join(id).encode(), digest_size=16).hexdigest()
         with (self._folder / f"{name}.bucket").open("a+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            file.seek(0)
-            raw = file.read(self._FORMAT.size)
-            stored = Bucket(*self._FORMAT.unpack(raw)) if len(raw) == self._FORMAT.size else None
-            file.truncate(0)
-            file.write(self._FORMAT.pack(*change(stored)))
+            try:
+                file.seek(0)
+                raw = file.read(self._FORMAT.size)
+                whole = len(raw) == self._FORMAT.size
+                stored = Bucket(*self._FORMAT.unpack(raw)) if whole else None
+                file.truncate(0)
+                file.write(self._FORMAT.pack(*change(stored)))
+            finally:
+                # closing is not enough: a child forked just now may hold the file open too
+                fcntl.flock(file, fcntl.LOCK_UN)

@@ -54,6 +54,8 @@ class Metrics:
         self._requests = count("requests", "HTTP requests answered.", "route", "method", "status")
         self._request_seconds = measure("request_seconds", "Time to the end of the response.", SECONDS, "route")  # fmt: skip
         self._reviews = count("reviews", "Reviews asked for and decided.", "status")
+        self._lost_writes = count("writes_lost", "Traces and reviews that could not be written behind an answer.")  # fmt: skip
+        self._lost_so_far = 0
 
     def _define_context_metrics(self) -> None:
         count, measure = self._counter, self._histogram
@@ -117,6 +119,11 @@ class Metrics:
         self._request_seconds.labels(route).observe(time.perf_counter() - state.started)
         if state.trace:
             self.count_context(state.trace, state.tokens)
+
+    def count_lost_writes(self, total: int) -> None:
+        """Count deferred writes that were dropped; `total` is how many this process has lost so far."""
+        self._lost_writes.inc(max(0, total - self._lost_so_far))
+        self._lost_so_far = max(total, self._lost_so_far)
 
     def count_context(self, trace: Trace, tokens: int) -> None:
         """Count what a trace holds."""

@@ -79,8 +79,8 @@ def _build_schema(app: FastAPI) -> dict[str, Any]:
 def _add_limits(schemas: dict[str, Any], limits: Limits) -> None:
     """Write the limits in force into the fields they limit."""
     fields = schemas["ContextIn"]["properties"]
-    fields["max_tokens"]["maximum"] = limits.budget
-    fields["k_rag"]["anyOf"][0]["maximum"] = limits.k
+    fields["budget"]["maximum"] = limits.budget
+    fields["k"]["anyOf"][0]["maximum"] = limits.k
     fields["current_window_text"]["anyOf"][0]["maxLength"] = limits.window_chars
     fields["current_window_blocks"]["anyOf"][0]["maxItems"] = limits.window_blocks
     for body in ("ContextIn", "StrategyIn"):

@@ -12,6 +12,7 @@ from uuid import uuid4
 from starlette.requests import HTTPConnection
 from starlette.types import Scope as AsgiScope
 
+from headgate.errors import HeadgateError
 from headgate.service.proxy.model_call import ModelCall
 from headgate.types import Trace
 
@@ -37,7 +38,7 @@ class RequestState:
     """One request: its id, its caller and, as it goes on, its status and the trace it made.
 
     `started` is a reading of time.perf_counter; `tokens` is the size of the context that was given; `call` is the model
-    call that the proxy made.
+    call that the proxy made; `cut_off` is why it was ended before its time.
     """
 
     id: str
@@ -49,6 +50,7 @@ class RequestState:
     tokens: int = 0
     call: ModelCall | None = None
     deadline: asyncio.Timeout | None = None
+    cut_off: HeadgateError | None = None
 
 
 def start(scope: AsgiScope) -> RequestState:

@@ -20,6 +20,7 @@ from headgate.models.grade import GraderPolicy
 from headgate.models.search import SearchPolicy
 from headgate.policy import (
     TUNING,
+    IndexPolicy,
     Limits,
     LogPolicy,
     Policy,
@@ -89,6 +90,8 @@ class Settings(Policy):
     """How the block is filled and laid out."""
     log: LogPolicy = LogPolicy()
     """The line per request beside the store."""
+    index: IndexPolicy = IndexPolicy()
+    """How much of a store one process indexes."""
     trace: TracePolicy = TracePolicy()
     """How long traces are kept."""
     guard: GuardPolicy = GuardPolicy()

@@ -191,7 +191,7 @@ def eviction_report(
     }
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=4_096)
 def measure(text: str) -> tuple[float, float]:
     """Entropy score and compression ratio of a text, remembered, since chunks come back request after request."""
     return information_score(text), _ratio(text)

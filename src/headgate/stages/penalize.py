@@ -3,7 +3,7 @@
 A chunk that repeats the window costs tokens and adds nothing, so its score falls with its overlap r,
 gently at first:  score · (1 - weight · r^exponent).  An exact repeat (r = 1) falls to 0 and is left out.
 Of a turn what was said is measured: the date and the speaker that Headgate put in front of it are in nobody's window.
-Of several candidates with the same words only the best stays, window or not.
+Of several candidates with the same words, or nearly so, only the best stays, window or not.
 The stage only reorders and drops. It never alters a chunk, its admission included; with no window, or
 switched off, no score changes by a bit.
 """
@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Count, Policy, Positive, Tuning, Unit
 from headgate.text.cache import WindowCache
-from headgate.text.coverage import Shares, copies
+from headgate.text.coverage import Shares, copies, near_copies
 from headgate.text.fingerprint import FORMAT_VERSION, MINHASH_PERM, SHINGLE, WindowFingerprint
 from headgate.text.hashes import Tokens
 from headgate.types import TURN, Candidate, Chunk, Sifted, Window
@@ -54,6 +54,9 @@ class PenalizePolicy(Policy):
     """Overlap from which a chunk mostly repeats the window."""
     novel: Tuning[Unit] = 0.30
     """Overlap below which a chunk is new."""
+    copy_overlap: Tuning[Unit] = 0.95
+    """Overlap with better candidates from which a chunk is their copy; at .85 tools go whose descriptions differ in the one
+    word that matters."""
     shingle_size: Annotated[int, _frozen(SHINGLE)] = SHINGLE
     """Tokens in a shingle; part of the fingerprint format."""
     minhash_perm: Annotated[int, _frozen(MINHASH_PERM)] = MINHASH_PERM
@@ -91,7 +94,9 @@ def penalize(
         if best_effort and all(c.dropped for c in judged):
             judged = [_spare(c, r) for c, r in zip(candidates, overlaps, strict=True)]
         order = sorted(range(len(judged)), key=lambda i: -judged[i].score)
-    for late, early in copies(tokens, (i for i in order if not judged[i].dropped)).items():
+    alive = [i for i in order if not judged[i].dropped]
+    found = near_copies(tokens, alive, least=policy.copy_overlap) | copies(tokens, alive)
+    for late, early in found.items():
         repeated = judged[early].chunk.id
         judged[late] = judged[late].with_note(
             Stage.PENALIZE, Fate.DROP, NoteCode.REPEATS, subject=repeated

@@ -1,8 +1,9 @@
 """Retrieve: the chunks of a collection that answer a query best.
 
 "scored" (default): a fielded lexical score L with neighbors in conversations and a bonus for phrases and heads;
-with embeddings D = min-max of the nearest cosines, s0 = norm(L + .7 D); then feedback from the best 8, where the
-best chunk agrees with it: s1 = norm(s0 + .5 E / max E). "rrf": Σ 1 / (60 + rank) over plain BM25 and cosine.
+then feedback from the best 8, where the best chunk agrees with it: s1 = norm(L + .5 E / max E). With embeddings
+D = min-max of the nearest cosines and s1 = norm(L + .5 E / max E + .5 open D), where `open` is the share of the query's
+weight that the best chunk by words leaves open. "rrf": Σ 1 / (60 + rank) over plain BM25 and cosine.
 Without embeddings either is lexical alone. The work follows the postings touched, not the corpus.
 The found chunks carry s1; a note's `share` is the part of the query's lexical weight that the chunk holds.
 """
@@ -63,8 +64,8 @@ class RetrievePolicy(Policy):
     conversations). Twice as much, with a longer lead, costs Hindi and German .02 to .03 of nDCG."""
     lead: Tuning[Count] = 6
     """How many terms are the first words of an untitled text: a signature or a heading, less than a sentence."""
-    dense: Tuning[Weight] = 0.7
-    """Weight of the embedding's similarity beside the lexical score."""
+    dense: Tuning[Weight] = 0.5
+    """Weight of the embedding's similarity beside the lexical score, times what words leave open of the query."""
     dense_depth: Tuning[PositiveCount] = 300
     """How many nearest chunks count as similar at all."""
     feedback: Tuning[Weight] = 0.5
@@ -96,8 +97,12 @@ def retrieve(
         first = final = _fuse_ranks(view, match, near, policy)
         seeds = top(first, SEEDS, view.reading)
     else:
-        first, seeds = _join_scores(view, match, near, policy)
-        final = _add_feedback(view, match, first, seeds[: policy.feedback_depth], policy)
+        first, seeds = match.scores, _seeds(view, match.scores, match.best)
+        final = _add_feedback(view, match, seeds[: policy.feedback_depth], policy)
+        if near is not None and len(near[0]):
+            final = _add_similarity(final, match, near, policy)
+            if not len(seeds):
+                first, seeds = final, _seeds(view, final, near[0])
     kept = top(final, policy.keep, view.reading)
     scores = final[kept]
     if policy.mode != "rrf" and len(kept):
@@ -110,13 +115,17 @@ def retrieve(
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """How the query's words match: the terms, who holds them, every chunk's score, the best chunks, and the highest score there is."""
+    """How the query's words match: the terms, who holds them, every chunk's score, the best chunks, and the highest score there is.
+
+    `left_open` is the share of the query's weight that the best chunk does not hold, words that no chunk has included.
+    """
 
     terms: Keys
     hits: Hits
     scores: Floats
     best: Ints
     ceiling: float
+    left_open: float = 1.0
 
 
 def _weighing(policy: RetrievePolicy) -> Weighing:
@@ -135,7 +144,7 @@ def _match_terms(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
     if not known.any():
         return _Match(keys, hits, np.zeros(view.size), np.zeros(0, np.int64), 1.0)
     by = _weighing(policy)
-    idf = rarity(view.count, hits.counts)
+    idf = rarity(view.count, view.frequencies(keys))
     weights = times * known.astype(float)
     scores = lexical(view, keys, hits, weights, by)
     depth = policy.dense_depth if policy.mode == "rrf" else max(policy.phrase_depth, SEEDS)
@@ -143,7 +152,9 @@ def _match_terms(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
     if policy.mode == "scored":
         rare = dict(zip(keys[known].tolist(), idf[known].tolist(), strict=True))
         _add_bonuses(view, leads[: policy.phrase_depth], asked, rare, scores, policy=policy)
-    return _Match(keys, hits, scores, leads, float((weights * idf).sum() * (by.k1 + 1)))
+    ceiling, whole = (float((n * idf).sum() * (by.k1 + 1)) for n in (weights, times))
+    left_open = 1.0 - min(float(scores[leads].max()) / whole, 1.0)
+    return _Match(keys, hits, scores, leads, ceiling, left_open)
 
 
 def _add_bonuses(
@@ -166,27 +177,15 @@ def _add_bonuses(
         scores[few] += policy.head_weight * heads(spots, rare, len(few), lead=policy.lead)
 
 
-def _join_scores(
-    view: Postings, match: _Match, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
-) -> tuple[Floats, Ints]:
-    """s0 up to a factor, the lexical score and the similarity joined; and its best, best first."""
-    first, leads = match.scores, match.best  # the best after phrases were near the best before
-    if near is not None and len(near[0]):
-        peak = float(first[leads].max()) if len(leads) else 1.0
-        ords, cosines = near
-        low = cosines.min()
-        first = first.copy()
-        share = (cosines - low) / max(float(cosines.max() - low), 1e-9)
-        first[ords] += policy.dense * peak * share
-        leads = np.union1d(leads, ords)
-    seeds = leads[best(first[leads], SEEDS, lambda index: view.reading(leads[index]))]
-    return first, seeds[first[seeds] > 0]
+def _seeds(view: Postings, scores: Floats, leads: Ints) -> Ints:
+    """The best of some chunks that have a score, best first."""
+    seeds = leads[best(scores[leads], SEEDS, lambda index: view.reading(leads[index]))]
+    return seeds[scores[seeds] > 0]
 
 
-def _add_feedback(
-    view: Postings, match: _Match, first: Floats, seeds: Ints, policy: RetrievePolicy
-) -> Floats:
-    """s1 up to a factor: s0 with feedback from its best chunks, best first."""
+def _add_feedback(view: Postings, match: _Match, seeds: Ints, policy: RetrievePolicy) -> Floats:
+    """The lexical score with feedback from its best chunks, which are given best first."""
+    first = match.scores
     if not len(seeds) or not policy.feedback or not policy.feedback_terms:
         return first
     echo = feedback(
@@ -205,6 +204,19 @@ def _add_feedback(
     echo *= policy.feedback * first[seeds[0]] / peak
     echo += first
     return echo
+
+
+def _add_similarity(
+    scores: Floats, match: _Match, near: tuple[Ints, Floats], policy: RetrievePolicy
+) -> Floats:
+    """The score with the similarity of the nearest chunks: the more, the less of the query words have found."""
+    ords, cosines = near
+    low = cosines.min()
+    share = (cosines - low) / max(float(cosines.max() - low), 1e-9)
+    peak = float(match.scores[match.best].max()) if len(match.best) else 0.0
+    joined = scores.copy()
+    joined[ords] += policy.dense * match.left_open * (peak or 1.0) * share
+    return joined
 
 
 def _fuse_ranks(

@@ -184,3 +184,32 @@ def copies(tokens: Tokens, order: Iterable[int]) -> dict[int, int]:
         if words and first.setdefault(words, i) != i:  # what has no words is no copy
             found[i] = first[words]
     return found
+
+
+def near_copies(tokens: Tokens, order: Sequence[int], *, least: float) -> dict[int, int]:
+    """Which texts are, by at least that share of their tokens, in those before them: copy -> the one with most of it.
+
+    Texts under SHORT_TEXT tokens are left alone: in them a phrase that many share is soon most of the text.
+    """
+    counts = tokens.counts
+    chosen = [i for i in order if counts[i] >= SHORT_TEXT]
+    if len(chosen) < 2:
+        return {}
+    cuts = tokens.bounds.tolist()
+    texts = Tokens.join([tokens.values[cuts[i] : cuts[i + 1]] for i in chosen])
+    hashes = shingle_hashes(texts.values, SHINGLE)
+    starts = np.arange(hashes.size)
+    owner = np.searchsorted(texts.bounds, starts, side="right") - 1
+    own = starts + SHINGLE <= texts.bounds[owner + 1]  # shingles across two texts are no text's own
+    by_hash = np.lexsort((starts, ~own, hashes))
+    fresh = np.ones(hashes.size, dtype=bool)
+    fresh[1:] = hashes[by_hash][1:] != hashes[by_hash][:-1]
+    first = np.empty(hashes.size, dtype=np.int64)  # the text in which each shingle stands first
+    first[by_hash] = owner[by_hash][np.maximum.accumulate(np.where(fresh, starts, 0))]
+    known = own & (first < owner)
+    covered = np.flatnonzero(spread(known, SHINGLE))
+    shares = np.diff(np.searchsorted(covered, texts.bounds)) / texts.counts
+    return {
+        chosen[i]: chosen[int(np.bincount(first[known & (owner == i)]).argmax())]
+        for i in np.flatnonzero(shares >= least)
+    }

@@ -111,7 +111,7 @@ def quote(text: str) -> str:
     return _quote_chunk(text) if len(text) <= REMEMBERED_CHARS else _quote(text)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=2_048)
 def _quote_chunk(text: str) -> str:
     """Remembered, since the same chunks come back request after request."""
     return _quote(text)

@@ -6,7 +6,7 @@ Everything later (coverage, SimHash, MinHash, sketches) is made from these token
 stored. The constants are literals and the arithmetic is unsigned 64-bit: equal on every machine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -40,6 +40,8 @@ _ASCII = (
     ("%", _PERCENT),
     ("_", _BAR),
 )
+PIECE = 500_000  # characters read at a time
+_LOOK = 4096  # characters among which a place to cut is looked for
 _SLAB = 8192  # tokens hashed at a time: their numbers stay in the processor's cache
 _KEEP_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
 
@@ -96,10 +98,61 @@ def shingle_hashes(tokens: U32, size: int) -> U64:
 
 
 def _read(texts: Sequence[str]) -> Tokens:
+    """In pieces where there is much to read: the arrays on the way take twenty times the room of the text."""
     folded = [fold(text) for text in texts]
+    if sum(map(len, folded)) <= 2 * PIECE:
+        return _read_folded(folded)
+    owners: list[int] = []  # of each piece: which text it belongs to
+
+    def pieces() -> Iterator[str]:
+        for owner, text in enumerate(folded):
+            for piece in _pieces(text):
+                owners.append(owner)
+                yield piece
+
+    parts = [_read_folded(batch) for batch in _batches(pieces())]
+    bounds = np.zeros(len(folded) + 1, dtype=np.int64)
+    counts = np.concatenate([part.counts for part in parts])
+    np.cumsum(np.bincount(owners, counts, len(folded)), out=bounds[1:])
+    return Tokens(np.concatenate([part.values for part in parts]), bounds)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A folded text in pieces, cut behind a character that no token goes beyond; at least one."""
+    start = 0
+    while len(text) - start > PIECE:
+        end = _seam(text, start + PIECE)
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def _seam(text: str, at: int) -> int:
+    """Where a text can be cut from `at` on; its end where it is all one word from there."""
+    for begin in range(at, len(text), _LOOK):
+        look = text[begin : begin + _LOOK].encode("utf-32-le", "surrogatepass")
+        kinds = _classes()[np.frombuffer(look, dtype="<u4")]
+        found = np.flatnonzero((kinds == _BREAK) | (kinds == _SINGLE))
+        if found.size:
+            return begin + int(found[0]) + 1
+    return len(text)
+
+
+def _batches(pieces: Iterable[str]) -> Iterator[list[str]]:
+    batch, size = list[str](), 0
+    for piece in pieces:
+        if batch and size + len(piece) > 2 * PIECE:
+            yield batch
+            batch, size = [], 0
+        batch.append(piece)
+        size += len(piece)
+    yield batch
+
+
+def _read_folded(folded: Sequence[str]) -> Tokens:
     joined = "\n".join(folded)
     ends = np.cumsum([len(text) + 1 for text in folded], dtype=np.int64)
-    bounds = np.zeros(len(texts) + 1, dtype=np.int64)
+    bounds = np.zeros(len(folded) + 1, dtype=np.int64)
     raw = joined.encode("utf-8", "surrogatepass")
     if joined.isascii():
         starts, stops = _bounds(np.frombuffer(raw.translate(_ascii_classes()), dtype=np.uint8))
@@ -114,9 +167,9 @@ def _read(texts: Sequence[str]) -> Tokens:
     return Tokens(_hash(raw, starts, stops - starts), bounds)
 
 
-def _widths(codes: NDArray[Any]) -> Ints:
+def _widths(codes: NDArray[Any]) -> NDArray[np.uint8]:
     """Bytes of each code point in UTF-8."""
-    return np.int64(1) + (codes >= 0x80) + (codes >= 0x800) + (codes >= 0x10000)
+    return np.uint8(1) + (codes >= 0x80) + (codes >= 0x800) + (codes >= 0x10000)
 
 
 @cache

@@ -6,10 +6,10 @@ English wins unless another language clearly does: English rules touch only word
 to a text of a script without a language here (Chinese, Korean, Thai), to code, or to a bare heading.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import cache
+from itertools import repeat
 
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import MARKS, UNSPACED, fold
@@ -70,7 +70,8 @@ LETTERS: dict[str, str] = {
 
 LANGUAGES = tuple(LETTERS)
 
-_ASCII_WORD = re.compile(r"[a-z]+")
+# Letters in lower case, a blank for every other byte: cutting ASCII this way is several times faster than a pattern.
+_WORDS_ONLY = bytes(ord(chr(b).lower()) if chr(b).isalpha() and b < 128 else 32 for b in range(256))
 _WORD = compile_late(rf"(?:[^\W\d_]++|[{MARKS}]++)++")
 _SAMPLE = 1000  # characters at the beginning of a text that vote
 _UNSPACED = compile_late(f"[{UNSPACED}]+")
@@ -108,12 +109,28 @@ def _foreign_words() -> frozenset[str]:
     return frozenset(_votes_of_words()) - ENGLISH
 
 
+@cache
+def _votes_for_english() -> dict[str, float]:
+    """What each function word of English gives to it."""
+    return {
+        word: dict(votes)["english"] for word, votes in _votes_of_words().items() if word in ENGLISH
+    }
+
+
 def detect(text: str, default: str = "english") -> str:
     """The language of a text; English unless another one clearly wins, and the default where nothing speaks."""
-    low = fold(text[:_SAMPLE])
-    found: list[str] = (_ASCII_WORD if low.isascii() else _WORD).findall(low)
-    if low.isascii() and sum(map(_foreign_words().__contains__, found)) < _CLEAR:
-        return default if ENGLISH.isdisjoint(found) else "english"  # nobody else can win
+    low = text[:_SAMPLE]
+    if low.isascii():
+        found = low.encode().translate(_WORDS_ONLY).decode().split()
+        foreign = sum(map(_foreign_words().__contains__, found))
+        if foreign < _CLEAR:
+            return default if ENGLISH.isdisjoint(found) else "english"  # nobody else can win
+        english = sum(map(_votes_for_english().get, found, repeat(0.0)))
+        if default == "english" and foreign + english < _least(english, len(found)):
+            return default  # nor here: a word that both have gives both the same
+    else:
+        low = fold(low)
+        found = _WORD.findall(low)
     totals = dict.fromkeys(LANGUAGES, 0.0)
     _count(found, _votes_of_words(), totals)
     if not low.isascii():
@@ -122,8 +139,12 @@ def detect(text: str, default: str = "english") -> str:
     best = max(totals, key=totals.__getitem__)
     if best == "english":
         return best if totals[best] else default
-    clear = max(_CLEAR * max(totals["english"], 1.0), _SHARE * len(found))
-    return best if totals[best] >= clear else default
+    return best if totals[best] >= _least(totals["english"], len(found)) else default
+
+
+def _least(english: float, words: int) -> float:
+    """The votes that another language needs to win."""
+    return max(_CLEAR * max(english, 1.0), _SHARE * words)
 
 
 def choose(text: str, languages: str) -> str:

@@ -84,6 +84,7 @@ def _pairs() -> npt.NDArray[np.uint8]:
 
 
 _PAIRS = _pairs()
+_DEAREST = int(_PAIRS.max())
 
 # The price of a character beyond ASCII, from this code point on.
 _CYRILLIC = "P7DnG77777777777977KCK77IAe77777KHQKVKzWzakUKKKK"  # а to џ
@@ -151,6 +152,13 @@ def estimate_tokens(text: str) -> int:
         codes = np.frombuffer(text.encode("utf-32-le", "replace"), "<u4")
         total += _sum(_CODES, np.minimum(codes, _LAST))
     return -(-total // _UNITS)
+
+
+def fits_tokens(text: str, most: int) -> bool:
+    """Whether the estimate is at most so many tokens; a short text need not be counted for that."""
+    if text.isascii() and len(text) * _DEAREST <= most * _UNITS:
+        return True
+    return estimate_tokens(text) <= most
 
 
 def running_tokens(text: str) -> npt.NDArray[np.float64]:

@@ -29,6 +29,9 @@ _SPEAKER = compile_late(
     rf"|@?({_NAME})(?:,?\s*[\[(]([^\])\n]{{1,40}})[\])])?\s*(?::(?:\s+|$)|：\s*)"  # Ann: and Ann (21:14):
     rf"|@?({_NAME})\s*[,—–-]\s+\[?({_CLOCK})\]?\s*\n"  # Ann — 21:14, and the words below
 )
+# One of these ends every speaker; most texts have none in reach.
+_AFTER_NAME = compile_late(r"[:：>\n]")
+_REACH = 120  # characters from a name's begin within which its head ends
 _ROLES = frozenset({"user", "assistant", "system", "tool", "human", "ai", "bot", "agent", "model"})
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -49,6 +52,9 @@ class Turn:
     told: bool = False
 
 
+_NO_TURN = Turn("", "", "")
+
+
 def part(text: str, metadata: Mapping[str, Any] | None = None) -> Turn:
     """Part a text at the head of a chat line, and take from its metadata what they tell."""
     line = _part(text)
@@ -59,7 +65,7 @@ def _part(text: str) -> Turn:
     dated = _DATE.match(text)
     begin = dated.end() if dated else 0
     date = next(filter(None, dated.groups()), "") if dated else ""
-    match = _SPEAKER.match(text, begin)
+    match = _SPEAKER.match(text, begin) if _AFTER_NAME.search(text, begin, begin + _REACH) else None
     if match is None:
         # a bare number is a date only before a speaker; one in brackets is always
         return Turn(date, "", text[begin:]) if text[:1] == "[" and dated else Turn("", "", text)
@@ -115,7 +121,7 @@ def split_turns(text: str) -> list[int]:
     for line in lines:
         if spare < 0:  # most texts are no log, and show it soon
             return []
-        turn = _part(line[:_HEAD])
+        turn = _part(line[:_HEAD]) if not line[0].isspace() else _NO_TURN
         if turn.speaker and (turn.date or line[0] == "<" or turn.speaker.lower() in _ROLES):
             starts.append(place)
             speakers[turn.speaker] += 1

@@ -3,6 +3,7 @@
 import psycopg
 import pytest
 
+from headgate.protocols import Block, Totals
 from headgate.stores.postgres.migrations import BY_TENANT, DIRECTORY
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing.samples import document, trace
@@ -28,6 +29,9 @@ def store(postgres_url):
         store.amend_spends(tenant, [("tenant", "")], lambda rows: rows)
         store.take_request(tenant, "k", per_second=1.0, burst=2)
         store.remember(tenant, b"k", b"value")
+        store.lease_postings(tenant, "main")
+        block = Block([("a#0", b"draft")], [], [(1, b"list")], {1: 1}, Totals(seen=1, chunks=1))
+        store.save_block(tenant, "main", block, after=0)
     yield store
     store.close()
 

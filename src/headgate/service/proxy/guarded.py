@@ -18,7 +18,7 @@ from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.relay import Relay
 from headgate.service.proxy.request import ProxyRequest
 from headgate.service.proxy.transport import Response, header
-from headgate.service.proxy.upstreams import Upstreams, read_whole, returned_headers
+from headgate.service.proxy.upstreams import Upstreams, returned_headers
 from headgate.service.proxy.whole_answer import guard_answer
 from headgate.text.tokens import estimate_tokens
 
@@ -96,12 +96,13 @@ class GuardedExchange:
 
     async def _answer(self, response: Response, reply: Reply, headers: dict[str, str]) -> None:
         limit, usage = self._upstreams.policy.max_answer_bytes, UsageSum()
-        body = await read_whole(response, limit)
+        read = self._upstreams.bodies.read
+        body = await read(response, limit)
 
         async def call_again(call: Call) -> bytes:
             further = await self._call_again(call)
             try:
-                return await read_whole(further, limit)
+                return await read(further, limit)
             finally:
                 await further.close()
 

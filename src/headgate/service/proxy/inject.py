@@ -50,7 +50,13 @@ class Block:
 
 
 async def inject(
-    request: ProxyRequest, dialect: Dialect, gate: Gate, tenant: str, remembered: Remembered
+    request: ProxyRequest,
+    dialect: Dialect,
+    gate: Gate,
+    tenant: str,
+    remembered: Remembered,
+    *,
+    asker: str = "",
 ) -> tuple[ProxyRequest, dict[str, str]]:
     """The request with a block for each of its questions, and the headers that tell of the last one."""
     messages, preamble = list(request.messages), dialect.preamble(request.fields)
@@ -67,7 +73,8 @@ async def inject(
             if number in unknown[-MAX_NEW:]:
                 query = dialect.human_text(messages[at])
                 window = _window(preamble, messages[: at + 1])
-                new = await _build(gate, _context_request(request.options, query, window, tenant))
+                asked = _context_request(request.options, query, window, tenant, asker)
+                new = await _build(gate, asked)
             stored = await remembered.put(key, orjson.dumps(asdict(new)))
         block = Block(**orjson.loads(stored))
         if block.text:
@@ -124,7 +131,9 @@ def _readable(message: Message) -> Mapping[str, object]:
     return {"content": output} if isinstance(output, str | list) else {}
 
 
-def _context_request(options: Options, query: str, window: Window, tenant: str) -> Request:
+def _context_request(
+    options: Options, query: str, window: Window, tenant: str, asker: str
+) -> Request:
     room = None
     if options.window:
         used = sum(estimate_tokens(text) for text in window.texts)
@@ -138,4 +147,5 @@ def _context_request(options: Options, query: str, window: Window, tenant: str) 
         k=options.k,
         context_budget=room,
         session=options.session,
+        asker=asker,
     )

@@ -16,12 +16,8 @@ from headgate.policy import UpstreamPolicy
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.request import parse_options
 from headgate.service.proxy.transport import Response, header
-from headgate.service.proxy.upstreams import (
-    Upstreams,
-    read_parts,
-    read_whole,
-    returned_headers,
-)
+from headgate.service.proxy.upstreams import Upstreams, returned_headers
+from headgate.service.proxy.whole_body import read_parts
 
 MODELS = "/v1/models"
 BODILESS = (204, 205, 304)
@@ -103,7 +99,7 @@ async def _models_of(upstreams: Upstreams, name: str, scope: Scope) -> list[dict
         async with asyncio.timeout(10):
             response = await upstreams.send(upstream, scope, b"", plain=True, own_key_only=True)
             try:
-                body = await read_whole(response, 8_000_000)
+                body = await upstreams.bodies.read(response, 8_000_000)
             finally:
                 await response.close()
         found = orjson.loads(body)

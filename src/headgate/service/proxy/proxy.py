@@ -19,6 +19,7 @@ from headgate.guard.dialects.dialect import Dialect, InvalidRequest
 from headgate.guard.dialects.error_codes import status_of
 from headgate.guard.ladder import CirclesPolicy
 from headgate.guard.policy import GuardPolicy
+from headgate.keys import KEYLESS
 from headgate.policy import ProxyPolicy
 from headgate.service.body import ClientGone, read_body
 from headgate.service.proxy.asgi import Reply, run_while_connected
@@ -168,8 +169,10 @@ class Proxy:
         call.session = session_of(scope["headers"], request.fields, request.messages)
         headers = {"x-headgate-upstream": name, "x-headgate-call": call.id}
         if request.options.context and self._gate is not None:
-            tenant = self._tenant(scope)
-            request, more = await inject(request, dialect, self._gate, tenant, self._remembered)
+            tenant, key = self._tenant(scope), self._key(scope)
+            request, more = await inject(
+                request, dialect, self._gate, tenant, self._remembered, asker=key or KEYLESS
+            )
             call.context_trace = more.get("x-headgate-trace", "")
             headers |= more
         policy = request.options.circles or self._circles.for_key(self._key(scope))

@@ -117,6 +117,8 @@ class Relay:
             if data:
                 self._count_bytes(len(data))
                 out = self._take(splitter.feed(data))
+                if not out:
+                    await asyncio.sleep(0)  # bytes that are there already are read without waiting
             else:
                 out = [] if data is None else self._end_call(splitter.end())
             if session.stalled:

@@ -31,7 +31,8 @@ class Splitter:
         self._rest += data
         events: list[bytes] = []
         start, rest = 0, self._rest
-        for end in END.finditer(rest, max(0, self._seen - 3)):
+        ends = END.finditer(rest, max(0, self._seen - 3)) if has_line_end(data) else ()
+        for end in ends:
             events.append(bytes(rest[start : end.end()]))
             start = end.end()
         if start:
@@ -50,6 +51,11 @@ class Splitter:
         self._rest.clear()
         self._seen = 0
         return rest
+
+
+def has_line_end(data: bytes) -> bool:
+    """Whether a line ends in these bytes."""
+    return b"\n" in data or b"\r" in data
 
 
 def payload(event: bytes) -> bytes:

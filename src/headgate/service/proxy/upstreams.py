@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -23,6 +23,7 @@ from headgate.service.proxy.transport import (
     Timeouts,
     Transport,
 )
+from headgate.service.proxy.whole_body import WholeBodies
 
 PREFIX = "/v1"
 DRAIN_S = 0.25  # how long the end of a response is waited for after its last event
@@ -100,6 +101,7 @@ class Upstreams:
         self._may_use = may_use
         self._transport: Transport = transport or HttpClient()
         self._draining: set[asyncio.Future[None]] = set()
+        self.bodies = WholeBodies()
 
     def find(self, model: str, named: str = "") -> tuple[str, UpstreamPolicy]:
         """The upstream that a header names, or the one that has the model."""
@@ -250,22 +252,3 @@ def is_shared(method: str, path: str) -> bool:
     """Whether a request is one that a held key may be used for."""
     allowed = SHARED.get(method)
     return allowed is not None and allowed.fullmatch(path) is not None
-
-
-async def read_parts(response: Response) -> AsyncIterator[bytes]:
-    """The body of a response as it comes."""
-    while data := await response.read():
-        yield data
-
-
-async def read_whole(response: Response, limit: int) -> bytes:
-    """The whole body of a response."""
-    body = bytearray()
-    async for data in read_parts(response):
-        body += data
-        if len(body) > limit:
-            raise UpstreamError(
-                f"the upstream answered more than max_answer_bytes {limit}",
-                hint="raise proxy.max_answer_bytes",
-            )
-    return bytes(body)

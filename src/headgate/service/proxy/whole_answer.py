@@ -4,7 +4,9 @@ Without a loop it is passed on as it came. A loop in it is cut, and the model as
 call's reply with the text of all calls in it, under the id of the first, its usage sum_at.
 """
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -21,6 +23,9 @@ from headgate.text.tokens import estimate_tokens
 CallAgain = Callable[[Call], Awaitable[bytes]]
 Answer = dict[str, Any]
 
+SLICE = 65_536  # characters that the guard is given at a time
+LARGE = 200_000  # bytes of a reply that the guard reads in a thread, so that others are served meanwhile
+
 
 async def guard_answer(
     body: bytes, dialect: Dialect, session: Session, usage: UsageSum, call_again: CallAgain
@@ -36,7 +41,10 @@ async def guard_answer(
             usage.note(dialect.usage(answer or {}))
         except STRANGE as error:
             raise _strange(error) from error
-        calls = _feed(session, pieces, texts)
+        if len(body) > LARGE:
+            calls = await asyncio.to_thread(_feed, session, pieces, texts)
+        else:
+            calls = _feed(session, pieces, texts)
         if not session.stalled:
             break
         prompt = sum(estimate_tokens(str(m.get("content"))) for m in session.messages)
@@ -61,7 +69,7 @@ async def guard_answer(
 def _feed(session: Session, pieces: list[Piece], texts: dict[str, list[str]]) -> int:
     """Feed a reply to the guard, note what it lets out, and how many tool calls that were."""
     out: list[Piece] = []
-    for piece in pieces:
+    for piece in chain.from_iterable(map(_slices, pieces)):
         out += session.feed(piece)
         if session.stalled or session.done:
             break
@@ -71,6 +79,16 @@ def _feed(session: Session, pieces: list[Piece], texts: dict[str, list[str]]) ->
         if piece.channel in texts:
             texts[piece.channel].append(piece.text)
     return len({piece.call for piece in out if piece.channel == TOOL})
+
+
+def _slices(piece: Piece) -> Iterator[Piece]:
+    """A piece of text as a stream would bring it, so that the guard holds little of a long one at a time."""
+    if piece.channel == TOOL or len(piece.text) <= SLICE:
+        yield piece
+        return
+    for at in range(0, len(piece.text), SLICE):
+        part = piece.text[at : at + SLICE]
+        yield Piece(piece.channel, part, call=piece.call, raw=piece.raw)
 
 
 def _parse(body: bytes) -> Answer | None:

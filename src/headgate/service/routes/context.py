@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.explain.as_data import context_data
+from headgate.keys import KEYLESS
 from headgate.service.auth import require_scope
 from headgate.service.context_body import ContextIn
 from headgate.service.parse import StrictRoute
@@ -90,7 +91,8 @@ async def context(
     body: ContextIn, request: Request, caller: Annotated[Caller, Depends(require_scope("read"))]
 ) -> Response:
     """The best context that fits the budget and is new to the window, fenced and cited."""
-    built = await service_of(request).gate_for(caller).acontext_for(body.to_request(caller.tenant))
+    asked = body.to_request(caller.tenant, caller.key or KEYLESS)
+    built = await service_of(request).gate_for(caller).acontext_for(asked)
     state = state_of(request)
     state.trace, state.tokens = built.trace, built.token_estimate
     report: Literal["compact", "none"] = "compact" if body.include_report else "none"

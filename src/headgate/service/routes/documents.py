@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.errors import NotFound
-from headgate.ingest.load import Summary
+from headgate.ingest.load import Kind, Summary
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, Collection, Name, StrictRoute
 from headgate.service.request_state import Caller
@@ -42,6 +42,8 @@ class DocumentsIn(Body):
 
     documents: list[DocumentIn] = Field(max_length=10_000)
     collection: Name = "main"
+    kind: Kind = ""
+    """"conversation" where the documents are turns that nothing in their text tells."""
 
 
 class CollectionsOut(BaseModel):
@@ -69,7 +71,7 @@ async def add(body: DocumentsIn, request: Request, caller: Writer) -> Response:
     """Add documents. Each replaces the one with its id, and only what differs is written."""
     gate = service_of(request).gate_for(caller)
     rows = [row.model_dump(exclude_none=True) for row in body.documents]
-    return respond(await gate.aadd(rows, collection=body.collection))
+    return respond(await gate.aadd(rows, collection=body.collection, kind=body.kind))
 
 
 @router.get("", summary="List collections", responses=response_schema(CollectionsOut))

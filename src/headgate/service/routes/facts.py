@@ -94,12 +94,7 @@ class ForgottenOut(BaseModel):
 @router.post("", summary="Remember a fact", responses=response_schema(AddedFact))
 async def remember(body: FactIn, request: Request, caller: Writer) -> Response:
     """Remember a fact. A known one is returned as it is; conflicts with others are listed."""
-    highest = _gate(request, caller).settings.review.trust
-    if body.trust is not None and body.trust >= highest and "review" not in caller.scopes:
-        raise ScopeError(
-            f"trust of {highest:g} and above is a reviewer's to give",
-            hint="use less, or a key with the scope review",
-        )
+    _check_trust(body.trust, request, caller)
     added = await asyncio.to_thread(
         _gate(request, caller).remember,
         body.content,
@@ -141,6 +136,7 @@ async def fact(id: str, request: Request, caller: Reader) -> Response:
 @router.patch("/{id}", summary="Change a fact", responses=response_schema(Fact))
 async def update(id: str, body: FactChangesIn, request: Request, caller: Writer) -> Response:
     """Change what a fact says, its category, tags or trust."""
+    _check_trust(body.trust, request, caller)
     changes = body.model_dump()
     return respond(await _gate(request, caller).facts.aupdate(id, **changes))
 
@@ -169,7 +165,23 @@ async def forget(id: str, request: Request, caller: Writer) -> Response:
 async def feedback(id: str, body: FeedbackIn, request: Request, caller: Writer) -> Response:
     """Say whether a fact helped; returns its trust before and after."""
     gate = _gate(request, caller)
-    return respond(await asyncio.to_thread(gate.feedback, id, helpful=body.helpful, note=body.note))
+    settings = gate.settings
+    below = settings.review.trust - settings.facts.helpful  # a reviewer's word stands higher
+    highest = 1.0 if "review" in caller.scopes else below
+    moved = await asyncio.to_thread(
+        gate.facts.feedback, id, helpful=body.helpful, note=body.note, highest=highest
+    )
+    return respond(moved)
+
+
+def _check_trust(trust: float | None, request: Request, caller: Caller) -> None:
+    """Refuse trust that only a reviewer may give."""
+    highest = _gate(request, caller).settings.review.trust
+    if trust is not None and trust >= highest and "review" not in caller.scopes:
+        raise ScopeError(
+            f"trust of {highest:g} and above is a reviewer's to give",
+            hint="use less, or a key with the scope review",
+        )
 
 
 def _gate(request: Request, caller: Caller) -> Headgate:

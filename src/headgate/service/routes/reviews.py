@@ -14,7 +14,7 @@ from headgate.service.parse import Body, Page, StrictRoute, Text
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
-from headgate.types import Review, ReviewStatus
+from headgate.types import Fact, Review, ReviewStatus
 
 router = APIRouter(prefix="/v1/reviews", tags=["reviews"], route_class=StrictRoute)
 
@@ -37,6 +37,8 @@ class AnswerIn(Body):
     status: Literal["answered"]
     answer: Text
     """The answer; it becomes a trusted fact."""
+    confirmed: str | None = None
+    """The content of the draft, as the reviewer saw it; where the fact would be stored otherwise, it is refused."""
     who: str = ""
     """Who decides; the id of the key where nobody is named."""
     note: str = ""
@@ -44,6 +46,12 @@ class AnswerIn(Body):
 
 
 DecisionIn = Annotated[AnswerIn | JudgmentIn, Field(discriminator="status")]
+
+
+class DraftIn(Body):
+    """An answer that is not given yet."""
+
+    answer: Text
 
 
 class ReviewsOut(BaseModel):
@@ -81,13 +89,19 @@ async def decide_review(id: str, body: DecisionIn, request: Request, caller: Rev
 
     def apply_decision() -> Decision:
         if isinstance(body, AnswerIn):
-            return queue.answer(id, body.answer, who=who, note=body.note)
+            return queue.answer(id, body.answer, who=who, note=body.note, confirmed=body.confirmed)
         decide = queue.approve if body.status == "approved" else queue.reject
         return decide(id, who=who, note=body.note)
 
     decision = await asyncio.to_thread(apply_decision)
     service_of(request).metrics.count_review(body.status)
     return respond(decision)
+
+
+@router.post("/{id}/draft", summary="See an answer's fact first", responses=response_schema(Fact))
+async def draft(id: str, body: DraftIn, request: Request, caller: Reviewer) -> Response:
+    """The fact that an answer would become, as it would be stored. Nothing is decided yet."""
+    return respond(await asyncio.to_thread(_queue(request, caller).draft, id, body.answer))
 
 
 # The same under the name that the published design gives the collection of reviews.

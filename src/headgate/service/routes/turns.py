@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
-from pydantic import Field
+from pydantic import AliasChoices, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,7 +20,9 @@ router = APIRouter(tags=["turns"], route_class=StrictRoute)
 class TurnsIn(Body):
     """The turns of a conversation; the whole history may be sent each time."""
 
-    session_id: Text = Field(examples=["monday"])
+    session: Text = Field(
+        validation_alias=AliasChoices("session", "session_id"), examples=["monday"]
+    )
     """The conversation they belong to."""
     messages: list[str | dict[str, Any]] = Field(
         max_length=10_000, examples=[[{"role": "user", "content": "My sister moved to Lisbon."}]]
@@ -36,5 +38,5 @@ async def add_turns(
 ) -> Response:
     """Keep the turns that are new, in order. Blocks that Headgate injected into them are left out."""
     gate = service_of(request).gate_for(caller)
-    added = await gate.aadd_turns(body.session_id, body.messages, collection=body.collection)
+    added = await gate.aadd_turns(body.session, body.messages, collection=body.collection)
     return respond(added)

@@ -29,9 +29,6 @@ from headgate.service.wrap.spec import MEMORY, SECRET_HEADER, GatewaySpec
 START_S = 60.0  # importing everything takes seconds on a busy machine
 STOP_S = 5.0
 PING_S = 0.1  # how often a gateway with work is asked for a sign of life
-SILENCE_S = (
-    0.5  # without one for so long it counts as hung; a healthy one answers within milliseconds
-)
 RESERVE_S = 2.0  # the reserve starts when the agent has started, which needs the processor itself
 RESTART_S = 0.5  # the wait before the first restart, doubled for each failure that follows
 MAX_RESTART_S = 30.0
@@ -54,6 +51,8 @@ class Gateway:
         self.pid = process.pid
         self._process, self._spec, self._transport = process, spec, transport
         self._address = Address("http", "127.0.0.1", port)
+        # without a sign of life for so long it counts as hung; a healthy one answers within milliseconds
+        self._silence_s = spec.patience_s / 2
         self._turns = 0
         self._has_work = asyncio.Event()
         self._log: deque[bytes] = deque(maxlen=20)
@@ -96,7 +95,7 @@ class Gateway:
     ) -> Response:
         """Its response to a request, once the head has come."""
         known = [*(headers or []), (SECRET_HEADER, self._spec.secret.encode())]
-        limits = Timeouts(SILENCE_S, NEVER_S, NEVER_S)
+        limits = Timeouts(self._silence_s, NEVER_S, NEVER_S)
         return await self._transport.send(
             Request(method, self._address, target, known, body, limits)
         )
@@ -121,7 +120,7 @@ class Gateway:
     async def is_alive(self) -> bool:
         """Whether it answers in time; one that does not has failed."""
         try:
-            async with asyncio.timeout(SILENCE_S):
+            async with asyncio.timeout(self._silence_s):
                 await self._get("/healthz")
         except (UpstreamError, TimeoutError):
             self.failed.set()

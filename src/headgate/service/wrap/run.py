@@ -16,11 +16,12 @@ async def run_wrapped(
     store: str | None,
     inject: bool,
     upstreams: Mapping[str, str],
+    patience_s: float,
 ) -> tuple[int, Summary]:
     """Run a command with the gateway beside it: its exit code, and what was done for it."""
     find_command(command[0], environ)
     _keep_terminal_clean()
-    supervisor = Supervisor(store=store, inject=inject)
+    supervisor = Supervisor(store=store, inject=inject, patience_s=patience_s)
     await supervisor.start()
     try:
         launch = plan_launch(command, root=supervisor.url, environ=environ, upstreams=upstreams)

@@ -35,13 +35,15 @@ MAX_HEADER = 65_536  # bytes; keys of some services are several kilobytes long
 class Supervisor:
     """The server between an agent, the gateway and the upstreams."""
 
-    def __init__(self, *, store: str | None = None, inject: bool = False) -> None:
+    def __init__(
+        self, *, store: str | None = None, inject: bool = False, patience_s: float = 0.8
+    ) -> None:
         self.routes: Counter[str] = Counter()
         """Requests by how they were answered: those of a turn, and `passed` for all that are none."""
         self.upstreams: Mapping[str, str] = {}
         """Where each provider's calls go, by its name."""
         self.url = ""
-        self._store, self._inject = store, inject
+        self._store, self._inject, self._patience_s = store, inject, patience_s
         self._secret = secrets.token_urlsafe(12)
         self._transport = HttpClient()
         self._turns: dict[str, Turn] = {}
@@ -66,7 +68,8 @@ class Supervisor:
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/{self._secret}"
         upstream = f"{self.url}/{GATEWAY}/v1"
-        spec = GatewaySpec(upstream, secrets.token_urlsafe(18), self._store, self._inject)
+        secret = secrets.token_urlsafe(18)
+        spec = GatewaySpec(upstream, secret, self._store, self._inject, self._patience_s)
         self.pool = GatewayPool(spec, self._transport)
         try:
             await self.pool.start()

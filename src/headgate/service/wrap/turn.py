@@ -29,8 +29,7 @@ from headgate.service.wrap.recording import Recording
 from headgate.service.wrap.reply import AgentReply
 from headgate.service.wrap.spec import UPSTREAM
 
-PATIENCE_S = 0.8  # what gateways may take of one turn while nothing is under way upstream
-STEP_S = 0.05  # how often that is looked at
+STEP_S = 0.05  # how often it is looked at what gateways took of a turn
 KEEP_ALIVE_S = 10.0
 ATTEMPTS = 2  # gateways that are tried where the upstream's own bytes would do
 LAST_RESORT_S = 30.0  # how long a cut reply waits for another gateway
@@ -143,7 +142,7 @@ class Turn:
         if self._refused:
             return None
         if self._can_go_straight():
-            patient = self._attempt < ATTEMPTS and self._gateway_s < PATIENCE_S
+            patient = self._attempt < ATTEMPTS and self._gateway_s < self._pool.spec.patience_s
             return self._pool.current if patient else None
         self._gateway_s = -LAST_RESORT_S
         return (
@@ -171,7 +170,7 @@ class Turn:
 
     async def _watch(self, gateway: Gateway) -> None:
         """Return when the gateway has failed, or has had its time."""
-        while self._gateway_s < PATIENCE_S:
+        while self._gateway_s < self._pool.spec.patience_s:
             try:
                 async with asyncio.timeout(STEP_S):
                     await gateway.failed.wait()

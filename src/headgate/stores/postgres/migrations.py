@@ -109,6 +109,30 @@ CREATE TABLE headgate.spends (
 CREATE INDEX spends_recent ON headgate.spends (tenant, last);
 """
 
+# The postings of collections that are too large for a process; postings.py says how they are written. Drafts stay in their
+# rows: hundreds are read for a query, and one kept aside costs several times as much.
+POSTINGS = f"""
+CREATE TABLE headgate.postings (
+  tenant {NAME}, collection {NAME}, seen bigint NOT NULL DEFAULT 0, blocks integer NOT NULL DEFAULT 0,
+  totals text NOT NULL DEFAULT '{{}}', leased timestamptz NOT NULL DEFAULT '-infinity',
+  PRIMARY KEY (tenant, collection)
+) WITH (fillfactor = 50);
+CREATE TABLE headgate.posting_terms (
+  tenant {NAME}, collection {NAME}, term bigint NOT NULL, chunks bigint NOT NULL,
+  PRIMARY KEY (tenant, collection, term)
+) WITH (fillfactor = 70);
+CREATE TABLE headgate.posting_lists (
+  tenant {NAME}, collection {NAME}, term bigint NOT NULL, block integer NOT NULL, list bytea NOT NULL,
+  PRIMARY KEY (tenant, collection, term, block));
+ALTER TABLE headgate.posting_lists ALTER list SET STORAGE MAIN;
+CREATE TABLE headgate.posting_drafts (
+  tenant {NAME}, collection {NAME}, place bigint NOT NULL, id {NAME}, draft bytea NOT NULL,
+  PRIMARY KEY (tenant, collection, place)
+) WITH (toast_tuple_target = 8160);
+ALTER TABLE headgate.posting_drafts ALTER draft SET STORAGE EXTERNAL;
+CREATE INDEX posting_drafts_id ON headgate.posting_drafts (tenant, collection, id);
+"""
+
 # Rates need not outlive the server.
 SHARED = f"""
 CREATE UNLOGGED TABLE headgate.rates (
@@ -124,6 +148,7 @@ CREATE INDEX remembered_age ON headgate.remembered (tenant, written);
 BY_TENANT = (
     "collections", "counters", "documents", "chunks", "removed", "attachments", "index_marks",
     "edges", "facts", "forgotten", "secrets", "reviews", "traces", "spends", "rates", "remembered",
+    "postings", "posting_terms", "posting_lists", "posting_drafts",
 )  # fmt: skip
 """Tables of which each row is one tenant's."""
 DIRECTORY = ("tenants", "keys")
@@ -146,7 +171,7 @@ POLICIES = "".join(
     [protect(table, _OWN) for table in BY_TENANT] + [protect(table, _LISTED) for table in DIRECTORY]
 )
 
-STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, SHARED, POLICIES)
+STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, SHARED, POSTINGS, POLICIES)
 
 
 _THERE = """

@@ -14,6 +14,7 @@ from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.documents import PostgresDocuments
 from headgate.stores.postgres.keys import PostgresKeys
 from headgate.stores.postgres.migrations import STEPS, migrate, refuse_newer, version
+from headgate.stores.postgres.postings import PostgresPostings
 from headgate.stores.postgres.records import PostgresRecords
 from headgate.stores.postgres.replicas import Replicas
 from headgate.stores.postgres.rows import fetch_one
@@ -31,6 +32,7 @@ class PostgresStore(
     PostgresTraces,
     PostgresKeys,
     PostgresSpends,
+    PostgresPostings,
     PostgresShared,
     PostgresUpkeep,
 ):

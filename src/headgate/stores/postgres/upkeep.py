@@ -114,6 +114,10 @@ class PostgresUpkeep:
         with self._pool.session() as connection:
             return [(name, size, rows) for name, size, rows in connection.execute(_TABLES)]
 
+    def disk_bytes(self) -> int:
+        """What the store takes on the server's disk."""
+        return sum(size for _, size, _ in self.tables())
+
     def server(self) -> str:
         """The version of the server and the extensions that the store can use."""
         with self._pool.session() as connection:

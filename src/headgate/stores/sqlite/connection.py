@@ -17,7 +17,7 @@ from headgate.forks import pause_for_forks, renew_in_children
 
 _IDLE = 8  # connections kept for the next call; a burst of threads opens more and closes them again
 _FORK_S = 5.0  # that a fork waits for calls under way
-_CACHE_KIB = 32_768  # keeps the inner pages of a million-chunk index in memory
+_CACHE_KIB = 8_192  # of each connection: pages that a write changes; what is read comes through memory, below
 _MMAP_BYTES = (
     1 << 30
 )  # bytes of the file that are read through memory, a third faster than by calls

@@ -1,17 +1,23 @@
 // Scrub: a slider over the turns of a session. It marks the turn's bar and shows the turn's row of the table beside it.
 
+let chosen = 0; // the turn that the reader chose; it stays when the session grows
+
 /** Wire up the slider, wherever it stands on the page now. */
 export function scrub() {
   const slider = document.getElementById("turn");
   const bars = document.getElementById("bars");
   if (!slider || !bars) return;
   document.getElementById("scrubber").hidden = false;
-  slider.addEventListener("input", () => show(slider, bars));
+  if (chosen) slider.value = String(chosen);
+  slider.addEventListener("input", () => {
+    chosen = Number(slider.value);
+    show(slider, bars);
+  });
   bars.addEventListener("click", (event) => {
     const box = bars.getBoundingClientRect();
     const turn = Math.floor(((event.clientX - box.left) / box.width) * Number(slider.max)) + 1;
     slider.value = String(Math.max(1, Math.min(Number(slider.max), turn)));
-    show(slider, bars);
+    slider.dispatchEvent(new Event("input"));
   });
   show(slider, bars);
 }

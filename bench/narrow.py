@@ -1,0 +1,109 @@
+"""Narrowing: evidence and CPU of a collection that the database narrows, beside the same collection held whole.
+
+    python bench/narrow.py URL DIR... [--max-chunks 1000] [--questions 40]     labeled sets: evidence inside 1 000 tokens
+    python bench/narrow.py URL DIR... --size 1000000 --max-chunks 100000       recombined text: CPU of client and server
+
+URL is an empty PostgreSQL database on this machine: CPU of the server is read from its processes.
+"""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy
+
+import argparse
+import contextlib
+import statistics
+import time
+from pathlib import Path
+
+import psycopg
+import synthetic
+
+from headgate import Headgate
+from headgate.evaluate import labeled
+
+BUDGET = 1000
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def server_seconds(url):
+    """CPU seconds of the server and all its processes, those that ended included."""
+    with psycopg.connect(url) as connection:
+        (backend,) = connection.execute("SELECT pg_backend_pid()").fetchone()
+        found = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                fields = stat.read_text().rpartition(")")[2].split()
+                found[int(stat.parent.name)] = (int(fields[1]), sum(map(int, fields[11:15])))
+    parent = found[backend][0]
+    return sum(ticks for pid, (of, ticks) in found.items() if parent in (pid, of)) / TICKS
+
+
+def ask(gate, queries, url):
+    """Contexts for the queries, and milliseconds of CPU of client and server a query."""
+    for query in queries[:3]:
+        gate.context(query["text"], budget=BUDGET, collection=query["collection"])
+    server, client = server_seconds(url), time.process_time()
+    made = [gate.context(q["text"], budget=BUDGET, collection=q["collection"]) for q in queries]
+    spent = time.process_time() - client, server_seconds(url) - server
+    return made, [1000 * each / len(queries) for each in spent]
+
+
+def share(context, labels):
+    given = {chunk.document for chunk in context.chunks}
+    return sum(id in given for id in labels) / len(labels)
+
+
+def clear(url):
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS headgate CASCADE")
+
+
+def measure(url, name, rows, queries, most):
+    clear(url)
+    quiet = {"trace": {"keep": 0}, "log": {"enabled": False}}
+    with Headgate.open(url, **quiet) as whole:
+        whole.add(rows)
+        held, cost_held = ask(whole, queries, url)
+        with Headgate.open(url, index={"max_chunks": most}, **quiet) as small:
+            narrowed, cost = ask(small, queries, url)
+    same = statistics.mean(
+        [c.id for c in a.chunks[:3]] == [c.id for c in b.chunks[:3]]
+        for a, b in zip(held, narrowed, strict=True)
+    )
+    evidence = [
+        statistics.mean(share(c, q["labels"]) for c, q in zip(made, queries, strict=True))
+        for made in (held, narrowed)
+        if queries[0].get("labels")
+    ]
+    shown = f"  evidence {evidence[0]:.3f} -> {evidence[1]:.3f}" if evidence else ""
+    print(
+        f"{name:14}{shown}  the same first three {same:.2f}  CPU ms a request, client + server:"
+        f" whole {cost_held[0]:.1f} + {cost_held[1]:.1f}, narrowed {cost[0]:.1f} + {cost[1]:.1f}",
+        flush=True,
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("url")
+    parser.add_argument("folders", nargs="+")
+    parser.add_argument("--max-chunks", type=int, default=1000)
+    parser.add_argument("--questions", type=int, default=40)
+    parser.add_argument("--size", type=int, default=0)
+    given = parser.parse_args()
+    if given.size:
+        folder = str(Path(given.folders[0]).parent)
+        rows = ({"id": c.id, "title": c.title, "text": c.text} for c in synthetic.chunks(folder, given.size))  # fmt: skip
+        asked = [q for found in synthetic.queries(folder) for q in found[:4]][: given.questions]
+        queries = [{"text": text, "collection": "main"} for text in asked]
+        measure(given.url, f"{given.size:,}", rows, queries, given.max_chunks)
+        return
+    for folder in given.folders:
+        found = labeled.sample(labeled.read(Path(folder)), given.questions)
+        queries = [{**q, "labels": found.labels[q["_id"]]} for q in found.queries]
+        measure(given.url, found.name, found.rows, queries, given.max_chunks)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Start-up: the CPU that a command takes from a cold start, which is what a person and a hook wait for.
+
+    python bench/startup.py [--chunks 10000] [--runs 5]
+
+Prints the median of user and system seconds of whole processes, the bar, and what Python and numpy alone take on this
+machine in the same run. Wall time is left out: it says more about the neighbors than about us.
+"""
+
+import argparse
+import os
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from headgate import Headgate
+
+QUESTION = "how are refunds for late parcels paid?"
+BARS = {"headgate --help": 0.1, "headgate context": 0.6}
+
+
+def cpu(command: list[str]) -> float:
+    """User and system seconds of one process."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, capture_output=True, env=os.environ | {"PYTHONUNBUFFERED": ""})  # fmt: skip
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def fill(store: Path, chunks: int) -> None:
+    """A store of so many chunks with words as texts have them: few of them often, many seldom."""
+    chance = random.Random(7)
+    words = ["".join(chance.choices("aeioubcdfglmnprst", k=chance.randint(3, 9))) for _ in range(20_000)]  # fmt: skip
+
+    def text() -> str:
+        return " ".join(words[min(int(chance.paretovariate(0.6)), len(words)) - 1] for _ in range(90))  # fmt: skip
+
+    with Headgate.open(store) as hg:
+        hg.add({"id": f"d{n}", "text": f"{text()}. Refunds of kind {n} are paid late."} for n in range(chunks))  # fmt: skip
+        hg.context(QUESTION)  # the index is made and saved
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--chunks", type=int, default=10_000)
+    parser.add_argument("--runs", type=int, default=5)
+    asked = parser.parse_args()
+    run = [sys.executable, "-m", "headgate.cli"]
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder, "kb")
+        fill(store, asked.chunks)
+        commands = {
+            "python -c pass": [sys.executable, "-c", "pass"],
+            "import numpy": [sys.executable, "-c", "import numpy"],
+            "import pydantic": [sys.executable, "-c", "from pydantic import BaseModel"],
+            "headgate --help": [*run, "--help"],
+            "headgate context": [*run, "context", QUESTION, "--store", str(store)],
+        }
+        for command in commands.values():
+            cpu(command)  # files are read and compiled once
+        print(f"CPU seconds, median of {asked.runs} runs; context over {asked.chunks:,} chunks")
+        for name, command in commands.items():
+            seconds = statistics.median(cpu(command) for _ in range(asked.runs))
+            bar = f"   bar {BARS[name]:.2f}" if name in BARS else ""
+            print(f"{name:<18} {seconds:.3f}{bar}")
+
+
+if __name__ == "__main__":
+    main()

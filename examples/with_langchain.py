@@ -1,0 +1,20 @@
+"""A LangChain agent that is given context with its question, and whose model cannot loop."""
+
+from langchain.agents import create_agent
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+
+from headgate import Headgate
+from headgate.integrations.langchain import HeadgateRetriever
+from headgate.integrations.langchain_agent import HeadgateMiddleware
+
+QUESTION = "How long does a refund take?"
+
+with Headgate.open(":memory:") as hg:
+    hg.add([{"id": "refunds", "text": "A refund takes five working days."}])
+    print(HeadgateRetriever(gate=hg, budget=500).invoke(QUESTION)[0].page_content)
+
+    model = GenericFakeChatModel(messages=iter([AIMessage("Five working days.")]))  # or your own
+    agent = create_agent(model, middleware=[HeadgateMiddleware(hg)])
+    for message in agent.invoke({"messages": [("user", QUESTION)]})["messages"]:
+        print(message.type, "five working days" in message.text.lower())

@@ -1,0 +1,163 @@
+"""Regression tests for context: whether what must enter still does, and if not, why.
+
+Each question runs through the real pipeline. For a chunk that is missing, `why` finds where it fell and the smallest change
+that would admit it; what has changed since the test was recorded (release, settings, the chunk's own text) is named beside it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from hashlib import blake2b
+from typing import Literal
+
+from headgate import __version__
+from headgate.evaluate.regression_file import Case, Recorded
+from headgate.explain.why import Why
+from headgate.gateway import Headgate
+from headgate.operations.presence import did_you_mean
+from headgate.settings.schema import Settings, is_secret, values
+from headgate.types import Chunk, Context, Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One expectation that was not met: which, of what, and why."""
+
+    kind: Literal["missing", "entered", "text"]
+    what: str
+    why: str
+    change: str = ""
+    """The smallest change that would mend it; empty where none is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a test; it passed when there are no failures. `since` says what has changed since it was recorded."""
+
+    case: Case
+    trace: str
+    tokens: int
+    seconds: float
+    failures: tuple[Failure, ...] = ()
+    since: tuple[str, ...] = ()
+
+
+def run_case(gate: Headgate, case: Case) -> Outcome:
+    """Ask the question of a test, and compare what entered with what was expected."""
+    made = gate.context(
+        case.question, window=list(case.window), budget=case.budget, k=case.k, collection=case.collection
+    )  # fmt: skip
+    failures = (*_missing(gate, case, made), *_unwanted(case, made), *_texts(case, made))
+    since = tuple(_since(gate, case)) if failures else ()
+    return Outcome(case, made.trace.id, made.token_estimate, made.latency_ms / 1000, failures, since)  # fmt: skip
+
+
+def record_case(gate: Headgate, question: str, *, budget: int, collection: str) -> Case:
+    """A test that holds what enters for a question now."""
+    made = gate.context(question, budget=budget, collection=collection)
+    return case_of(gate, made.trace)
+
+
+def case_of(gate: Headgate, trace: Trace) -> Case:
+    """A test that asks the question of a trace again, and expects what entered then."""
+    request = trace.request
+    shown = [c.chunk for c in trace.candidates if not c.dropped]
+    return Case(
+        question=request.query,
+        must=tuple(chunk.id for chunk in shown),
+        window=request.window.texts,
+        budget=request.budget,
+        k=request.k,
+        collection=request.collections[0],
+        recorded=Recorded(__version__, _settings(gate), {c.id: _digest(c) for c in shown}),
+    )
+
+
+def _missing(gate: Headgate, case: Case, made: Context) -> Iterator[Failure]:
+    for wanted in case.must:
+        if any(_fits(chunk, wanted) for chunk in made.chunks):
+            continue
+        chunk = _stand_in(gate, case, made, wanted)
+        if chunk is None:
+            known = gate.store.digests(gate.tenant, case.collection)
+            meant = did_you_mean(wanted, list(known)[:20_000]).strip()
+            yield Failure("missing", wanted, f"nothing in collection {case.collection!r} has that id", meant)  # fmt: skip
+            continue
+        answer = gate.why(made.trace, chunk)
+        yield Failure("missing", chunk, f"it fell at {answer.stage}: {answer.reason}", _change(answer))  # fmt: skip
+
+
+def _unwanted(case: Case, made: Context) -> Iterator[Failure]:
+    for unwanted in case.must_not:
+        for number, chunk in enumerate(made.chunks, 1):
+            if _fits(chunk, unwanted):
+                found = made.why(chunk.id)[0]
+                yield Failure("entered", chunk.id, f"it was {found.reason} at {found.score:.2f} and is cited as [{number}]")  # fmt: skip
+
+
+def _texts(case: Case, made: Context) -> Iterator[Failure]:
+    for text in case.contains:
+        if text not in made.text:
+            yield Failure("text", text, "the block does not hold it")
+
+
+def _fits(chunk: Chunk, wanted: str) -> bool:
+    """Whether a chunk is the one, or of the document, that is meant."""
+    return any(name == wanted or fnmatchcase(name, wanted) for name in (chunk.id, chunk.document))
+
+
+def _stand_in(gate: Headgate, case: Case, made: Context, wanted: str) -> str | None:
+    """The chunk to ask about: the best candidate that is meant, else the one of that id, else the document's first."""
+    met = next((c.chunk.id for c in made.trace.candidates if _fits(c.chunk, wanted)), None)
+    if met is not None:
+        return met
+    store, tenant = gate.store, gate.tenant
+    if store.chunks(tenant, case.collection, [wanted]):
+        return wanted
+    named = (id for id in store.digests(tenant, case.collection) if fnmatchcase(id, wanted))
+    document = next(named, None)
+    if document is None:
+        return None
+    return next((c.id for c in store.scan(tenant, case.collection, document=document)), None)
+
+
+def _change(answer: Why) -> str:
+    if not answer.changes:
+        return answer.note
+    turned = ", ".join(f"{c.name} = {c.now} (now {c.was})" for c in answer.changes)
+    return f"it would enter with {turned}"
+
+
+def _since(gate: Headgate, case: Case) -> Iterator[str]:
+    recorded = case.recorded
+    if not recorded.version:
+        return
+    if recorded.version != __version__:
+        yield f"headgate {recorded.version} is now {__version__}"
+    now = _settings(gate)
+    for name in sorted({*recorded.settings, *now}):
+        then, is_now = recorded.settings.get(name, "default"), now.get(name, "default")
+        if then != is_now:
+            yield f"{name} was {then} and is {is_now}"
+    held = gate.store.chunks(gate.tenant, case.collection, list(recorded.texts))
+    digests = {chunk.id: _digest(chunk) for chunk in held}
+    for id, digest in recorded.texts.items():
+        if id not in digests:
+            yield f"{id} is gone"
+        elif digests[id] != digest:
+            yield f"the text of {id} has changed"
+
+
+def _settings(gate: Headgate) -> dict[str, str]:
+    """The settings that differ from their default and could change an answer, as text."""
+    default = dict(values(Settings()))
+    other = ("store", "tenant", "service", "proxy", "log", "trace", "fuse", "circles", "guard")
+    return {
+        name: str(value)
+        for name, value in values(gate.settings)
+        if value != default[name] and name.partition(".")[0] not in other and not is_secret(name)
+    }
+
+
+def _digest(chunk: Chunk) -> str:
+    return blake2b(f"{chunk.title}\0{chunk.text}".encode(), digest_size=6).hexdigest()

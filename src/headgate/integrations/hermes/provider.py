@@ -1,0 +1,174 @@
+"""HeadgateMemory: the memory provider.
+
+Before a turn it gives the facts that fit, each with its id so that the agent can rate it, and a block of passages and
+turns. After a turn it keeps what was said. Each user of a gateway is a tenant of their own. What agents do on
+their own account (cron, subagents) is not remembered.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headgate.errors import HeadgateError
+from headgate.gateway import Headgate
+from headgate.integrations.blocks import LOGGER
+from headgate.integrations.hermes.host import Store
+from headgate.integrations.hermes.protocols import Message
+from headgate.integrations.hermes.tools import TOOLS, call
+from headgate.memory.facts import FactHit
+from headgate.memory.providers import needs_recall
+from headgate.text.fence import fence, fence_secret, quote
+from headgate.types import ContextBudget, fact_key
+
+PROMPT = (
+    "# Headgate memory\n"
+    "Facts and passages that fit a question are added to it as reference data. Keep what should last with fact_store, "
+    "rate a fact you used with fact_feedback, and ask context_strategy how to load large content."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecallStatus:
+    """What the last prefetch gave, for hermes-agent's status line."""
+
+    provider_label: str
+    count: int
+    glyph: str = "🧠"
+
+
+class HeadgateMemory:
+    """Headgate as the memory of hermes-agent; over a gate of yours, a path, or a store in hermes-agent's home."""
+
+    name = "headgate"
+
+    def __init__(
+        self,
+        gate: Headgate | None = None,
+        *,
+        path: str | Path | None = None,
+        budget: int = 1000,
+        collection: str | Sequence[str] = ("main", "turns"),
+    ) -> None:
+        self._store = Store(gate, path)
+        self._budget, self._collection = budget, collection
+        self._session, self._keeps, self._recalled = "", True, 0
+        self._room: ContextBudget | None = None
+
+    def is_available(self) -> bool:
+        """Always: nothing has to be set up."""
+        return True
+
+    def initialize(self, session_id: str = "", **told: Any) -> None:
+        """Open the store for a session; `tenant` or `user_id` says whose memory it is."""
+        tenant = str(told.get("tenant") or told.get("user_id") or "")
+        self._store.open(hermes_home=str(told.get("hermes_home") or ""), tenant=tenant)
+        self._session = session_id
+        self._keeps = told.get("agent_context", "primary") == "primary"
+
+    def set_context_budget(self, budget: ContextBudget | None) -> None:
+        """How full the window is: the fuller, the less is given, and nothing when it is full."""
+        self._room = budget
+
+    def prefetch(
+        self,
+        query: str,
+        *,
+        session_id: str = "",
+        limit: int | None = None,
+        min_trust: float | None = None,
+    ) -> str:
+        """The facts and the block for a question; "" for greetings, and where nothing fits."""
+        gate, self._recalled = self._store.gate, 0
+        if gate is None or not needs_recall(query):
+            return ""
+        hits = gate.recall(query, limit=limit, min_trust=min_trust)
+        context = gate.context(
+            query, window=[hit.fact.content for hit in hits], budget=self._budget,
+            collection=self._known(gate), session=session_id or self._session,
+            context_budget=self._room,
+        )  # fmt: skip
+        self._recalled = len(hits) + len(context.chunks)
+        return "\n\n".join(part for part in (_facts(gate, hits), context.text) if part)
+
+    def recall_status(self) -> RecallStatus | None:
+        """How much the last prefetch gave; None for nothing."""
+        return RecallStatus("Headgate", self._recalled) if self._recalled else None
+
+    def sync_turn(
+        self,
+        user_content: str,
+        assistant_content: str,
+        *,
+        session_id: str = "",
+        messages: Sequence[Message] | None = None,
+    ) -> None:
+        """Keep what was said in a turn."""
+        said = (("user", user_content), ("assistant", assistant_content))
+        self._keep([{"role": role, "content": text} for role, text in said if text], session_id)
+
+    def on_pre_compress(self, messages: Sequence[Message]) -> str:
+        """Keep what is about to leave the window; the summary needs nothing from here."""
+        self._keep([m for m in messages if m.get("role") in ("user", "assistant")], "")
+        return ""
+
+    def on_memory_write(
+        self, action: str, target: str, content: str, metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """What the built-in memory tool writes is a fact here too."""
+        gate = self._store.gate
+        if gate is None or not self._keeps:
+            return
+        former = fact_key(str((metadata or {}).get("previous_content") or ""))
+        for fact in gate.facts.all() if former else ():
+            if fact.key == former:
+                gate.facts.forget(fact.id)
+        if content and action in ("add", "replace"):
+            gate.remember(content, category="user_pref" if target == "user" else "general")
+
+    def on_session_switch(self, new_session_id: str, **_told: Any) -> None:
+        """The agent goes on in another session."""
+        self._session = new_session_id
+
+    def queue_prefetch(self, query: str, *, session_id: str = "") -> None:
+        """Nothing: a prefetch takes milliseconds."""
+
+    def system_prompt_block(self) -> str:
+        """What the agent is told of it, once."""
+        return PROMPT
+
+    def get_tool_schemas(self) -> list[dict[str, Any]]:
+        """fact_store, fact_feedback and context_strategy."""
+        return [dict(tool) for tool in TOOLS.values()]
+
+    def handle_tool_call(self, tool_name: str, args: dict[str, Any], **_told: Any) -> str:
+        """The result of a call, as JSON."""
+        gate = self._store.gate or self._store.open()
+        return call(gate, tool_name, args)
+
+    def shutdown(self) -> None:
+        """Close the store, unless it was given."""
+        self._store.close()
+
+    def _keep(self, messages: Sequence[Message], session_id: str) -> None:
+        gate = self._store.gate
+        if gate is None or not self._keeps:
+            return
+        try:
+            gate.add_turns(session_id or self._session or "hermes", messages)
+        except HeadgateError as error:
+            LOGGER.warning("a turn was not kept: %s", error)
+
+    def _known(self, gate: Headgate) -> str | Sequence[str]:
+        """The collections that are there, so that an empty memory is not asked."""
+        names = [self._collection] if isinstance(self._collection, str) else self._collection
+        there = gate.collections()
+        return [name for name in names if name in there] or names[0]
+
+
+def _facts(gate: Headgate, hits: Sequence[FactHit]) -> str:
+    """Facts as a list inside a fence, which none of them can close."""
+    if not hits:
+        return ""
+    rows = [f"- {quote(h.fact.content)} (id {h.fact.id}, trust {h.fact.trust:.2f})" for h in hits]
+    return fence("\n".join(rows), fence_secret(gate.store.secret(gate.tenant)))

@@ -1,0 +1,94 @@
+"""`headgate demo`, from a checkout and from the wheel that users install; and the completion of commands."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from headgate.cli.demo_loops import RESUMED, STREAM, break_circle, cut_and_resume
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_demo_shows_what_enters_what_does_not_and_why(run):
+    code, out, _ = run("demo")
+    assert code == 0
+    assert out.count("enters") >= 3
+    assert out.count("already in the window") == 3
+    assert "no room for" in out
+    assert [line.split()[1] for line in out.splitlines()[-3:]] == ["add", "context", "why"]
+
+
+def test_what_the_window_holds_does_not_come_again(run):
+    data = json.loads(run("demo", "--json")[1])
+    assert len(data["questions"]) == 3
+    assert all(0 < question["token_estimate"] <= 500 for question in data["questions"])
+    assert data["loop"]["text"].endswith(RESUMED)
+
+
+def test_the_loop_is_cut_and_the_answer_goes_on():
+    loop = cut_and_resume()
+    assert loop.read_chars < len(STREAM) / 2
+    assert len(loop.cuts) == 1
+    assert loop.text.endswith(RESUMED)
+
+
+def test_the_circle_is_broken_at_the_third_round():
+    circle = break_circle()
+    assert circle.notes
+    assert "third time" in circle.notes[0][1]
+
+
+def test_the_demo_runs_from_a_wheel_of_less_than_a_megabyte(tmp_path):
+    build = pytest.importorskip("hatchling.build")
+    script = f"import os, {build.__name__} as b; os.chdir({str(ROOT)!r}); print(b.build_wheel({str(tmp_path)!r}))"
+    made = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+    wheel = tmp_path / made.stdout.split()[-1]
+    assert wheel.stat().st_size < 1_000_000
+    zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
+    done = subprocess.run(
+        [sys.executable, "-m", "headgate.cli", "demo"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "installed")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "already in the window" in done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_its_script(run, shell):
+    code, out, _ = run("completion", shell)
+    assert code == 0
+    assert "_HEADGATE_COMPLETE" in out
+
+
+def test_commands_are_completed_without_loading_any():
+    script = (
+        "import sys; from headgate.cli import app; import click\n"
+        "found = app.shell_complete(click.Context(app), 're')\n"
+        "print(*[item.value for item in found]); print('numpy' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+    names, loaded = done.stdout.splitlines()
+    assert {"remember", "recall", "replay"} <= set(names.split())
+    assert loaded == "False"
+
+
+def test_help_loads_neither_rich_nor_numpy_nor_pydantic():
+    script = "import sys; sys.argv = ['headgate', '--help']\nfrom headgate.cli import main\ntry: main()\nexcept SystemExit: print(*sorted({'rich', 'numpy', 'pydantic'} & set(sys.modules)), 'end')"
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines()[-1].strip() == "end"

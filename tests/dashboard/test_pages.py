@@ -1,0 +1,86 @@
+"""Pages on little: an empty store, a request whose text was not kept, a name that nobody has, a paused session."""
+
+import re
+
+import pytest
+from tests.dashboard.conftest import ROWS
+from tests.service.clients import connected
+
+from headgate.gateway import Headgate
+from headgate.service.app import create
+from headgate.types import Amount
+
+
+@pytest.fixture
+def gate(request):
+    with Headgate.open(":memory:", **getattr(request, "param", {})) as gate:
+        yield gate
+
+
+@pytest.fixture
+async def client(gate):
+    async with connected(create(gate)) as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", ["/dashboard/", "/dashboard/requests", "/dashboard/streams"])
+async def test_an_empty_store_says_how_to_begin(client, path):
+    answer = await client.get(path)
+    assert answer.status_code == 200
+    assert "yet" in answer.text
+
+
+@pytest.mark.parametrize("gate", [{"trace": {"text": False}}], indirect=True)
+async def test_a_request_without_its_text_can_be_read_and_says_what_is_missing(gate, client):
+    gate.add(ROWS)
+    id = gate.context("how are refunds paid?", window=[ROWS[0]["text"]], k=1).trace.id
+    page = await client.get(f"/dashboard/requests/{id}")
+    assert page.status_code == 200
+    assert "(text not kept)" in page.text
+    assert 'type="range"' not in page.text
+    chunk = await client.get(f"/dashboard/requests/{id}/chunk?chunk=limits")
+    assert "The text is not shown" in chunk.text
+    why = await client.get(f"/dashboard/requests/{id}/why?chunk=limits")
+    assert "nothing can be tried" in why.text
+    context = await client.get(f"/dashboard/requests/{id}/context")
+    assert context.status_code == 422
+    assert "stored without its text" in context.text
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/dashboard/requests/nobody", 404),
+        ("/dashboard/streams/nobody", 404),
+        ("/dashboard/nothing", 404),
+        ("/dashboard/static/nothing.js", 404),
+        ("/dashboard/requests?page=0", 422),
+        ("/dashboard/requests?kind=other", 422),
+        ("/dashboard/requests/compare?id=one", 422),
+        ("/dashboard/requests/x/why", 422),
+    ],
+)
+async def test_what_cannot_be_shown_is_a_page_that_says_why(client, path, status):
+    answer = await client.get(path)
+    assert answer.status_code == status
+    assert 'role="alert"' in answer.text
+    assert answer.headers["content-type"].startswith("text/html")
+
+
+@pytest.mark.parametrize("gate", [{"fuse": {"caps": {"session": {"tokens": 5}}}}], indirect=True)
+async def test_a_paused_session_is_resumed_from_its_page(gate, client):
+    held = gate.spending.hold("monday", "", Amount(9))
+    gate.spending.settle(held, Amount(9))
+    page = await client.get("/dashboard/streams")
+    assert "is paused" in page.text
+    token = re.search(r'name="csrf" value="(\w+)"', page.text)[1]
+    client.headers["cookie"] = re.search(r"headgate_csrf=[\w-]+", page.headers["set-cookie"])[0]
+    answer = await client.post("/dashboard/streams/resume", content=f"csrf={token}&session=monday")
+    assert answer.status_code == 303
+    assert gate.spending.list_spends()[0][0].tokens == 0
+
+
+async def test_a_search_in_another_script_finds_its_request(gate, client):
+    gate.context("Wie hoch ist die Rückerstattung?")
+    answer = await client.get("/dashboard/requests", params={"q": "RÜCKERSTATTUNG"})
+    assert "1 found" in answer.text

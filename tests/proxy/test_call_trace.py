@@ -1,0 +1,65 @@
+"""The trace of a call: sizes of its window, and of an answer that was cut its text, kept only where texts are."""
+
+from headgate.explain.redacted import redact_trace
+from headgate.guard.report import Cut, GuardReport
+from headgate.notes import Stage
+from headgate.service.proxy.call_trace import GAP, PIECE_CHARS, call_trace
+from headgate.service.proxy.model_call import ModelCall
+from headgate.stores.stored_trace import trim
+from headgate.testing.agent_messages import MadeCall, Turn, render
+from headgate.text.fence import fence
+from headgate.types import TraceSummary
+
+SECRET = "sk-" + "a1B2" * 12
+
+
+def traced(**more):
+    return call_trace(ModelCall("/v1/chat/completions", "chat", **more), tenant="t", now=1.0)
+
+
+def window_of(trace):
+    (step,) = [step for step in trace.steps if step.stage is Stage.WINDOW]
+    return step.facts
+
+
+def test_the_window_is_kept_by_what_fills_it():
+    read = MadeCall("read", {"path": "a.py"}, "one line of code and another one " * 20)
+    edit = MadeCall("edit", {"path": "a.py"}, "done")
+    block = fence("[1] Refunds are paid within 14 days.", b"secret")
+    turns = [Turn(human=f"{block}\nPlease fix it."), Turn(calls=(read,)), Turn(calls=(read,)), Turn(calls=(edit,))]  # fmt: skip
+    messages = [{"role": "system", "content": "You are careful."}, *render(turns, "chat")]
+    facts = window_of(traced(sent={"messages": messages, "tools": [{"name": "read"}]}, length=9000))
+    kinds = ("system", "human", "call", "result", "tools")
+    assert facts["tokens"] == sum(facts[kind] for kind in kinds)
+    assert 0 < facts["injected"] < facts["human"]
+    assert facts["repeated"] > facts["result read"] / 3
+    assert facts["stale"] == facts["result read"]
+    assert facts["length"] == 9000
+    assert "line of code" not in str(traced(sent={"messages": messages}).steps)
+
+
+def cut_call():
+    report = GuardReport(cuts=[Cut("reasoning", 1, 1, 1, "r", "u", 1, 0.0, at=3), Cut("content", 30, 10, 5, "r", "u", 20, 0.0, at=10, text="again again")])  # fmt: skip
+    return {"report": report, "answer": f"0123456789{SECRET}"}
+
+
+def test_a_cut_answer_is_kept_in_pieces_around_its_cuts():
+    model, _, cut = traced(**cut_call()).steps
+    assert model.text == f"0123456789{GAP}{SECRET}"
+    assert cut.text == "again again"
+    long = cut_call() | {"answer": "x" * 10 + GAP + "y" * 3 * PIECE_CHARS}
+    first, rest = traced(**long).steps[0].text.split(GAP)
+    assert (len(first), len(rest)) == (10, PIECE_CHARS)
+
+
+def test_without_texts_nothing_of_the_answer_is_kept_and_secrets_never():
+    trace = traced(**cut_call())
+    assert [step.text for step in trim(trace, text=False).steps] == ["", "", ""]
+    redacted = redact_trace(trace)
+    assert SECRET not in redacted.steps[0].text
+    assert redacted.steps[0].text.startswith(f"0123456789{GAP}")
+
+
+def test_a_summary_tells_a_call_by_its_outcome():
+    assert TraceSummary.of(traced()).outcome == "off"
+    assert TraceSummary.of(traced(**cut_call())).outcome == "recovered"

@@ -1,0 +1,38 @@
+"""Token hashes of much text, read in pieces."""
+
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.text import hashes
+from headgate.text.hashes import Tokens
+
+texts = st.lists(
+    st.text(st.sampled_from("ab1 .,-$%_\n漢ไ😀é…") | st.characters(), max_size=60), max_size=5
+)
+
+
+@given(texts, st.sampled_from([1, 3, 8]))
+def test_reading_in_pieces_gives_the_same_tokens(found, size):
+    whole = Tokens.of(found)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hashes, "PIECE", size)
+        patch.setattr(hashes, "_LOOK", 2)
+        cut = Tokens.of(found)
+    assert cut.values.tolist() == whole.values.tolist()
+    assert cut.bounds.tolist() == whole.bounds.tolist()
+
+
+@pytest.mark.parametrize("unit", ["the window says nothing new ", "漢字", "añadido "])
+def test_a_large_text_takes_little_room_beside_itself(unit):
+    text = unit * (3_000_000 // len(unit))
+    Tokens.of(["warm up é"])
+    tracemalloc.start()
+    try:
+        Tokens.of([text])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 70_000_000
