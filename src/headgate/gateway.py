@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
 from headgate.explain.redacted import redact_trace
+from headgate.explain.savings import with_savings
 from headgate.graph.graph import Graph
 from headgate.ingest.load import (
     Kind,
@@ -527,7 +528,9 @@ class Headgate:
             return ""
 
         def save() -> None:
-            parts.store.save_trace(self._stored(trace), keep=keeping.keep, text=keeping.text)
+            parts.store.save_trace(
+                self._stored(with_savings(trace)), keep=keeping.keep, text=keeping.text
+            )
 
         return parts.writes.put(f"trace {trace.id}", save)
 

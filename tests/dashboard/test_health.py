@@ -79,6 +79,6 @@ def test_requests_are_split_by_time_and_none_is_lost():
 
 
 def test_requests_of_one_moment_are_one_bucket():
-    rows = [summary(5.0), summary(5.0)]
-    charts = draw_charts(rows, {"5.0": 7}, bucket_edges(5.0, 5.0, 40))
+    rows = [summary(5.0, saved=7), summary(5.0)]
+    charts = draw_charts(rows, bucket_edges(5.0, 5.0, 40))
     assert [chart.id for chart in charts] == ["requests", "pressure", "savings", "context-times"]

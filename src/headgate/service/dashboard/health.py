@@ -1,7 +1,7 @@
 """Health: pressure, savings, times, degraded steps and the index over time, from the traces of the tenant.
 
-The newest two thousand requests are read in one row each. What was saved stands in the traces themselves, so it is read from
-the newest two hundred. What `headgate doctor` says needs the scope admin: it names paths of the machine.
+The newest two thousand requests are read in one row each. What `headgate doctor` says needs the scope admin: it names paths of
+the machine.
 """
 
 import asyncio
@@ -15,8 +15,6 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headgate.gateway import Headgate
-from headgate.notes import Stage
 from headgate.operations.doctor import examine
 from headgate.operations.status import status
 from headgate.service.auth import require_scope
@@ -33,12 +31,11 @@ from headgate.service.dashboard.plots import (
 )
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.route import PageRoute
-from headgate.service.metrics import tokens_saved
 from headgate.service.request_state import Caller
 from headgate.service.routes.health import check_parts
 from headgate.service.state import service_of
 from headgate.stores.url import is_postgres
-from headgate.types import Trace, TraceSummary
+from headgate.types import TraceSummary
 
 router = APIRouter(prefix=f"{PREFIX}/health", route_class=PageRoute, include_in_schema=False)
 
@@ -46,7 +43,6 @@ Reader = Annotated[Caller, Depends(require_scope("read"))]
 Admin = Annotated[Caller, Depends(require_scope("admin"))]
 
 READ = 2000  # of the newest requests
-WEIGHED = 200  # of them whose savings are read
 BUCKETS = 40
 REASONS = 20  # reasons of degraded steps that are listed
 
@@ -74,8 +70,6 @@ async def show_health(request: Request, caller: Reader, span: Span = "") -> Resp
     newest = max((row.created for row in rows), default=0.0)
     if SPANS[span]:
         rows = [row for row in rows if row.created >= newest - SPANS[span]]
-    weighed = rows[:WEIGHED]
-    saved = await asyncio.to_thread(_savings, gate, weighed)
     ready, held = await asyncio.gather(
         check_parts(service), asyncio.to_thread(status, gate, tenant=gate.tenant)
     )
@@ -88,12 +82,11 @@ async def show_health(request: Request, caller: Reader, span: Span = "") -> Resp
         span=span,
         ready=ready,
         collections=held.tenants[0].collections,
-        charts=list(draw_charts(rows, saved, edges)) if rows else [],
+        charts=list(draw_charts(rows, edges)) if rows else [],
         edges=edges,
         counts=[len(some) for some in split(rows, edges)] if rows else [],
         reasons=Counter(reason for row in rows for reason in row.degraded).most_common(REASONS),
-        saved=sum(saved.values()),
-        weighed=len(weighed),
+        saved=sum(row.saved for row in rows),
         worst=percentile([r.seconds for r in rows if not r.outcome], 0.95),
         size=(WIDTH, HEIGHT),
     )
@@ -111,7 +104,6 @@ async def show_doctor(request: Request, caller: Admin) -> Response:
 
 def draw_charts(
     rows: Sequence[TraceSummary],
-    saved: Mapping[str, int],
     edges: Sequence[tuple[float, float]],
 ) -> Sequence[Chart]:
     """All plots over the same buckets of time."""
@@ -131,11 +123,11 @@ def draw_charts(
         Series("highest", "repeated", tuple(max((r.pressure for r in some), default=None) for some in contexts)),
         Series("mean", "new", tuple(sum(r.pressure for r in some) / len(some) if some else None for some in contexts)),
     )  # fmt: skip
-    savings = Series("tokens saved", "new", tuple(float(sum(saved.get(r.id, 0) for r in some)) for some in buckets))  # fmt: skip
+    savings = Series("tokens saved", "new", tuple(float(sum(r.saved for r in some)) for some in buckets))  # fmt: skip
     charts = (
         Chart("requests", "Requests", "how many there were", draw_bars((counts("contexts", "new", lambda r: not r.outcome and not r.skip), counts("skipped", "stale", lambda r: r.skip and not r.outcome), counts("model calls", "earlier", lambda r: bool(r.outcome)))), "count"),
         Chart("pressure", "Pressure", "how full the windows were that contexts were asked for", draw_lines(pressure, top=1.0), "share"),
-        Chart("savings", "Savings", f"tokens not sent or not generated, in the newest {WEIGHED} requests", draw_bars((savings,)), "count"),
+        Chart("savings", "Savings", "tokens not sent or not generated", draw_bars((savings,)), "count"),
         Chart("context-times", "Time to a context", "the time in all stages", draw_lines(times(contexts)), "ms"),
         Chart("call-times", "Time of model calls", "from the request to the end of the answer", draw_lines(times(calls)), "ms"),
         Chart("degraded", "Degraded requests", "requests that went on without one of their parts; the reasons are below", draw_bars((counts("degraded", "repeated", lambda r: bool(r.degraded)),)), "count"),
@@ -154,16 +146,3 @@ def split(
         at = int((row.created - start) / step)
         found[min(len(edges) - 1, max(0, at))].append(row)
     return found
-
-
-def _savings(gate: Headgate, rows: Sequence[TraceSummary]) -> dict[str, int]:
-    """The tokens that each of some requests saved."""
-    return {row.id: _saved(gate.trace(row.id)) for row in rows}
-
-
-def _saved(trace: Trace) -> int:
-    call = next((step for step in trace.steps if step.stage is Stage.MODEL), None)
-    if call is None:
-        return tokens_saved(trace)
-    value = call.facts.get("saved_tokens", 0)
-    return int(value) if isinstance(value, int | float) else 0
