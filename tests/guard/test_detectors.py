@@ -289,6 +289,8 @@ def test_what_good_answers_repeat_does_not_stall(text):
         ("\n     1  2  3  4  5  6  7  8  9\n     -----------", 460),
         (CHORUS, 320),
         ("CGAT", 390),
+        ("There is no answer for you in the sea, only a lie.\n", 210),
+        ("I am alone.\n\nI am alone.\n\nI was alone for a while.\n\n", 190),
     ],
 )
 def test_loops_without_words_stall(unit, most):

@@ -13,13 +13,14 @@ from typing import Literal
 from headgate.policy import Policy, Positive, PositiveCount
 
 UnitKind = Literal[
-    "blank", "padding", "rule", "sparse", "dull", "token", "dense", "data", "tiny", "code", "lines", "prose"
+    "blank", "padding", "rule", "sparse", "dull", "token", "dense", "data", "tiny", "code", "line", "lines", "prose"
 ]  # fmt: skip
 
 TINY = 8  # periods below this are held back after a few characters
 SHORT = 40  # periods below this may be fillers, which are held back later
 SAMPLE = 1024  # characters of a unit that are looked at; a longer unit does not change its kind
 PADDING = frozenset(" -=_.:*#~+|─│")  # what cells are filled and rules are drawn with
+LINES = frozenset(("line", "lines"))
 DENSE = 6  # different symbols without a blank that make an esoteric program or a pattern
 
 
@@ -36,8 +37,9 @@ def kind_of(unit: str) -> UnitKind:
     data     short, nearly all digits and separators (`0, 0, 0, `, `L 36 36`)
     tiny     at most 4 characters
     code     at least 8 % symbols, or some and at least 40 % blanks: indented
-    lines    prose with a line end in it: verse, lists
-    prose    all the rest
+    line     prose with one line end in it: a line of verse, an item of a list
+    lines    the same with several: a refrain
+    prose    all the rest, and paragraphs: what has a blank line in it
     """
     counts = Counter(unit[:SAMPLE])
     size = counts.total()
@@ -52,12 +54,12 @@ def kind_of(unit: str) -> UnitKind:
     if _is_token(unit, distinct):
         return "token"
     if size > 20:
-        return _kind_of_long(counts, size, alphanumeric, distinct)
+        return _kind_of_long(unit, counts, alphanumeric, distinct)
     if distinct > 1 and _count_digits(counts) >= 0.75 * alphanumeric:
         return "data"
     if size <= 4:
         return "tiny"
-    return _kind_of_words(counts, size, alphanumeric)
+    return _kind_of_words(unit, counts, alphanumeric)
 
 
 def _is_braille(char: str) -> bool:
@@ -75,20 +77,23 @@ def _is_token(unit: str, distinct: int) -> bool:
     return not (unit.isalpha() and (unit.islower() or unit.istitle()))
 
 
-def _kind_of_long(counts: Counter[str], size: int, alphanumeric: int, distinct: int) -> UnitKind:
-    if distinct <= 4 or alphanumeric <= 0.2 * size:
+def _kind_of_long(unit: str, counts: Counter[str], alphanumeric: int, distinct: int) -> UnitKind:
+    if distinct <= 4 or alphanumeric <= 0.2 * counts.total():
         return "sparse"
-    return "dull" if distinct <= 6 else _kind_of_words(counts, size, alphanumeric)
+    return "dull" if distinct <= 6 else _kind_of_words(unit, counts, alphanumeric)
 
 
-def _kind_of_words(counts: Counter[str], size: int, alphanumeric: int) -> UnitKind:
+def _kind_of_words(unit: str, counts: Counter[str], alphanumeric: int) -> UnitKind:
+    size = counts.total()
     spaces = sum(n for c, n in counts.items() if c.isspace())
     symbols = size - alphanumeric - spaces
     if not spaces and _count_symbols(counts) >= DENSE:
         return "dense"
     if symbols >= 0.08 * size or (symbols and spaces >= 0.4 * size):
         return "code"
-    return "lines" if "\n" in counts else "prose"
+    if "\n" not in counts or "\n\n" in unit + unit[0]:  # the unit comes again behind itself
+        return "prose"
+    return "line" if counts["\n"] == 1 else "lines"
 
 
 def _count_symbols(counts: Counter[str]) -> int:
@@ -111,9 +116,11 @@ class RepeatPolicy(Policy):
     prose_slope: Positive = 2.2
     """See prose_base."""
     lines_floor: PositiveCount = 300
-    """Shortest run of lines that stalls: a chorus is sung three times ..."""
+    """Shortest run of lines that stalls: refrains and lists of short items stay below ..."""
+    line_copies: Positive = 4.0
+    """... or so many copies of one line of 40 characters and more."""
     lines_copies: Positive = 3.25
-    """... so that one line needs a part of a fourth copy ..."""
+    """Least copies of lines: a chorus is sung three times, so that it needs a part of a fourth ..."""
     longest_line: PositiveCount = 128
     """... and what is longer than this is no line."""
     code_base: PositiveCount = 240
@@ -189,11 +196,13 @@ class RepeatPolicy(Policy):
         if kind == "code":
             wanted = min(self.code_base + self.code_slope * period, self.code_cap)
             least = max(least, wanted)
-        if kind == "lines":
-            least = max(least, self.lines_floor)
-            if period <= self.longest_line:
-                least = max(least, self.lines_copies * period)
-        return least
+        return max(least, self._lines_length(period, kind)) if kind in LINES else least
+
+    def _lines_length(self, period: int, kind: str) -> float:
+        least: float = self.lines_floor
+        if kind == "line" and period >= SHORT:
+            least = min(least, self.line_copies * period)
+        return max(least, self.lines_copies * period) if period <= self.longest_line else least
 
     def suspect(self, period: int, kind: str) -> int:
         """Repeated characters, first copy not counted, after which the tail is held back."""
