@@ -108,7 +108,13 @@ def build(
     elif folder:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     read_only = getattr(store, "read_only", False)
-    indexes = Indexes(store, folder and folder / "index", vectors, settings.index)
+    indexes = Indexes(
+        store,
+        folder and folder / "index",
+        vectors,
+        settings.index,
+        segments=getattr(store, "segments", None),
+    )
     pool = ProviderPool(providers, settings.recall)
     memory = Memory(store, pool, settings.facts, clock=clock)
     writes = DeferredWrites(upkeep=partial(_prune, store, settings.trace))

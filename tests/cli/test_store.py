@@ -1,6 +1,8 @@
 """`headgate store ...` and the other commands over a PostgreSQL store."""
 
 import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import psycopg
 import pytest
@@ -91,3 +93,45 @@ def test_distribute_shows_its_sql_and_says_what_is_missing(run, url):
     code, _, err = run("store", "distribute", "--store", url)
     assert (code, "CREATE EXTENSION citus" in err) == (2, True)
     assert run("store", "distribute", "--store", "kb")[0] == 2
+
+
+class Lengths(BaseHTTPRequestHandler):
+    """An endpoint whose embedding of a text is its length."""
+
+    def do_POST(self):
+        texts = json.loads(self.rfile.read(int(self.headers["content-length"])))["input"]
+        rows = [{"index": n, "embedding": [len(text), 1.0]} for n, text in enumerate(texts)]
+        data = json.dumps({"data": rows}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def endpoint():
+    with HTTPServer(("127.0.0.1", 0), Lengths) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("kept", ["sqlite", "postgres"])
+def test_what_lacks_an_embedding_is_embedded(run, request, endpoint, monkeypatch, kept):
+    name = request.getfixturevalue("url") if kept == "postgres" else "kb"
+    with Headgate.open(name) as gate:
+        gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(20))
+    code, _, err = run("store", "embed", "--store", name)
+    assert (code, "HEADGATE_EMBED__MODEL" in err) == (2, True)
+    monkeypatch.setenv("HEADGATE_EMBED__MODEL", endpoint)
+    code, out, err = run("store", "embed", "--store", name, "--json")
+    found = json.loads(out)
+    assert (code, found["embedded"], found["dimension"]) == (0, 20, 2)
+    code, out, _ = run("store", "embed", "--store", name, "--collection", "main")
+    assert (code, out.startswith("embedded 0 chunks")) == (0, True)
+    assert "s3cret" not in json.dumps(found) + out + err

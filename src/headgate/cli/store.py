@@ -1,4 +1,4 @@
-"""`headgate store migrate|copy|check|distribute|stats`: the database of a store, and moving from one to another."""
+"""`headgate store migrate|copy|check|embed|distribute|stats`: the database of a store, and moving from one to another."""
 
 import sys
 import time
@@ -13,6 +13,7 @@ from headgate.cli.operations import check, open_postgres
 from headgate.cli.options import json_option, print_json
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError, MissingExtra
+from headgate.models.embed import embedder
 from headgate.operations.copy import Comparison, WholeStore, copy_store
 from headgate.settings import load
 from headgate.stores.memory.store import MemoryStore
@@ -28,7 +29,7 @@ dry_option = click.option("--dry-run", is_flag=True, help="Print the SQL and cha
 
 @click.group()
 def store() -> None:
-    """Bring a store up to date, copy, check, distribute and measure it."""
+    """Bring a store up to date, copy, check, embed, distribute and measure it."""
 
 
 @store.command()
@@ -142,6 +143,41 @@ def stats(store: str | None, as_json: bool) -> None:
         echo(f"  {size_bytes / 1e6:>12,.1f} MB  {table}")
 
 
+@store.command()
+@store_option
+@click.option("--collection", help="Only this collection (default: all).")
+@json_option
+def embed(store: str | None, collection: str | None, as_json: bool) -> None:
+    """Compute the embeddings that chunks lack, with the setting `embed.model`.
+
+    On PostgreSQL any number of these may run at once, on any machine: they share the work, and one that is killed leaves its
+    part to the others. Started again, it goes on where it was.
+    """
+    from headgate.operations.embed import embed_store  # noqa: PLC0415  loads numpy
+
+    settings = load(arguments={"store": store} if store else {})
+    model = embedder(settings.embed)
+    if model is None:
+        raise InputError("no embedder is set", hint="set embed.model, as in HEADGATE_EMBED__MODEL=minilm")  # fmt: skip
+    began, opened = time.monotonic(), _open(settings.store)
+    try:
+        with _progress() as bar:
+            task = bar.add_task("embedding chunks", total=None)
+            made = embed_store(
+                opened,
+                model,
+                collection=collection,
+                on_chunks=lambda done, total: bar.update(task, completed=done, total=total),
+            )
+    finally:
+        opened.close()
+    seconds = time.monotonic() - began
+    if as_json:
+        print_json({"store": hide_password(settings.store), "model": model.name, "dimension": model.dimension, "embedded": made, "seconds": round(seconds, 3)})  # fmt: skip
+    else:
+        echo(f"embedded {made:,} chunks with {model.name} in {seconds:.1f} s; none is lacking")
+
+
 store.add_command(check)
 
 
@@ -179,9 +215,13 @@ def _disk(opened: WholeStore, name: str) -> tuple[dict[str, int], str]:
     return {file.name: file.stat().st_size for file in files}, "SQLite"
 
 
-def _copy(source: WholeStore, target: WholeStore, traces: bool) -> list[Comparison]:
+def _progress() -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())  # fmt: skip
-    with Progress(*columns, console=SafeConsole(stderr=True)) as bar:
+    return Progress(*columns, console=SafeConsole(stderr=True))
+
+
+def _copy(source: WholeStore, target: WholeStore, traces: bool) -> list[Comparison]:
+    with _progress() as bar:
         task = bar.add_task("copying", total=None)
         return copy_store(
             source,

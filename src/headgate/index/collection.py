@@ -8,6 +8,7 @@ are handed out, and those handed out before stay as they were.
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -20,6 +21,7 @@ from headgate.index.files import DamagedIndex
 from headgate.index.folder import (
     IndexState,
     has_unchecked,
+    manifest_is_there,
     manifest_mark,
     new_mark,
     read_state,
@@ -27,6 +29,7 @@ from headgate.index.folder import (
     write_state,
 )
 from headgate.index.live_segment import LiveSegment
+from headgate.index.published import PublishedIndex
 from headgate.index.segment import build, join
 from headgate.index.snapshot import Snapshot
 from headgate.index.vectors import EmbeddingCache
@@ -59,12 +62,18 @@ class Collection:
         *,
         folder: Path | None = None,
         embedder: Embedder | None = None,
+        segments: Path | None = None,
     ) -> None:
         self._store = store
         self._tenant = tenant
         self._name = name
         self._folder = folder
         self._embeddings = EmbeddingCache(store, tenant, name, embedder) if embedder else None
+        self._published = (
+            PublishedIndex(segments, store, tenant, name, self._kind)
+            if folder and segments
+            else None
+        )
         self._degraded = ""
         self._unsaved_reason = ""
         self._state = IndexState("", 0)
@@ -102,8 +111,10 @@ class Collection:
         if self._lock.acquire(timeout=_PATIENCE_S if self._opened else _OPENING_S):
             try:
                 self._degraded = ""
-                self._load()
-                behind = not self._take_in_few()
+                # copying an index may take long: that is left to the background
+                if not self._can_fetch():
+                    self._load()
+                    behind = not self._take_in_few()
             finally:
                 self._lock.release()
         if not self._current.complete:
@@ -132,6 +143,12 @@ class Collection:
         with self._lock:
             self._save_after = 0.0
             self._flush(least=1)
+            self._publish()
+
+    def clear_published(self) -> None:
+        """Delete what gateways share of this collection's index."""
+        if self._published:
+            self._published.clear()
 
     def _check_files(self) -> None:
         """Read all files through once; where one is damaged, start over."""
@@ -179,12 +196,13 @@ class Collection:
         return Snapshot(lives, fetch, degraded="; ".join(reasons), complete=complete)
 
     def _load(self) -> None:
-        """Load what the folder holds, where it is intact and belongs to this store."""
+        """Load what the folder holds, or what is published, where it is intact and belongs to this store."""
         if self._opened:
             return
         if self._folder is None:
             self._opened = True
             return
+        self._fetch()
         try:
             state = read_state(self._folder)
         except DamagedIndex as error:
@@ -205,6 +223,21 @@ class Collection:
         self._unchecked = has_unchecked(self._folder, state)
         if not self._belongs(state):
             self._start_over("the index was rebuilt: it did not belong to this store")
+
+    def _can_fetch(self) -> bool:
+        """Whether there is no index here, and a published one could be copied."""
+        if self._opened or self._folder is None or self._published is None:
+            return False
+        return not manifest_is_there(self._folder) and self._published.is_there()
+
+    def _fetch(self) -> None:
+        """Copy the published index into the folder, where that has none."""
+        if not self._can_fetch():
+            return
+        assert self._folder is not None and self._published is not None  # noqa: PT018
+        with suppress(OSError), write_lock(self._folder) as locked:
+            if locked and not manifest_is_there(self._folder):
+                self._published.fetch(self._folder)
 
     def _belongs(self, state: IndexState) -> bool:
         """Whether this store has seen the index being saved. One restored from a backup may not have."""
@@ -246,11 +279,21 @@ class Collection:
                 self._unsaved_reason = ""
                 self._set_state(write_state(self._folder, state, mark))
                 self._unsaved = 0
+            self._publish()
         except (OSError, StoreError) as error:
             # it goes on in memory, and is saved when that is possible again
             self._save_after = time.monotonic() + _RETRY_S
             self._unsaved_reason = f"the index cannot be saved and lives in memory: {error}"
             self._set_state(replace(self._state, mark=_UNSAVED))
+
+    def _publish(self) -> None:
+        """Let other gateways have the saved index, where it is complete and much newer than what they can have."""
+        state = self._state
+        if self._published is None or self._folder is None or self._unsaved or not state.complete:
+            return
+        with suppress(OSError), write_lock(self._folder) as locked:
+            if locked and manifest_mark(self._folder) == state.mark:
+                self._published.publish(self._folder, seen=state.seen, count=state.count)
 
     def _rebase(self) -> None:
         """Continue from the files that another process saved meanwhile, so that no two states mix."""

@@ -34,6 +34,7 @@ class Indexes:
     """All derived indexes. `snapshot` waits until a collection has caught up with the store, `latest` never waits.
 
     With a folder the indexes are kept there, each in its own; without one they live in memory.
+    `segments` is a folder that gateways share: ready indexes are copied from there and published to it.
     """
 
     def __init__(
@@ -42,11 +43,14 @@ class Indexes:
         folder: Path | None = None,
         embedder: Embedder | None = None,
         policy: IndexPolicy = IndexPolicy(),  # noqa: B008  (frozen)
+        *,
+        segments: Path | None = None,
     ) -> None:
         self._store = store
         self._policy = policy
         self._sizes: dict[Key, tuple[float, int]] = {}
         self._folder = folder
+        self._segments = segments
         self._embedder = embedder
         self._vector = lru_cache(maxsize=1024)(self._embed)
         self._open: OrderedDict[Key, Collection] = OrderedDict()
@@ -113,6 +117,7 @@ class Indexes:
         if self._folder:
             delete_index(folder_of(self._folder, tenant, collection))
         opened = self._collection(tenant, collection)
+        opened.clear_published()
         snapshot = opened.snapshot()
         opened.flush()
         return snapshot
@@ -153,7 +158,12 @@ class Indexes:
             if held is None:
                 folder = folder_of(self._folder, tenant, collection) if self._folder else None
                 held = Collection(
-                    self._store, tenant, collection, folder=folder, embedder=self._embedder
+                    self._store,
+                    tenant,
+                    collection,
+                    folder=folder,
+                    embedder=self._embedder,
+                    segments=self._segments,
                 )
             self._open[key] = held
             # in memory only, closing one would mean to build it again

@@ -16,7 +16,7 @@ from headgate.text.turns import part
 from headgate.types import Chunk
 
 Halves = npt.NDArray[np.float16]
-_BATCH = 256  # chunks embedded and kept at a time, so that stopping loses little
+BATCH = 256  # chunks embedded and kept at a time, so that stopping loses little
 
 
 def embedded_text(chunk: Chunk) -> str:
@@ -38,18 +38,29 @@ class EmbeddingCache:
     def rows_of(self, chunks: Sequence[Chunk], seen: int) -> Halves:
         """One row a chunk; `seen` is the point of the feed that the chunks were read at."""
         rows = np.zeros((len(chunks), self._embedder.dimension), np.float16)
-        for begin in range(0, len(chunks), _BATCH):
-            some = chunks[begin : begin + _BATCH]
+        for begin in range(0, len(chunks), BATCH):
+            some = chunks[begin : begin + BATCH]
             rows[begin : begin + len(some)] = self._batch_rows(some, seen)
         return rows
+
+    def add_missing(self, chunks: Sequence[Chunk], seen: int) -> int:
+        """Compute and keep the embeddings that chunks lack; how many those were."""
+        where = (self._tenant, self._collection, self.kind)
+        known = self._store.attached(*where, [chunk.id for chunk in chunks])
+        new = [chunk for chunk in chunks if chunk.id not in known]
+        return self._store.attach(*where, self.compute(new), seen=seen) if new else 0
+
+    def compute(self, chunks: Sequence[Chunk]) -> dict[str, bytes]:
+        """The embeddings of some chunks by id, as the store keeps them."""
+        made = self._embedder.embed([embedded_text(chunk) for chunk in chunks]).astype(np.float16)
+        return {chunk.id: row.tobytes() for chunk, row in zip(chunks, made, strict=True)}
 
     def _batch_rows(self, chunks: Sequence[Chunk], seen: int) -> Halves:
         where = (self._tenant, self._collection, self.kind)
         known = self._store.attached(*where, [chunk.id for chunk in chunks])
         new = [chunk for chunk in chunks if chunk.id not in known]
         if new:
-            made = self._embedder.embed([embedded_text(chunk) for chunk in new]).astype(np.float16)
-            fresh = {c.id: row.tobytes() for c, row in zip(new, made, strict=True)}
+            fresh = self.compute(new)
             self._store.attach(*where, fresh, seen=seen)
             known = {**known, **fresh}
         return np.array([np.frombuffer(known[chunk.id], np.float16) for chunk in chunks])

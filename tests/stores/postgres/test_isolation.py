@@ -29,6 +29,7 @@ def store(postgres_url):
         store.amend_spends(tenant, [("tenant", "")], lambda rows: rows)
         store.take_request(tenant, "k", per_second=1.0, burst=2)
         store.remember(tenant, b"k", b"value")
+        store.offer_embeddings(tenant, "main", "embedding/none/2")
         store.lease_postings(tenant, "main")
         block = Block([("a#0", b"draft")], [], [(1, b"list")], {1: 1}, Totals(seen=1, chunks=1))
         store.save_block(tenant, "main", block, after=0)

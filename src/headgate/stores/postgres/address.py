@@ -45,6 +45,8 @@ class Address:
     """How long a statement, or a wait for a connection or a lock, may take."""
     cache: Path | None = None
     """The folder of the indexes."""
+    segments: Path | None = None
+    """A folder that all gateways reach, for ready indexes."""
 
     def __str__(self) -> str:
         here = self.parameters
@@ -109,4 +111,5 @@ OPTIONS: Mapping[str, tuple[Callable[[str], Any], float, float]] = {
     "pool_size": (int, 2, 1000),
     "timeout_s": (float, 0.1, 3600.0),
     "cache": (Path, 0, 0),
+    "segments": (Path, 0, 0),
 }

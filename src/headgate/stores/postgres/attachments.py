@@ -4,13 +4,28 @@ from collections.abc import Mapping, Sequence
 
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.replicas import Replicas
-from headgate.stores.postgres.rows import HERE, insert_rows
+from headgate.stores.postgres.rows import HERE, Link, insert_rows
 from headgate.stores.validate import check_name
 
 # the chunks are locked, so that none of them changes its text between the look at it and the commit
 _ALIVE = f"SELECT id FROM headgate.chunks WHERE {HERE} AND seq <= %s AND id = ANY(%s) FOR SHARE"
 ATTACH = "ON CONFLICT (tenant, collection, id, kind) DO UPDATE SET value = excluded.value"
 _LAST_SEQ = 2**63 - 1
+
+
+def attach_rows(
+    connection: Link,
+    tenant: str,
+    collection: str,
+    kind: str,
+    values: Mapping[str, bytes],
+    *,
+    seen: int,
+) -> int:
+    """Attach bytes to those of the chunks that have not changed since `seen`, in a transaction; how many got them."""
+    alive = connection.execute(_ALIVE, (tenant, collection, seen, list(values))).fetchall()
+    rows = [(tenant, collection, id, kind, values[id]) for (id,) in alive]
+    return insert_rows(connection, "attachments", rows, on_conflict=ATTACH)
 
 
 class PostgresAttachments:
@@ -33,9 +48,7 @@ class PostgresAttachments:
             return 0
         last = _LAST_SEQ if seen is None else seen
         with self._pool.write(tenant) as connection:
-            alive = connection.execute(_ALIVE, (tenant, collection, last, list(values))).fetchall()
-            rows = [(tenant, collection, id, kind, values[id]) for (id,) in alive]
-            return insert_rows(connection, "attachments", rows, on_conflict=ATTACH)
+            return attach_rows(connection, tenant, collection, kind, values, seen=last)
 
     def attached(
         self, tenant: str, collection: str, kind: str, ids: Sequence[str]

@@ -133,6 +133,13 @@ ALTER TABLE headgate.posting_drafts ALTER draft SET STORAGE EXTERNAL;
 CREATE INDEX posting_drafts_id ON headgate.posting_drafts (tenant, collection, id);
 """
 
+# Parts of the change feed with chunks that lack an embedding; embedding_work.py says how they are shared.
+EMBEDDING_WORK = f"""
+CREATE TABLE headgate.embedding_work (
+  tenant {NAME}, collection {NAME}, kind {NAME}, part bigint NOT NULL, chunks bigint NOT NULL,
+  PRIMARY KEY (tenant, collection, kind, part));
+"""
+
 # Rates need not outlive the server.
 SHARED = f"""
 CREATE UNLOGGED TABLE headgate.rates (
@@ -148,7 +155,7 @@ CREATE INDEX remembered_age ON headgate.remembered (tenant, written);
 BY_TENANT = (
     "collections", "counters", "documents", "chunks", "removed", "attachments", "index_marks",
     "edges", "facts", "forgotten", "secrets", "reviews", "traces", "spends", "rates", "remembered",
-    "postings", "posting_terms", "posting_lists", "posting_drafts",
+    "postings", "posting_terms", "posting_lists", "posting_drafts", "embedding_work",
 )  # fmt: skip
 """Tables of which each row is one tenant's."""
 DIRECTORY = ("tenants", "keys")
@@ -171,7 +178,7 @@ POLICIES = "".join(
     [protect(table, _OWN) for table in BY_TENANT] + [protect(table, _LISTED) for table in DIRECTORY]
 )
 
-STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, SHARED, POSTINGS, POLICIES)
+STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, SHARED, POSTINGS, EMBEDDING_WORK, POLICIES)
 
 
 _THERE = """

@@ -4,6 +4,7 @@ An acknowledged write survives a killed gateway and, as far as the server is set
 beside it (full-text and vector indexes) is derived, kept in each gateway's own folder, and follows the change feed.
 """
 
+from pathlib import Path
 from time import time
 
 from headgate.errors import StoreError
@@ -12,6 +13,7 @@ from headgate.stores.postgres.address import Address, parse_address
 from headgate.stores.postgres.attachments import PostgresAttachments
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.documents import PostgresDocuments
+from headgate.stores.postgres.embedding_work import PostgresEmbeddingWork
 from headgate.stores.postgres.keys import PostgresKeys
 from headgate.stores.postgres.migrations import STEPS, migrate, refuse_newer, version
 from headgate.stores.postgres.postings import PostgresPostings
@@ -28,6 +30,7 @@ from headgate.stores.postgres.upkeep import PostgresUpkeep
 class PostgresStore(
     PostgresDocuments,
     PostgresAttachments,
+    PostgresEmbeddingWork,
     PostgresRecords,
     PostgresTraces,
     PostgresKeys,
@@ -67,6 +70,11 @@ class PostgresStore(
 
     def __repr__(self) -> str:
         return f"PostgresStore({str(self.address)!r})"
+
+    @property
+    def segments(self) -> Path | None:
+        """The folder where gateways of this store share ready indexes; None where they share none."""
+        return self.address.segments and self.address.segments / self.id
 
     def close(self) -> None:
         self._replicas.close()

@@ -1,0 +1,98 @@
+"""Embed: compute the embeddings that the chunks of a store lack, before anybody asks.
+
+A PostgreSQL store hands out parts of the work (stores/postgres/embedding_work.py): start as many workers as you like, on as
+many machines. In any other store one process goes through the feed. Either way what is done is kept, so that a run which was
+stopped goes on where it was.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, cast
+
+from headgate.index.vectors import BATCH, EmbeddingCache
+from headgate.operations.copy import WholeStore
+from headgate.protocols import Embedder
+from headgate.types import Chunk
+
+_POLL_S = 0.5  # between looks at parts that other workers hold
+
+OnChunks = Callable[[int, int], None]
+"""Is told how many chunks are through, and how many there are."""
+
+
+class EmbeddingWork(Protocol):
+    """A store that shares the work among processes."""
+
+    def offer_embeddings(self, tenant: str, collection: str, kind: str) -> int:
+        """Make parts of all chunks that lack an embedding; how many chunks are in parts now."""
+
+    def embeddings_left(self, tenant: str, collection: str, kind: str) -> int:
+        """How many chunks are in parts that are not done."""
+
+    def embed_part(
+        self,
+        tenant: str,
+        collection: str,
+        kind: str,
+        compute: Callable[[Sequence[Chunk]], Mapping[str, bytes]],
+    ) -> int | None:
+        """Do a part that nobody else does; how many embeddings were made, None where no part is free."""
+
+
+def embed_store(
+    store: WholeStore,
+    embedder: Embedder,
+    *,
+    collection: str | None = None,
+    on_chunks: OnChunks = lambda done, total: None,
+) -> int:
+    """Embed what lacks it, of every tenant; how many embeddings this process made.
+
+    It returns when nothing is lacking, so it waits for parts that other workers hold, and does those of workers that die.
+    """
+    places = [
+        (tenant, name)
+        for tenant in store.tenants()
+        for name in store.collections(tenant)
+        if collection in (None, name)
+    ]
+    made = 0
+    for tenant, name in places:
+        cache = EmbeddingCache(store, tenant, name, embedder)
+        if hasattr(store, "embed_part"):
+            made += _share(cast(EmbeddingWork, store), tenant, name, cache, on_chunks)
+        else:
+            made += _embed_alone(store, tenant, name, cache, on_chunks)
+    return made
+
+
+def _share(
+    store: EmbeddingWork, tenant: str, name: str, cache: EmbeddingCache, on_chunks: OnChunks
+) -> int:
+    """Do parts until nobody holds one and nothing new is lacking."""
+    here, made = (tenant, name, cache.kind), 0
+    while total := store.offer_embeddings(*here):
+        on_chunks(0, total)
+        while left := store.embeddings_left(*here):
+            on_chunks(max(total - left, 0), total)
+            done = store.embed_part(*here, cache.compute)
+            if done is None:
+                time.sleep(_POLL_S)
+            made += done or 0
+        on_chunks(total, total)
+    return made
+
+
+def _embed_alone(
+    store: WholeStore, tenant: str, name: str, cache: EmbeddingCache, on_chunks: OnChunks
+) -> int:
+    """Go through the feed once, batch by batch."""
+    made = done = seen = 0
+    total = store.size(tenant, name).chunks
+    while changes := store.changes(tenant, name, seen, BATCH):
+        seen = changes[-1].seq
+        chunks = [change.chunk for change in changes if change.chunk is not None]
+        made += cache.add_missing(chunks, seen)
+        done += len(chunks)
+        on_chunks(min(done, total), total)
+    return made
