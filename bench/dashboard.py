@@ -18,13 +18,22 @@ from headgate.service.proxy.call_trace import call_trace
 from headgate.service.proxy.call_window import window_step
 from headgate.service.proxy.model_call import ModelCall
 from headgate.settings import Settings
+from headgate.types import Edge
 
 PATHS = (
     "/dashboard/", "/dashboard/requests", "/dashboard/requests?q=word", "/dashboard/requests?q=nothing", "/dashboard/requests/c7",
     "/dashboard/requests/big", "/dashboard/requests/big/chunk?chunk=x7", "/dashboard/requests/c7/context",
     "/dashboard/requests/c7/replay?budget=300", "/dashboard/requests/compare?id=c1&id=c2", "/dashboard/streams", "/dashboard/streams/m7",
+    "/dashboard/store", "/dashboard/store/collection?name=main", "/dashboard/store/collection?name=main&page=39", "/dashboard/store/collection?name=main&page=LAST",
+    "/dashboard/store/collection?name=main&q=word1+word2+word3", "/dashboard/store/document?collection=main&id=d7",
+    "/dashboard/store/remove?collection=main&chunk=d7", "/dashboard/store/facts", "/dashboard/store/facts?q=word7", "/dashboard/store/facts/FACT",
+    "/dashboard/store/graph", "/dashboard/store/graph?node=hub", "/dashboard/store/graph?node=hub&hops=2", "/dashboard/store/reviews",
+    "/dashboard/health",
 )  # fmt: skip
 SESSIONS = 40
+ROWS = 50  # chunks on a page of a collection
+FACTS = 1000
+EDGES = 5000
 
 
 def words(chance, count):
@@ -56,10 +65,22 @@ def fill(gate, chunks, traces):
     return messages
 
 
-async def measure(gate):
+def fill_memory(gate):
+    """Facts, a hub of edges, and reviews; the id of a fact."""
+    chance = random.Random(2)
+    facts = [gate.remember(f"Fact {n} is that {words(chance, 12)}.").fact for n in range(FACTS)]
+    gate.graph.link(Edge("hub", "knows", f"d{n}", 1 - n / EDGES) for n in range(EDGES // 2))
+    gate.graph.link(Edge(f"d{n}", "knows", f"d{n + 1}") for n in range(EDGES // 2))
+    for n in range(200):
+        gate.reviews.ask(f"{n} {words(chance, 8)}?", collection="main", grades={"d7": 0.4}, reason="unsure")  # fmt: skip
+    return facts[0].id
+
+
+async def measure(gate, chunks, fact):
     transport = httpx2.ASGITransport(create(gate), client=("127.0.0.1", 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-        for path in PATHS:
+        for pattern in PATHS:
+            path = pattern.replace("LAST", str(chunks // ROWS)).replace("FACT", fact)
             times = []
             for _ in range(4):
                 began = time.process_time()
@@ -77,7 +98,7 @@ def main():
         settings = Settings(store=folder, service={"log": False})
         with Headgate.open(settings=settings) as gate:
             messages = fill(gate, given.chunks, given.traces)
-            asyncio.run(measure(gate))
+            asyncio.run(measure(gate, given.chunks, fill_memory(gate)))
     chars = sum(len(message["content"]) for message in messages)
     began = time.process_time()
     window_step({"messages": messages}, 0)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
 from headgate.explain.redacted import redact_trace
+from headgate.explain.savings import with_savings
 from headgate.memory.facts import AddedFact, FactHit, Facts, Feedback
 from headgate.memory.review import ReviewQueue
 from headgate.notes import Stage
@@ -394,9 +395,11 @@ class Headgate:
         except ConfigError as error:
             raise InputError(error.message, hint=error.hint) from error
 
-    def index(self, collection: str = "main") -> Postings:
-        """The index of a collection, caught up with the store: what ranking reads."""
-        return self._parts.indexes.snapshot(self.tenant, collection)
+    def index(self, collection: str = "main", *, wait: bool = True) -> Postings:
+        """The index of a collection: what ranking reads. With `wait` it is caught up with the store, else the last complete one."""
+        indexes = self._parts.indexes
+        read = indexes.snapshot if wait else indexes.latest
+        return read(self.tenant, collection)
 
     def reindex(self, collection: str = "main") -> Postings:
         """Throw the index of a collection away and make it anew from the store."""
@@ -531,7 +534,9 @@ class Headgate:
             return ""
 
         def save() -> None:
-            parts.store.save_trace(self._stored(trace), keep=keeping.keep, text=keeping.text)
+            parts.store.save_trace(
+                self._stored(with_savings(trace)), keep=keeping.keep, text=keeping.text
+            )
 
         return parts.writes.put(f"trace {trace.id}", save)
 

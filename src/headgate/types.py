@@ -28,6 +28,8 @@ MEMORY: Final = "memory"
 TURN: Final = "turn"
 SIDE: Final = frozenset({GRAPH, MEMORY})
 """Sources of knowledge rather than of documents: few and short, they are sure of a section of the budget."""
+SAVED: Final = "saved_tokens"
+"""The fact of a step that says how many tokens it saved."""
 SIDE_SHARE: Final = 0.3
 """The share of the budget that they are sure of, published."""
 
@@ -388,6 +390,7 @@ class TraceSummary:
     """A request in one row; `query` is cut after 500 characters, `seconds` is the time in all stages.
 
     `outcome` is what became of the answer of a model call under the guard; empty where a context was asked for.
+    `saved` is the tokens that were not sent or not generated.
     """
 
     id: str
@@ -405,6 +408,7 @@ class TraceSummary:
     seconds: float
     degraded: tuple[str, ...] = ()
     outcome: str = ""
+    saved: int = 0
 
     @classmethod
     def of(cls, trace: Trace) -> "TraceSummary":
@@ -426,6 +430,7 @@ class TraceSummary:
             seconds=sum(step.seconds for step in trace.steps),
             degraded=trace.degraded,
             outcome=next((str(s.facts.get("guard", "off")) for s in trace.steps if s.stage is Stage.MODEL), ""),
+            saved=sum(int(n) for s in trace.steps if isinstance(n := s.facts.get(SAVED, 0), int | float)),
         )  # fmt: skip
 
 

@@ -17,12 +17,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.service.clients import connected
 from tests.service.conftest import ROWS
 
+from headgate.explain.savings import tokens_saved
 from headgate.gateway import Headgate
 from headgate.guard.report import Cut, GuardReport, State
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.service.app import create
 from headgate.service.log import window_figures
-from headgate.service.metrics import Metrics, tokens_saved
+from headgate.service.metrics import Metrics
 from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FailingStore
 from headgate.testing.samples import trace as sample
@@ -204,7 +205,7 @@ def test_a_guarded_stream_is_counted():
 
 COUNTING = """
 import sys
-from headgate.service.metrics import Metrics, tokens_saved
+from headgate.service.metrics import Metrics
 metrics = Metrics(sys.argv[1])
 metrics.count_review("approved")
 print(metrics.text())

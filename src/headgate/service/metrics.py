@@ -14,14 +14,12 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, gen
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.types import Scope
 
+from headgate.explain.savings import tokens_saved
 from headgate.guard.report import GuardReport, State
-from headgate.notes import Fate, Stage
 from headgate.service.log import window_figures
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import RequestState, route_of
-from headgate.text.fence import fence_cost
-from headgate.text.tokens import estimate_tokens
-from headgate.types import SIDE, Candidate, Step, Trace
+from headgate.types import Step, Trace
 
 PREFIX = "headgate"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -29,7 +27,6 @@ CALL_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 30
 MAX_MODELS = 200
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 0.95, 1.0)
 COUNTS = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 50.0, 100.0)
-FINDING = frozenset({Stage.RETRIEVE, Stage.PROPAGATE, Stage.MEMORY, Stage.GRAPH})
 METHODS = frozenset(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])
 GRADES = frozenset({"correct", "ambiguous", "incorrect"})
 
@@ -215,39 +212,6 @@ class Metrics:
             self._overlap.observe(overlap)
         if figures.overlaps:
             self._novel_results.observe(figures.novel)
-
-
-def tokens_saved(trace: Trace) -> int:
-    """How many tokens fewer were given than the same search would have sent without Headgate's judgment.
-
-    That is what was found, best first, as much as `k` and the budget take: with what the window holds already, copies,
-    boilerplate and what does not answer.
-    """
-    found = [(score, c) for c in trace.candidates if (score := _score_as_found(c)) is not None]
-    room = trace.plan.budget - fence_cost(estimate_tokens)
-    sent, chunks = 0, 0
-    for _, candidate in sorted(found, key=lambda pair: -pair[0]):
-        aside = candidate.chunk.source in SIDE
-        if not aside and trace.request.k is not None and chunks >= trace.request.k:
-            continue
-        known = candidate.number(Stage.GATE, "tokens")
-        cost = estimate_tokens(candidate.chunk.text) if known is None else int(known)
-        if sent + cost <= room:
-            sent += cost
-            chunks += not aside
-    shown = (c.number(Stage.COMPOSE, "tokens") or 0 for c in trace.candidates if not c.dropped)
-    return max(0, sent - int(sum(shown)))
-
-
-def _score_as_found(candidate: Candidate) -> float | None:
-    """Its score before it was judged; None where it was only found because of how others were judged."""
-    score = None
-    for note in candidate.notes:
-        if note.stage in (Stage.EXPAND, Stage.SEARCH):
-            return None
-        if note.stage in FINDING:
-            score = None if note.fate is Fate.DROP else note.score
-    return score
 
 
 class _Registry(CollectorRegistry):

@@ -6,7 +6,20 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from headgate.errors import HeadgateError, NotFound
-from headgate.service.dashboard import context, replay, request, requests, sign_in, streams, window
+from headgate.service.dashboard import (
+    context,
+    facts,
+    graph,
+    health,
+    replay,
+    request,
+    requests,
+    reviews,
+    sign_in,
+    store,
+    streams,
+    window,
+)
 from headgate.service.dashboard.paths import HOME, PREFIX, STATIC
 from headgate.service.dashboard.render import HEADERS, redirect, static_files
 from headgate.service.dashboard.route import PageRoute, error_page
@@ -22,6 +35,11 @@ VIEWS = (
     request.router,
     context.router,
     streams.router,
+    store.router,
+    facts.router,
+    graph.router,
+    reviews.router,
+    health.router,
     router,
 )
 

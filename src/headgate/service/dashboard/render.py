@@ -43,7 +43,13 @@ class View(NamedTuple):
     name: str
 
 
-VIEWS = (View("/", "Window"), View("/requests", "Requests"), View("/streams", "Streams"))
+VIEWS = (
+    View("/", "Window"),
+    View("/requests", "Requests"),
+    View("/streams", "Streams"),
+    View("/store", "Store"),
+    View("/health", "Health"),
+)
 
 
 class StaticFile(NamedTuple):

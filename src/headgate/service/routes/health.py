@@ -57,7 +57,12 @@ async def health() -> Response:
 )
 async def ready(request: Request) -> Response:
     """Check every part; 503 when one cannot serve."""
-    service = service_of(request)
+    found = await check_parts(service_of(request))
+    return respond(found, 200 if found.ready else 503)
+
+
+async def check_parts(service: ServiceState) -> ReadyOut:
+    """Ask every part at once whether it can serve."""
     hard: dict[str, Check] = {
         "store": lambda: _check_store(service),
         "index": lambda: _check_index(service),
@@ -71,7 +76,7 @@ async def ready(request: Request) -> Response:
         problems["service"] = "shutting down"
     is_ready = not any(problem for name, problem in problems.items() if name not in soft)
     parts = {name: problem or "ok" for name, problem in problems.items()}
-    return respond({"ready": is_ready, "parts": parts}, 200 if is_ready else 503)
+    return ReadyOut(ready=is_ready, parts=parts)
 
 
 @router.get(

@@ -1,0 +1,54 @@
+"""Savings: how many tokens fewer a context has than the same search would have sent without Headgate's judgment."""
+
+from dataclasses import replace
+
+from headgate.notes import Fate, Stage
+from headgate.text.fence import fence_cost
+from headgate.text.tokens import estimate_tokens
+from headgate.types import SAVED, SIDE, Candidate, Trace
+
+FINDING = frozenset({Stage.RETRIEVE, Stage.PROPAGATE, Stage.MEMORY, Stage.GRAPH})
+
+
+def with_savings(trace: Trace) -> Trace:
+    """The trace with what it saved among the facts of its last stage, so that lists need not weigh its candidates again."""
+    steps = tuple(
+        replace(step, facts={**step.facts, SAVED: tokens_saved(trace)})
+        if step.stage is Stage.COMPOSE
+        else step
+        for step in trace.steps
+    )
+    return replace(trace, steps=steps)
+
+
+def tokens_saved(trace: Trace) -> int:
+    """How many tokens fewer were given than the same search would have sent without Headgate's judgment.
+
+    That is what was found, best first, as much as `k` and the budget take: with what the window holds already, copies,
+    boilerplate and what does not answer.
+    """
+    found = [(score, c) for c in trace.candidates if (score := _score_as_found(c)) is not None]
+    room = trace.plan.budget - fence_cost(estimate_tokens)
+    sent, chunks = 0, 0
+    for _, candidate in sorted(found, key=lambda pair: -pair[0]):
+        aside = candidate.chunk.source in SIDE
+        if not aside and trace.request.k is not None and chunks >= trace.request.k:
+            continue
+        known = candidate.number(Stage.GATE, "tokens")
+        cost = estimate_tokens(candidate.chunk.text) if known is None else int(known)
+        if sent + cost <= room:
+            sent += cost
+            chunks += not aside
+    shown = (c.number(Stage.COMPOSE, "tokens") or 0 for c in trace.candidates if not c.dropped)
+    return max(0, sent - int(sum(shown)))
+
+
+def _score_as_found(candidate: Candidate) -> float | None:
+    """Its score before it was judged; None where it was only found because of how others were judged."""
+    score = None
+    for note in candidate.notes:
+        if note.stage in (Stage.EXPAND, Stage.SEARCH):
+            return None
+        if note.stage in FINDING:
+            score = None if note.fate is Fate.DROP else note.score
+    return score

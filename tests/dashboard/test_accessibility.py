@@ -1,0 +1,75 @@
+"""axe-core, from its registry, on every view: nothing serious in light, and enough contrast in the dark."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.dashboard.browser import PHONE, opened
+from tests.dashboard.views import VIEWS, story
+
+FOLDER = Path(__file__).parents[2] / ".bench" / "axe"
+PACKAGE = "axe-core@^4"
+HOW = "these tests look at the pages with the real axe: install Node.js 20 or newer with npm (https://nodejs.org), then run them again"
+FIND = """only => axe.run(document, only ? {runOnly: only} : {}).then(found => found.violations
+  .filter(one => ["serious", "critical"].includes(one.impact))
+  .map(one => `${one.id}: ${one.nodes.map(node => node.html).slice(0, 3).join(" | ")}`))"""
+
+
+@pytest.fixture(scope="module")
+def axe():
+    """The program, installed once."""
+    file = FOLDER / "node_modules" / "axe-core" / "axe.min.js"
+    if not file.exists():
+        npm = shutil.which("npm")
+        assert npm, f"npm was not found; {HOW}"
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        (FOLDER / "package.json").write_text('{"private": true}')
+        done = subprocess.run(
+            [npm, "install", "--no-audit", "--no-fund", "--silent", PACKAGE],
+            cwd=FOLDER, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"npm could not install {PACKAGE}: {done.stderr[-500:]}"
+    return file.read_text()
+
+
+@pytest.fixture(scope="module")
+def told():
+    with story() as told:
+        yield told
+
+
+@pytest.fixture(scope="module")
+def page(browser, told):
+    # colors that are on their way to others would be measured
+    with opened(browser, told[0], clean=False, reduced_motion="reduce") as page:
+        yield page
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_axe_finds_nothing_serious(page, told, axe, view):
+    page.emulate_media(color_scheme="light")
+    page.goto(told[1][view])
+    # not as a script of the page, which its policy would refuse
+    page.evaluate(axe)
+    assert page.evaluate(FIND) == []
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(FIND, ["color-contrast"]) == []
+
+
+def test_every_view_loads_cleanly_and_fits_a_phone(browser, told):
+    url, paths = told
+    with opened(browser, url, viewport=PHONE) as page:
+        for name, path in paths.items():
+            if name != "not found":
+                assert page.goto(path).status == 200, name
+                assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
+
+
+def test_a_keyboard_reaches_the_content_and_leaves_it(page):
+    page.goto("/dashboard/store")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id || location.hash").strip("#") == "main"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('main') !== null")

@@ -1,0 +1,84 @@
+"""The health of a service in a real browser: plots over time, the parts, and the doctor."""
+
+import time
+from dataclasses import replace
+
+import pytest
+from playwright.sync_api import expect
+from tests.dashboard.browser import opened
+
+from headgate.service.dashboard.health import draw_charts, split
+from headgate.service.dashboard.plots import bucket_edges
+from headgate.types import ContextBudget, TraceSummary
+
+PLOTS = ["Requests", "Pressure", "Savings", "Time to a context", "Degraded requests"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def asked(gate):
+    """Three requests: one of them degraded two hours ago, one with a full window."""
+    window = ["Refunds are paid within 14 days to the card."]
+    made = gate.context("how are refunds paid?", window=window, budget=300).trace
+    full = gate.context("refunds?", context_budget=ContextBudget(1000, 999)).trace
+    steps = (replace(made.steps[0], degraded="it was too late"), *made.steps[1:])
+    gate.save_trace(replace(made, id="late", created=made.created - 7200, steps=steps))
+    assert full.plan.skip
+    gate.traces()
+
+
+@pytest.fixture
+def page(browser, base):
+    with opened(browser, base) as page:
+        page.goto("/dashboard/health")
+        yield page
+
+
+def test_every_plot_has_a_name_and_its_numbers(page):
+    assert page.locator("figure h2").all_inner_texts() == PLOTS
+    for name in PLOTS:
+        assert page.get_by_role("img", name=name, exact=True).count() == 1
+    page.locator("summary", has_text="Pressure").click()
+    assert "100 %" in page.locator("#pressure-numbers").inner_text()
+
+
+def test_a_degraded_request_is_counted_with_its_reason(page):
+    assert "it was too late" in page.locator("main").inner_text()
+
+
+def test_a_span_of_time_can_be_chosen(page):
+    page.get_by_label("The last").select_option("hour")
+    expect(page.locator("dl.tiles")).to_contain_text("requests read2")
+    assert "span=hour" in page.url
+
+
+def test_the_parts_and_the_index_are_shown(page):
+    text = page.locator("main").inner_text()
+    assert "can it serve?\nyes" in text
+    assert "Index lag" in text
+
+
+def test_the_doctor_speaks_in_its_place(page):
+    page.get_by_role("link", name="headgate doctor").click()
+    expect(page.locator("#doctor")).to_contain_text("SQLite")
+    assert page.url.endswith("/dashboard/health")
+
+
+def summary(created, **given):
+    return TraceSummary(
+        id=str(created), created=created, query="q", session="", collection="main", strategy="s", tier="t",
+        pressure=0.5, skip=False, budget=1, candidates=1, kept=1, seconds=0.1, **given,
+    )  # fmt: skip
+
+
+def test_requests_are_split_by_time_and_none_is_lost():
+    now = time.time()
+    rows = [summary(now - age) for age in range(100)]
+    buckets = split(rows, bucket_edges(rows[-1].created, rows[0].created, 10))
+    assert sum(map(len, buckets)) == 100
+    assert all(8 <= len(some) <= 12 for some in buckets)
+
+
+def test_requests_of_one_moment_are_one_bucket():
+    rows = [summary(5.0, saved=7), summary(5.0)]
+    charts = draw_charts(rows, bucket_edges(5.0, 5.0, 40))
+    assert [chart.id for chart in charts] == ["requests", "pressure", "savings", "context-times"]

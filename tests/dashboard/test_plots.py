@@ -1,0 +1,67 @@
+"""Numbers as shapes of a plot."""
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.service.dashboard.plots import (
+    HEIGHT,
+    WIDTH,
+    Series,
+    bucket_edges,
+    draw_bars,
+    draw_lines,
+    draw_steps,
+    percentile,
+)
+
+values = st.lists(st.none() | st.floats(0, 1e9), min_size=1, max_size=50).map(tuple)
+
+
+@given(values)
+def test_a_line_stays_in_the_frame_and_passes_every_value(some):
+    plot = draw_lines([Series("s", "new", some)])
+    points = re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", "".join(shape.path for shape in plot.shapes))
+    assert len(points) == sum(value is not None for value in some)
+    assert all(-3 <= float(x) <= WIDTH and 0 <= float(y) <= HEIGHT for x, y in points)
+
+
+def test_a_bucket_without_a_value_is_a_gap():
+    (shape,) = draw_lines([Series("s", "new", (1, 2, None, 3, 4))]).shapes
+    assert shape.path.count("M") == 2
+
+
+def test_bars_stand_on_each_other():
+    plot = draw_bars([Series("a", "new", (1.0, 0.0)), Series("b", "stale", (3.0, 2.0))])
+    assert plot.top == 4
+    assert [shape.path.count("z") for shape in plot.shapes] == [1, 2]
+    assert f"M0.0 {0.75 * HEIGHT:.1f}" in plot.shapes[1].path
+
+
+def test_steps_hold_a_value_until_it_changes():
+    (shape,) = draw_steps(Series("trust", "new"), [(0, 0.5), (5, 1.0), (10, 1.0)], top=1.0).shapes
+    assert shape.path == f"M0.0 {HEIGHT / 2}H500.0V0.0H1000.0V0.0"
+
+
+def test_steps_of_one_moment_are_drawn():
+    assert draw_steps(Series("trust", "new"), [(5, 0.5), (5, 0.5)], top=1.0).shapes
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.5, 51), (0.95, 96), (1.0, 100)])
+def test_a_percentile_is_one_of_the_values(share, found):
+    assert percentile(range(1, 101), share) == found
+
+
+def test_no_values_have_no_percentile():
+    assert percentile([], 0.5) is None
+
+
+@given(st.floats(0, 1e10), st.floats(0, 1e7), st.integers(1, 60))
+def test_buckets_follow_one_another(start, length, count):
+    edges = bucket_edges(start, start + length, count)
+    assert len(edges) == count
+    assert all(before[1] == after[0] for before, after in pairwise(edges))
+    assert (edges[0][0], edges[-1][1]) == (start, start + length)

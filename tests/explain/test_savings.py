@@ -1,0 +1,17 @@
+"""What a request saved, as lists of requests show it."""
+
+from headgate.explain.savings import tokens_saved
+from headgate.gateway import Headgate
+
+
+def test_a_stored_request_says_what_it_saved_in_its_row_and_its_last_stage():
+    text = "Refunds are paid within 14 days to the card."
+    with Headgate.open(":memory:") as gate:
+        gate.add(
+            [{"id": "a", "text": text}, {"id": "b", "text": "Send a photo of the refund label."}]
+        )
+        made = gate.context("refunds", window=[text], budget=500).trace
+        (row,) = gate.traces()
+        assert row.saved == tokens_saved(made) > 0
+        assert gate.trace(row.id).steps[-1].facts["saved_tokens"] == row.saved
+        assert "saved_tokens" not in made.steps[-1].facts, "the caller's own trace stays as it is"
