@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from headgate.guard.calls import Reader, events_of
-from headgate.guard.ladder import CirclesPolicy, annotate, climb
+from headgate.guard.ladder import annotate, climb
+from headgate.guard.policy import CirclesPolicy
 from headgate.guard.tools import check
 from headgate.testing.agent_messages import APIS, MadeCall, Turn, render
 from headgate.testing.agent_sessions import healthy_session, looping_session

@@ -5,6 +5,17 @@ import sys
 
 import headgate
 
+UNASKED = (
+    "headgate.graph.graph",
+    "headgate.guard.ladder",
+    "headgate.guard.resume",
+    "headgate.ingest.load",
+    "headgate.keys",
+    "headgate.memory.sessions",
+    "headgate.spending",
+    "headgate.stores.memory.store",
+    "numpy.ma",
+)
 HEAVY = ("numpy", "pydantic", "rich", "click", "orjson", "Stemmer", "asyncio")
 
 
@@ -24,6 +35,18 @@ def test_a_plain_import_loads_the_package_and_nothing_of_it():
 def test_the_nouns_load_no_dependency():
     found = loaded("from headgate import Chunk, ContextBudget, HeadgateError, LoopError")
     assert found.isdisjoint(HEAVY)
+
+
+def test_a_request_loads_no_code_that_it_does_not_run(tmp_path):
+    store = str(tmp_path / "kb")
+    with headgate.Headgate.open(store) as hg:
+        hg.add([{"id": "a", "text": "Refunds for late parcels are paid by Anna Berg in May."}])
+    found = loaded(
+        f"from headgate import Headgate\nwith Headgate.open({store!r}) as hg:\n"
+        "    assert hg.context('How are refunds for late parcels of Anna Berg paid?').chunks"
+    )
+    assert "headgate.stages.retrieve" in found
+    assert found.isdisjoint(UNASKED)
 
 
 def test_every_public_name_resolves_and_is_listed_in_order():

@@ -16,20 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from headgate.errors import ConfigError, HeadgateError, InputError, NotFound, StoreError
 from headgate.explain.redacted import redact_trace
 from headgate.explain.savings import with_savings
-from headgate.graph.graph import Graph
-from headgate.ingest.load import (
-    Kind,
-    OnProgress,
-    Progress,
-    Summary,
-    add_files,
-    add_rows,
-    add_stream,
-)
-from headgate.keys import Keys
 from headgate.memory.facts import AddedFact, FactHit, Facts, Feedback
 from headgate.memory.review import ReviewQueue
-from headgate.memory.sessions import AddedTurns, add_turns
 from headgate.notes import Stage
 from headgate.protocols import (
     Clock,
@@ -42,7 +30,6 @@ from headgate.protocols import (
     WebSearch,
 )
 from headgate.settings import Settings, load, with_changes
-from headgate.spending import Spending
 from headgate.twins import BackgroundLoop, in_thread, on_loop
 from headgate.types import (
     Chunk,
@@ -64,6 +51,11 @@ if TYPE_CHECKING:
 
     from headgate.explain.replay import Replay
     from headgate.explain.why import Why
+    from headgate.graph.graph import Graph
+    from headgate.ingest.load import Kind, OnProgress, Progress, Summary
+    from headgate.keys import Keys
+    from headgate.memory.sessions import AddedTurns
+    from headgate.spending import Spending
 
 _FOLLOW = 1_000  # chunks added from which the index follows at once
 _PROBE = "headgate-readiness"  # a tenant that nobody has, so that no check reads anybody's data
@@ -148,8 +140,10 @@ class Headgate:
         return self._parts.memory.facts(self.tenant)
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> "Graph":
         """The knowledge of this tenant: link edges, follow paths, cut and verify slices."""
+        from headgate.graph.graph import Graph  # noqa: PLC0415  (a plain request needs none of it)
+
         parts = self._parts
         settings = parts.settings
         return Graph(parts.store, self.tenant, settings.graph, settings.slice, clock=parts.clock)
@@ -161,13 +155,17 @@ class Headgate:
         return ReviewQueue(parts.store, self.tenant, parts.settings.review, clock=parts.clock)
 
     @property
-    def keys(self) -> Keys:
+    def keys(self) -> "Keys":
         """The API keys of this tenant: create, list, revoke."""
+        from headgate.keys import Keys  # noqa: PLC0415  (as above)
+
         return Keys(self._parts.store, self.tenant, clock=self._parts.clock)
 
     @property
-    def spending(self) -> Spending:
+    def spending(self) -> "Spending":
         """What sessions, keys and this tenant have spent through the proxy: list, resume."""
+        from headgate.spending import Spending  # noqa: PLC0415  (as above)
+
         parts = self._parts
         return Spending(parts.store, self.tenant, parts.settings.fuse, clock=parts.clock)
 
@@ -181,14 +179,16 @@ class Headgate:
         rows: Iterable[Mapping[str, Any]],
         *,
         collection: str = "main",
-        kind: Kind = "",
-        on_progress: OnProgress | None = None,
-    ) -> Summary:
+        kind: "Kind" = "",
+        on_progress: "OnProgress | None" = None,
+    ) -> "Summary":
         """Add rows {id, text, title, collection, metadata}; a row with a known id replaces what had it.
 
         A row that fits one chunk keeps its id. `kind` is "conversation" where rows are turns that nothing in
         their text tells (see docs/ingest.md). `on_progress` is told of the progress after each batch.
         """
+        from headgate.ingest.load import add_rows  # noqa: PLC0415  (to read needs no ingest)
+
         parts = self._parts
         return add_rows(
             parts.store, self.tenant, rows,
@@ -199,12 +199,12 @@ class Headgate:
         self,
         *paths: str | Path,
         collection: str = "main",
-        kind: Kind = "",
+        kind: "Kind" = "",
         exclude: Sequence[str] = (),
         gitignore: bool = True,
         prune: bool = False,
-        on_progress: OnProgress | None = None,
-    ) -> Summary:
+        on_progress: "OnProgress | None" = None,
+    ) -> "Summary":
         """Add files and folders; what has not changed since is left alone, what cannot be read is skipped and said.
 
         A file's id is its path below the folder that the store lies in, else its full path, wherever this is called from.
@@ -212,6 +212,8 @@ class Headgate:
         themselves name is left out too, unless `gitignore` is off, and so is the store's own folder.
         `kind` is as in `add`. With `prune`, documents whose file is gone from a folder that was named go too.
         """
+        from headgate.ingest.load import add_files  # noqa: PLC0415  (to read needs no ingest)
+
         parts = self._parts
         own = self.folder
         return add_files(
@@ -227,10 +229,12 @@ class Headgate:
         *,
         id: str = "stdin",
         collection: str = "main",
-        kind: Kind = "",
-        on_progress: OnProgress | None = None,
-    ) -> Summary:
+        kind: "Kind" = "",
+        on_progress: "OnProgress | None" = None,
+    ) -> "Summary":
         """Add what came over a pipe: JSON lines as rows, anything else as one text under that id; `kind` as in `add`."""
+        from headgate.ingest.load import add_stream  # noqa: PLC0415  (to read needs no ingest)
+
         parts = self._parts
         return add_stream(
             parts.store, self.tenant, data,
@@ -244,11 +248,13 @@ class Headgate:
         messages: Iterable[Mapping[str, Any] | str],
         *,
         collection: str = "turns",
-    ) -> AddedTurns:
+    ) -> "AddedTurns":
         """Keep the turns of a conversation, so that `context(..., collection="turns")` recalls what was said.
 
         The whole history may be sent each time; only what is new is added.
         """
+        from headgate.memory.sessions import add_turns  # noqa: PLC0415  (to read needs no ingest)
+
         parts = self._parts
         return add_turns(
             parts.store, self.tenant, session, messages, collection=collection, now=parts.clock()
@@ -492,7 +498,7 @@ class Headgate:
     async def _run_changed(self, request: Request, changes: Mapping[str, Any]) -> Context:
         return await engine_with(self._parts, changes).build(request)
 
-    def _index(self, on_progress: OnProgress | None) -> OnProgress:
+    def _index(self, on_progress: "OnProgress | None") -> "OnProgress":
         """Let the indexes follow a long add batch by batch; what is left, and small adds, the next query takes in.
 
         What was added is safe whether or not it can be indexed now; the query that cannot use the index says why.
@@ -502,7 +508,7 @@ class Headgate:
         # a request that does not wait finds what was added before only where the index has followed
         least = _FOLLOW if self._parts.wait_for_index else 1
 
-        def follow(progress: Progress) -> None:
+        def follow(progress: "Progress") -> None:
             nonlocal done
             if progress.chunks - done >= (1 if done else least):
                 with suppress(HeadgateError):

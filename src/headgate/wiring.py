@@ -9,7 +9,6 @@ from threading import Event
 from typing import Any
 
 from headgate.errors import InputError, LimitError
-from headgate.explain.knobs import WIDEST
 from headgate.explain.log import NAME, PerformanceLog
 from headgate.index.indexes import Indexes
 from headgate.memory.memory import Memory
@@ -147,6 +146,8 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
 
     It asks neither a person nor the world outside: `why` runs a request many times.
     """
+    from headgate.explain.knobs import WIDEST  # noqa: PLC0415  (a plain request asks for no replay)
+
     allowed = {f.name for f in fields(Policies)} - {"limits"} | {"facts"}
     for name in changes:
         if name.partition(".")[0] not in allowed:

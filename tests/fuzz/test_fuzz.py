@@ -18,8 +18,9 @@ from headgate.gateway import Headgate
 from headgate.guard import RepeatDetector
 from headgate.guard.dialects import DIALECTS
 from headgate.ingest import html
-from headgate.ingest.chunk import ChunkPolicy, split_text
+from headgate.ingest.chunk import split_text
 from headgate.ingest.decode import Undecodable, decode
+from headgate.ingest.policy import ChunkPolicy
 from headgate.keys import is_well_formed
 from headgate.policy import ProxyPolicy, UpstreamPolicy
 from headgate.service.app import create

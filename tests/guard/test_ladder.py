@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.guard.calls import events_of
-from headgate.guard.ladder import CirclesPolicy, annotate, climb, ending
+from headgate.guard.ladder import annotate, climb, ending
+from headgate.guard.policy import CirclesPolicy
 from headgate.guard.tools import CircleFinder, check
 from headgate.testing.agent_messages import APIS, MadeCall, Turn, render
 from headgate.testing.agent_sessions import looping_session

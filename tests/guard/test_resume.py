@@ -4,13 +4,13 @@ import pytest
 
 from headgate.guard import Guard, Piece
 from headgate.guard.channels import REASONING
+from headgate.guard.policy import SAMPLING
 from headgate.guard.resume import (
     ANSWER_NOW,
     FINISH,
     LADDER,
     NUDGE,
     RETRY,
-    SAMPLING,
     TURNS,
     Stop,
     before_loop,

@@ -2,8 +2,9 @@
 
 import pytest
 
-from headgate.guard.ladder import CirclesPolicy, climb
+from headgate.guard.ladder import climb
 from headgate.guard.masks import mask
+from headgate.guard.policy import CirclesPolicy
 from headgate.guard.tools import check
 from headgate.testing.agent_messages import APIS, MadeCall, Turn, render
 from headgate.testing.agent_sessions import healthy_session, looping_session

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from headgate.errors import ConfigError
 from headgate.ingest.blocks import blocks
-from headgate.ingest.chunk import ChunkPolicy, split_text
+from headgate.ingest.chunk import split_text
+from headgate.ingest.policy import ChunkPolicy
 from headgate.text.tokens import estimate_tokens
 
 SMALL = ChunkPolicy(target=20, maximum=40)

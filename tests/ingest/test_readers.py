@@ -9,7 +9,8 @@ import pytest
 
 from headgate.errors import InputError, NotFound
 from headgate.ingest.html import extract
-from headgate.ingest.load import IngestPolicy, add_files, add_rows, add_stream
+from headgate.ingest.load import add_files, add_rows, add_stream
+from headgate.ingest.policy import IngestPolicy
 from headgate.stores.memory.store import MemoryStore
 
 

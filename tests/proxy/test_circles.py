@@ -8,7 +8,7 @@ import pytest
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, response_stream, said, told
 
-from headgate.guard.ladder import CirclesPolicy
+from headgate.guard.policy import CirclesPolicy
 from headgate.testing.agent_messages import MadeCall, Turn, render
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from headgate.guard import Cut, Guard
-from headgate.guard.ladder import CirclesPolicy, annotate, climb, describe
+from headgate.guard.ladder import annotate, climb, describe
+from headgate.guard.policy import CirclesPolicy
 
 QUESTION = "The nightly job failed. What happened, and what do I do?"
 _GOOD = (

@@ -17,8 +17,8 @@ import click
 import orjson
 
 from headgate.cli.transcript import check_transcript
-from headgate.guard.ladder import CirclesPolicy
 from headgate.guard.plot import Profile, target
+from headgate.guard.policy import CirclesPolicy
 from headgate.guard.rollback import Session
 from headgate.settings import load
 

@@ -6,7 +6,8 @@ from typing import Any
 from headgate.cli.options import print_json
 from headgate.cli.terminal import echo
 from headgate.errors import NotFound
-from headgate.guard.ladder import CirclesPolicy, Mark, climb_events
+from headgate.guard.ladder import Mark, climb_events
+from headgate.guard.policy import CirclesPolicy
 from headgate.xray.transcript import read
 
 

@@ -18,9 +18,10 @@ from headgate.guard.dialects.completions import CompletionsDialect
 from headgate.guard.dialects.dialect import Dialect, Event
 from headgate.guard.dialects.messages import MessagesDialect
 from headgate.guard.dialects.responses import ResponsesDialect
-from headgate.guard.ladder import CirclesPolicy, annotate, climb, ending
+from headgate.guard.ladder import annotate, climb, ending
+from headgate.guard.policy import SAMPLING, CirclesPolicy
 from headgate.guard.report import GuardReport, State
-from headgate.guard.resume import SAMPLING, conversation
+from headgate.guard.resume import conversation
 from headgate.guard.stream import Guard
 
 Options = Mapping[str, Any]

@@ -8,40 +8,16 @@ The prefix law holds: whether message i gets a note, and its bytes, depend on me
 conversation stand at the same places in every later request, and the provider's cache of its prefix stays good.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from headgate.guard.calls import RESULT_TYPES, Event, events_of, kind_of
 from headgate.guard.masks import note_of
+from headgate.guard.policy import CirclesPolicy, Rung
 from headgate.guard.tools import Circle, CircleFinder
-from headgate.policy import Count, Policy
 
-Rung = Literal["note", "list", "end"]
 Message = dict[str, Any]
-
-
-RUNGS: Mapping[Rung, int] = {"note": 3, "list": 5, "end": 8}
-
-
-class CirclesPolicy(Policy):
-    """When an agent that repeats the same calls with the same results is told so, and when its turn is ended."""
-
-    rungs: Mapping[Rung, Count] = RUNGS
-    """Copies at which a note is added, the note lists what was tried, the turn is ended; left out or 0: never."""
-    by_key: Mapping[str, Mapping[Rung, Count]] = {}
-    """Other rungs for single API keys, by the id of the key; an empty table switches all off."""
-
-    def for_key(self, key: str) -> "CirclesPolicy":
-        """The policy for the calls of one key."""
-        return CirclesPolicy(rungs=self.by_key[key]) if key in self.by_key else self
-
-    @property
-    def active(self) -> tuple[tuple[int, Rung], ...]:
-        """The rungs that are on, highest first; of two at one height the stronger first."""
-        strength: tuple[Rung, ...] = ("end", "list", "note")
-        on = [(self.rungs[rung], rung) for rung in strength if self.rungs.get(rung)]
-        return tuple(sorted(on, key=lambda rung: -rung[0]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
-"""GuardPolicy: the knobs of a guarded stream, and where they come from.
+"""The policies of the guard: GuardPolicy for a stream, CirclesPolicy for repeated tool calls; and where they come from.
 
+They stand apart from the code that they steer: every command reads the settings, and few of them guard anything.
 Arguments beat what is set for the model, which beats the environment. The guard also stands alone, without a file
 of settings, so it reads the HEADGATE_GUARD__* variables itself, with the meaning that the settings give them.
 """
@@ -14,10 +15,23 @@ import orjson
 from pydantic import Field, ValidationError, field_validator
 
 from headgate.errors import ConfigError
-from headgate.guard.resume import SAMPLING, Resume
 from headgate.policy import TUNING, Count, Policy, Positive, PositiveCount, Tuning
 
 PREFIX = "HEADGATE_GUARD__"
+
+Resume = Literal["auto", "prefill", "continuation", "restart"]
+Rung = Literal["note", "list", "end"]
+RUNGS: Mapping[Rung, int] = {"note": 3, "list": 5, "end": 8}
+
+# By attempt, in the names of the OpenAI API; the last step stands for all further ones. A model in its loop is so
+# sure of the next token that a nucleus (top_p, or one that the target sets itself) leaves nothing else, whatever the
+# temperature: only penalties reach it there. A frequency penalty grows with every use and would drive common words
+# out of a long answer, so it is small at first, and larger where the turn asks for a short end.
+SAMPLING: tuple[Mapping[str, float], ...] = (
+    {"temperature": 0.8, "presence_penalty": 0.4, "frequency_penalty": 0.2},
+    {"temperature": 0.9, "presence_penalty": 0.8, "frequency_penalty": 0.4, "top_p": 1.0},
+    {"temperature": 1.0, "presence_penalty": 1.2, "frequency_penalty": 0.8, "top_p": 1.0},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +145,23 @@ class GuardPolicy(Policy):
             else:
                 given[name] = orjson.loads(value) if value[:1] == "{" else value
         return cls().replace(given)
+
+
+class CirclesPolicy(Policy):
+    """When an agent that repeats the same calls with the same results is told so, and when its turn is ended."""
+
+    rungs: Mapping[Rung, Count] = RUNGS
+    """Copies at which a note is added, the note lists what was tried, the turn is ended; left out or 0: never."""
+    by_key: Mapping[str, Mapping[Rung, Count]] = {}
+    """Other rungs for single API keys, by the id of the key; an empty table switches all off."""
+
+    def for_key(self, key: str) -> "CirclesPolicy":
+        """The policy for the calls of one key."""
+        return CirclesPolicy(rungs=self.by_key[key]) if key in self.by_key else self
+
+    @property
+    def active(self) -> tuple[tuple[int, Rung], ...]:
+        """The rungs that are on, highest first; of two at one height the stronger first."""
+        strength: tuple[Rung, ...] = ("end", "list", "note")
+        on = [(self.rungs[rung], rung) for rung in strength if self.rungs.get(rung)]
+        return tuple(sorted(on, key=lambda rung: -rung[0]))

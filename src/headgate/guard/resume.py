@@ -10,14 +10,14 @@ ladder of words stands in for it: go back to the last sentence before the loop, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from headgate.errors import InputError
+from headgate.guard.policy import SAMPLING, Resume
 
 PUBLISHED_DIVERGENCE = "<system: branch_divergence_forced>"
 
 Message = Mapping[str, Any]
-Resume = Literal["auto", "prefill", "continuation", "restart"]
 
 # Said to the model, never shown to the client. Measured on a small chat model: asking to go on or to
 # finish recovers nearly always, and most answers then end by themselves.
@@ -51,16 +51,6 @@ RETRY = "Your last attempt repeated itself without end and was discarded. Do it 
 
 # For a loop inside the reasoning: more reasoning is what it must not do.
 ANSWER_NOW = "Your reasoning went round in circles. Stop reasoning and give your answer now."
-
-# By attempt, in the names of the OpenAI API; the last step stands for all further ones. A model in its loop is so
-# sure of the next token that a nucleus (top_p, or one that the target sets itself) leaves nothing else, whatever the
-# temperature: only penalties reach it there. A frequency penalty grows with every use and would drive common words
-# out of a long answer, so it is small at first, and larger where the turn asks for a short end.
-SAMPLING: tuple[Mapping[str, float], ...] = (
-    {"temperature": 0.8, "presence_penalty": 0.4, "frequency_penalty": 0.2},
-    {"temperature": 0.9, "presence_penalty": 0.8, "frequency_penalty": 0.4, "top_p": 1.0},
-    {"temperature": 1.0, "presence_penalty": 1.2, "frequency_penalty": 0.8, "top_p": 1.0},
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,11 @@ from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Channel, Pi
 from headgate.guard.choice import choose_detector
 from headgate.guard.counting import CountingDetector
 from headgate.guard.detectors import Detector, Stall
-from headgate.guard.policy import GuardPolicy
+from headgate.guard.policy import GuardPolicy, Resume
 from headgate.guard.report import Cut, GuardReport, State
 from headgate.guard.resume import (
     Call,
     Message,
-    Resume,
     SteeringFilter,
     Stop,
     first_boundary,

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys, offsets, ranges, union
+from headgate.rank.lexical import distinct
 
 Alive = npt.NDArray[np.bool_]
 
@@ -68,7 +69,7 @@ def frequencies(part: PostingList, dead: Ints) -> Ints:
     starts = part.own_starts[dead]
     lengths = part.own_starts[dead + 1] - starts
     pairs = np.repeat(dead, lengths) * len(part.keys) + part.own[ranges(starts, lengths)]
-    once = np.unique(pairs) % len(part.keys)
+    once = distinct(pairs) % len(part.keys)
     return counts - np.bincount(once, minlength=len(part.keys))
 
 

@@ -24,6 +24,7 @@ from headgate.index.segment import (
 )
 from headgate.protocols import Hits, Sequences, Spots
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
+from headgate.rank.lexical import distinct
 from headgate.rank.top import best
 from headgate.text.languages import LANGUAGES
 from headgate.text.stopwords import ENGLISH
@@ -115,7 +116,7 @@ class Snapshot:
             self.count,
             told=int(self._column("told")[self.alive].sum()),
             speaking=len(speaking),
-            speakers=len(np.unique(speaking)),
+            speakers=len(distinct(speaking)),
             short=int((self._column("chars")[self.alive] < SHORT).sum()),
         )
 
@@ -313,9 +314,9 @@ class Snapshot:
             fields = live.segment.fields[live.alive]
             starts = live.segment.terms.own_starts[:-1][live.alive]
             where = ranges(starts + fields[:, TITLE] + fields[:, DATE], fields[:, SPEAKER])
-            slots = np.unique(live.segment.terms.own[where])
+            slots = distinct(live.segment.terms.own[where])
             found.append(live.segment.terms.keys[slots])
-        return np.unique(np.concatenate(found))
+        return distinct(np.concatenate(found))
 
     def speakers(self) -> Keys:
         """The terms of all speakers' names, sorted."""

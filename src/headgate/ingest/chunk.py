@@ -14,9 +14,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from headgate.errors import ConfigError
 from headgate.ingest.blocks import Block, blocks
-from headgate.policy import Policy, PositiveCount
+from headgate.ingest.policy import ChunkPolicy
 from headgate.text.tokens import fits_tokens, running_tokens
 from headgate.text.turns import CONVERSATION, split_turns
 
@@ -34,23 +33,6 @@ _SEAMS = tuple(
 
 
 _LINE = re.compile(r"^.*\S.*$", re.MULTILINE)  # one that says something
-
-
-class ChunkPolicy(Policy):
-    """How large chunks should be, in tokens."""
-
-    target: PositiveCount = 350
-    """Size to pack blocks up to."""
-    maximum: PositiveCount = 1200
-    """What fits this stays whole: the longest of 1 400 paper abstracts has about 1 040."""
-
-    def model_post_init(self, context: object) -> None:
-        """Refuse a target above the maximum."""
-        if self.target > self.maximum:
-            raise ConfigError(
-                f"chunk target is {self.target}, above the maximum of {self.maximum}",
-                hint="lower the target or raise the maximum",
-            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,30 +13,16 @@ from typing import Any, Literal
 
 from headgate.errors import InputError
 from headgate.ingest import stale, tables
-from headgate.ingest.chunk import ChunkPolicy
 from headgate.ingest.decode import Undecodable, decode
+from headgate.ingest.policy import IngestPolicy
 from headgate.ingest.readers import SourceFile, read
 from headgate.ingest.rows import LINE, Skip, Text, assemble, digest, mark_turns, parse_row
 from headgate.ingest.walk import document_id, walk
-from headgate.policy import Policy, PositiveCount, Tuning
 from headgate.protocols import DocumentStore
 from headgate.text.fingerprint import KIND, pack
 from headgate.types import Attachment, Document
 
 _MAX_LISTED = 1000  # reasons that a summary lists; beyond these it only counts
-
-
-class IngestPolicy(Policy):
-    """How much is read and written at a time, and how texts are cut."""
-
-    max_bytes: PositiveCount = 200_000_000
-    """Largest file that is read whole; files of rows are streamed and may be larger."""
-    batch_bytes: Tuning[PositiveCount] = 2_000_000
-    """Text that is written in one transaction."""
-    batch_documents: Tuning[PositiveCount] = 2000
-    """Documents that are written in one transaction."""
-    chunk: ChunkPolicy = ChunkPolicy()
-    """How texts are cut."""
 
 
 @dataclass(slots=True)

@@ -13,7 +13,8 @@ from typing import Any
 import orjson
 
 from headgate.errors import InputError, LimitError
-from headgate.ingest.chunk import ChunkPolicy, split_text
+from headgate.ingest.chunk import split_text
+from headgate.ingest.policy import ChunkPolicy
 from headgate.text.turns import CONVERSATION
 from headgate.types import METADATA_BYTES, TITLE_CHARS, Chunk, Document
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from headgate.errors import MissingExtra
 from headgate.gateway import Headgate
-from headgate.guard.ladder import CirclesPolicy, annotate, climb, ending
+from headgate.guard.ladder import annotate, climb, ending
+from headgate.guard.policy import CirclesPolicy
 from headgate.integrations.blocks import Asking, Blocks
 from headgate.integrations.langchain import GuardedChatModel
 

@@ -27,7 +27,7 @@ _OLDEST_SQLITE = (3, 37, 0)
 _FILES = 1024  # descriptors; a service with many tenants and clients needs as many
 _ROOM = 2.0  # times the database that should be free: a backup or a compaction writes it once more
 _WAL_BYTES = 256 << 20
-_EXTRAS = {"fastapi": "service", "mcp": "mcp", "pypdf": "pdf", "usearch": "ann"}
+_EXTRAS = {"fastapi": "service", "mcp": "mcp", "pypdf": "pdf", "usearch": "vectors"}
 
 
 @dataclass(frozen=True, slots=True)

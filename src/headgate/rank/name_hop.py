@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from headgate.protocols import Hits, Postings
 from headgate.rank.fields import IN_BODY, IN_TITLE
-from headgate.rank.lexical import Floats, Ints, Keys, within
+from headgate.rank.lexical import Floats, Ints, Keys, distinct, within
 
 # ordinals -> what each giver's mass is worth to each (giver × ordinal)
 Hearing = Callable[[Ints], Floats]
@@ -62,8 +62,8 @@ def gather(
 ) -> Names:
     """The proper names of the seeds that lead on (2 to `limit` chunks) or that the query names; and extra ones."""
     mine = view.names(seeds)
-    own = np.unique(np.concatenate(mine)) if mine else np.zeros(0, np.uint64)
-    keys = np.union1d(own, extra) if len(extra) else own
+    own = distinct(np.concatenate(mine)) if mine else np.zeros(0, np.uint64)
+    keys = distinct(np.concatenate([own, extra])) if len(extra) else own
     hits = view.named(keys, limit=limit)
     fits = ((hits.counts > 1) | ((hits.counts > 0) & within(query, keys))) & within(own, keys)
     fits[fits] = view.proper(keys[fits], share=share)

@@ -9,9 +9,8 @@ from pydantic.fields import FieldInfo
 from headgate.graph.kernel import SlicePolicy
 from headgate.graph.knowledge import GraphPolicy
 from headgate.guard.fuse import FusePolicy
-from headgate.guard.ladder import CirclesPolicy
-from headgate.guard.policy import GuardPolicy
-from headgate.ingest.load import IngestPolicy
+from headgate.guard.policy import CirclesPolicy, GuardPolicy
+from headgate.ingest.policy import IngestPolicy
 from headgate.memory.facts import FactsPolicy
 from headgate.memory.provider_pool import RecallPolicy
 from headgate.memory.review import ReviewPolicy

@@ -23,7 +23,7 @@ from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Hits, Postings
 from headgate.rank.edge_walk import carry, links_of
 from headgate.rank.integrate_and_fire import fire
-from headgate.rank.lexical import rarity, within
+from headgate.rank.lexical import distinct, rarity, within
 from headgate.rank.name_hop import (
     NONE,
     Names,
@@ -138,10 +138,10 @@ def start_of(found: Sifted, query: str, view: Postings, policy: PropagatePolicy)
     scores = scores_of(found, view)
     hits = scores.hits
     if hits is None:
-        hits = view.postings(np.unique(np.array(terms(query, view.language), np.uint64)))
+        hits = view.postings(distinct(np.array(terms(query, view.language), np.uint64)))
     seeds = scores.seeds[: policy.seeds]
     said = tuple(dict.fromkeys((*sorted(names(query)), *words(query))))
-    own = np.unique(np.array([number(name) for name in said], np.uint64))
+    own = distinct(np.array([number(name) for name in said], np.uint64))
     led = _gather_names(view, seeds, policy, own=own)
     return Start(scores, hits, seeds, scores.strength[: policy.seeds], said, own, led)
 
@@ -239,7 +239,7 @@ def _join_linked(view: Postings, reach: Reach, carried: dict[str, float]) -> Rea
         return reach
     force = np.array([carried[node] for node in nodes])[linked >= 0]
     linked = linked[linked >= 0]
-    ords = np.union1d(reach.ords, linked)
+    ords = distinct(np.concatenate([reach.ords, linked]))
     total = np.zeros(len(ords))
     total[np.searchsorted(ords, reach.ords)] = reach.force
     np.add.at(total, np.searchsorted(ords, linked), force)

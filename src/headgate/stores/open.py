@@ -5,7 +5,6 @@ from pathlib import Path
 
 from headgate.errors import ConfigError, MissingExtra, StoreError
 from headgate.protocols import Clock, Store
-from headgate.stores.memory.store import MemoryStore
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.stores.url import is_postgres
 
@@ -20,6 +19,8 @@ def open_store(
         return _open_postgres(name, clock, tenant_bytes)
     folder = folder_of(name)
     if folder is None:
+        from headgate.stores.memory.store import MemoryStore  # noqa: PLC0415  (a store on disk needs none of it)
+
         return MemoryStore(clock=clock), None
     return SqliteStore(folder, clock=clock, tenant_bytes=tenant_bytes), folder
 

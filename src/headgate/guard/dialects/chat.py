@@ -20,7 +20,8 @@ from headgate.guard.dialects.dialect import (
 )
 from headgate.guard.dialects.error_codes import openai_error
 from headgate.guard.dialects.turns import add_block, human_text
-from headgate.guard.resume import Message, Resume
+from headgate.guard.policy import Resume
+from headgate.guard.resume import Message
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # as different servers name it
 HEATED = ("temperature", "frequency_penalty", "presence_penalty", "top_p")

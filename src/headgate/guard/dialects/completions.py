@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from headgate.guard.channels import CONTENT, EVENT, Piece
 from headgate.guard.dialects.chat import ChatDialect
 from headgate.guard.dialects.dialect import Event, Fields, OwnAnswer, pick
-from headgate.guard.resume import Message, Resume
+from headgate.guard.policy import Resume
+from headgate.guard.resume import Message
 
 
 class CompletionsDialect(ChatDialect):

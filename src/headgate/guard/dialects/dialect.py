@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Protocol
 
 from headgate.errors import HeadgateError, InputError
 from headgate.guard.channels import Piece
-from headgate.guard.resume import Message, Resume
+from headgate.guard.policy import Resume
+from headgate.guard.resume import Message
 
 Event = dict[str, Any]
 Fields = Mapping[str, Any]

@@ -24,7 +24,8 @@ from headgate.guard.dialects.dialect import (
 )
 from headgate.guard.dialects.error_codes import status_of
 from headgate.guard.dialects.turns import add_block, human_text
-from headgate.guard.resume import Message, Resume
+from headgate.guard.policy import Resume
+from headgate.guard.resume import Message
 
 DELTAS = {
     "text_delta": (CONTENT, "text"),

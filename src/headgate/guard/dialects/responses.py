@@ -23,7 +23,8 @@ from headgate.guard.dialects.dialect import (
 )
 from headgate.guard.dialects.error_codes import openai_error, type_and_code
 from headgate.guard.dialects.turns import add_block, human_text
-from headgate.guard.resume import Message, Resume
+from headgate.guard.policy import Resume
+from headgate.guard.resume import Message
 
 TEXT_DELTA = "response.output_text.delta"
 DELTAS = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from headgate.guard.channels import CONTENT
 from headgate.guard.fuse import Reading
-from headgate.guard.ladder import Rung
+from headgate.guard.policy import Rung
 from headgate.guard.report import Cut
 from headgate.guard.tools import Circle
 from headgate.notes import Stage

@@ -10,7 +10,8 @@ from uuid import uuid4
 
 from headgate.guard.calls import events_of, is_from_model
 from headgate.guard.dialects.dialect import Dialect, OwnAnswer
-from headgate.guard.ladder import CirclesPolicy, Climb, annotate, climb, ending
+from headgate.guard.ladder import Climb, annotate, climb, ending
+from headgate.guard.policy import CirclesPolicy
 from headgate.guard.tools import Circle
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.request import ProxyRequest

@@ -9,8 +9,8 @@ from starlette.types import Scope
 from headgate.errors import UpstreamError
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.dialects.usage import UsageSum
-from headgate.guard.policy import GuardPolicy
-from headgate.guard.resume import SAMPLING, Call
+from headgate.guard.policy import SAMPLING, GuardPolicy
+from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
 from headgate.policy import UpstreamPolicy
 from headgate.service.proxy.asgi import Reply

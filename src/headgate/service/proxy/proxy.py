@@ -17,8 +17,7 @@ from headgate.errors import BusyError, ConfigError, HeadgateError
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest
 from headgate.guard.dialects.error_codes import status_of
-from headgate.guard.ladder import CirclesPolicy
-from headgate.guard.policy import GuardPolicy
+from headgate.guard.policy import CirclesPolicy, GuardPolicy
 from headgate.keys import KEYLESS
 from headgate.policy import ProxyPolicy
 from headgate.service.body import ClientGone, read_body

@@ -12,7 +12,7 @@ import orjson
 
 from headgate.errors import InputError
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest
-from headgate.guard.ladder import CirclesPolicy
+from headgate.guard.policy import CirclesPolicy
 from headgate.guard.resume import Message
 from headgate.policy import ProxyPolicy
 from headgate.service.proxy.transport import Headers, header
