@@ -81,21 +81,27 @@ check: $(READY)
 	@echo "== lint" && $(BIN)/ruff check .
 	@echo "== types" && $(BIN)/mypy
 	@echo "== arrows" && $(BIN)/lint-imports --no-cache
+	@echo "== deployment files"
+	@$(BIN)/hadolint deploy/Containerfile
+	@$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
+	@$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@$(BIN)/kubernetes-validate --quiet --strict deploy/kubernetes/*.yaml
 
 format: $(READY)
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 docs: $(READY)
-	@$(BIN)/python -c 'from headgate.settings import page; print(page(), end="")' > docs/settings.md
+	@$(BIN)/python docs/generate.py
 
 $(VENV)/.peers: $(READY)
 	@echo "== adding the peers that benchmarks compare with"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench
 	@touch $@
 
+# make bench [FULL=1] [DATA=DIR] [STREAMS=FILE]: the suite; writes docs/benchmarks.md with peers, ratios and growth plots
 bench: $(VENV)/.peers
-	@echo "== the window: detection, and speed against peers"
-	@$(BIN)/python bench/window.py
+	@echo "== running the benchmarks (about 10 minutes; FULL=1 goes up to a million chunks)"
+	@$(BIN)/python bench/suite.py $(if $(FULL),--full) $(if $(DATA),--data $(DATA)) $(if $(STREAMS),--streams $(STREAMS))
 
 # make bench-window DATA=DIR: novel evidence when half of the gold is in the window, on labeled sets
 bench-window: $(VENV)/.peers
