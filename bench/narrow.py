@@ -59,6 +59,18 @@ def clear(url):
         connection.execute("DROP SCHEMA IF EXISTS headgate CASCADE")
 
 
+def print_sizes(url, gate, count):
+    """Bytes a chunk: the tables, the segments of a gateway, and the same rows in a folder."""
+    with psycopg.connect(url) as connection:
+        found = connection.execute(
+            "SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relkind = 'r'"
+            " AND relnamespace = 'headgate'::regnamespace ORDER BY 2 DESC LIMIT 6"
+        ).fetchall()
+    tables = ", ".join(f"{name} {size / count:,.0f}" for name, size in found)
+    files = sum(file.stat().st_size for file in (gate._parts.folder / "index").rglob("*"))
+    print(f"bytes a chunk: {tables}; segments {files / count:,.0f}")
+
+
 def measure(url, name, rows, queries, most):
     clear(url)
     quiet = {"trace": {"keep": 0}, "log": {"enabled": False}}
@@ -67,6 +79,8 @@ def measure(url, name, rows, queries, most):
         held, cost_held = ask(whole, queries, url)
         with Headgate.open(url, index={"max_chunks": most}, **quiet) as small:
             narrowed, cost = ask(small, queries, url)
+        if not queries[0].get("labels"):
+            print_sizes(url, whole, len(rows))
     same = statistics.mean(
         [c.id for c in a.chunks[:3]] == [c.id for c in b.chunks[:3]]
         for a, b in zip(held, narrowed, strict=True)
@@ -94,7 +108,7 @@ def main():
     given = parser.parse_args()
     if given.size:
         folder = str(Path(given.folders[0]).parent)
-        rows = ({"id": c.id, "title": c.title, "text": c.text} for c in synthetic.chunks(folder, given.size))  # fmt: skip
+        rows = [{"id": c.id, "title": c.title, "text": c.text} for c in synthetic.chunks(folder, given.size)]  # fmt: skip
         asked = [q for found in synthetic.queries(folder) for q in found[:4]][: given.questions]
         queries = [{"text": text, "collection": "main"} for text in asked]
         measure(given.url, f"{given.size:,}", rows, queries, given.max_chunks)
