@@ -29,8 +29,8 @@ from headgate.text.languages import LANGUAGES
 from headgate.text.terms import word_terms
 from headgate.types import Change, Chunk
 
-# chunks that are ranked: reading and sorting the terms of more costs more than the rest of a request
-CANDIDATES = 500
+# chunks that are ranked. With 500 a request costs a third less, and questions over two documents lose .03 of their evidence
+CANDIDATES = 1_500
 _POSTINGS = 200_000  # postings read for a query, those of its rarest terms first
 _BATCH = 5_000  # changes that make a block
 _SPEAKERS = 1_000  # speakers that are told apart

@@ -10,7 +10,7 @@ from headgate.stores.postgres.attachments import ATTACH
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.quota import check_quota
 from headgate.stores.postgres.replicas import Replicas
-from headgate.stores.postgres.rows import COLUMNS, HERE, insert_rows
+from headgate.stores.postgres.rows import COLUMNS, HERE, insert_rows, refresh_statistics
 from headgate.stores.postgres.tenants import KnownTenants
 from headgate.stores.postgres.writer import CollectionWriter
 from headgate.stores.validate import check_attachments, check_documents, check_name
@@ -18,6 +18,7 @@ from headgate.types import Attachment, Change, Chunk, Document, Size
 
 _MARK_S = 1.0  # that saving an index waits for other writers; it is saved later then
 _MARKS = 1_000  # marks kept of a collection: each gateway's index has two
+_BULK = 500  # chunks written at once that may make the planner's statistics wrong
 _CLEAR = 5_000  # chunks that go in one transaction when a collection is emptied
 _PAGE = 1000  # chunks a scan reads at a time, so that a slow reader holds no snapshot open
 
@@ -59,6 +60,10 @@ class PostgresDocuments:
             if grown > 0:
                 check_quota(connection, tenant, self._tenant_bytes)
         self._replicas.note_write()
+        if changed >= _BULK:
+            chunks = max(self.size(tenant, name).chunks for name in incoming)
+            with self._pool.session() as connection:
+                refresh_statistics(connection, chunks, "chunks", "documents", "attachments")
         return changed
 
     def remove(

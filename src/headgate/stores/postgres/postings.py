@@ -16,7 +16,7 @@ import orjson
 from headgate.protocols import BLOCK_BITS, Block, Totals
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.replicas import Replicas
-from headgate.stores.postgres.rows import HERE, insert_rows
+from headgate.stores.postgres.rows import HERE, insert_rows, refresh_statistics
 
 _LEASE = "30 seconds"  # a block takes one or two
 _COUNTED = "ON CONFLICT (tenant, collection, term) DO UPDATE SET chunks = posting_terms.chunks + excluded.chunks"
@@ -79,6 +79,9 @@ class PostgresPostings:
             insert_rows(connection, "posting_lists", lists)
             counted = [(*here, term, count) for term, count in sorted(block.terms.items()) if count]
             insert_rows(connection, "posting_terms", counted, on_conflict=_COUNTED)
+        tables = ("posting_drafts", "posting_lists", "posting_terms")
+        with self._pool.session() as connection:
+            refresh_statistics(connection, block.totals.chunks, *tables)
         return True
 
     def term_totals(self, tenant: str, collection: str, terms: Sequence[int]) -> Mapping[int, int]:

@@ -13,6 +13,7 @@ from headgate.stores.chunk_rows import Row
 
 COLUMNS = "id, document, position, source, title, metadata, admission, text"
 HERE = "tenant = %s AND collection = %s"
+_MANY = 1_000  # rows from which a wrong plan hurts
 _FEW = 50  # rows up to which a temporary table costs more than it saves
 
 Link = Connection[TupleRow]
@@ -77,3 +78,18 @@ def copy_rows(connection: Link, table: str, rows: Sequence[Row]) -> str:
         for row in rows:
             copy.write_row(row)
     return name
+
+
+def refresh_statistics(connection: Link, rows: int, *tables: str) -> None:
+    """Let the planner look at tables that hold far more rows than it believes, as after a large import.
+
+    PostgreSQL does so by itself within minutes; until then it takes a full table for an empty one and reads all of it.
+    """
+    known = connection.execute(
+        "SELECT relname, reltuples FROM pg_catalog.pg_class WHERE relname = ANY(%s)"
+        " AND relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'headgate')",
+        (list(tables),),
+    ).fetchall()
+    for table, believed in known:
+        if rows >= _MANY and 2 * believed < rows:
+            connection.execute(f"ANALYZE headgate.{table}")
