@@ -1,27 +1,40 @@
-"""The code in README and docs runs, offline, as a reader would run it.
+"""The code in README and docs runs, offline, as a reader would run it, and the pages speak only of what exists.
 
 Each ```python block runs in a namespace of its own, in an empty folder. Where a ```text block follows it, that is
 what it must print.
 """
 
+import importlib
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
+import click
 import pytest
 
+from headgate.cli import app
+from headgate.settings import Settings
+
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 BLOCK = re.compile(
     r"^```python\n(?P<code>.*?)^```\n(?:\s*^```text\n(?P<printed>.*?)^```)?", re.DOTALL | re.MULTILINE
 )  # fmt: skip
 
 BLOCKS = [
-    pytest.param(found["code"], found["printed"], id=f"{page.name}:{page.read_text()[: found.start()].count(chr(10)) + 1}")
-    for page in PAGES
+    pytest.param(found["code"], found["printed"], id=f"{name}:{page.read_text()[: found.start()].count(chr(10)) + 1}")
+    for name, page in zip(NAMES, PAGES, strict=True)
     for found in BLOCK.finditer(page.read_text())
 ]  # fmt: skip
+
+over_pages = pytest.mark.parametrize("page", PAGES, ids=NAMES)
 
 
 @pytest.mark.parametrize(("code", "printed"), BLOCKS)
@@ -61,10 +74,124 @@ def test_the_command_line_on_the_first_screen_shows_what_was_dropped_and_why(tmp
     assert re.search(r"keep +\[1\] +steps ", done.stdout)
 
 
-LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
+# -- links -----------------------------------------------------------------------------------------
+
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_leads_to_a_file(page):
-    gone = [to for to in LINK.findall(page.read_text()) if not (page.parent / to).exists()]
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """The anchors that a browser of repositories gives to a page's headings."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    heads = re.findall(r"^#+ +(.+?) *$", text, re.MULTILINE)
+    return frozenset(re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads)
+
+
+@over_pages
+def test_every_link_leads_to_a_file_and_a_heading(page):
+    gone = []
+    for to, anchor in LINK.findall(page.read_text()):
+        target = (page.parent / to).resolve() if to else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            gone.append(f"{to}#{anchor}")
     assert gone == []
+
+
+# -- names -----------------------------------------------------------------------------------------
+
+COMMAND = re.compile(r"(?:^\$ |^|`|[|] )headgate ((?:[a-z]+)(?: [^`\n#|&]*)?)", re.MULTILINE)
+CODE = re.compile(r"```(?:bash|sh|console)\n(.*?)^```|`(headgate [^`\n]+)`", re.DOTALL | re.MULTILINE)  # fmt: skip
+
+
+def said_commands(page: Path) -> list[str]:
+    blocks = [block or line for block, line in CODE.findall(page.read_text())]
+    return [found.strip() for block in blocks for found in COMMAND.findall(block)]
+
+
+def find_mistake(words: list[str]) -> str:
+    """What the command line does not know of a command that a page shows, or nothing."""
+    context = click.Context(app, info_name="headgate")
+    command: click.Command = app
+    left = iter(words)
+    for word in left:
+        if word == "--":
+            return ""
+        if word.startswith("--"):
+            options = {name: each for each in command.params for name in (*each.opts, *each.secondary_opts)}  # fmt: skip
+            name, given, _ = word.partition("=")
+            option = options.get(name)
+            if option is None and name not in ("--help", "--version"):
+                return f"{command.name} has no option {name}"
+            if isinstance(option, click.Option) and not option.is_flag and not given:
+                next(left, "")  # its value
+        elif isinstance(command, click.Group):
+            found = command.get_command(context, word.split("|")[0])
+            if found is None:
+                return f"no command {word}"
+            command, context = found, click.Context(found, info_name=word, parent=context)
+    return ""
+
+
+@over_pages
+def test_every_command_on_a_page_exists_with_its_options(page):
+    mistakes = {line: find_mistake(line.split()) for line in said_commands(page)}
+    assert {line: what for line, what in mistakes.items() if what} == {}
+
+
+# files, a logger, and what PostgreSQL is told of a transaction
+FILES_AND_MORE = re.compile(r"\bheadgate\.(?:db|toml|jsonl|svg|request|tenant|directory)\b\S*")
+MODULE = re.compile(r"\bheadgate(?:\.[a-z_0-9]+)+(?:\.[A-Z]\w+)?")
+
+
+@over_pages
+def test_every_module_on_a_page_exists(page):
+    text = re.sub(FILES_AND_MORE, "", page.read_text())
+    gone = [name for name in set(MODULE.findall(text)) if not exists(name)]
+    assert gone == []
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module, or an attribute of one."""
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+VARIABLE = re.compile(r"\bHEADGATE_([A-Z_]*[A-Z])\b")
+
+
+@over_pages
+def test_every_variable_on_a_page_is_a_setting(page):
+    gone = [name for name in set(VARIABLE.findall(page.read_text())) if not is_setting(name)]
+    assert gone == []
+
+
+@cache
+def hook_script() -> str:
+    """The plugin's shell script, which has variables of its own."""
+    scripts = sorted((ROOT / "plugins").rglob("*.sh"))
+    assert scripts
+    return "".join(script.read_text() for script in scripts)
+
+
+def is_setting(variable: str) -> bool:
+    if variable == "CONFIG" or f"HEADGATE_{variable}" in hook_script():
+        return True
+    fields = Settings.model_fields
+    for part in variable.lower().split("__"):
+        if part not in fields:
+            return False
+        kind = fields[part].annotation
+        fields = getattr(kind, "model_fields", None) or {}
+        if not fields:
+            return True
+    return True

@@ -81,7 +81,7 @@ def test_help_shows_the_parameters_and_defaults_of_context():
     for method in (Headgate.context, Headgate.acontext):
         parameters = inspect.signature(method).parameters
         assert parameters["budget"].default == Request("").budget
-        assert {f.name for f in fields(Request)} - {"tenant"} <= set(parameters)
+        assert {f.name for f in fields(Request)} - {"tenant", "asker"} <= set(parameters)
     assert (Headgate.context.__name__, Headgate.aadd.__name__) == ("context", "aadd")
     assert not inspect.iscoroutinefunction(Headgate.context)
 

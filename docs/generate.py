@@ -1,0 +1,293 @@
+"""The reference pages, made from the code: `make docs` writes them, a test compares them.
+
+    python docs/generate.py              writes docs/api.md, commands.md, http.md, metrics.md and settings.md
+
+What a page says stands in the code: signatures and docstrings, the commands' own help, the OpenAPI schema. Only the
+bodies in EXAMPLES are written here; a test sends each of them to the service.
+"""
+
+import importlib
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+
+HERE = Path(__file__).parent
+
+MODULES = (
+    "headgate",
+    "headgate.types",
+    "headgate.errors",
+    "headgate.notes",
+    "headgate.protocols",
+    "headgate.guard",
+    "headgate.guard.tools",
+    "headgate.guard.adapters",
+    "headgate.stages.decide",
+    "headgate.stages.strategy",
+    "headgate.stages.gate",
+    "headgate.text.entropy",
+    "headgate.text.fingerprint",
+    "headgate.text.tokens",
+    "headgate.testing",
+)
+
+EXAMPLES: dict[str, Any] = {
+    "POST /v1/documents": {
+        "documents": [{"id": "refunds", "text": "Refunds are paid within 14 days."}]
+    },
+    "POST /v1/context": {
+        "query": "how do refunds work?",
+        "budget": 500,
+        "window": [{"role": "user", "content": "how do refunds work?"}],
+    },
+    "POST /v1/fingerprint": {"current_window_text": "user: how do refunds work?"},
+    "POST /v1/strategy": {
+        "query": "summarize the report",
+        "char_count": 240000,
+        "model_context_length": 128000,
+        "used_tokens": 40000,
+    },
+    "POST /v1/turns": {
+        "session_id": "monday",
+        "messages": [{"role": "user", "content": "The staging server is called Heron."}],
+    },
+    "POST /v1/facts": {"content": "The staging server is called Heron", "tags": ["ops"]},
+    "PATCH /v1/facts/{id}": {"content": "The staging server is called Egret"},
+    "POST /v1/facts/decay": {"half_life_days": 90},
+    "POST /v1/facts/{id}/feedback": {"helpful": True, "note": "it was the right one"},
+    "POST /v1/graph/edges": {
+        "edges": [{"source": "Heron", "predicate": "runs_on", "target": "Debian", "weight": 0.9}]
+    },
+    "POST /v1/graph/slices": {"anchor": "turn-12"},
+    "POST /v1/graph/verify": {"slice": {"id": "…", "anchor": "turn-12", "token": "…"}},
+    "POST /v1/hooks/prompt": {"prompt": "how do refunds work?", "session_id": "monday"},
+    "POST /v1/reviews/{id}/draft": {"answer": "Refunds take 14 days."},
+    "POST /v1/reviews/{id}": {
+        "status": "answered",
+        "answer": "Refunds take 14 days.",
+        "who": "Ana",
+    },
+    "POST /v1/sessions/resume": {"scope": "session", "name": "monday"},
+    "POST /v1/traces/{id}/replay": {"changes": {"budget": 1000}},
+}
+
+MADE = "<!-- made by `make docs`; do not edit -->\n"
+
+
+# -- Python ----------------------------------------------------------------------------------------
+
+
+def api_page() -> str:
+    """Every public name with its signature and what it promises."""
+    parts = ["# Python API\n", MADE, "What other programs may rely on, module by module. Names with a leading underscore, and\nmodules that are not listed, may change at any time.\n"]  # fmt: skip
+    parts += [f"- [`{name}`](#{name.replace('.', '')})" for name in MODULES]
+    for name in MODULES:
+        module = importlib.import_module(name)
+        parts += ["", f"## {name}", "", _first_paragraph(module), ""]
+        for public in _public_names(module):
+            parts += _describe(public, getattr(module, public))
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _public_names(module: ModuleType) -> list[str]:
+    listed = getattr(module, "__all__", None)
+    if listed is not None:
+        return sorted(listed)
+    return sorted(
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    )
+
+
+def _describe(name: str, value: object) -> list[str]:
+    if inspect.isclass(value):
+        return _describe_class(name, value)
+    if callable(value):
+        return [f"### `{name}{_signature(value)}`", "", _first_paragraph(value), ""]
+    return [f"### `{name}`", "", f"`{_short(repr(value))}`", ""]
+
+
+def _describe_class(name: str, value: type) -> list[str]:
+    lines = [f"### class `{name}{_signature(value)}`", "", _first_paragraph(value), ""]
+    for method, member in vars(value).items():
+        plain = inspect.unwrap(getattr(member, "__func__", member))
+        if method.startswith("_") or method == "model_config":
+            continue
+        if isinstance(member, property):
+            lines.append(f"- `.{method}`: {_first_sentence(member)}".rstrip(": "))
+        elif inspect.isfunction(plain):
+            lines.append(f"- `.{method}{_signature(plain)}`: {_first_sentence(plain)}".rstrip(": "))
+    return [*lines, ""] if lines[-1] else lines
+
+
+def _signature(value: Any) -> str:
+    try:
+        text = str(inspect.signature(value))
+    except (TypeError, ValueError):
+        return ""
+    text = re.sub(r"\((self|cls)(, )?", "(", text, count=1)
+    text = re.sub(r" at 0x[0-9a-f]+", "", text)
+    text = re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", text)
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+    return _short(text, 240)
+
+
+# -- commands --------------------------------------------------------------------------------------
+
+
+def commands_page() -> str:
+    """Every command with its help."""
+    from headgate.cli import app
+
+    parts = ["# Commands\n", MADE, "`headgate COMMAND --help` prints the same. [The command line](cli.md) shows them at work.\n"]  # fmt: skip
+    for path, command in _commands(app, "headgate"):
+        context = click.Context(command, info_name=path, max_content_width=100, terminal_width=100)
+        parts += [f"## {path}", "", "```text", command.get_help(context).rstrip(), "```", ""]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command, info_name=path)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            if found is not None and not found.hidden:
+                yield from _commands(found, f"{path} {name}")
+
+
+# -- HTTP ------------------------------------------------------------------------------------------
+
+
+def http_page() -> str:
+    """Every route with its fields, and a body for those that take one."""
+    schema = openapi()
+    parts = ["# HTTP reference\n", MADE, "`GET /openapi.json` of a running service has the same as a schema. [The service](service.md) explains keys,\nlimits and errors. A `?` marks what may be left out.\n"]  # fmt: skip
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            parts += _describe_route(schema, f"{method.upper()} {path}", operation)
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def openapi() -> dict[str, Any]:
+    """The schema of a service with default settings."""
+    from headgate import Headgate
+    from headgate.service.app import create
+
+    with Headgate.open(":memory:") as gate:
+        return create(gate).openapi()
+
+
+def _describe_route(schema: dict[str, Any], route: str, operation: dict[str, Any]) -> list[str]:
+    lines = [f"## {route}", "", operation.get("description", operation.get("summary", "")), ""]
+    asked = [
+        f"- `{each['name']}`{'' if each.get('required') else '?'} ({each['in']}): {each.get('description') or _type(schema, each['schema'])}"
+        for each in operation.get("parameters", ())
+    ]
+    if asked:
+        lines += [*asked, ""]
+    body = _json_schema(operation.get("requestBody", {}))
+    if body:
+        lines += [*_fields(schema, body), ""]
+    if route in EXAMPLES:
+        lines += ["```json", json.dumps(EXAMPLES[route], indent=1, ensure_ascii=False), "```", ""]
+    answer = _resolve(schema, _json_schema(operation["responses"].get("200", {})))
+    if answer.get("properties"):
+        lines += ["Returns " + ", ".join(f"`{name}`" for name in answer["properties"]) + ".", ""]
+    return lines
+
+
+def _json_schema(holder: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = holder.get("content", {}).get("application/json", {}).get("schema", {})
+    return found
+
+
+def _resolve(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    while "$ref" in part:
+        part = schema["components"]["schemas"][part["$ref"].rsplit("/", 1)[1]]
+    return part
+
+
+def _fields(schema: dict[str, Any], body: dict[str, Any]) -> list[str]:
+    whole = _resolve(schema, body)
+    if "anyOf" in whole:
+        return [line for each in whole["anyOf"] for line in [f"{_resolve(schema, each)['description']}", "", *_fields(schema, each), ""]]  # fmt: skip
+    needed = whole.get("required", ())
+    return [
+        f"- `{name}`{'' if name in needed else '?'} ({_type(schema, field)}): {field.get('description', '')}".rstrip(": ")
+        for name, field in whole.get("properties", {}).items()
+    ]  # fmt: skip
+
+
+def _type(schema: dict[str, Any], part: dict[str, Any]) -> str:
+    part = _resolve(schema, part)
+    if "anyOf" in part:
+        return " or ".join(dict.fromkeys(_type(schema, each) for each in part["anyOf"]))
+    if "enum" in part:
+        return " or ".join(f"`{value}`" for value in part["enum"])
+    if part.get("type") == "array":
+        return f"list of {_type(schema, part.get('items', {}))}"
+    return str(part.get("type", "any"))
+
+
+# -- metrics ---------------------------------------------------------------------------------------
+
+
+def metrics_page() -> str:
+    """Every metric of the service with its labels."""
+    from headgate.service.metrics import Metrics
+
+    rows = [
+        f"| `{name}` | {family.type} | {', '.join(labels) or '–'} | {family.documentation} |"
+        for family, name, labels in _families(Metrics()._registry)
+    ]
+    head = ["# Metrics\n", MADE, "`GET /metrics` has them in the format of Prometheus. No label names a tenant, a key or an id.\n", "| metric | type | labels | what it counts |", "|---|---|---|---|"]  # fmt: skip
+    return "\n".join([*head, *sorted(rows)]) + "\n"
+
+
+def _families(registry: Any) -> Iterator[tuple[Any, str, tuple[str, ...]]]:
+    for collector in list(registry._collector_to_names):
+        for family in collector.describe():
+            suffix = "_total" if family.type == "counter" else ""
+            yield family, family.name + suffix, tuple(collector._labelnames)
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+def _first_paragraph(value: object) -> str:
+    text = inspect.getdoc(value) or ""
+    return re.sub(r"\s*\n\s*", " ", text.split("\n\n", 1)[0]).strip()
+
+
+def _first_sentence(value: object) -> str:
+    return re.split(r"(?<=\.)\s", _first_paragraph(value), maxsplit=1)[0]
+
+
+def _short(text: str, most: int = 160) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def pages() -> dict[str, str]:
+    """File name and text of every generated page."""
+    from headgate.settings import page as settings_page
+
+    return {
+        "api.md": api_page(),
+        "commands.md": commands_page(),
+        "http.md": http_page(),
+        "metrics.md": metrics_page(),
+        "settings.md": settings_page(),
+    }
+
+
+if __name__ == "__main__":
+    for file, text in pages().items():
+        (HERE / file).write_text(text, encoding="utf-8")
