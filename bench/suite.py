@@ -20,7 +20,7 @@ import growth
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
-IMAGES = ROOT / "docs" / "images"
+IMAGES = ROOT / "images"
 PACKAGES = ("headgate", "numpy", "orjson", "PyStemmer", "aiohttp", "uvicorn")
 
 
@@ -78,7 +78,7 @@ def growth_parts(data, *, full):
 
 
 def table(title, image, head, rows):
-    lines = [f"## {title}\n", f"![{title}](images/{image})\n", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]  # fmt: skip
+    lines = [f"## {title}\n", f"![{title}](../images/{image})\n", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]  # fmt: skip
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows), ""])
 
 

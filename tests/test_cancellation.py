@@ -71,6 +71,7 @@ CALLS = {
     "facts.aget": lambda hg: hg.facts.aget(hg.fact),
     "facts.asearch": lambda hg: hg.facts.asearch("ferry"),
     "facts.afeedback": lambda hg: hg.facts.afeedback(hg.fact, helpful=False),
+    "reviews.adraft": lambda hg: hg.reviews.adraft(hg.review, "Michelangelo did."),
     "reviews.aanswer": lambda hg: hg.reviews.aanswer(hg.review, "Michelangelo did."),
     "reviews.aapprove": lambda hg: hg.reviews.aapprove(hg.review),
     "reviews.areject": lambda hg: hg.reviews.areject(hg.review),

@@ -149,7 +149,7 @@ def test_settings_and_arguments_meet_in_the_folder_that_is_opened(tmp_path):
         assert (hg.settings.gate.order, hg.settings.log.enabled) == ("entropy", False)
 
 
-@pytest.mark.parametrize("address", ["postgres://ann:s3cret@db/kb", "redis://:s3cret@h"])
+@pytest.mark.parametrize("address", ["mysql://ann:s3cret@db/kb", "redis://:s3cret@h"])
 def test_an_address_of_an_unknown_kind_is_refused_and_its_password_kept_quiet(
     tmp_path, monkeypatch, address
 ):

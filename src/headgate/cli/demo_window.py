@@ -20,6 +20,11 @@ QUESTIONS = (
     "How do remembered facts gain and lose trust?",
 )
 BUDGET = 500
+# the pages that say how it works; pyproject.toml puts the same ones into the package
+PAGES = (
+    "compose", "decide", "faq", "gate", "grade", "graph", "guard", "memory", "retrieval", "review", "tools",
+    "traces", "tutorial", "window", "xray",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +39,8 @@ class Asked:
 def add_docs(gate: Headgate) -> Summary:
     """Add the documentation that comes with the package."""
     folder = _docs()
-    return add_files(gate.store, gate.tenant, [folder], root=folder.parent, gitignore=False)
+    pages = [folder / f"{page}.md" for page in PAGES]
+    return add_files(gate.store, gate.tenant, pages, root=folder.parent, gitignore=False)
 
 
 def ask(gate: Headgate, question: str) -> Asked:

@@ -36,7 +36,7 @@ def serve(
             echo(orjson.dumps({"url": url, "store": hide_password(settings.store)}).decode())
         else:
             shown = hide_password(settings.store)
-            echo(f"Headgate serves {shown} at {url}, the dashboard at the same address")
+            echo(f"Headgate serves {shown} and its dashboard at {url}")
             echo(
                 f"try: curl {url}/v1/context -H 'content-type: application/json' "
                 """-d '{"query": "how do refunds work?"}'"""
