@@ -104,7 +104,8 @@ def test_a_store_gives_context_and_takes_the_traces(place, upstream):
     assert done.returncode == 0, done.stderr
     (call,) = upstream.seen["steady"]
     assert "opened at dawn by Ines" in call.json["messages"][-1]["content"]
-    assert "0 tokens of context" not in done.stderr
+    assert "; 0 tokens of context" not in done.stderr
+    assert "tokens of context injected" in done.stderr
     assert (snapshot(place[0] / "project"), snapshot(place[0] / "home")) == before
     with Headgate.open(str(folder)) as hg:
         assert any(trace.query == question for trace in hg.traces())
