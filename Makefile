@@ -169,9 +169,9 @@ $(VENV)/.model: $(READY)
 bench-tools: $(READY)
 	@$(BIN)/python bench/tools.py $(if $(SESSIONS),--sessions $(SESSIONS)) $(DATA)
 
-# make bench-circles URL=http://127.0.0.1:8642/v1 MODEL=name: whether a real model leaves a circle when it is told
+# make bench-circles URL=http://127.0.0.1:8642/v1 MODEL=name [PLAIN=1]: whether a real model leaves a circle when it is told
 bench-circles: $(READY)
-	@$(BIN)/python bench/circles.py $(URL) $(MODEL)
+	@$(BIN)/python bench/circles.py $(URL) $(MODEL) $(if $(PLAIN),--plain)
 
 # make bench-proxy [MODEL=file.gguf]: CPU a streamed chunk beside LiteLLM's proxy, on the same upstream in the same run
 .bench/litellm/bin/litellm:
