@@ -321,7 +321,8 @@ PROMPTS = (
 def real(model: str) -> None:
     """A small real model behind its own OpenAI server, then behind the proxy: greedy answers that loop, and those that do not."""
     port = free()
-    command = (sys.executable, "-m", "llama_cpp.server", "--model", model, "--host", "127.0.0.1", "--port", str(port), "--n_ctx", "2048")  # fmt: skip
+    script = str(Path(__file__).resolve().with_name("small_model.py"))
+    command = (sys.executable, script, "--model", model, "--port", str(port), "--context", "2048")
     with process(*command) as server:
         waiting(port, 180)
         me = str(Path(__file__).resolve())

