@@ -1,12 +1,13 @@
 """A real small chat model, looping at temperature 0 without penalty, and ways to get it out again.
 
-Prompts of many kinds are asked in turn; those whose greedy answer the detector stops are the looping ones.
-The first call of each is made once and replayed for every way to resume, so all ways start from the same
-loop. A run is recovered when it ends without a loop; it ended by itself when the model said so.
+Prompts of many kinds are asked in turn; those whose greedy answer the detector stops are the looping ones. Or the greedy
+loops are taken from labeled streams of the same model, which saves asking. The first call of each is made once
+and replayed for every way to resume, so all ways start from the same loop. A run is recovered when it ends without a loop; it ended by itself when the model said so.
 Copies are counted in the client's whole text, without asking the guard what it did.
 Each answer and each run is a line of a file: an interrupted comparison goes on where it was.
 """
 
+import gzip
 import itertools
 import json
 import random
@@ -165,13 +166,36 @@ def prompts() -> list[str]:
     return everything
 
 
-def compare(wanted: int, out: Console, *, ways: Sequence[Way] = WAYS, path: Path = RUNS) -> None:
-    """Recover looping prompts by every way and print the table."""
+def recorded(path: Path) -> dict[str, list[str]]:
+    """Greedy answers of a file of labeled streams that end in a loop, by prompt, in an order that mixes them."""
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as lines:
+        rows = [orjson.loads(line) for line in lines]
+    loops = {
+        row["prompt"]: row["chunks"]
+        for row in rows
+        if row["label"]["loop"] and row["temperature"] == 0 and row["kind"] != "raw"
+    }
+    order = sorted(loops)
+    random.Random(3).shuffle(order)
+    return {prompt: loops[prompt] for prompt in order}
+
+
+def compare(
+    wanted: int,
+    out: Console,
+    *,
+    ways: Sequence[Way] = WAYS,
+    path: Path = RUNS,
+    streams: Path | None = None,
+) -> None:
+    """Recover looping prompts, or the loops of labeled streams, by every way and print the table."""
     path.parent.mkdir(exist_ok=True)
     model, began = Model(), time.process_time()
     answers, runs = _known(path)
+    known = recorded(streams) if streams else {}
+    answers |= known
     loops = asked = 0
-    for prompt in prompts():
+    for prompt in known or prompts():
         if loops == wanted:
             break
         asked += 1
