@@ -10,7 +10,7 @@ text was cut up. A glance at the end of what was fed holds tiny units back earli
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from headgate.guard.unit_kinds import RepeatPolicy
+from headgate.guard.unit_kinds import PADDING, RepeatPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ STRIDE = 32
 # Periods below 8 are glanced for at the end of what was fed: every 16 characters whether the last 2 recur among the 9 before; where they do, there
 # and 8 later whether the last 8 do. So a run is seen before it has more than 24 characters.
 GLANCE, TINY = 16, 8
+FILLED = frozenset(TINY * char for char in PADDING)  # inside a ruler or a blank: not worth a look
 CONTEXT = 48  # characters before the fresh text in which such a run may begin
 LONGEST = 4096
 CLOSE = 16  # the near stride while a suspicion is in the air ...
@@ -66,13 +67,14 @@ CLOSER = 8  # ... and when it is about to come true
 LASTING = 40  # least period that is tried again when it had not lasted long enough
 TRIES = 2  # candidates per look; the nearest hit is nearly always the period
 DEEP = (48, 64, 84, 112, 148, 196, 256)  # needles for units that repeat parts of themselves
-PULSE = 8  # a followed run is compared at least this many characters at a time
+PULSE = 12  # a followed run, which is held back, is compared so many characters at a time
 MORE = 64  # least characters before a second verdict on a loop that was already cut once
 # A needle whose last 8 characters recur just before is a stutter ("-----", "ababab"): it nearly matches
 # almost anywhere, which makes the longest search slow, so it is then made 4 times more rarely.
 STUTTER, AMONG, RARELY = 8, 24, 4
 # Characters remembered: two copies of the longest unit, and slack for the walk back.
 HISTORY = 3 * LONGEST
+REMEMBERED = 32  # units whose kind, and kinds whose lengths, are remembered
 DEFAULT = RepeatPolicy()
 DEFAULT_MIN_SUSPECT: dict[
     int, int
@@ -106,6 +108,7 @@ class RepeatDetector:
         self._reported = False
         self._kind = ""
         self._kinds: dict[str, str] = {}
+        self._lengths: dict[tuple[int, str], tuple[int, int]] = {}
         self.hold: int | None = None
         """Offset from which the tail should be held back, while a repetition is suspected."""
 
@@ -135,15 +138,11 @@ class RepeatDetector:
         """Glance at the end of the text, or take the looks that are due."""
         size = len(fresh)
         if size < self._search_chars:
-            if (
-                self.hold is None
-                and size >= GLANCE
-                and (fresh[-1] not in fresh[-8:-1] or fresh[-2:] not in fresh[-9:-1])
-            ):
+            # Nearly all glances end here; the single character first makes them cheap.
+            if size >= GLANCE and (fresh[-1] not in fresh[-8:-1] or fresh[-2:] not in fresh[-9:-1]):
                 self._due_chars = self._search_chars
             else:
-                self._hold_tiny(self._text[-CONTEXT:] + fresh, self._base + len(self._text) + size)
-                self._due_chars = min(size + TINY, self._search_chars)
+                self._glance(self._text[-CONTEXT:] + fresh, size)
             return None
         text, self._text, self._fresh = self._text, "", ""
         text += fresh  # the only reference, so it grows in place
@@ -151,34 +150,40 @@ class RepeatDetector:
         while not self._period and self._search(text):
             found = self._follow(text)
             stall = stall or found
-        end = self._base + len(text)
-        if self._period:
-            self._due_chars = self._search_chars = self._next_offset() - end
-        else:
-            self._search_chars = due = self._next - end
-            if self.hold is None and (text[-1] not in text[-8:-1] or text[-2:] not in text[-9:-1]):
-                self._due_chars = GLANCE if due > GLANCE else due
-            else:
-                self._hold_tiny(text, end)
-                self._due_chars = TINY if due > TINY else due
+        due = self._next_offset() if self._period else self._next
+        self._due_chars = self._search_chars = due = due - self._base - len(text)
         self._text = text if len(text) <= 2 * HISTORY else self._trim(text)
+        if not self._period:
+            if self.hold is not None or (text[-1] in text[-8:-1] and text[-2:] in text[-9:-1]):
+                self._glance(text[-2 * CONTEXT :], 0)
+            elif due > GLANCE:
+                self._due_chars = GLANCE
         return stall
 
-    def _hold_tiny(self, text: str, end: int) -> None:
-        """Hold back what follows a unit below 8 characters that the text, which ends at an offset, repeats at its end."""
-        size = len(text)
-        found = text.rfind(text[-TINY:], max(0, size - 2 * TINY + 1), size - 1)
-        period = size - TINY - found
-        least = self.policy.suspect(period, self._kind_of(text[-period:])) if found >= 0 else 0
-        if not 0 < least <= 2 * TINY or not _repeats(text, size, period, least):
+    def _glance(self, text: str, fresh: int) -> None:
+        """Hold back where a tiny unit repeats at the end of the text, and say when to glance again."""
+        last, wait = text[-8:], TINY
+        if last in FILLED:
+            self.hold, wait = None, GLANCE
+        elif last not in text[-15:-1]:
             self.hold = None
         elif self.hold is None:
-            start = _run_start(text, size - least, period, max(0, size - HISTORY))
-            self.hold = end - size + start + period + least
+            self.hold = self._tiny_hold(text, self._base + len(self._text) + fresh)
+        due = fresh + wait
+        self._due_chars = due if due < self._search_chars else self._search_chars
+
+    def _tiny_hold(self, text: str, end: int) -> int | None:
+        """From where to hold back a unit below 8 characters that repeats up to the end of the text, an offset."""
+        size = len(text)
+        period = size - 8 - text.rfind(text[-8:], max(0, size - 15), size - 1)
+        least, _ = self._lengths_of(period, self._kind_of(text[-period:]))
+        if least > 2 * TINY or not _repeats(text, size, period, least):
+            return None
+        return end - size + _run_start(text, size - least, period, 0) + period + least
 
     def _next_offset(self) -> int:
-        pulse = self._at + PULSE
-        return pulse if self._reported else min(pulse, self._trigger)
+        pulse, trigger = self._at + PULSE, self._trigger
+        return pulse if self._reported or pulse < trigger else trigger
 
     def _trim(self, text: str) -> str:
         spare = (self._at if self._period else self._next) - self._base - HISTORY
@@ -287,9 +292,9 @@ class RepeatDetector:
             if period >= LASTING and period > self._candidate:
                 self._candidate = period
             return False
-        policy, unit = self.policy, text[at - period : at]
+        unit = text[at - period : at]
         kind = self._kind_of(unit)
-        least = policy.suspect(period, kind)
+        least, most = self._lengths_of(period, kind)
         if not _repeats(text, at, period, least):
             return False
         shortest = _shortest(unit)
@@ -301,14 +306,24 @@ class RepeatDetector:
         self._period, self._kind, self._reported = period, kind, False
         self._at, self._onset = self._base + at, self._base + start
         if self.hold is None:
-            self.hold = self._onset + period + least
-        self._trigger = max(self._at, self._onset + policy.stall(period, kind))
+            self.hold = self._onset + period + least if period < TINY else self._at
+        self._trigger = max(self._at, self._onset + most)
         return True
+
+    def _lengths_of(self, period: int, kind: str) -> tuple[int, int]:
+        """Repeated characters that are suspect, and characters of the run that are a stall."""
+        lengths = self._lengths.get((period, kind))
+        if lengths is None:
+            if len(self._lengths) >= REMEMBERED:
+                self._lengths.clear()
+            lengths = self.policy.suspect(period, kind), self.policy.stall(period, kind)
+            self._lengths[period, kind] = lengths
+        return lengths
 
     def _kind_of(self, unit: str) -> str:
         kind = self._kinds.get(unit)
         if kind is None:
-            if len(self._kinds) >= 32:
+            if len(self._kinds) >= REMEMBERED:
                 self._kinds.clear()
             kind = self._kinds[unit] = self.policy.kind(unit)
         return kind
