@@ -6,7 +6,6 @@ Without a chunk: what was done to a call through the proxy (notes, cuts, caps), 
 from dataclasses import asdict
 
 import click
-import orjson
 
 from headgate.cli.options import json_option, open_existing, place_options, print_json
 from headgate.cli.terminal import echo
@@ -36,7 +35,7 @@ def why(
         stored = hg.trace(whole_trace_id(hg, trace))
         answer = hg.why(stored, whole_chunk_id(hg, stored, chunk))
     if as_json:
-        echo(orjson.dumps(answer.as_dict(), option=orjson.OPT_INDENT_2).decode())
+        print_json(answer.as_dict())
     else:
         echo(_describe(answer))
 
