@@ -177,3 +177,14 @@ def test_without_a_name_a_session_is_known_by_how_it_begins():
     long = session_of([(b"session_id", b"x" * 5_000)], {}, ASK)
     assert long.startswith("conversation-")
     assert session_of([], {"metadata": {"user_id": "[1"}, "conversation": 3}, ASK) == first
+
+
+def test_a_session_that_begins_with_a_long_text_is_known_by_both_its_ends():
+    def begin(text: str) -> str:
+        return session_of([], {}, [{"role": "user", "content": text}])
+
+    book = "word " * 50_000
+    assert begin(book + "Who wrote it?") == begin(book + "Who wrote it?")
+    assert begin(book + "Who wrote it?") != begin(book + "Who read it??")
+    assert begin("A" + book) != begin("B" + book)
+    assert begin(book) != begin(book + "word ")
