@@ -34,8 +34,8 @@ def session_of(headers: Headers, fields: Mapping[str, Any], messages: Sequence[o
     if name and len(name) <= MAX_NAME and name.isprintable():
         return name
     system = fields.get("system") or fields.get("instructions") or ""
-    start = name or f"{system}\n{opening(messages)}"
-    digest = blake2b(_sample(start).encode("utf-8", "replace"), digest_size=8).hexdigest()
+    start = name or f"{_sample(str(system))}\n{_sample(opening(messages))}"
+    digest = blake2b(start.encode("utf-8", "replace"), digest_size=8).hexdigest()
     return f"conversation-{digest}"
 
 
