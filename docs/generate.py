@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import GenericAlias, ModuleType
 from typing import Any
 
 import click
@@ -107,11 +107,13 @@ def _public_names(module: ModuleType) -> list[str]:
 
 
 def _describe(name: str, value: object) -> list[str]:
-    if inspect.isclass(value):
+    if inspect.isclass(value) and not isinstance(value, GenericAlias):
         return _describe_class(name, value)
-    if callable(value):
+    if inspect.isfunction(inspect.unwrap(value)):  # a cached one too
         return [f"### `{name}{_signature(value)}`", "", _first_paragraph(value), ""]
-    return [f"### `{name}`", "", f"`{_short(repr(value))}`", ""]
+    if isinstance(value, frozenset):
+        return [f"### `{name}`", "", f"`{', '.join(map(repr, sorted(value)))}`", ""]
+    return [f"### `{name}`", "", f"`{_short(_without_modules(repr(value)))}`", ""]
 
 
 def _describe_class(name: str, value: type) -> list[str]:
@@ -134,9 +136,12 @@ def _signature(value: Any) -> str:
         return ""
     text = re.sub(r"\((self|cls)(, )?", "(", text, count=1)
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
-    text = re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", text)
-    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", _without_modules(text))
     return _short(text, 240)
+
+
+def _without_modules(text: str) -> str:
+    return re.sub(r"\b(?:[A-Za-z_]\w*\.)+(\w+)", r"\1", text)
 
 
 # -- commands --------------------------------------------------------------------------------------
