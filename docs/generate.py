@@ -118,15 +118,31 @@ def _describe(name: str, value: object) -> list[str]:
 
 def _describe_class(name: str, value: type) -> list[str]:
     lines = [f"### class `{name}{_signature(value)}`", "", _first_paragraph(value), ""]
-    for method, member in vars(value).items():
+    for method, member in _members(value).items():
         plain = inspect.unwrap(getattr(member, "__func__", member))
-        if method.startswith("_") or method == "model_config":
+        if method.startswith(("_", "test_")) or method == "model_config":
             continue
         if isinstance(member, property):
             lines.append(f"- `.{method}`: {_first_sentence(member)}".rstrip(": "))
         elif inspect.isfunction(plain):
             lines.append(f"- `.{method}{_signature(plain)}`: {_first_sentence(plain)}".rstrip(": "))
     return [*lines, ""] if lines[-1] else lines
+
+
+def _members(value: type) -> dict[str, Any]:
+    """What the class defines, and what it has from classes of the same package that have no entry of their own."""
+    package = f"{value.__module__.rpartition('.')[0]}."
+    hidden = [
+        base
+        for base in value.__mro__[1:]
+        if base.__module__.startswith(package) and not _has_entry(base)
+    ]
+    return {n: m for each in (*reversed(hidden), value) for n, m in vars(each).items()}
+
+
+def _has_entry(value: type) -> bool:
+    modules = (importlib.import_module(name) for name in MODULES)
+    return any(vars(module).get(value.__name__) is value for module in modules)
 
 
 def _signature(value: Any) -> str:

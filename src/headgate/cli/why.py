@@ -7,7 +7,6 @@ it would have been left undone.
 from dataclasses import asdict
 
 import click
-import orjson
 
 from headgate.cli.options import json_option, open_existing, place_options, print_json
 from headgate.cli.terminal import echo
@@ -40,7 +39,7 @@ def why(
             return
         answer = hg.why(stored, whole_chunk_id(hg, stored, chunk))
     if as_json:
-        echo(orjson.dumps(answer.as_dict(), option=orjson.OPT_INDENT_2).decode())
+        print_json(answer.as_dict())
     else:
         echo(_describe(answer))
 
