@@ -132,7 +132,7 @@ def test_a_circle_is_in_trace_and_metrics_and_why_explains(rig, gate, address, t
     assert "a note was added to the last tool result: read was called 3 times" in shown.stdout
     assert "circles.rungs.note = 4" in shown.stdout
     told = CliRunner().invoke(app, ["why", trace.id, "--json", "--store", str(tmp_path / "kb")])
-    assert json.loads(told.stdout)[0]["facts"]["copies"] == 3
+    assert json.loads(told.stdout)["interventions"][0]["facts"]["copies"] == 3
 
 
 def test_a_store_that_fails_lets_the_call_through_and_says_so(rig, gate, address, monkeypatch):
