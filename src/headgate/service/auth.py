@@ -89,15 +89,15 @@ class Auth:
         known = self._cache.get(hashed, (0.0, None))[1] is not None
         if not known:
             self._failures.check(address_of(scope))
-        key: Key | None = await self._cached(hashed, lambda: self._keys.find(token))
+        key: Key | None = await self._read_cached(hashed, lambda: self._keys.find(token))
         if key is None:
             self._failures.count(address_of(scope))
         return key
 
     async def _had_key(self) -> bool:
-        return bool(await self._cached("", lambda: had_key(self._keys)))
+        return bool(await self._read_cached("", lambda: had_key(self._keys)))
 
-    async def _cached(self, name: str, read: Callable[[], object]) -> Any:  # noqa: ANN401  (whatever was read)
+    async def _read_cached(self, name: str, read: Callable[[], object]) -> Any:  # noqa: ANN401  (whatever was read)
         cached = self._cache.get(name)
         if cached and self._clock() - cached[0] < CACHE_S:
             return cached[1]
