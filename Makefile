@@ -169,6 +169,10 @@ $(VENV)/.model: $(READY)
 bench-tools: $(READY)
 	@$(BIN)/python bench/tools.py $(if $(SESSIONS),--sessions $(SESSIONS)) $(DATA)
 
+# make bench-xray [MB=100]: recorded sessions of so many MB, generated, through headgate xray
+bench-xray: $(READY)
+	@$(BIN)/python bench/xray.py $(if $(MB),--mb $(MB))
+
 # make bench-circles URL=http://127.0.0.1:8642/v1 MODEL=name [PLAIN=1]: whether a real model leaves a circle when it is told
 bench-circles: $(READY)
 	@$(BIN)/python bench/circles.py $(URL) $(MODEL) $(if $(PLAIN),--plain)
