@@ -4,7 +4,7 @@
 
 A scripted upstream, the proxy and the load run as processes of their own, on loopback. CPU is what the kernel books to
 the proxy's process while the streams run, chunks paced so that each is a read and a write of its own. The peer gets
-the same upstream and the same load in the same run. With --model, a real model behind llama-cpp-python's server too.
+the same upstream and the same load in the same run. With --model, a real model behind llama.cpp's server too.
 """
 
 import argparse

@@ -114,7 +114,10 @@ class Model:
 
     def __init__(self) -> None:
         self._server = serve()
-        self._client = httpx2.Client(base_url=self._server.listening_address, timeout=600)
+        # The server closes idle connections, which a loaded machine notices too late: each call has its own.
+        once = httpx2.Limits(max_keepalive_connections=0)
+        address = self._server.listening_address
+        self._client = httpx2.Client(base_url=address, timeout=600, limits=once)
         self.tokens, self.finish, self.nucleus = 0, "", False
         self.first: Sequence[str] = ()
 
