@@ -55,6 +55,11 @@ class EmbeddingCache:
         made = self._embedder.embed([embedded_text(chunk) for chunk in chunks]).astype(np.float16)
         return {chunk.id: row.tobytes() for chunk, row in zip(chunks, made, strict=True)}
 
+    def known_rows(self, ids: Sequence[str]) -> dict[str, Halves]:
+        """The embeddings that some chunks have already, by id."""
+        known = self._store.attached(self._tenant, self._collection, self.kind, ids)
+        return {id: np.frombuffer(value, np.float16) for id, value in known.items()}
+
     def _batch_rows(self, chunks: Sequence[Chunk], seen: int) -> Halves:
         where = (self._tenant, self._collection, self.kind)
         known = self._store.attached(*where, [chunk.id for chunk in chunks])

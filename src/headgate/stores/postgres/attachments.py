@@ -53,19 +53,10 @@ class PostgresAttachments:
     def attached(
         self, tenant: str, collection: str, kind: str, ids: Sequence[str]
     ) -> dict[str, bytes]:
-        with self._pool.read(tenant) as connection:
-            rows = connection.execute(
-                f"SELECT id, value FROM headgate.attachments WHERE {HERE}"
-                " AND kind = %s AND id = ANY(%s)",
-                (tenant, collection, kind, list(ids)),
-            )
-            return dict(rows.fetchall())
+        sql = f"SELECT id, value FROM headgate.attachments WHERE {HERE} AND kind = %s AND id = ANY(%s)"
+        values = (tenant, collection, kind, list(ids))
+        return dict(self._pool.fetch(tenant, sql, values, binary=True))
 
     def kinds(self, tenant: str, collection: str) -> Mapping[str, int]:
-        with self._pool.read(tenant) as connection:
-            rows = connection.execute(
-                f"SELECT kind, count(*) FROM headgate.attachments WHERE {HERE}"
-                " GROUP BY kind ORDER BY kind",
-                (tenant, collection),
-            )
-            return dict(rows.fetchall())
+        sql = f"SELECT kind, count(*) FROM headgate.attachments WHERE {HERE} GROUP BY kind ORDER BY kind"
+        return dict(self._pool.fetch(tenant, sql, (tenant, collection)))

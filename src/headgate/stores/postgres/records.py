@@ -123,10 +123,8 @@ class PostgresRecords:
             return _read_fact(connection, tenant, id)
 
     def facts(self, tenant: str) -> list[Fact]:
-        with self._pool.read(tenant) as connection:
-            rows = connection.execute(
-                "SELECT body FROM headgate.facts WHERE tenant = %s ORDER BY id", (tenant,)
-            ).fetchall()
+        sql = "SELECT body FROM headgate.facts WHERE tenant = %s ORDER BY id"
+        rows = self._pool.fetch(tenant, sql, (tenant,))
         return [decode(Fact, body) for (body,) in rows]
 
     def forget(self, tenant: str, id: str) -> bool:
@@ -145,13 +143,13 @@ class PostgresRecords:
             return True
 
     def fact_changes(self, tenant: str, after: int) -> list[FactChange]:
-        with self._pool.read(tenant) as connection:
-            rows = connection.execute(
-                "SELECT seq, id, body FROM headgate.facts WHERE tenant = %s AND seq > %s UNION ALL"
-                " SELECT seq, id, NULL FROM headgate.forgotten WHERE tenant = %s AND seq > %s"
-                " ORDER BY 1",
-                (tenant, after) * 2,
-            ).fetchall()
+        rows = self._pool.fetch(
+            tenant,
+            "SELECT seq, id, body FROM headgate.facts WHERE tenant = %s AND seq > %s UNION ALL"
+            " SELECT seq, id, NULL FROM headgate.forgotten WHERE tenant = %s AND seq > %s"
+            " ORDER BY 1",
+            (tenant, after) * 2,
+        )
         return [
             FactChange(seq, id, None if body is None else decode(Fact, body))
             for seq, id, body in rows
@@ -224,19 +222,14 @@ class PostgresRecords:
             return True
 
     def review(self, tenant: str, id: str) -> Review | None:
-        with self._pool.read(tenant) as connection:
-            row = connection.execute(
-                "SELECT body FROM headgate.reviews WHERE tenant = %s AND id = %s", (tenant, id)
-            ).fetchone()
-        return decode(Review, row[0]) if row else None
+        sql = "SELECT body FROM headgate.reviews WHERE tenant = %s AND id = %s"
+        rows = self._pool.fetch(tenant, sql, (tenant, id))
+        return decode(Review, rows[0][0]) if rows else None
 
     def reviews(self, tenant: str, *, status: str | None = None) -> list[Review]:
         only, values = ("", [tenant]) if status is None else (" AND status = %s", [tenant, status])
-        with self._pool.read(tenant) as connection:
-            rows = connection.execute(
-                f"SELECT body FROM headgate.reviews WHERE tenant = %s{only} ORDER BY created, id",
-                values,
-            ).fetchall()
+        sql = f"SELECT body FROM headgate.reviews WHERE tenant = %s{only} ORDER BY created, id"
+        rows = self._pool.fetch(tenant, sql, values)
         return [decode(Review, body) for (body,) in rows]
 
     def decide(
