@@ -98,6 +98,7 @@ class PostgresVectors:
             )
         with self._pool.session() as connection:
             schema = _require_vectors(connection, self.address)
+            self._require_rows(tenant, collection, kind)
             row = connection.execute(_GRAPH, (f"headgate.{name}",)).fetchone()
             if row and any(row):
                 return False
@@ -111,6 +112,14 @@ class PostgresVectors:
             )
         self._looked = {}
         return True
+
+    def _require_rows(self, tenant: str, collection: str, kind: str) -> None:
+        sql = f"SELECT 1 FROM headgate.posting_vectors WHERE {HERE} AND kind = %s LIMIT 1"
+        if not self._pool.fetch(tenant, sql, (tenant, collection, kind)):
+            raise StoreError(
+                f"the postings of collection {collection!r} were made without {kind}",
+                hint=f"run: headgate reindex --collection {collection}, then this again",
+            )
 
     def clear_vectors(self, tenant: str, collection: str) -> None:
         """Delete the vectors of a collection, and its graphs: made again they are made faster without."""
