@@ -7,7 +7,7 @@ A Store is composed of one small protocol per kind of thing it keeps. Every call
 Stores are synchronous and safe to use from many threads. Postings is what ranking reads of the derived index.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from headgate.types import (
@@ -339,7 +339,7 @@ class PostingStore(Store, Protocol):
         most: int | None = None,
     ) -> Sequence[KeyLists]: ...
     def drafts_at(
-        self, tenant: str, collection: str, places: Sequence[int]
+        self, tenant: str, collection: str, places: Collection[int]
     ) -> Sequence[tuple[int, str, bytes]]: ...
     def drafts_of(self, tenant: str, collection: str, ids: Sequence[str]) -> Sequence[bytes]: ...
     def clear_postings(self, tenant: str, collection: str) -> None: ...

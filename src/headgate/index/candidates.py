@@ -14,60 +14,49 @@ from headgate.index.arrays import Ints, Keys
 from headgate.index.blocks import signed
 from headgate.protocols import BLOCK_BITS, KeyLists
 from headgate.rank.fields import table
-from headgate.rank.lexical import rarity
+from headgate.rank.lexical import idf
 
 _MOST = 200_000  # counts that are remembered
 _PAIR = 4  # bytes of a posting: its number in the block and its value, 16 bits each
 
 Floats = npt.NDArray[np.float64]
-Value = Callable[[KeyLists, npt.NDArray[np.uint16]], Floats]
 Look = Callable[[Sequence[int]], Mapping[int, int]]
 
 
-def best_places(lists: Sequence[KeyLists], value: Value, most: int) -> Ints:
-    """The places with the highest sums of their postings' values, ascending."""
-    places, values = [np.zeros(0, np.int64)], [np.zeros(0)]
-    for found in lists:
-        if found.lists is None or found.blocks is None or found.sizes is None:
-            continue
-        pairs = np.frombuffer(found.lists, "<u2").reshape(-1, 2)
-        blocks = np.frombuffer(found.blocks, ">i4").astype(np.int64)
-        sizes = np.frombuffer(found.sizes, ">i4") // _PAIR
-        places.append(np.repeat(blocks << BLOCK_BITS, sizes) + pairs[:, 0])
-        values.append(value(found, pairs[:, 1]))
-    joined = np.concatenate(places)
-    order = np.argsort(joined, kind="stable")
-    joined = joined[order]
-    begins = np.flatnonzero(np.append(True, joined[1:] != joined[:-1])) if len(joined) else order
-    scores = np.add.reduceat(np.concatenate(values)[order], begins) if len(begins) else np.zeros(0)
-    found_at = joined[begins]
+def best_by_words(lists: Sequence[KeyLists], chunks: int, most: int) -> list[int]:
+    """The places with the highest sums of idf · n / (n + 1), where a term stands n times; ascending."""
+    times = table(title=1.0, speaker=1.0, date=1.0).astype(np.float64)
+    return _best_places(
+        lists, [idf(chunks, found.chunks) for found in lists], times / (times + 1), most
+    )
+
+
+def best_by_names(lists: Sequence[KeyLists], chunks: int, most: int, *, spread: float) -> list[int]:
+    """The places with the highest sums of idf / df ** spread over the names that stand there; ascending."""
+    worth = [idf(chunks, found.chunks) / max(found.chunks, 1) ** spread for found in lists]
+    return _best_places(lists, worth, np.ones(1 << 16), most)
+
+
+def _best_places(
+    lists: Sequence[KeyLists], worth: Sequence[float], values: Floats, most: int
+) -> list[int]:
+    """The places with the highest sums: a posting counts its key's worth times what `values` has for its packed value."""
+    pairs = np.frombuffer(b"".join(found.lists or b"" for found in lists), "<u2").reshape(-1, 2)
+    blocks = np.frombuffer(b"".join(found.blocks or b"" for found in lists), ">i4")
+    sizes = np.frombuffer(b"".join(found.sizes or b"" for found in lists), ">i4") // _PAIR
+    lengths = [len(found.lists or b"") // _PAIR for found in lists]
+    places = np.repeat(blocks.astype(np.int64) << BLOCK_BITS, sizes) + pairs[:, 0]
+    order = np.argsort(places, kind="stable")
+    places = places[order]
+    if not len(places):
+        return []
+    begins = np.flatnonzero(np.append(True, places[1:] != places[:-1]))
+    counted = values[pairs[:, 1]] * np.repeat(worth, lengths)
+    scores = np.add.reduceat(counted[order], begins)
     if len(scores) > most:
-        found_at = found_at[np.sort(np.argpartition(-scores, most - 1)[:most])]
-    return found_at
-
-
-def by_words(chunks: int) -> Value:
-    """The value idf · n / (n + 1) of a term that stands n times in a chunk."""
-    weigh = table(title=1.0, speaker=1.0, date=1.0)
-
-    def value(found: KeyLists, packed: npt.NDArray[np.uint16]) -> Floats:
-        times = weigh[packed].astype(np.float64)
-        return _rarity(chunks, found) * times / (times + 1)
-
-    return value
-
-
-def by_names(chunks: int, *, spread: float) -> Value:
-    """The value idf / df ** spread of a name, wherever it stands."""
-
-    def value(found: KeyLists, packed: npt.NDArray[np.uint16]) -> Floats:
-        return np.full(len(packed), _rarity(chunks, found) / max(found.chunks, 1) ** spread)
-
-    return value
-
-
-def _rarity(chunks: int, found: KeyLists) -> float:
-    return float(rarity(chunks, np.array([found.chunks]))[0])
+        begins = begins[np.sort(np.argpartition(-scores, most - 1)[:most])]
+    best: list[int] = places[begins].tolist()
+    return best
 
 
 class KeyCounts:

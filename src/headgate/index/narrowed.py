@@ -4,22 +4,22 @@ The store keeps its postings in blocks of a few thousand chunks (blocks.py). The
 
     by words     the best by  sum over its rarest terms of  idf · n / (n + 1)
     by vectors   those nearest to its embedding, where there is one and the store searches vectors
-    by names     those that share a rare proper name with the best of them
+    by names     those that share a rare name with the best of them
 
 and the usual ranking runs over all of these. Blocks follow the change feed; many processes share the work, and each
 block is written by whichever holds the lease.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
 from headgate.errors import ConfigError, NotReady
-from headgate.index.arrays import Ints, Keys
+from headgate.index.arrays import Keys
 from headgate.index.blocks import make_block, signed
-from headgate.index.candidates import KeyCounts, best_places, by_names, by_words
+from headgate.index.candidates import KeyCounts, best_by_names, best_by_words
 from headgate.index.draft_snapshot import DraftSnapshot, Neighbors, language_of
 from headgate.index.drafts import NAME_KEYS, Drafts
 from headgate.index.snapshot import Snapshot
@@ -30,8 +30,8 @@ from headgate.rank.top import top
 from headgate.text.terms import word_terms
 from headgate.types import Chunk
 
-WORDS = 1_000  # candidates by words
-NAMES = 300  # candidates by names
+WORDS = 600  # candidates by words
+NAMES = 200  # candidates by names
 NEAREST = 300  # candidates by vectors: as many as a ranking looks at
 _POSTINGS = 100_000  # postings read for the words of a query, those of its rarest first
 _NAME_POSTINGS = 5_000  # ... and for names
@@ -39,7 +39,6 @@ _NAME_CHUNKS = 500  # chunks beyond which a name leads nowhere, as in the rankin
 _SEEDS = (
     12  # best candidates whose names are followed: a few more than the ranking's, which may differ
 )
-_PROPER = 0.5  # a word is a proper name when it is capitalized in this share of its uses, as in the ranking
 _SPREAD = 0.7  # a name in df chunks gives each of them 1 / df to this power, as in the ranking
 _BATCH = 5_000  # changes that make a block
 _NO_VECTORS = "vectors rank these alone until `headgate store embed` has made their index"
@@ -126,9 +125,9 @@ class NarrowedCollection:
         picked = self._pick(terms, totals)
         vector = self._vector(query) if self._embeddings else None
         near = self._nearest(vector, totals) if vector is not None else None
-        drafts = self._drafts_at(np.union1d(picked, [place for place, _ in near or ()]))
+        drafts = self._drafts_at({*picked, *(place for place, _ in near or ())})
         more = self._follow_names(self._view(drafts, totals), terms, totals)
-        drafts += self._drafts_at(np.setdiff1d(more, [place for place, _, _ in drafts]))
+        drafts += self._drafts_at({*more}.difference(place for place, _, _ in drafts))
         if vector is None:
             return self._view(drafts, totals, how="words and names")
         if near is not None:
@@ -154,28 +153,27 @@ class NarrowedCollection:
     def _look_up(self, keys: Sequence[int]) -> Mapping[int, int]:
         return self._store.count_keys(self._tenant, self._name, keys)
 
-    def _drafts_at(self, places: Ints) -> list[Draft]:
-        return list(self._store.drafts_at(self._tenant, self._name, places.tolist()))
+    def _drafts_at(self, places: Collection[int]) -> list[Draft]:
+        return list(self._store.drafts_at(self._tenant, self._name, places))
 
-    def _pick(self, terms: Keys, totals: Totals) -> Ints:
+    def _pick(self, terms: Keys, totals: Totals) -> list[int]:
         """The places of the best chunks by words."""
         asked = signed(terms)
         lists = self._store.key_lists(self._tenant, self._name, asked, budget=_POSTINGS)
         self._counts.remember(lists, asked)
-        return best_places(lists, by_words(totals.chunks), WORDS)
+        return best_by_words(lists, totals.chunks, WORDS)
 
-    def _follow_names(self, view: DraftSnapshot, terms: Keys, totals: Totals) -> Ints:
-        """The places of chunks that share a rare proper name with the best candidates by words."""
+    def _follow_names(self, view: DraftSnapshot, terms: Keys, totals: Totals) -> list[int]:
+        """The places of chunks that share a rare name with the best candidates by words."""
         scores = lexical(view, terms, view.postings(terms), np.ones(len(terms)), _LEXICAL)
         held = view.names(top(scores, _SEEDS, view.reading))
         names = distinct(np.concatenate([np.zeros(0, np.uint64), *held]))
-        names = names[view.proper(names, share=_PROPER)]
         asked = signed(names ^ NAME_KEYS)
         lists = self._store.key_lists(
             self._tenant, self._name, asked, budget=_NAME_POSTINGS, most=_NAME_CHUNKS
         )
         self._counts.remember(lists, asked)
-        return best_places(lists, by_names(totals.chunks, spread=_SPREAD), NAMES)
+        return best_by_names(lists, totals.chunks, NAMES, spread=_SPREAD)
 
     def _nearest(
         self, vector: npt.NDArray[np.float32], totals: Totals

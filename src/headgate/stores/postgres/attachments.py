@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.replicas import Replicas
-from headgate.stores.postgres.rows import HERE, Link, insert_rows
+from headgate.stores.postgres.rows import HERE, Link, as_text_array, insert_rows
 from headgate.stores.validate import check_name
 
 # the chunks are locked, so that none of them changes its text between the look at it and the commit
@@ -53,8 +53,8 @@ class PostgresAttachments:
     def attached(
         self, tenant: str, collection: str, kind: str, ids: Sequence[str]
     ) -> dict[str, bytes]:
-        sql = f"SELECT id, value FROM headgate.attachments WHERE {HERE} AND kind = %s AND id = ANY(%s)"
-        values = (tenant, collection, kind, list(ids))
+        sql = f"SELECT id, value FROM headgate.attachments WHERE {HERE} AND kind = %s AND id = ANY(%s::text[])"
+        values = (tenant, collection, kind, as_text_array(ids))
         return dict(self._pool.fetch(tenant, sql, values, binary=True))
 
     def kinds(self, tenant: str, collection: str) -> Mapping[str, int]:

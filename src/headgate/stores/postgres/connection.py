@@ -82,7 +82,7 @@ class Pool:
         self,
         tenant: str,
         sql: str,
-        values: Sequence[object] = (),
+        values: Sequence[object] | Mapping[str, object] = (),
         *,
         settings: Sequence[str] = (),
         binary: bool = False,

@@ -10,7 +10,13 @@ from headgate.stores.postgres.attachments import ATTACH
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.quota import check_quota
 from headgate.stores.postgres.replicas import Replicas
-from headgate.stores.postgres.rows import COLUMNS, HERE, insert_rows, refresh_statistics
+from headgate.stores.postgres.rows import (
+    COLUMNS,
+    HERE,
+    as_text_array,
+    insert_rows,
+    refresh_statistics,
+)
 from headgate.stores.postgres.tenants import KnownTenants
 from headgate.stores.postgres.writer import CollectionWriter
 from headgate.stores.validate import check_attachments, check_documents, check_name
@@ -118,8 +124,8 @@ class PostgresDocuments:
         return Size(*rows[0]) if rows else Size()
 
     def chunks(self, tenant: str, collection: str, ids: Sequence[str]) -> list[Chunk]:
-        sql = f"SELECT {COLUMNS} FROM headgate.chunks WHERE {HERE} AND id = ANY(%s)"
-        rows = self._replicas.fetch(tenant, sql, (tenant, collection, list(ids)))
+        sql = f"SELECT {COLUMNS} FROM headgate.chunks WHERE {HERE} AND id = ANY(%s::text[])"
+        rows = self._replicas.fetch(tenant, sql, (tenant, collection, as_text_array(ids)))
         found = {row[0]: from_row(collection, row) for row in rows}
         return [found[id] for id in dict.fromkeys(ids) if id in found]
 

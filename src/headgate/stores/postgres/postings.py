@@ -9,7 +9,7 @@ Keys are found by equality alone. Under row-level security PostgreSQL uses an in
 nothing, and those of full text and arrays are not among them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -17,7 +17,7 @@ import orjson
 from headgate.protocols import BLOCK_BITS, Block, KeyLists, Totals
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.replicas import Replicas
-from headgate.stores.postgres.rows import HERE, insert_rows, refresh_statistics
+from headgate.stores.postgres.rows import HERE, as_array, insert_rows, refresh_statistics
 from headgate.stores.postgres.vectors import PostgresVectors, insert_vectors
 
 _LEASE = "30 seconds"  # a block takes one or two
@@ -31,7 +31,7 @@ WHERE c.tenant = %s AND c.collection = %s
 _LISTS = f"""
 WITH counted AS (
   SELECT term, chunks, sum(chunks) OVER (ORDER BY chunks, term) AS together FROM headgate.posting_terms
-  WHERE {HERE} AND term = ANY(%s) AND chunks > 0)
+  WHERE {HERE} AND term = ANY(%s::bigint[]) AND chunks > 0)
 SELECT c.term, c.chunks, l.blocks, l.sizes, l.lists FROM counted c, LATERAL (
   SELECT string_agg(int4send(block), ''::bytea) AS blocks,
     string_agg(int4send(octet_length(list)), ''::bytea) AS sizes, string_agg(list, ''::bytea) AS lists
@@ -109,8 +109,8 @@ class PostgresPostings(PostgresVectors):
         return True
 
     def count_keys(self, tenant: str, collection: str, keys: Sequence[int]) -> Mapping[int, int]:
-        sql = f"SELECT term, chunks FROM headgate.posting_terms WHERE {HERE} AND term = ANY(%s)"
-        values = (tenant, collection, list(keys))
+        sql = f"SELECT term, chunks FROM headgate.posting_terms WHERE {HERE} AND term = ANY(%s::bigint[])"
+        values = (tenant, collection, as_array(keys))
         return dict(self._replicas.fetch(tenant, sql, values, binary=True))
 
     def key_lists(
@@ -124,12 +124,12 @@ class PostgresPostings(PostgresVectors):
     ) -> Sequence[KeyLists]:
         here = (tenant, collection)
         bound = budget if most is None else most
-        values = (*here, list(keys), *here, bound, budget)
+        values = (*here, as_array(keys), *here, bound, budget)
         rows = self._replicas.fetch(tenant, _LISTS, values, binary=True)
         return [KeyLists(*row) for row in rows]
 
     def drafts_at(
-        self, tenant: str, collection: str, places: Sequence[int]
+        self, tenant: str, collection: str, places: Collection[int]
     ) -> Sequence[tuple[int, str, bytes]]:
         """Place, id and draft of the chunks at these places, in order; those that went meanwhile are left out."""
         if not places:
@@ -138,7 +138,7 @@ class PostgresPostings(PostgresVectors):
             f"SELECT place, id, draft FROM headgate.posting_drafts WHERE {HERE}"
             " AND place = ANY(%s::bigint[]) ORDER BY place"
         )
-        values = (tenant, collection, list(places))
+        values = (tenant, collection, as_array(places))
         return self._replicas.fetch(tenant, sql, values, binary=True)
 
     def clear_postings(self, tenant: str, collection: str) -> None:

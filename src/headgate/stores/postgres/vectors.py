@@ -17,7 +17,7 @@ from headgate.errors import LimitError, StoreError
 from headgate.stores.postgres.address import Address
 from headgate.stores.postgres.connection import Pool, quote
 from headgate.stores.postgres.migrations import has_vectors, vector_schema
-from headgate.stores.postgres.rows import HERE, Link
+from headgate.stores.postgres.rows import HERE, Link, as_array
 
 _FEW = 20_000  # vectors that are compared one by one: some 10 ms of the server's time
 _WIDEST = 4_000  # dimensions that an index of half floats takes
@@ -47,13 +47,13 @@ def insert_vectors(
     schema = vector_schema(connection)
     connection.execute(
         f"DELETE FROM headgate.posting_vectors WHERE {HERE} AND place = ANY(%s::bigint[])",
-        (*here, list(gone)),
+        (*here, as_array(gone)),
     )
     connection.execute(
         "INSERT INTO headgate.posting_vectors (tenant, collection, kind, place, embedding)"
         f" SELECT %s, %s, %s, place, embedding::{schema}.halfvec"
         " FROM unnest(%s::bigint[], %s::text[]) AS one (place, embedding)",
-        (*here, kind, list(range(first, first + len(rows))), [_as_text(row) for row in rows]),
+        (*here, kind, as_array(range(first, first + len(rows))), [_as_text(row) for row in rows]),
     )
 
 
