@@ -1,7 +1,7 @@
 """Strategy: how content of some size should reach the model for a task.
 
 Loaded whole (STUFF), searched (RAG, for the largest along the graph), or both (HYBRID). The task is read from the query's
-keywords, or named by the caller. Every number here is published; what measurement changed is marked.
+keywords, or named by the caller. Numbers are those of the published design (docs/origins.md) where no comment says otherwise.
 `decide` builds its plan on these rules, and agents get them as the tool `context_strategy`.
 """
 
