@@ -48,7 +48,7 @@ def run_case(gate: Headgate, case: Case) -> CaseResult:
         case.question, window=list(case.window), budget=case.budget, k=case.k, collection=case.collection
     )  # fmt: skip
     failures = (*_missing(gate, case, made), *_find_unwanted(case, made), *_texts(case, made))
-    since = tuple(_since(gate, case)) if failures else ()
+    since = tuple(_changes_since_recorded(gate, case)) if failures else ()
     return CaseResult(case, made.trace.id, made.token_estimate, made.latency_ms / 1000, failures, since)  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def _change(answer: Why) -> str:
     return f"it would enter with {turned}"
 
 
-def _since(gate: Headgate, case: Case) -> Iterator[str]:
+def _changes_since_recorded(gate: Headgate, case: Case) -> Iterator[str]:
     recorded = case.recorded
     if not recorded.version:
         return

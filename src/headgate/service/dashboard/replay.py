@@ -99,7 +99,7 @@ def sliders(trace: Trace, settings: object, moved: Mapping[str, str]) -> list[Sl
     """The sliders for a request, moved as far as asked."""
     found = []
     for knob in KNOBS:
-        rest = _rest(knob, trace, settings)
+        rest = _resting_value(knob, trace, settings)
         wide = knob._replace(high=max(knob.high, 2 * (rest or 0)))
         found.append(Slider(wide, rest, _number(moved.get(knob.name), wide, rest)))
     return found
@@ -117,7 +117,7 @@ def _is_kept(row: FateRow | None) -> bool:
     return row is not None and row.kept
 
 
-def _rest(knob: SliderRange, trace: Trace, settings: object) -> float | None:
+def _resting_value(knob: SliderRange, trace: Trace, settings: object) -> float | None:
     """Where the knob stood: in the request, or in the settings."""
     group, _, name = knob.name.partition(".")
     value = getattr(getattr(settings, group), name) if name else getattr(trace.request, group)
