@@ -84,7 +84,8 @@ _SCRIPTS: tuple[tuple[int, int], ...] = (
     (0x0, 0),
     (0x80, 56),  # signs of Latin-1
     (0x180, 44),  # Latin, more
-    (0x250, 134),  # phonetic, combining
+    (0x250, 134),  # phonetic
+    (0x300, 84),  # combining
     (0x370, 34),  # Greek, more
     (0x460, 90),  # Cyrillic, more
     (0x530, 84),  # Armenian
