@@ -20,9 +20,9 @@ ENTRIES = 64  # conversations held at most ...
 MAX_BYTES = 64 << 20  # ... and the bytes of their requests together; none has more than a quarter
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Entry:
-    """A conversation as far as it is read."""
+    """A conversation as far as it is read. One that was read further is another entry."""
 
     rungs: tuple[tuple[int, Rung], ...]
     messages: tuple[Any, ...]
@@ -52,13 +52,12 @@ class ClimbCache:
         if not rungs:
             return Climb()
         entry = self._take(given, rungs) or _Entry(rungs, (), 0, Climber(policy))
-        known = len(entry.messages)
-        for at in range(known, len(given)):
-            entry.climber.feed(at, events_of(given[at]))
-        found = entry.climber.climb
+        climber, known = entry.climber, entry.messages
+        for at in range(len(known), len(given)):
+            climber.feed(at, events_of(given[at]))
+        found = climber.climb
         if len(given) >= LEAST and size <= self._max_bytes // 4:
-            entry.messages, entry.size = entry.messages + given[known:], size
-            self._keep(entry)
+            self._keep(_Entry(rungs, known + given[len(known) :], size, climber))
         return found
 
     def _take(
