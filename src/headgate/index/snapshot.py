@@ -40,6 +40,8 @@ SHORT = 600  # characters; half of a conversation's lines are shorter
 _LONG = 256  # postings from which a list is copied by itself; shorter ones are copied all at once
 _FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
 
+BEHIND = "the index is behind the store and follows in the background"
+
 
 class Snapshot:
     """All living chunks of a collection at one point of its feed."""
@@ -76,8 +78,7 @@ class Snapshot:
     def stale(self) -> "Snapshot":
         """The same snapshot, which says that the store has gone on since."""
         stale = copy(self)
-        reason = "the index is behind the store and follows in the background"
-        reasons = filter(None, (self._degraded, reason))
+        reasons = filter(None, (self._degraded, BEHIND))
         stale._degraded = "; ".join(reasons)  # noqa: SLF001  one of its own kind
         return stale
 
