@@ -47,7 +47,7 @@ def run_case(gate: Headgate, case: Case) -> Outcome:
     made = gate.context(
         case.question, window=list(case.window), budget=case.budget, k=case.k, collection=case.collection
     )  # fmt: skip
-    failures = (*_missing(gate, case, made), *_unwanted(case, made), *_texts(case, made))
+    failures = (*_missing(gate, case, made), *_find_unwanted(case, made), *_texts(case, made))
     since = tuple(_since(gate, case)) if failures else ()
     return Outcome(case, made.trace.id, made.token_estimate, made.latency_ms / 1000, failures, since)  # fmt: skip
 
@@ -87,7 +87,7 @@ def _missing(gate: Headgate, case: Case, made: Context) -> Iterator[Failure]:
         yield Failure("missing", chunk, f"it fell at {answer.stage}: {answer.reason}", _change(answer))  # fmt: skip
 
 
-def _unwanted(case: Case, made: Context) -> Iterator[Failure]:
+def _find_unwanted(case: Case, made: Context) -> Iterator[Failure]:
     for unwanted in case.must_not:
         for number, chunk in enumerate(made.chunks, 1):
             if _fits(chunk, unwanted):

@@ -104,12 +104,14 @@ def compare(
 def tally(store: WholeStore, tenant: str, *, traces: bool = True) -> dict[str, Tally]:
     """How much of each kind a store holds of a tenant."""
     found: dict[str, Tally] = {}
-    for kind, value in chain(_written(store, tenant), _kept(store, tenant, traces=traces)):
+    for kind, value in chain(
+        _read_written(store, tenant), _read_kept(store, tenant, traces=traces)
+    ):
         found[kind] = found.get(kind, Tally()).add(value)
     return found
 
 
-def _written(store: WholeStore, tenant: str) -> Iterator[tuple[str, object]]:
+def _read_written(store: WholeStore, tenant: str) -> Iterator[tuple[str, object]]:
     """What people wrote, by kind, with what is attached to it."""
     places: dict[str, int] = {}
     for batch in _batches(store.records(tenant)):
@@ -124,7 +126,7 @@ def _written(store: WholeStore, tenant: str) -> Iterator[tuple[str, object]]:
             yield "attachments", (*attachment[:3], attachment.value.hex())
 
 
-def _kept(store: WholeStore, tenant: str, *, traces: bool) -> Iterator[tuple[str, object]]:
+def _read_kept(store: WholeStore, tenant: str, *, traces: bool) -> Iterator[tuple[str, object]]:
     """What the gateway keeps for itself, by kind."""
     for secret in store.secrets(tenant):
         yield "secrets", (secret.key.hex(), secret.created, secret.expires)

@@ -79,9 +79,6 @@ def _build_schema(app: FastAPI) -> dict[str, Any]:
 def _add_limits(schema: dict[str, Any], limits: Limits) -> None:
     """Write the limits in force into the fields they limit."""
     schemas = schema["components"]["schemas"]
-    for parameter in schema["paths"]["/v1/hooks/prompt"]["post"]["parameters"]:
-        if parameter["name"] == "max_tokens":
-            parameter["schema"]["maximum"] = limits.budget
     fields = schemas["ContextIn"]["properties"]
     fields["budget"]["maximum"] = limits.budget
     fields["k"]["anyOf"][0]["maximum"] = limits.k
@@ -89,6 +86,9 @@ def _add_limits(schema: dict[str, Any], limits: Limits) -> None:
     fields["current_window_blocks"]["anyOf"][0]["maxItems"] = limits.window_blocks
     for body in ("ContextIn", "StrategyIn"):
         schemas[body]["properties"]["query"]["maxLength"] = limits.query_chars
+    for parameter in schema["paths"]["/v1/hooks/prompt"]["post"]["parameters"]:
+        if parameter["name"] == "max_tokens":
+            parameter["schema"]["maximum"] = limits.budget
 
 
 def _add_problems(path: str, operation: dict[str, Any]) -> None:

@@ -152,7 +152,7 @@ def hide_secrets(value: object) -> object:
     }
 
 
-def tuned_by(name: str) -> str:
+def tuning_policy(name: str) -> str:
     """The policy class whose Python argument a name is; empty for a setting and for an unknown name."""
     for model, field in _way(name):
         if TUNING in field.metadata:

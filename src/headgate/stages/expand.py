@@ -54,7 +54,7 @@ def wants_more(
     if not policy.enabled or not window:
         return False
     first = policy.k if k is None else max(1, k)
-    compared = list(_compared(fresh))
+    compared = list(_overlap_notes(fresh))
     if not compared and fresh.kept:
         return False  # penalize did not run: nothing is known about overlap
     novel = sum(note.code is NoteCode.NEW for _, note in compared)
@@ -133,7 +133,7 @@ def _judge(candidate: Candidate, policy: ExpandPolicy) -> Candidate:
     return candidate.with_note(Stage.EXPAND, Fate.KEEP, NoteCode.FOUND_AGAIN, score=score)
 
 
-def _compared(fresh: Sifted) -> Iterator[tuple[float, Note]]:
+def _overlap_notes(fresh: Sifted) -> Iterator[tuple[float, Note]]:
     """For each candidate the score it came to penalize with, and the note on its overlap."""
     for candidate in (*fresh.kept, *fresh.dropped):
         before = candidate.score

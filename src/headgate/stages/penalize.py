@@ -87,7 +87,7 @@ def penalize(
     tokens = cache.tokens(texts, [stored.get(c.chunk.id) for c in candidates])
     judged, order = list(candidates), list(range(len(candidates)))
     if window:
-        said = [said_in(c.chunk) for c in candidates]
+        said = [message_of(c.chunk) for c in candidates]
         spoken = tokens if said == texts else cache.tokens(said)
         overlaps = overlap_with(window, cache, policy)(said, spoken).tolist()
         judged = [_judge(c, r, policy) for c, r in zip(candidates, overlaps, strict=True)]
@@ -104,7 +104,7 @@ def penalize(
     return Sifted.split(judged[i] for i in order)
 
 
-def said_in(chunk: Chunk) -> str:
+def message_of(chunk: Chunk) -> str:
     """What a chunk says: of a turn the message itself, without the `[date] Speaker:` that stands in front of it."""
     if chunk.source != TURN:
         return chunk.text

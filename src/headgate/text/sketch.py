@@ -46,12 +46,12 @@ class Places:
         places = hashes >> np.uint64(64 - bits)
         fresh = np.ones(places.size, dtype=bool)
         np.not_equal(places[1:], places[:-1], out=fresh[1:])
-        return cls.made(places[fresh], bits, width)
+        return cls.of_sorted(places[fresh], bits, width)
 
     @classmethod
-    def made(cls, values: U64, bits: int, width: int) -> "Places":
+    def of_sorted(cls, values: U64, bits: int, width: int) -> "Places":
         """Of places, sorted and distinct."""
-        return cls(values, bits, width, HashSet.sorted(values << np.uint64(64 - bits)))
+        return cls(values, bits, width, HashSet.of_sorted(values << np.uint64(64 - bits)))
 
     def contains(self, hashes: U64) -> Bools:
         """Which of the hashes fall on a known place."""
@@ -85,7 +85,7 @@ class Places:
             raise _wrong(f"count is {count!r}, but data holds {values.size}")
         if values.size and (int(values[-1]) >> bits or (np.diff(values) == 0).any()):
             raise _wrong(f"data does not rise within {bits} bits")
-        return cls.made(values, bits, width)
+        return cls.of_sorted(values, bits, width)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

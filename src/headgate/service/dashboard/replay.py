@@ -110,10 +110,10 @@ def pairs(first: Trace, second: Trace) -> list[Pair]:
     rows = [{c.chunk.id: fate_row(c) for c in trace.candidates} for trace in (first, second)]
     ids = dict.fromkeys((*rows[0], *rows[1]))
     found = [Pair(id, (rows[0].get(id) or rows[1][id]).title, rows[0].get(id), rows[1].get(id)) for id in ids]  # fmt: skip
-    return sorted(found, key=lambda pair: (_kept(pair.first) == _kept(pair.second), not _kept(pair.first)))  # fmt: skip
+    return sorted(found, key=lambda pair: (_is_kept(pair.first) == _is_kept(pair.second), not _is_kept(pair.first)))  # fmt: skip
 
 
-def _kept(row: FateRow | None) -> bool:
+def _is_kept(row: FateRow | None) -> bool:
     return row is not None and row.kept
 
 
