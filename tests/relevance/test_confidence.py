@@ -216,3 +216,14 @@ def test_an_unseen_word_counts_half_beside_code():
 
     assert unseen(prose) == pytest.approx(2 / 3)
     assert unseen(code) == pytest.approx(1 / 3)
+
+
+def test_what_the_window_shows_speaks_for_the_collection_and_not_for_memory(large):
+    query = "When was the harbor of Quito restored by the council?"
+    ranking = retrieve(query, large, RetrievePolicy(keep=10)).kept
+    weak = ranking[-1]
+    foreign = Candidate(Chunk("fact", "Bees like the garden of Lima.", source="memory"), 0.5)
+    alone = confidences(query, [weak, foreign], large, found=ranking)
+    with_window = confidences(query, [weak, foreign], large, found=ranking, seen=ranking[:3])
+    assert with_window[0] > alone[0]
+    assert with_window[1] == alone[1]
