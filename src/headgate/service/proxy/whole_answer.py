@@ -41,7 +41,7 @@ async def guard_answer(
             pieces = dialect.pieces(answer) if answer else []
             usage.note(dialect.usage(answer or {}))
         except STRANGE as error:
-            raise _strange(error) from error
+            raise _shape_error(error) from error
         if len(body) > LARGE:
             calls = await asyncio.to_thread(_feed, session, pieces, texts)
         else:
@@ -63,7 +63,7 @@ async def guard_answer(
             figures = {"rollbacks": report.rollbacks, "cut_chars": report.cut_chars}
             joined = dialect.with_usage(joined, usage.total(last, figures))
     except STRANGE as error:
-        raise _strange(error) from error
+        raise _shape_error(error) from error
     return orjson.dumps(joined)
 
 
@@ -102,5 +102,5 @@ def _parse(body: bytes) -> Answer | None:
     return found if isinstance(found, dict) else None
 
 
-def _strange(error: Exception) -> UpstreamError:
+def _shape_error(error: Exception) -> UpstreamError:
     return UpstreamError(f"the upstream's answer is of a strange shape: {error!r}")
