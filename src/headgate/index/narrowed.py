@@ -157,6 +157,20 @@ class NarrowedSnapshot(Snapshot):
         known = np.array([self._known[term] for term in terms.tolist()], np.int64)
         return np.maximum(known, here)
 
+    @property
+    def unseen_rate(self) -> float:
+        """As in a snapshot, for the whole collection.
+
+        By Heaps' law a vocabulary grows as text ** share, where share is the part of it that was met once; so the chance of a
+        new term falls as text ** (share - 1).
+        """
+        counts = self.lives[0].term_counts
+        once = int((counts == 1).sum())
+        if not once:
+            return 0.0
+        growth = self.count / max(self.size, 1)
+        return once / int(counts.sum()) * float(growth ** (once / len(counts) - 1))
+
     def norms(self, *, b: float, title: float, head: bool) -> npt.NDArray[np.float32]:
         """As in a snapshot, by the mean length of the whole collection."""
         weights = np.array([title, 1.0 * head, 1.0 * head, 1.0])
