@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import GenericAlias, ModuleType
 from typing import Any
 
 import click
@@ -107,24 +107,42 @@ def _public_names(module: ModuleType) -> list[str]:
 
 
 def _describe(name: str, value: object) -> list[str]:
-    if inspect.isclass(value):
+    if inspect.isclass(value) and not isinstance(value, GenericAlias):
         return _describe_class(name, value)
-    if callable(value):
+    if inspect.isfunction(inspect.unwrap(value)):  # a cached one too
         return [f"### `{name}{_signature(value)}`", "", _first_paragraph(value), ""]
-    return [f"### `{name}`", "", f"`{_short(repr(value))}`", ""]
+    if isinstance(value, frozenset):
+        return [f"### `{name}`", "", f"`{', '.join(map(repr, sorted(value)))}`", ""]
+    return [f"### `{name}`", "", f"`{_short(_without_modules(repr(value)))}`", ""]
 
 
 def _describe_class(name: str, value: type) -> list[str]:
     lines = [f"### class `{name}{_signature(value)}`", "", _first_paragraph(value), ""]
-    for method, member in vars(value).items():
+    for method, member in _members(value).items():
         plain = inspect.unwrap(getattr(member, "__func__", member))
-        if method.startswith("_") or method == "model_config":
+        if method.startswith(("_", "test_")) or method == "model_config":
             continue
         if isinstance(member, property):
             lines.append(f"- `.{method}`: {_first_sentence(member)}".rstrip(": "))
         elif inspect.isfunction(plain):
             lines.append(f"- `.{method}{_signature(plain)}`: {_first_sentence(plain)}".rstrip(": "))
     return [*lines, ""] if lines[-1] else lines
+
+
+def _members(value: type) -> dict[str, Any]:
+    """What the class defines, and what it has from classes of the same package that have no entry of their own."""
+    package = f"{value.__module__.rpartition('.')[0]}."
+    hidden = [
+        base
+        for base in value.__mro__[1:]
+        if base.__module__.startswith(package) and not _has_entry(base)
+    ]
+    return {n: m for each in (*reversed(hidden), value) for n, m in vars(each).items()}
+
+
+def _has_entry(value: type) -> bool:
+    modules = (importlib.import_module(name) for name in MODULES)
+    return any(vars(module).get(value.__name__) is value for module in modules)
 
 
 def _signature(value: Any) -> str:
@@ -134,9 +152,12 @@ def _signature(value: Any) -> str:
         return ""
     text = re.sub(r"\((self|cls)(, )?", "(", text, count=1)
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
-    text = re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", text)
-    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", _without_modules(text))
     return _short(text, 240)
+
+
+def _without_modules(text: str) -> str:
+    return re.sub(r"\b(?:[A-Za-z_]\w*\.)+(\w+)", r"\1", text)
 
 
 # -- commands --------------------------------------------------------------------------------------

@@ -52,7 +52,11 @@ def _print(found: Found) -> None:
             print_review(review)
         case tuple() as chunks:
             where = f"{found.kind} {found.id} in collection {found.collection}"
-            echo(f"{where}, {len(chunks)} chunks" if found.kind == "document" else where)
+            echo(
+                f"{where}, {len(chunks)} chunk{'' if len(chunks) == 1 else 's'}"
+                if found.kind == "document"
+                else where
+            )
             for chunk in chunks:
                 _print_chunk(chunk, alone=found.kind == "chunk")
 

@@ -3,12 +3,11 @@
 from datetime import UTC, datetime
 
 import click
-import orjson
 from rich.markup import escape
 from rich.table import Column, Table
 
-from headgate.cli.options import json_option, open_existing, place_options
-from headgate.cli.terminal import SafeConsole, echo
+from headgate.cli.options import json_option, open_existing, place_options, print_json
+from headgate.cli.terminal import SafeConsole
 from headgate.explain.as_data import summary_data, trace_data
 from headgate.notes import Stage
 from headgate.operations.presence import whole_trace_id
@@ -32,7 +31,7 @@ def traces(
         found = [] if one else hg.traces(limit=limit)
     if as_json:
         data = trace_data(one) if one else [summary_data(summary) for summary in found]
-        echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+        print_json(data)
     elif one:
         print_trace(one)
     else:

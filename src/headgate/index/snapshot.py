@@ -42,6 +42,8 @@ _FEW_TERMS = 24  # terms up to which comparing with each is faster than looking 
 _MOST_KEY = (1 << 64) - 1
 _SAMPLED_CHUNKS = 4_000  # chunks from which on a part of the vocabulary stands for all of it
 
+BEHIND = "the index is behind the store and follows in the background"
+
 
 class Snapshot:
     """All living chunks of a collection at one point of its feed."""
@@ -78,8 +80,7 @@ class Snapshot:
     def stale(self) -> "Snapshot":
         """The same snapshot, which says that the store has gone on since."""
         stale = copy(self)
-        reason = "the index is behind the store and follows in the background"
-        reasons = filter(None, (self._degraded, reason))
+        reasons = filter(None, (self._degraded, BEHIND))
         stale._degraded = "; ".join(reasons)  # noqa: SLF001  one of its own kind
         return stale
 

@@ -164,7 +164,7 @@ class Proxy:
         call.upstream, call.server = name, upstream.url
         request = await self._stored_reference(dialect, request)
         questions = (dialect.human_text(message) for message in reversed(request.messages))
-        call.query = next((text for text in questions if text.strip()), "")
+        call.query = next((text for text in questions if text and not text.isspace()), "")
         call.session = session_of(scope["headers"], request.fields, request.messages)
         headers = {"x-headgate-upstream": name, "x-headgate-call": call.id}
         if request.options.context and self._gate is not None:
