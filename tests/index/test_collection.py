@@ -147,8 +147,10 @@ def test_an_empty_collection_finds_nothing():
 def test_the_unseen_rate_is_the_share_of_postings_whose_term_stands_in_one_chunk():
     store = MemoryStore()
     indexes = Indexes(store)
-    assert indexes.snapshot("t", "main").unseen_rate == 1.0
-    store.put("t", [document("a", ["harbor contract pump"], ""), document("b", ["harbor pump"], "")])
+    assert indexes.snapshot("t", "main").unseen_rate == 0.0
+    store.put(
+        "t", [document("a", ["harbor contract pump"], ""), document("b", ["harbor pump"], "")]
+    )
     assert indexes.snapshot("t", "main").unseen_rate == 1 / 5
     store.put("t", [document("c", ["contract valve"], "")])
     assert indexes.snapshot("t", "main").unseen_rate == 1 / 7

@@ -151,7 +151,7 @@ class Snapshot:
         """
         postings = sum(int(live.term_counts.sum()) for live in self.lives)
         if not postings:
-            return 1.0
+            return 0.0
         # terms are digests in order, so those below a bound are a fair sample, whatever segments they lie in
         sampled = min(_SAMPLED_CHUNKS, self.count)
         bound = np.uint64(_MOST_KEY * sampled // self.count)

@@ -8,7 +8,8 @@ are small together.
 from collections.abc import Sequence
 
 from headgate.notes import Stage
-from headgate.relevance.query_terms import Vocabulary, ask, holds
+from headgate.relevance.query_terms import ask, holds
+from headgate.relevance.vocabulary import Vocabulary
 from headgate.types import SIDE, Candidate
 
 # Over nine labeled sets: with all evidence in the window everything else is left over for .29 of the questions; with half of
