@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from headgate.index.indexes import Indexes
 from headgate.notes import Stage
-from headgate.relevance.confidence import confidences, evidence, symbols
+from headgate.relevance.confidence import confidences, evidence
 from headgate.relevance.query_terms import ask, match
 from headgate.stages.grade import Action, Calibrated, GradePolicy, grade, refine
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -151,12 +151,6 @@ async def test_a_refusal_names_the_best_three_that_it_refused(large):
     named = graded.refusal.split(", ")
     assert len(named) == 3
     assert named[0].startswith(max(graded.confidences, key=graded.confidences.__getitem__))
-
-
-def test_symbols_tell_code_from_prose():
-    assert symbols(['{"name": "a", "parameters": {"type": "object"}}']) > 0.06
-    assert symbols(["The harbor of Quito was restored, they say."]) == 0
-    assert symbols([]) == symbols([""]) == 0
 
 
 async def test_the_best_chunk_has_the_highest_confidence(large):

@@ -18,18 +18,16 @@ from headgate.rank.lexical import within
 from headgate.relevance.calibration import KNOWS, LOWER
 from headgate.relevance.query_terms import Match, Question, ask, match
 from headgate.relevance.vocabulary import Vocabulary
+from headgate.text.symbols import likeness_to_code
 from headgate.types import Candidate
 
 LOOK = 10  # candidates that tell whether the collection knows
 LONG = 40  # terms of a question from which shares of it say little, so that it is never refused; labeled ones have up to 31
 _FULL_SIZE = 4  # log10 of the chunks of a large collection
-_MANY_SYMBOLS = 0.12  # share of symbols in JSON (.15); code has .09, prose .01, Markdown .03
 _MOST_UNSEEN = (
     0.5  # of an unseen rate; in a handful of chunks nearly every term is new, which tells nothing
 )
 _FULL_PHRASE = 3  # rarities of an unseen term, beyond which more of a phrase counts no more
-_SYMBOLS = b'{}[]()<>=_":;/\\|#*+&%$@^~`'
-_SAMPLE = 1000  # characters of a chunk that show what kind of text it is
 
 
 def confidences(
@@ -84,7 +82,7 @@ def evidence(
     }
     held = max((sum(map(worth.__getitem__, one.held)) for one in best), default=0.0)
     phrase = max((one.phrase for one in best), default=0.0) / question.full
-    code = min(1.0, symbols(texts) / _MANY_SYMBOLS)
+    code = likeness_to_code(texts)
     return {
         "bias": 1.0,
         "cover": held / (sum(worth.values()) or 1.0),
@@ -101,14 +99,6 @@ def _speakers(question: Question, words: Vocabulary) -> frozenset[int]:
         return frozenset()
     asked = np.array(sorted(question.asked), np.uint64)
     return frozenset(asked[within(words.speakers(), asked)].tolist())
-
-
-def symbols(texts: Sequence[str]) -> float:
-    """The share of symbols that code is written with, over the beginnings of some texts."""
-    heads = "".join(text[:_SAMPLE] for text in texts)
-    raw = heads.encode("utf-8", "surrogatepass")
-    others = len(heads) - len(raw) + len(raw.translate(None, _SYMBOLS))
-    return 1 - others / len(heads) if heads else 0.0
 
 
 def _shares(question: Question, members: Sequence[Candidate], language: str) -> list[float]:
