@@ -190,7 +190,7 @@ def _commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Co
 def http_page() -> str:
     """Every route with its fields, and a body for those that take one."""
     schema = openapi()
-    parts = ["# HTTP reference\n", MADE, "`GET /openapi.json` of a running service has the same as a schema. [The service](service.md) explains keys,\nlimits and errors. A `?` marks what may be left out.\n"]  # fmt: skip
+    parts = ["# HTTP reference\n", MADE, "`GET /openapi.json` of a running service has the same as a schema. [The service](service.md) explains keys,\nlimits and errors. A `?` marks what may be left out; what holds\nthen stands behind its type.\n"]  # fmt: skip
     for path, operations in schema["paths"].items():
         for method, operation in operations.items():
             parts += _describe_route(schema, f"{method.upper()} {path}", operation)
@@ -242,9 +242,15 @@ def _fields(schema: dict[str, Any], body: dict[str, Any]) -> list[str]:
         return [line for each in whole["anyOf"] for line in [f"{_resolve(schema, each)['description']}", "", *_fields(schema, each), ""]]  # fmt: skip
     needed = whole.get("required", ())
     return [
-        f"- `{name}`{'' if name in needed else '?'} ({_type(schema, field)}): {field.get('description', '')}".rstrip(": ")
+        f"- `{name}`{'' if name in needed else '?'} ({_type(schema, field)}{_default(field)}): {field.get('description', '')}".rstrip(": ")
         for name, field in whole.get("properties", {}).items()
     ]  # fmt: skip
+
+
+def _default(field: dict[str, Any]) -> str:
+    """The default, where it says something."""
+    value = field.get("default")
+    return "" if value in (None, "", [], {}) else f", `{json.dumps(value)}`"
 
 
 def _type(schema: dict[str, Any], part: dict[str, Any]) -> str:

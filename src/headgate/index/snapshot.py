@@ -289,15 +289,19 @@ class Snapshot:
     def _cased(self, flat: list[str], share: float) -> list[bool]:
         kinds = np.array([INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER], np.uint64)
         bare = np.array([case_key(word) for word in flat], np.uint64)
-        asked = (bare[:, None] | kinds).ravel()
-        counts = np.zeros(len(asked), np.int64)
-        for live in self.lives:
-            slots, there = find(live.segment.case.keys, asked)
-            counts[there] += live.case_counts[slots[there]]
+        counts = self._count_cases((bare[:, None] | kinds).ravel())
         lower, upper, starting = counts.reshape(-1, 3).T
         inside = lower + upper
         verdict = np.where(inside > 0, upper >= share * inside, starting == 0)
         return [bool(v) for v in verdict]
+
+    def _count_cases(self, asked: Keys) -> Ints:
+        """How often each case key stands in living chunks."""
+        counts = np.zeros(len(asked), np.int64)
+        for live in self.lives:
+            slots, there = find(live.segment.case.keys, asked)
+            counts[there] += live.case_counts[slots[there]]
+        return counts
 
     def labels(self, keys: Keys) -> list[str]:
         """How each name reads, in lower case."""

@@ -266,7 +266,7 @@ class Steps:
 
     def drop_left_over(self, fitting: Candidates) -> Candidates:
         """What fits, or nothing where the window shows all that is relevant already."""
-        seen = self._seen()
+        seen = self._candidates_in_window()
         if not seen or not fitting or not self.views:
             return fitting
         return self.recorder.run(
@@ -286,7 +286,7 @@ class Steps:
         `found` is the ranking they were taken from, which tells whether the collection knows at all.
         """
         grader = self.resources.grader or calibrated_grader(
-            self.views, found, self._seen(), embedded=self.embedded
+            self.views, found, self._candidates_in_window(), embedded=self.embedded
         )
         policy = grade_policy_for(self.plan, grader, self.policy.grade)
         graded = await self.recorder.arun(
@@ -403,7 +403,7 @@ class Steps:
         view, policy = self.views.get(collection), self.policy.retrieve
         return load_whole(self.request.query, chunks, view, policy, vector=vector)
 
-    def _seen(self) -> Candidates:
+    def _candidates_in_window(self) -> Candidates:
         """The candidates that were left out because the window holds them."""
         return [c for c in self.candidates if is_in_window(c)] if self.request.window else []
 

@@ -74,7 +74,7 @@ def evidence(
     """How well the best candidates cover the question, each number 0..1; the features of `knows`."""
     # What came from memory or the web may hold words that the collection has never seen.
     unseen = question.unseen.difference(*(one.held for one in best))
-    told = 1 - min(words.unseen_rate, _MOST_UNSEEN)  # what an unseen term tells
+    told = 1 - min(words.unseen_rate, _MOST_UNSEEN) if unseen else 1.0  # what an unseen term tells
     speakers = _speakers(question, words)
     worth = {
         key: (question.full if key in speakers else rarity) * (told if key in unseen else 1.0)
