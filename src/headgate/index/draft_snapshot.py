@@ -22,7 +22,9 @@ from headgate.rank.lexical import distinct
 Count = Callable[[Keys], Ints]
 """In how many chunks of the collection each key of the database stands."""
 
-_SAMPLED_TERMS = np.uint64(1 << 62)  # terms are digests: a quarter of them lies below
+_PARTS = 4
+_SAMPLED_TERMS = np.uint64((1 << 64) // _PARTS)  # terms are digests: a quarter of them lies below
+_SAMPLED_CHUNKS = 64
 _COLUMNS = {"place": PLACE, "position": POSITION, "chars": CHARS}
 
 
@@ -135,8 +137,13 @@ class DraftSnapshot(Snapshot):
         once = int((chunks == 1).sum())
         if not once:
             return 0.0
+        # how many postings there are is told by some chunks: among some terms the commonest would decide it
+        some = min(self.size, _SAMPLED_CHUNKS)
+        few = self.sequences(np.arange(some))
+        held = len({*zip(few.terms.tolist(), few.owner.tolist(), strict=True)})
         growth = self.count / self.size
-        return once / int(chunks.sum()) * float(growth ** (once / len(vocabulary) - 1))
+        rate = _PARTS * once / max(held / some * self.size, 1.0)
+        return float(min(1.0, rate * growth ** (once / len(vocabulary) - 1)))
 
     def sequences(self, ords: Ints) -> Sequences:
         """The terms of some chunks in reading order, chunk by chunk as asked."""
