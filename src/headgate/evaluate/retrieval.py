@@ -197,7 +197,7 @@ class _Bench:
         view = self.gate.index(collection)
         question, best = ask(text, view), shown.chunks[:LOOK]
         matches = [match(question, chunk, view.language) for chunk in best]
-        return evidence(question, matches, [chunk.text for chunk in best], view.count)
+        return evidence(question, matches, [chunk.text for chunk in best], view)
 
 
 def _measure(run: Run, bench: _Bench, query: Query) -> None:

@@ -39,6 +39,8 @@ _FEW_CHUNKS, _FEW_OF = 2, 0.01  # fewer chunks of a language are taken for quota
 SHORT = 600  # characters; half of a conversation's lines are shorter
 _LONG = 256  # postings from which a list is copied by itself; shorter ones are copied all at once
 _FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
+_MOST_KEY = (1 << 64) - 1
+_SAMPLED_CHUNKS = 4_000  # chunks from which on a part of the vocabulary stands for all of it
 
 BEHIND = "the index is behind the store and follows in the background"
 
@@ -140,6 +142,29 @@ class Snapshot:
             slots, there = find(live.segment.terms.keys, terms)
             total[there] += live.term_counts[slots[there]]
         return total
+
+    @lazy_property
+    def unseen_rate(self) -> float:
+        """The chance that the next term of such a text is new here.
+
+        By Good and Turing it is the share of terms that were met once: postings of terms of one chunk, over all postings.
+        """
+        postings = sum(int(live.term_counts.sum()) for live in self.lives)
+        if not postings:
+            return 0.0
+        # terms are digests in order, so those below a bound are a fair sample, whatever segments they lie in
+        sampled = min(_SAMPLED_CHUNKS, self.count)
+        bound = np.uint64(_MOST_KEY * sampled // self.count)
+        parts = [
+            (live.segment.terms.keys[:end], live.term_counts[:end])
+            for live in self.lives
+            if (end := int(live.segment.terms.keys.searchsorted(bound, side="right")))
+        ]
+        if not parts:
+            return 0.0
+        _, slots = np.unique(np.concatenate([keys for keys, _ in parts]), return_inverse=True)
+        chunks = np.bincount(slots, np.concatenate([counts for _, counts in parts]))
+        return min(1.0, int((chunks == 1).sum()) * self.count / sampled / postings)
 
     def _hits(
         self,
