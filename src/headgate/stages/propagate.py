@@ -29,13 +29,13 @@ from headgate.rank.name_hop import (
     Names,
     Reach,
     gather,
-    hearing,
-    masses,
+    name_masses,
     new_shares,
     open_share,
+    posting_shares,
+    receptivity,
     spread,
     strongest,
-    ways,
 )
 from headgate.rank.scores import Scores, scores_of
 from headgate.rank.top import best, top
@@ -192,14 +192,14 @@ def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[
         if carried
         else start.names
     )
-    mass = masses(view, led, start.strength, without=start.own)
+    mass = name_masses(view, led, start.strength, without=start.own)
     given = np.zeros(len(led.keys))
     for node, force in carried.items():
         given[led.keys == number(node.lower())] += force
     mass = np.vstack([mass, given])
-    way = ways(led, gamma=policy.spread, title=policy.title)
-    heard = hearing(start.hits, worth, start.seeds, least=policy.min_share)
-    reach = _join_linked(view, spread(led, way, mass, start.seeds, heard), carried)
+    way = posting_shares(led, gamma=policy.spread, title=policy.title)
+    receive = receptivity(start.hits, worth, start.seeds, least=policy.min_share)
+    reach = _join_linked(view, spread(led, way, mass, start.seeds, receive), carried)
     peak = reach.force.max() if len(reach.force) else 1.0
     flow = mass.sum(0)[led.which] * way
     lifted = Reach(reach.ords, gain * reach.force / peak)
