@@ -39,7 +39,7 @@ from headgate.rank.name_hop import (
 )
 from headgate.rank.scores import Scores, scores_of
 from headgate.rank.top import best, top
-from headgate.relevance.cues import Shares, cues
+from headgate.relevance.cues import CueFactors, cues
 from headgate.text.names import names
 from headgate.text.terms import number, terms, words
 from headgate.text.turns import add_head
@@ -104,9 +104,9 @@ class PropagatePolicy(Policy):
         return self.hops if self.mode == "fire" else 1
 
     @property
-    def shares(self) -> Shares:
+    def shares(self) -> CueFactors:
         """The shares of the cues."""
-        return Shares(self.question_factor, self.other_speaker_factor, self.undated_factor)
+        return CueFactors(self.question_factor, self.other_speaker_factor, self.undated_factor)
 
 
 def propagate(
