@@ -181,7 +181,7 @@ class Snapshot:
                 living += np.where(there, counts[slots], 0)
                 parts.append((incidence, base, slots, there))
         rare = np.ones(len(keys), bool) if limit is None else living <= limit
-        return self._living(_copied(parts, rare))
+        return self._living(_copy_lists(parts, rare))
 
     def _living(self, hits: Hits) -> Hits:
         if not self._dirty:
@@ -276,17 +276,17 @@ class Snapshot:
         asked = keys.tolist()
         new = [key for key in asked if key not in known]
         if new:
-            known.update(zip(new, self._judged(new, share), strict=True))
+            known.update(zip(new, self._judge_names(new, share), strict=True))
         return np.array([known[key] for key in asked], bool)
 
-    def _judged(self, keys: list[int], share: float) -> list[bool]:
+    def _judge_names(self, keys: list[int], share: float) -> list[bool]:
         read = self.labels(np.array(keys, np.uint64))
         labels = [[w for w in label.split() if w not in ENGLISH] for label in read]
         flat = sorted({word for found in labels for word in found})
-        cased = dict(zip(flat, self._cased(flat, share), strict=True))
+        cased = dict(zip(flat, self._judge_words(flat, share), strict=True))
         return [any(cased[word] for word in found) for found in labels]
 
-    def _cased(self, flat: list[str], share: float) -> list[bool]:
+    def _judge_words(self, flat: list[str], share: float) -> list[bool]:
         kinds = np.array([INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER], np.uint64)
         bare = np.array([case_key(word) for word in flat], np.uint64)
         counts = self._count_cases((bare[:, None] | kinds).ravel())
@@ -421,7 +421,7 @@ def _among(own: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]) -> npt.ND
     return hit
 
 
-def _copied(
+def _copy_lists(
     parts: Sequence[tuple[PostingList, int, Ints, npt.NDArray[np.bool_]]],
     wanted: npt.NDArray[np.bool_],
 ) -> Hits:
