@@ -99,7 +99,8 @@ class NarrowedCollection:
                 retry_after=5.0,
                 hint="ask again later; everything else can be asked meanwhile",
             )
-        self._check_kind(totals)
+        if self._embeddings:
+            self._check_kind(totals)
         made = self._narrow(query, totals)
         return made.stale if totals.seen < head else made
 
