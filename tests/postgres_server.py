@@ -115,14 +115,20 @@ def running_server(version=18, *, programs=None, options=()):
         server.delete()
 
 
+def need_pgvector(server):
+    """Skip the test where the server's programs come without pgvector."""
+    with psycopg.connect(server.admin) as admin:
+        found = admin.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
+        if found.fetchone() is None:
+            pytest.skip("this server comes without pgvector")
+
+
 @contextmanager
 def vector_server():
     """A server of its own whose database has pgvector, in a schema of its own; tests are skipped where there is none."""
     with running_server() as server:
+        need_pgvector(server)
         with psycopg.connect(server.admin, dbname="headgate", autocommit=True) as admin:
-            found = admin.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
-            if found.fetchone() is None:
-                pytest.skip("this server comes without pgvector")
             admin.execute("CREATE SCHEMA extensions; GRANT USAGE ON SCHEMA extensions TO gate")
             admin.execute("CREATE EXTENSION vector SCHEMA extensions")
             try:

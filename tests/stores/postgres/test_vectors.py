@@ -3,7 +3,7 @@
 import numpy as np
 import psycopg
 import pytest
-from tests.postgres_server import vector_server
+from tests.postgres_server import need_pgvector, vector_server
 
 from headgate.errors import InputError, LimitError, StoreError
 from headgate.protocols import Block, Totals
@@ -116,6 +116,7 @@ def test_what_a_graph_lacks_is_said(store, postgres_url):
 
 
 def test_a_store_whose_database_gets_the_extension_later_gets_its_table_when_it_is_opened(postgres):
+    need_pgvector(postgres)
     with psycopg.connect(postgres.admin, autocommit=True) as admin:
         admin.execute("CREATE DATABASE later OWNER gate")
     url = postgres.url.replace("/headgate", "/later")
