@@ -119,7 +119,7 @@ def assemble(ids: Sequence[str], drafts: Drafts) -> Segment:
         speaker=drafts.speakers,
         told=header[:, TOLD].astype(np.uint8),
         language=header[:, LANGUAGE].astype(np.uint8),
-        terms=index_terms(drafts.terms, header[:, :NAMES]),
+        terms=index_terms(*to_slots(drafts.terms), header[:, :NAMES]),
         names=names,
         labels=labels,
         label_starts=label_starts,

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import repeat
 
 from headgate.text.late_pattern import compile_late
-from headgate.text.letters import MARKS, UNSPACED, fold
+from headgate.text.letters import UNSPACED, fold, marks
 from headgate.text.stopwords import ENGLISH, stopwords
 
 _CYRILLIC = "абвгдежзийклмнопрстуфхцчш"
@@ -72,7 +72,7 @@ LANGUAGES = tuple(LETTERS)
 
 # Letters in lower case, a blank for every other byte: cutting ASCII this way is several times faster than a pattern.
 _WORDS_ONLY = bytes(ord(chr(b).lower()) if chr(b).isalpha() and b < 128 else 32 for b in range(256))
-_WORD = compile_late(rf"(?:[^\W\d_]++|[{MARKS}]++)++")
+_WORD = compile_late(lambda: rf"(?:[^\W\d_]++|[{marks()}]++)++")
 _SAMPLE = 1000  # characters at the beginning of a text that vote
 _UNSPACED = compile_late(f"[{UNSPACED}]+")
 # Another language than English needs 1.5 times its votes, 1.5 at least, and .06 a word: of 600 pieces of source

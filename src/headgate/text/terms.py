@@ -7,6 +7,7 @@ without spaces become pairs of signs (see letters.py).
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from hashlib import blake2b
 from itertools import chain
@@ -16,7 +17,7 @@ import Stemmer
 from headgate.forks import ForkSafeLock
 from headgate.text.languages import choose, detect
 from headgate.text.late_pattern import compile_late
-from headgate.text.letters import MARKS, UNSPACED, fold, signs
+from headgate.text.letters import UNSPACED, fold, marks, signs
 from headgate.text.stopwords import stopwords
 
 _CACHE = 1_000_000  # pieces remembered per language; beyond it the table starts afresh
@@ -32,7 +33,7 @@ _TELLING = frozenset(
 
 _POSSESSIVE = re.compile(r"['\u2019][sS](?!\w)")
 _ASCII = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
-_ANY = compile_late(rf"[\w{MARKS}]+(?:[.-][\w{MARKS}]+)*")
+_ANY = compile_late(lambda: rf"[\w{marks()}]+(?:[.-][\w{marks()}]+)*")
 _SEAM = re.compile(r"[_.-]+")
 _SCRIPT = compile_late(rf"[{UNSPACED}]+|[^{UNSPACED}]+")
 _UNSPACED = compile_late(f"[{UNSPACED}]")
@@ -198,11 +199,15 @@ def _terms(pieces: list[str], language: str) -> list[int]:
     return list(chain.from_iterable(map(_table(language).__getitem__, pieces)))
 
 
-def read(text: str, pieces: list[str]) -> tuple[list[int], str]:
-    """The terms of a text, given as a whole and split at spaces, in its own language; and that language."""
+def piece_terms(language: str) -> Mapping[str, tuple[int, ...]]:
+    """What stands between two spaces -> its terms in a language, for every piece of text there is."""
+    return _table(language)
+
+
+def language_of(text: str, pieces: list[str]) -> str:
+    """The language of a text, given as a whole and split at spaces."""
     # What opens with many words that only English has needs no vote.
     sample = pieces[:_SAMPLE]
     if 8 * sum(map(_TELLING.__contains__, sample)) >= len(sample):
-        return _terms(pieces, "english"), "english"
-    language = detect(text)
-    return _terms(pieces, language), language
+        return "english"
+    return detect(text)
