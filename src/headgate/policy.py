@@ -25,9 +25,7 @@ class Policy(BaseModel):
     """Base of every stage's policy: immutable, range-checked, closed to unknown keys."""
 
     # checks are made when they are first needed: making them all takes longer than a short command does
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", validate_default=True, defer_build=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, defer_build=True)
 
     @classmethod
     def default(cls) -> Self:

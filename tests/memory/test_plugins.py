@@ -1,7 +1,9 @@
 """Plugins: what an installed package offers is found, wherever packages may lie."""
 
 import importlib
+import sys
 import zipfile
+from importlib.metadata import PathDistribution
 
 import pytest
 
@@ -63,14 +65,22 @@ def test_plugins_come_from_installed_packages_by_name(install, archive):
     assert [provider.name for provider in load_plugins()] == ["other", "plain"]
 
 
-def test_a_finder_of_its_own_may_know_more(install, monkeypatch):
-    class Finder:
-        def find_distributions(self, context):
-            return iter(())
+def test_a_finder_of_its_own_may_know_more(tmp_path, monkeypatch):
+    found = tmp_path / "hidden-1.0.dist-info"
+    found.mkdir()
+    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: hidden\nVersion: 1.0\n")
+    (found / "entry_points.txt").write_text("[headgate.memory]\nhidden = builtins:dict\n")
 
-    install({"a": "recall_plugin:Plain"})
-    monkeypatch.setattr("sys.meta_path", [*__import__("sys").meta_path, Finder()])
-    assert [provider.name for provider in load_plugins()] == ["plain"]
+    class Finder:
+        def find_spec(self, name, path=None, target=None):
+            return None
+
+        def find_distributions(self, context):
+            return [PathDistribution(found)]
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder()])
+    with pytest.raises(ConfigError, match="'hidden'"):
+        load_plugins()
 
 
 @pytest.mark.parametrize(

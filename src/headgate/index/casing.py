@@ -42,7 +42,9 @@ class _Casing(dict[str, int]):
 CASING = _Casing()
 
 
-def count_case(cases: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32], lengths: Ints) -> Counts:
+def count_case(
+    cases: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32], lengths: Ints
+) -> Counts:
     """Count the words of texts by how they stand.
 
     `cases` has what CASING says of each distinct piece, `slots` the pieces of all texts in reading order, `lengths` how
@@ -59,7 +61,7 @@ def count_case(cases: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32], leng
     stays = np.stack([counted, counted & ~upper], 1).ravel()
     variants = 2 * slots + ended
     kept = stays[variants]
-    before = offsets(kept)[offsets(lengths)]
+    before = offsets(kept.view(np.uint8))[offsets(lengths)]
     variants = variants[kept]
     used = np.bincount(variants, minlength=len(keys)) > 0
     found, places = to_slots(keys[used])

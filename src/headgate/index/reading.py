@@ -6,8 +6,9 @@ slots, and everything that is counted in texts is counted in arrays of them.
 """
 
 from array import array
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain, count
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,30 +23,19 @@ from headgate.text.terms import NUMBERS, language_of, number, piece_terms
 from headgate.text.turns import Turn, part
 from headgate.types import Chunk
 
+T = TypeVar("T")
 _LANGUAGE = {language: n for n, language in enumerate(LANGUAGES)}
 
 
-class _Pieces(dict[str, int]):
-    """A piece of text in one language -> its slot; a new one gets the next slot of the batch."""
+class _Slots(dict[str, int]):
+    """A piece of text, or a name -> its slot; what is new gets the next one."""
 
-    def __init__(self, language: str, texts: list[str], terms: list[tuple[int, ...]]) -> None:
+    def __init__(self, free: Iterator[int]) -> None:
         super().__init__()
-        self._table = piece_terms(language)
-        self._texts = texts
-        self._terms = terms
+        self._free = free
 
-    def __missing__(self, piece: str) -> int:
-        self[piece] = slot = len(self._texts)
-        self._texts.append(piece)
-        self._terms.append(self._table[piece])
-        return slot
-
-
-class _Names(dict[str, int]):
-    """A name -> its slot, in the order in which names are met."""
-
-    def __missing__(self, name: str) -> int:
-        self[name] = slot = len(self)
+    def __missing__(self, text: str) -> int:
+        self[text] = slot = next(self._free)
         return slot
 
 
@@ -57,12 +47,11 @@ class Reading:
         self.speaker = array("Q")
         self.told = array("B")
         self.language = array("B")
-        self._by_language: dict[str, _Pieces] = {}
-        self._texts: list[str] = []
-        self._terms: list[tuple[int, ...]] = []
+        self._pieces: dict[str, _Slots] = {}
+        self._free = count()
         self._slots = array("i")
         self._counts = array("q")
-        self._names = _Names()
+        self._names = _Slots(count())
         self._name_slots = array("i")
         self._flags = array("H")
         self._name_counts = array("q")
@@ -77,10 +66,9 @@ class Reading:
         self.speaker.append(number(line.speaker) if line.speaker else 0)
         self.told.append(line.told)
         self.language.append(_LANGUAGE[language])
-        pieces = self._by_language.get(language)
+        pieces = self._pieces.get(language)
         if pieces is None:
-            pieces = _Pieces(language, self._texts, self._terms)
-            self._by_language[language] = pieces
+            pieces = self._pieces[language] = _Slots(self._free)
         for text in (chunk.title.split(), line.date.split(), line.speaker.split(), body):
             self._slots.extend(map(pieces.__getitem__, text))
             self._counts.append(len(text))
@@ -100,8 +88,9 @@ class Reading:
 
     def terms(self) -> tuple[Keys, npt.NDArray[np.uint32], Ints]:
         """The vocabulary, the terms of all chunks as slots into it, and how many stand in each field of each chunk."""
-        counts = np.fromiter(map(len, self._terms), np.int64, len(self._terms))
-        flat = np.fromiter(chain.from_iterable(self._terms), np.uint64, int(counts.sum()))
+        found = self._of_pieces(piece_terms)
+        counts = np.fromiter(map(len, found), np.int64, len(found))
+        flat = np.fromiter(chain.from_iterable(found), np.uint64, int(counts.sum()))
         keys, places = to_slots(flat)
         slots = np.asarray(self._slots, np.int32)
         mine = counts[slots]
@@ -111,11 +100,19 @@ class Reading:
 
     def case(self) -> Counts:
         """How the words of the bodies are written."""
-        cases = np.fromiter(map(CASING.__getitem__, self._texts), np.uint64, len(self._texts))
+        found = self._of_pieces(lambda pieces, _: map(CASING.__getitem__, pieces))
+        cases = np.array(found, np.uint64)
         counts = np.asarray(self._counts)
         begins, lengths = offsets(counts)[BODY:-1:4], counts[BODY::4]
         slots = np.asarray(self._slots, np.int32)[ranges(begins, lengths)]
         return count_case(cases, slots, lengths)
+
+    def _of_pieces(self, read: Callable[[Collection[str], str], Iterable[T]]) -> list[T]:
+        """What is read of the pieces of each language, in the order of their slots."""
+        found: dict[int, T] = {}
+        for language, slots in self._pieces.items():
+            found.update(zip(slots.values(), read(slots, language), strict=True))
+        return list(map(found.__getitem__, range(len(found))))
 
     def names(self) -> tuple[PostingList, Bytes, Ints]:
         """The posting list of names, and how each reads: one run of bytes and the offsets into it."""

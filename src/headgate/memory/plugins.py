@@ -4,9 +4,7 @@ A package names them under the entry-point group `headgate.memory`. Most install
 says so ten times faster than the standard library does, which reads the entry points of all packages.
 """
 
-import os
 import sys
-from glob import glob
 from importlib.machinery import PathFinder
 from pathlib import Path
 
@@ -45,7 +43,11 @@ def load_plugins() -> list[MemoryProvider]:
 
 def _may_have_any() -> bool:
     """Whether a package may offer providers; surely not where no list of entry points names the group."""
-    if any(hasattr(finder, "find_distributions") for finder in sys.meta_path if finder is not PathFinder):
+    if any(
+        hasattr(finder, "find_distributions")
+        for finder in sys.meta_path
+        if finder is not PathFinder
+    ):
         return True
     return any(map(_may_hold_any, sys.path))
 
@@ -53,7 +55,9 @@ def _may_have_any() -> bool:
 def _may_hold_any(place: str) -> bool:
     """Whether a package in a place of the path names the group; in an archive one may."""
     group = f"[{ENTRY_POINTS}]".encode()
-    if place.endswith((".egg", ".whl", ".zip")):
+    folder = Path(place)
+    try:
+        lists = folder.glob("*-info/entry_points.txt")
+        return folder.is_file() or any(group in path.read_bytes() for path in lists)
+    except OSError:
         return True
-    lists = glob("*-info/entry_points.txt", root_dir=place or os.curdir)
-    return any(group in Path(place, name).read_bytes() for name in lists)

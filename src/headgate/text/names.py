@@ -28,6 +28,7 @@ def _span(upper: str) -> str:
 
 
 _SPAN, _ASCII_SPAN = compile_late(lambda: _span(capitals())), compile_late(_span("A-Z"))
+_RARE_CAPITAL = compile_late(lambda: f"[{capitals()}]".replace("A-Z", "", 1))
 _WORD = re.compile(r"\(?([^\W\d_][\w'\u2019-]*)")
 _GOES_ON = frozenset(",;)'\u2019-_")  # a sentence goes on after these, as after a letter or a digit
 
@@ -77,7 +78,7 @@ _SPANS = _Spans()
 def names(text: str) -> set[str]:
     """The names in a text, lower case: whole spans, and their words of four letters or more."""
     # looking for other capitals than A-Z costs three times as much, so only where there are some
-    plain = text.isascii() or not any(char > "\x7f" and char.isupper() for char in set(text))
+    plain = text.isascii() or not _RARE_CAPITAL.search(text)
     pattern = _ASCII_SPAN if plain else _SPAN
     return set(chain.from_iterable(map(_SPANS.__getitem__, pattern.findall(text))))
 
