@@ -88,7 +88,9 @@ class Reading:
 
     def terms(self) -> tuple[Keys, npt.NDArray[np.uint32], Ints]:
         """The vocabulary, the terms of all chunks as slots into it, and how many stand in each field of each chunk."""
-        found = self._of_pieces(piece_terms)
+        found = self._of_pieces(
+            lambda pieces, language: map(piece_terms(language).__getitem__, pieces)
+        )
         counts = np.fromiter(map(len, found), np.int64, len(found))
         flat = np.fromiter(chain.from_iterable(found), np.uint64, int(counts.sum()))
         keys, places = to_slots(flat)

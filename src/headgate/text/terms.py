@@ -7,11 +7,10 @@ without spaces become pairs of signs (see letters.py).
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Mapping
 from functools import cache
 from hashlib import blake2b
-from itertools import chain, islice
-from typing import TypeVar
+from itertools import chain
 
 import Stemmer
 
@@ -21,7 +20,6 @@ from headgate.text.late_pattern import compile_late
 from headgate.text.letters import UNSPACED, fold, marks, signs
 from headgate.text.stopwords import stopwords
 
-T = TypeVar("T")
 _CACHE = 1_000_000  # pieces remembered per language; beyond it the table starts afresh
 _EDGES = '.,;:!?()[]{}"\u201c\u201d*_'  # what around a word changes nothing in it
 _LONGEST = 40  # characters; longer pieces are seldom met twice, and longer words are no identifiers
@@ -117,39 +115,33 @@ def _is_plain(word: str, low: str) -> bool:
 
 
 class _Terms(dict[str, int]):
-    """A word -> its term in one language, 0 for a stopword, remembered while there is room."""
+    """A word -> its term in one language, 0 for a stopword, filled as words are met."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
         self._stops = stopwords(language)
         # what is stemmed is remembered here, so the stemmer need not: its memory costs more than stemming
-        self._stemmer = Stemmer.Stemmer(language, 0) if language in _STEMMED else None
+        stemmer = Stemmer.Stemmer(language, 0) if language in _STEMMED else None
+        self._stem = stemmer.stemWord if stemmer else None
         self._lock = ForkSafeLock()  # a Snowball stemmer holds state
 
-    def read(self, words: Iterable[str]) -> dict[str, int]:
-        """The terms of many words; those that are new are stemmed together."""
-        known = {word: self.get(word, -1) for word in words}
-        new = [word for word, term in known.items() if term < 0]
-        if new:
-            found = dict(zip(new, map(NUMBERS.__getitem__, self._stem(new)), strict=True))
-            found.update(dict.fromkeys(self._stops.intersection(new), 0))
-            _remember(self, found)
-            known.update(found)
-        return known
-
-    def _stem(self, words: list[str]) -> list[str]:
-        if self._stemmer is None:
-            return words
-        with self._lock:
-            stems = self._stemmer.stemWords(words)
-        # signs of East Asia have no stems
-        return [
-            w if "\u3000" < w < "\ue000" else stem for w, stem in zip(words, stems, strict=True)
-        ]
+    def __missing__(self, word: str) -> int:
+        if len(self) >= _CACHE:
+            self.clear()
+        if word in self._stops:
+            found = 0
+        elif self._stem is None or "\u3000" < word < "\ue000":  # signs of East Asia have no stems
+            found = number(word)
+        else:
+            with self._lock:
+                stem = self._stem(word)
+            found = NUMBERS[stem]
+        self[word] = found
+        return found
 
 
 class _Table(dict[str, tuple[int, ...]]):
-    """What stands between two spaces -> its terms, in one language, remembered while there is room.
+    """What stands between two spaces -> its terms, in one language, filled as it is met.
 
     Most pieces of a text have been met before, so a text costs one look-up a piece.
     """
@@ -159,46 +151,29 @@ class _Table(dict[str, tuple[int, ...]]):
         self._terms = _Terms(language)
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
-        return self.read([piece])[0]
+        bare = piece.strip(_EDGES)
+        low = bare.lower()
+        if bare[1:] == low[1:] or bare.isupper():  # no parts are hidden in its capitals
+            bare = low
+        found = self.get(bare)
+        if found is None:
+            found = self._read(bare)
+            self._keep(bare, found)
+        if bare != piece:
+            self._keep(piece, found)
+        return found
 
-    def read(self, pieces: Collection[str]) -> list[tuple[int, ...]]:
-        """The terms of many pieces; those that are new are read together, which is several times faster."""
-        known = list(map(self.get, pieces))
-        new = [piece for piece, terms in zip(pieces, known, strict=True) if terms is None]
-        if not new:
-            return known
-        bare = dict(zip(new, map(_bare, new), strict=True))
-        forms = {form: self.get(form) for form in bare.values()}
-        read = self._read([form for form, terms in forms.items() if terms is None])
-        forms.update(read)
-        found = {piece: forms[form] for piece, form in bare.items()}
-        _remember(self, {p: terms for p, terms in (read | found).items() if len(p) <= _LONGEST})
-        return [
-            found[p] if terms is None else terms for p, terms in zip(pieces, known, strict=True)
-        ]
+    def _keep(self, piece: str, found: tuple[int, ...]) -> None:
+        if len(piece) <= _LONGEST:
+            if len(self) >= _CACHE:
+                self.clear()
+            self[piece] = found
 
-    def _read(self, forms: list[str]) -> dict[str, tuple[int, ...]]:
-        split = {form: [form] if _is_word(form) else words(form) for form in forms}
-        terms = self._terms.read(chain.from_iterable(split.values())).__getitem__
-        return {form: tuple(filter(None, map(terms, parts))) for form, parts in split.items()}
-
-
-def _remember(cache: dict[str, T], found: dict[str, T]) -> None:
-    if len(cache) + len(found) > _CACHE:
-        cache.clear()
-    cache.update(islice(found.items(), _CACHE))
-
-
-def _bare(piece: str) -> str:
-    """A piece without what changes nothing in it: signs around it, and capitals that hide no parts."""
-    bare = piece.strip(_EDGES)
-    low = bare.lower()
-    return low if bare[1:] == low[1:] or bare.isupper() else bare
-
-
-def _is_word(form: str) -> bool:
-    """Whether this is a plain word, as most are, which needs none of the rules for identifiers."""
-    return form.isalpha() and form.isascii() and form.islower()
+    def _read(self, piece: str) -> tuple[int, ...]:
+        # most pieces are one plain word, and need none of the rules for identifiers
+        plain = piece.isalpha() and piece.isascii() and piece.islower()
+        found = [piece] if plain else words(piece)
+        return tuple(filter(None, map(self._terms.__getitem__, found)))
 
 
 @cache
@@ -224,9 +199,9 @@ def _terms(pieces: list[str], language: str) -> list[int]:
     return list(chain.from_iterable(map(_table(language).__getitem__, pieces)))
 
 
-def piece_terms(pieces: Collection[str], language: str) -> list[tuple[int, ...]]:
-    """The terms of each piece that stands between two spaces somewhere, in a language."""
-    return _table(language).read(pieces)
+def piece_terms(language: str) -> Mapping[str, tuple[int, ...]]:
+    """What stands between two spaces -> its terms in a language, for every piece of text there is."""
+    return _table(language)
 
 
 def language_of(text: str, pieces: list[str]) -> str:
