@@ -16,7 +16,6 @@ from headgate.text.terms import NUMBERS
 INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER = 0, 1, 2
 _KIND = 7  # the low bits of a case key hold how the word stood ...
 _ENDS = 4  # ... and, while reading, whether a sentence may end after it
-_CACHE = 1_000_000  # pieces remembered; beyond it the table starts afresh
 
 
 def case_key(word: str) -> int:
@@ -24,22 +23,14 @@ def case_key(word: str) -> int:
     return NUMBERS[word.lower()] & ~_KIND
 
 
-class _Casing(dict[str, int]):
-    """A piece of text -> the case key of its word (0 when it cannot be a name), and whether a sentence ends."""
-
-    def __missing__(self, piece: str) -> int:
-        if len(self) >= _CACHE:
-            self.clear()
-        plain = piece.isalpha()  # most pieces are a word and nothing else
-        found = piece if plain else word(piece)
-        known = 0
-        if len(found) > 2 and found.lower() not in ENGLISH:
-            known = case_key(found) | (INSIDE_UPPER if found[0].isupper() else INSIDE_LOWER)
-        self[piece] = known = known | (0 if plain or not ends(piece) else _ENDS)
-        return known
-
-
-CASING = _Casing()
+def case_of(piece: str) -> int:
+    """The case key of the word that a piece of text is (0 when it cannot be a name), and whether a sentence may end."""
+    plain = piece.isalpha()  # most pieces are a word and nothing else
+    found = piece if plain else word(piece)
+    key = 0
+    if len(found) > 2 and found.lower() not in ENGLISH:
+        key = case_key(found) | (INSIDE_UPPER if found[0].isupper() else INSIDE_LOWER)
+    return key if plain or not ends(piece) else key | _ENDS
 
 
 def count_case(
@@ -47,7 +38,7 @@ def count_case(
 ) -> Counts:
     """Count the words of texts by how they stand.
 
-    `cases` has what CASING says of each distinct piece, `slots` the pieces of all texts in reading order, `lengths` how
+    `cases` has what `case_of` says of each distinct piece, `slots` the pieces of all texts in reading order, `lengths` how
     many of them each text has.
     """
     ended = np.empty(len(slots), bool)

@@ -1,41 +1,34 @@
 """Reading: the texts of a batch of chunks as arrays.
 
-A text is split at spaces. A batch has few distinct pieces, so each gets a slot when it is first met, and only then is
-looked at: which terms it has in the language of its text, and how its word is written. A text is a run of
-slots, and everything that is counted in texts is counted in arrays of them.
+A text is split at spaces, and its pieces become slots of the lexicon, which knows the terms of each and how it is
+written. Everything else is done for the whole batch at once, in arrays.
 """
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import chain, count
-from typing import TypeVar
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 from headgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets, ranges
-from headgate.index.casing import CASING, count_case
+from headgate.index.casing import count_case
+from headgate.index.lexicon import current_lexicon
 from headgate.index.posting_list import Counts, PostingList, to_slots
 from headgate.rank.fields import BODY, IN_BODY, IN_HEAD, IN_TITLE
 from headgate.text.languages import LANGUAGES
 from headgate.text.names import capitalize, names
-from headgate.text.terms import NUMBERS, language_of, number, piece_terms
+from headgate.text.terms import NUMBERS, language_of, number
 from headgate.text.turns import Turn, part
 from headgate.types import Chunk
 
-T = TypeVar("T")
 _LANGUAGE = {language: n for n, language in enumerate(LANGUAGES)}
 
 
-class _Slots(dict[str, int]):
-    """A piece of text, or a name -> its slot; what is new gets the next one."""
+class _Names(dict[str, int]):
+    """A name -> its slot, in the order in which names are met."""
 
-    def __init__(self, free: Iterator[int]) -> None:
-        super().__init__()
-        self._free = free
-
-    def __missing__(self, text: str) -> int:
-        self[text] = slot = next(self._free)
+    def __missing__(self, name: str) -> int:
+        self[name] = slot = len(self)
         return slot
 
 
@@ -47,16 +40,22 @@ class Reading:
         self.speaker = array("Q")
         self.told = array("B")
         self.language = array("B")
-        self._pieces: dict[str, _Slots] = {}
-        self._free = count()
-        self._slots = array("i")
+        self._lexicon = current_lexicon()
+        self._pieces = array("i")
         self._counts = array("q")
-        self._names = _Slots(count())
+        self._names = _Names()
         self._name_slots = array("i")
         self._flags = array("H")
         self._name_counts = array("q")
         for chunk in chunks:
             self._read(chunk)
+        # the few pieces that occur here, out of all that are known
+        pieces = np.asarray(self._pieces)
+        used = np.flatnonzero(np.bincount(pieces))
+        rank = np.zeros(len(self._lexicon), np.int32)
+        rank[used] = np.arange(len(used))
+        self._slots = rank[pieces]
+        self._term_counts, self._terms, self._cases = self._lexicon.read(used)
 
     def _read(self, chunk: Chunk) -> None:
         line = part(chunk.text, chunk.metadata)
@@ -66,11 +65,9 @@ class Reading:
         self.speaker.append(number(line.speaker) if line.speaker else 0)
         self.told.append(line.told)
         self.language.append(_LANGUAGE[language])
-        pieces = self._pieces.get(language)
-        if pieces is None:
-            pieces = self._pieces[language] = _Slots(self._free)
+        slots = self._lexicon.slots(language)
         for text in (chunk.title.split(), line.date.split(), line.speaker.split(), body):
-            self._slots.extend(map(pieces.__getitem__, text))
+            self._pieces.extend(map(slots.__getitem__, text))
             self._counts.append(len(text))
         self._read_names(chunk.title, line)
 
@@ -88,33 +85,17 @@ class Reading:
 
     def terms(self) -> tuple[Keys, npt.NDArray[np.uint32], Ints]:
         """The vocabulary, the terms of all chunks as slots into it, and how many stand in each field of each chunk."""
-        found = self._of_pieces(
-            lambda pieces, language: map(piece_terms(language).__getitem__, pieces)
-        )
-        counts = np.fromiter(map(len, found), np.int64, len(found))
-        flat = np.fromiter(chain.from_iterable(found), np.uint64, int(counts.sum()))
-        keys, places = to_slots(flat)
-        slots = np.asarray(self._slots, np.int32)
-        mine = counts[slots]
-        own = places[ranges(offsets(counts)[slots], mine)]
-        ends = offsets(mine)[offsets(np.asarray(self._counts))]
+        keys, places = to_slots(self._terms)
+        counts = self._term_counts[self._slots]
+        own = places[ranges(offsets(self._term_counts)[self._slots], counts)]
+        ends = offsets(counts)[offsets(np.asarray(self._counts))]
         return keys, own, np.diff(ends).reshape(-1, 4)
 
     def case(self) -> Counts:
         """How the words of the bodies are written."""
-        found = self._of_pieces(lambda pieces, _: map(CASING.__getitem__, pieces))
-        cases = np.array(found, np.uint64)
         counts = np.asarray(self._counts)
         begins, lengths = offsets(counts)[BODY:-1:4], counts[BODY::4]
-        slots = np.asarray(self._slots, np.int32)[ranges(begins, lengths)]
-        return count_case(cases, slots, lengths)
-
-    def _of_pieces(self, read: Callable[[Collection[str], str], Iterable[T]]) -> list[T]:
-        """What is read of the pieces of each language, in the order of their slots."""
-        found: dict[int, T] = {}
-        for language, slots in self._pieces.items():
-            found.update(zip(slots.values(), read(slots, language), strict=True))
-        return list(map(found.__getitem__, range(len(found))))
+        return count_case(self._cases, self._slots[ranges(begins, lengths)], lengths)
 
     def names(self) -> tuple[PostingList, Bytes, Ints]:
         """The posting list of names, and how each reads: one run of bytes and the offsets into it."""
