@@ -98,7 +98,7 @@ class ServicePolicy(Policy):
     """Callers without a key, from this machine only: "auto" until the first key exists, "loopback" always."""
     body_bytes: PositiveCount = 32 << 20
     """Largest request body."""
-    rate: Positive = 6000
+    rate: Positive = 6000.0
     """Requests a minute for one key, on average; callers without a key are not limited by rate."""
     burst: Tuning[PositiveCount] = 600
     """Requests one key may send at once after a pause."""
