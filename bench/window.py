@@ -180,7 +180,7 @@ def speed():
         "all warm, 32 k x 50": lambda: index.overlap(Tokens.join(stored)),
         "cold, 128 k x 50": lambda: WindowIndex.of([large]).coverage(few),
         "cold, 128 k x 1 000": lambda: WindowIndex.of([large]).coverage(many),
-        "append 200 tokens to 32 k": lambda: index.extended([few[0]]),
+        "append 200 tokens to 32 k": lambda: index.with_texts([few[0]]),
         "the whole stage, all warm, 32 k x 50": lambda: penalize(
             asked, Window((window,)), POLICY, cache=cache
         ),

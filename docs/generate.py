@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import GenericAlias, ModuleType
 from typing import Any
 
 import click
@@ -108,19 +108,21 @@ def _public_names(module: ModuleType) -> list[str]:
 
 
 def _describe(name: str, value: object) -> list[str]:
-    if inspect.isclass(value):
+    if inspect.isclass(value) and not isinstance(value, GenericAlias):
         return _describe_class(name, value)
-    if callable(value):
+    if inspect.isfunction(inspect.unwrap(value)):  # a cached one too
         return [f"### `{name}{_signature(value)}`", "", _first_paragraph(value), ""]
-    return [f"### `{name}`", "", f"`{_short(repr(value))}`", ""]
+    if isinstance(value, frozenset):
+        return [f"### `{name}`", "", f"`{', '.join(map(repr, sorted(value)))}`", ""]
+    return [f"### `{name}`", "", f"`{_short(_without_modules(repr(value)))}`", ""]
 
 
 def _describe_class(name: str, value: type) -> list[str]:
     if issubclass(value, BaseModel):
         value.model_rebuild()  # its signature is made late
     lines = [f"### class `{name}{_signature(value)}`", "", _first_paragraph(value), ""]
-    for method, member in vars(value).items():
-        if method.startswith("_") or method == "model_config":
+    for method, member in _members(value).items():
+        if method.startswith(("_", "test_")) or method == "model_config":
             continue
         plain = inspect.unwrap(getattr(member, "__func__", member))
         if isinstance(member, property):
@@ -130,6 +132,22 @@ def _describe_class(name: str, value: type) -> list[str]:
     return [*lines, ""] if lines[-1] else lines
 
 
+def _members(value: type) -> dict[str, Any]:
+    """What the class defines, and what it has from classes of the same package that have no entry of their own."""
+    package = f"{value.__module__.rpartition('.')[0]}."
+    hidden = [
+        base
+        for base in value.__mro__[1:]
+        if base.__module__.startswith(package) and not _has_entry(base)
+    ]
+    return {n: m for each in (*reversed(hidden), value) for n, m in vars(each).items()}
+
+
+def _has_entry(value: type) -> bool:
+    modules = (importlib.import_module(name) for name in MODULES)
+    return any(vars(module).get(value.__name__) is value for module in modules)
+
+
 def _signature(value: Any) -> str:
     try:
         text = str(inspect.signature(value))
@@ -137,9 +155,12 @@ def _signature(value: Any) -> str:
         return ""
     text = re.sub(r"\((self|cls)(, )?", "(", text, count=1)
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
-    text = re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", text)
-    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", _without_modules(text))
     return _short(text, 240)
+
+
+def _without_modules(text: str) -> str:
+    return re.sub(r"\b(?:[A-Za-z_]\w*\.)+(\w+)", r"\1", text)
 
 
 # -- commands --------------------------------------------------------------------------------------
@@ -172,7 +193,7 @@ def _commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Co
 def http_page() -> str:
     """Every route with its fields, and a body for those that take one."""
     schema = openapi()
-    parts = ["# HTTP reference\n", MADE, "`GET /openapi.json` of a running service has the same as a schema. [The service](service.md) explains keys,\nlimits and errors. A `?` marks what may be left out.\n"]  # fmt: skip
+    parts = ["# HTTP reference\n", MADE, "`GET /openapi.json` of a running service has the same as a schema. [The service](service.md) explains keys,\nlimits and errors. A `?` marks what may be left out; what holds\nthen stands behind its type.\n"]  # fmt: skip
     for path, operations in schema["paths"].items():
         for method, operation in operations.items():
             parts += _describe_route(schema, f"{method.upper()} {path}", operation)
@@ -224,9 +245,15 @@ def _fields(schema: dict[str, Any], body: dict[str, Any]) -> list[str]:
         return [line for each in whole["anyOf"] for line in [f"{_resolve(schema, each)['description']}", "", *_fields(schema, each), ""]]  # fmt: skip
     needed = whole.get("required", ())
     return [
-        f"- `{name}`{'' if name in needed else '?'} ({_type(schema, field)}): {field.get('description', '')}".rstrip(": ")
+        f"- `{name}`{'' if name in needed else '?'} ({_type(schema, field)}{_default(field)}): {field.get('description', '')}".rstrip(": ")
         for name, field in whole.get("properties", {}).items()
     ]  # fmt: skip
+
+
+def _default(field: dict[str, Any]) -> str:
+    """The default, where it says something."""
+    value = field.get("default")
+    return "" if value in (None, "", [], {}) else f", `{json.dumps(value)}`"
 
 
 def _type(schema: dict[str, Any], part: dict[str, Any]) -> str:

@@ -139,7 +139,7 @@ def test_every_command_on_a_page_exists_with_its_options(page):
 
 
 # files, a logger, and what PostgreSQL is told of a transaction
-FILES_AND_MORE = re.compile(r"\bheadgate\.(?:db|toml|jsonl|svg|request|tenant|directory)\b\S*")
+FILES_AND_MORE = re.compile(r"\bheadgate\.(?:db|toml|jsonl|svg|py|request|tenant|directory)\b\S*")
 MODULE = re.compile(r"\bheadgate(?:\.[a-z_0-9]+)+(?:\.[A-Z]\w+)?")
 
 

@@ -29,7 +29,7 @@ def patterns_in(value):
     if isinstance(value, re.Pattern):
         yield value
     elif isinstance(value, LatePattern):
-        yield value.compiled()
+        yield value.compile()
     elif isinstance(value, Mapping):
         yield from (p for item in value.values() for p in patterns_in(item))
     elif isinstance(value, tuple | list | frozenset | set):

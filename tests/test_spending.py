@@ -70,8 +70,7 @@ def test_the_answer_is_warned_and_forecast():
         spend(book, "s")
     (warning,) = book.hold("s", "", Amount(CALL)).warnings
     assert (
-        warning.describe()
-        == "session s has spent 910 of 1,000 tokens; full in 1 calls at this rate"
+        warning.describe() == "session s has spent 910 of 1,000 tokens; full in 1 call at this rate"
     )
 
 

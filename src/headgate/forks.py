@@ -50,7 +50,7 @@ _FILES: set[int] = set()
 
 
 @contextmanager
-def closed_in_children(descriptor: int) -> Iterator[None]:
+def close_in_children(descriptor: int) -> Iterator[None]:
     """Close an open file in every child forked inside the block: a lock on it would outlive its holder there."""
     _FILES.add(descriptor)
     try:

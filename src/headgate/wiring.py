@@ -92,14 +92,9 @@ def build(
     With a store of the caller's own, `folder` is where the indexes over it and the log are kept; without one
     the indexes live in memory. Without `wait_for_index` requests are answered from the last complete index.
     """
-    if not settings.redact:
-        facts = settings.facts.model_copy(update={"redact": False})
-        review = settings.review.model_copy(update={"redact": False})
-        settings = settings.model_copy(update={"facts": facts, "review": review})
+    settings = _pass_redact_on(settings)
     grader = own.grader or llm_grader(settings.grader)
-    search = own.search or searcher(settings.search)
     vectors = own.embedder or embedder(settings.embed)
-    providers = load_plugins() if own.providers is None else own.providers
     clock = own.clock or time.time
     store = own.store
     if store is None:
@@ -107,38 +102,32 @@ def build(
         store, folder = open_store(settings.store, clock=clock, tenant_bytes=quota)
     elif folder:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    read_only = getattr(store, "read_only", False)
-    indexes = Indexes(
-        store,
-        folder and folder / "index",
-        vectors,
-        settings.index,
-        segments=getattr(store, "segments", None),
-    )
+    segments = getattr(store, "segments", None)
+    index_folder = folder and folder / "index"
+    indexes = Indexes(store, index_folder, vectors, settings.index, segments=segments)
+    providers = load_plugins() if own.providers is None else own.providers
     pool = ProviderPool(providers, settings.recall)
     memory = Memory(store, pool, settings.facts, clock=clock)
     writes = DeferredWrites(upkeep=partial(_prune, store, settings.trace))
     count = _remember_counts(own.counter or counter(settings.tokens))
-    views = indexes.snapshot if wait_for_index else indexes.latest
     engine = Engine(
         store,
-        views,
+        indexes.snapshot if wait_for_index else indexes.latest,
         _policies(settings),
         count=count,
         memory=memory,
         vectors=indexes.vector,
         grader=grader,
-        search=search,
+        search=own.search or searcher(settings.search),
         clock=clock,
         defer=writes.put,
     )
-    if own.store is None and folder and not read_only:
+    if own.store is None and folder and not getattr(store, "read_only", False):
         writes.start()  # what is too old goes even where nobody asks anything
-    log = _log(settings, folder)
     pool.start(settings.tenant)
     return Parts(
         settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes,
-        log, folder,
+        log=_log(settings, folder), folder=folder,
     )  # fmt: skip
 
 
@@ -174,6 +163,15 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
         grader=parts.grader,  # with the grades it remembers
         clock=parts.clock,
     )
+
+
+def _pass_redact_on(settings: Settings) -> Settings:
+    """The settings with `redact` off for facts and reviews too, where it is off."""
+    if settings.redact:
+        return settings
+    facts = settings.facts.model_copy(update={"redact": False})
+    review = settings.review.model_copy(update={"redact": False})
+    return settings.model_copy(update={"facts": facts, "review": review})
 
 
 def _remember_counts(count: TokenCounter) -> TokenCounter:

@@ -52,6 +52,9 @@ def test_why_and_replay_speak_of_a_stored_trace(run):
     again = run("replay", made["trace"], f"{name}={now}")
     assert lost in again["entered"]
     assert f"k = {now}" in run("why", made["trace"], lost, as_json=False)
+    fell = {row["chunk"]: row["stage"] for row in run("why", made["trace"])["left_out"]}
+    assert fell == dict.fromkeys(made["report"]["evicted_ids"], "gate")
+    assert f"gate       {lost}: " in run("why", "last", as_json=False)
     assert f"+ {lost}" in run("replay", made["trace"], f"{name}={now}", as_json=False)
     assert "the same chunks" in run("replay", made["trace"], as_json=False)
     assert [row["id"] for row in run("traces")] == [made["trace"]]

@@ -7,20 +7,21 @@ import pytest
 from playwright.sync_api import expect
 from tests.dashboard.browser import opened
 
+from headgate.index.snapshot import BEHIND
 from headgate.service.dashboard.health import draw_charts, split
 from headgate.service.dashboard.plots import bucket_edges
 from headgate.types import ContextBudget, TraceSummary
 
-PLOTS = ["Requests", "Pressure", "Savings", "Time to a context", "Degraded requests"]
+PLOTS = ["Requests", "Pressure", "Savings", "Time to a context", "Degraded requests", "Index lag"]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def asked(gate):
-    """Three requests: one of them degraded two hours ago, one with a full window."""
+    """Three requests: one of them degraded two hours ago, by a late step and a late index, one with a full window."""
     window = ["Refunds are paid within 14 days to the card."]
     made = gate.context("how are refunds paid?", window=window, budget=300).trace
     full = gate.context("refunds?", context_budget=ContextBudget(1000, 999)).trace
-    steps = (replace(made.steps[0], degraded="it was too late"), *made.steps[1:])
+    steps = (replace(made.steps[0], degraded=f"it was too late; {BEHIND}"), *made.steps[1:])
     gate.save_trace(replace(made, id="late", created=made.created - 7200, steps=steps))
     assert full.plan.skip
     gate.traces()

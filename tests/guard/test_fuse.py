@@ -92,7 +92,7 @@ def test_the_reading_warns_and_forecasts():
     found = read(row, CAP, warn_at=0.8)
     assert found.state == "warn"
     assert found.calls_left == 1
-    assert "full in 1 calls at this rate" in found.describe()
+    assert "full in 1 call at this rate" in found.describe()
     assert read(call(ROW, 100), CAP, warn_at=0.8).calls_left == 9
 
 

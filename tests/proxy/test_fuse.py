@@ -65,7 +65,7 @@ def test_a_session_is_counted_warned_paused_and_resumed(rig, gate, address, upst
     replies = [post(address, model) for _ in range(4)]
     assert [reply.status_code for reply in replies] == [200, 200, 200, 402]
     assert "x-headgate-fuse" not in replies[0].headers
-    assert "session s has spent 800 of 1,000 tokens; full in 1 calls" in replies[2].headers["x-headgate-fuse"]  # fmt: skip
+    assert "session s has spent 800 of 1,000 tokens; full in 1 call" in replies[2].headers["x-headgate-fuse"]  # fmt: skip
     error = replies[3].json()["error"]
     assert (error["type"], error["code"]) == ("insufficient_quota", "paused")
     assert "session s has spent 1,200 of 1,000 tokens and is paused" in error["message"]
@@ -132,7 +132,7 @@ def test_a_circle_is_in_trace_and_metrics_and_why_explains(rig, gate, address, t
     assert "a note was added to the last tool result: read was called 3 times" in shown.stdout
     assert "circles.rungs.note = 4" in shown.stdout
     told = CliRunner().invoke(app, ["why", trace.id, "--json", "--store", str(tmp_path / "kb")])
-    assert json.loads(told.stdout)[0]["facts"]["copies"] == 3
+    assert json.loads(told.stdout)["interventions"][0]["facts"]["copies"] == 3
 
 
 def test_a_store_that_fails_lets_the_call_through_and_says_so(rig, gate, address, monkeypatch):
@@ -177,3 +177,14 @@ def test_without_a_name_a_session_is_known_by_how_it_begins():
     long = session_of([(b"session_id", b"x" * 5_000)], {}, ASK)
     assert long.startswith("conversation-")
     assert session_of([], {"metadata": {"user_id": "[1"}, "conversation": 3}, ASK) == first
+
+
+def test_a_session_that_begins_with_a_long_text_is_known_by_both_its_ends():
+    def begin(text: str) -> str:
+        return session_of([], {}, [{"role": "user", "content": text}])
+
+    book = "word " * 50_000
+    assert begin(book + "Who wrote it?") == begin(book + "Who wrote it?")
+    assert begin(book + "Who wrote it?") != begin(book + "Who read it??")
+    assert begin("A" + book) != begin("B" + book)
+    assert begin(book) != begin(book + "word ")

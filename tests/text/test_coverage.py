@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.testing import FixedClock
-from headgate.text.cache import WindowCache, appended
+from headgate.text.cache import WindowCache, appended_texts
 from headgate.text.coverage import HashSet, WindowIndex
 from headgate.text.fingerprint import pack
 from headgate.text.hashes import Tokens
@@ -82,7 +82,7 @@ def test_a_hash_set_contains_what_was_put_in(keys, probes, crowded):
     held = HashSet.of(np.array(keys, dtype=np.uint64) * scale)
     found = held.contains(np.array(probes, dtype=np.uint64) * scale)
     assert found.tolist() == [p in keys for p in probes]
-    more = held.merged(np.array(probes, dtype=np.uint64) * scale)
+    more = held.with_hashes(np.array(probes, dtype=np.uint64) * scale)
     assert more.distinct.tolist() == sorted({int(k) * int(scale) for k in [*keys, *probes]})
 
 
@@ -136,7 +136,7 @@ def test_a_grown_window_measures_like_a_fresh_one(window, more, tail, probe):
     ],
 )
 def test_what_a_window_appends(old, new, expected):
-    assert appended(old, new) == expected
+    assert appended_texts(old, new) == expected
 
 
 def test_the_cache_gives_the_same_index_until_it_is_old():

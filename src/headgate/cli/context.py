@@ -4,9 +4,8 @@ import sys
 from pathlib import Path
 
 import click
-import orjson
 
-from headgate.cli.options import json_option, open_existing, store_options
+from headgate.cli.options import json_option, open_existing, print_json, store_options
 from headgate.cli.terminal import echo, fit
 from headgate.errors import InputError
 from headgate.explain.as_data import context_data
@@ -67,7 +66,7 @@ def context(
         )
     if as_json:
         data = context_data(made, debug=debug)
-        echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+        print_json(data)
         return
     echo(made.text or _say_why_empty(made))
     if explain:
@@ -75,8 +74,13 @@ def context(
         for number, source in enumerate(made.sources, 1):
             echo(f"[{number}] cites {source}")
         echo(fit(made.explain()))
+    _print_summary(made, with_plan=full is not None)
+
+
+def _print_summary(made: Context, *, with_plan: bool) -> None:
+    """What was decided, what went wrong, and what it cost, apart from the block."""
     plan = made.trace.plan
-    if full is not None:
+    if with_plan:
         echo(
             f"{'skipped' if plan.skip else plan.tier.name}, pressure {plan.pressure:.1%}, "
             f"{plan.limit} facts a provider, least trust {plan.min_trust}: {plan.reasoning}",

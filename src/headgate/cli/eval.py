@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 from rich.progress import Progress
 from rich.table import Table
 
+from headgate.cli.options import print_json
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.evaluate import labeled
 from headgate.evaluate import retrieval as measure
-from headgate.evaluate.answers import Verdict, evaluate_answers, is_answers, read_answers
+from headgate.evaluate.answers import WatchedAnswer, evaluate_answers, is_answers, read_answers
 from headgate.evaluate.guard import evaluate, read
 
 MIN_SETS = 4  # sets below which a grader cannot be fitted without one of them
@@ -37,7 +37,7 @@ def guard(file: Path, show: bool, as_json: bool) -> None:
     _print(figures, as_json, f"guard on {file.name}")
 
 
-def _show_cut(verdict: Verdict) -> None:
+def _show_cut(verdict: WatchedAnswer) -> None:
     stall, text = verdict.stall, verdict.answer.text
     assert stall is not None
     mark = "good?" if verdict.good else "     "
@@ -110,8 +110,7 @@ def retrieval(
         found = {name: {k: v for k, v in f.items() if k != "misses"} for name, f in found.items()}
     if as_json:
         alone = len(found) == 1 and (folders[0] / "corpus.jsonl").is_file()
-        answer = next(iter(found.values())) if alone else {"sets": found, **measure.mean(found)}
-        echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2))
+        print_json(next(iter(found.values())) if alone else {"sets": found, **measure.mean(found)})
         return
     for name, figures in found.items():
         _table(name, figures)
@@ -161,7 +160,7 @@ def _short(figure: str) -> str:
 
 def _print(figures: dict[str, float], as_json: bool, title: str) -> None:
     if as_json:
-        echo(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
+        print_json(figures)
         return
     table = Table("figure", "value", title=title)
     for name, value in figures.items():

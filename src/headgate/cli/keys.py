@@ -5,7 +5,14 @@ import orjson
 from rich.markup import escape
 from rich.table import Table
 
-from headgate.cli.options import json_option, open_existing, open_gate, place_options, store_option
+from headgate.cli.options import (
+    json_option,
+    open_existing,
+    open_gate,
+    place_options,
+    print_json,
+    store_option,
+)
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.keys import SCOPES
 
@@ -59,7 +66,7 @@ def show(store: str | None, tenant: str | None, as_json: bool) -> None:
         for key in known
     ]  # fmt: skip
     if as_json:
-        echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+        print_json(rows)
         return
     table = Table("id", "tenant", "scopes", "name", "", box=None, header_style="bold")
     for key in known:

@@ -72,7 +72,7 @@ def install_command(
     command, *arguments = launch_command(
         store, tenant=tenant, collection=collection, result=result, portable=scope == "project"
     )
-    entry = Entry(_checked(name), command, tuple(arguments))
+    entry = Entry(_check_name(name), command, tuple(arguments))
     if only_print:
         echo(place.snippet(entry).rstrip("\n"))
         echo(f"this belongs into {place.path}", err=True)
@@ -93,7 +93,7 @@ def install_command(
 def uninstall_command(client: str, scope: str, name: str, as_json: bool) -> None:
     """Take Headgate out of the configuration of an MCP client."""
     place = find_place(client, scope)
-    changed = uninstall(place, _checked(name))
+    changed = uninstall(place, _check_name(name))
     if as_json:
         print_json({"client": client, "path": str(place.path), "changed": changed})
         return
@@ -108,7 +108,7 @@ def plugin_path() -> None:
     echo(str(plugin_folder()))
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     """A name that is a plain key in JSON and in TOML."""
     if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
         raise InputError(f"the name {name!r} cannot be used", hint="use letters, digits, - and _")

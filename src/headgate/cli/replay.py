@@ -5,7 +5,7 @@ from typing import Any
 import click
 import orjson
 
-from headgate.cli.options import json_option, open_existing, place_options
+from headgate.cli.options import json_option, open_existing, place_options, print_json
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
 from headgate.explain.replay import Replay
@@ -28,7 +28,7 @@ def replay(
     with open_existing(store, tenant) as hg:
         made = hg.replay(whole_trace_id(hg, trace), given)
     if as_json:
-        echo(orjson.dumps(made.as_dict(), option=orjson.OPT_INDENT_2).decode())
+        print_json(made.as_dict())
     else:
         echo(_read(made))
 

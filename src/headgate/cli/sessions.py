@@ -40,7 +40,7 @@ def show(store: str | None, tenant: str | None, scope: str, limit: int, as_json:
     )
     for spend, reading in found:
         state = "no cap" if reading is None else reading.state
-        forecast = f"full in {reading.calls_left} calls" if reading and reading.calls_left else ""
+        forecast = reading.forecast if reading else ""
         table.add_row(
             spend.scope, escape(clip(spend.name, 60)), f"{spend.total_calls:,}", f"{spend.total_tokens:,}",
             f"{spend.total_micros / 1e6:,.4f}", state, forecast,

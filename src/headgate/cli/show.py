@@ -11,7 +11,7 @@ from headgate.cli.review import print_review
 from headgate.cli.terminal import echo
 from headgate.cli.traces import print_trace
 from headgate.explain.as_data import trace_data
-from headgate.operations.find import Found, find
+from headgate.operations.find import Match, find
 from headgate.operations.presence import LAST, whole_trace_id
 from headgate.types import Chunk, Fact, Review, Trace
 
@@ -33,14 +33,14 @@ def show(id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
         _print(found)
 
 
-def _data(found: Found) -> Any:  # noqa: ANN401  (whatever JSON holds)
+def _data(found: Match) -> Any:  # noqa: ANN401  (whatever JSON holds)
     value = found.value
     if isinstance(value, Trace):
         return trace_data(value)
     return [asdict(chunk) for chunk in value] if isinstance(value, tuple) else value
 
 
-def _print(found: Found) -> None:
+def _print(found: Match) -> None:
     match found.value:
         case Trace() as trace:
             echo(f"trace {trace.id}: {trace.request.query}")
@@ -52,7 +52,11 @@ def _print(found: Found) -> None:
             print_review(review)
         case tuple() as chunks:
             where = f"{found.kind} {found.id} in collection {found.collection}"
-            echo(f"{where}, {len(chunks)} chunks" if found.kind == "document" else where)
+            echo(
+                f"{where}, {len(chunks)} chunk{'' if len(chunks) == 1 else 's'}"
+                if found.kind == "document"
+                else where
+            )
             for chunk in chunks:
                 _print_chunk(chunk, alone=found.kind == "chunk")
 

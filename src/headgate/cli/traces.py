@@ -3,12 +3,11 @@
 from datetime import UTC, datetime
 
 import click
-import orjson
 from rich.markup import escape
 from rich.table import Column, Table
 
-from headgate.cli.options import json_option, open_existing, place_options
-from headgate.cli.terminal import SafeConsole, echo
+from headgate.cli.options import json_option, open_existing, place_options, print_json
+from headgate.cli.terminal import SafeConsole
 from headgate.explain.as_data import summary_data, trace_data
 from headgate.notes import Stage
 from headgate.operations.presence import whole_trace_id
@@ -32,7 +31,7 @@ def traces(
         found = [] if one else hg.traces(limit=limit)
     if as_json:
         data = trace_data(one) if one else [summary_data(summary) for summary in found]
-        echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+        print_json(data)
     elif one:
         print_trace(one)
     else:
@@ -60,7 +59,9 @@ def print_trace(trace: Trace) -> None:
     table = Table("stage", "ms", "came", "kept", "dropped", "", box=None, header_style="bold")
     for step in trace.steps:
         counts = map(str, (step.came, step.kept, step.dropped))
-        table.add_row(step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(_remark(step)))
+        table.add_row(
+            step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(_describe_step(step))
+        )
     console.print(table)
     for candidate in trace.candidates:
         console.print(escape(candidate.chunk.id), style="bold", highlight=False)
@@ -69,7 +70,7 @@ def print_trace(trace: Trace) -> None:
             console.print(escape(line), highlight=False)
 
 
-def _remark(step: Step) -> str:
+def _describe_step(step: Step) -> str:
     """What went wrong, and what is known of a call of the model and of what was cut from its answer."""
     known = step.facts if step.stage in (Stage.MODEL, Stage.CUT, Stage.CIRCLES, Stage.FUSE) else {}
     facts = ", ".join(f"{name} {str(value)[:60]}" for name, value in known.items())

@@ -96,7 +96,7 @@ class Figures:
             "long": len(long),
             "found_long": sum(s.stall is not None for s in long),
             "found_at_loop": sum(s.in_loop for s in loops),
-            "stopped_early": sum(_stopped_early(s) for s in found),
+            "stopped_early": sum(_is_stopped_early(s) for s in found),
             "clean": len(clean),
             "clean_cut": sum(s.stall is not None for s in clean),
             "delay_chars_p50": percentile(delays, 50),
@@ -209,7 +209,7 @@ def _is_in_loop(stream: LabeledStream, stall: Stall | None) -> bool:
     return bool(stream.loop and stall and stall.position > stream.loop["onset"])
 
 
-def _stopped_early(watched: Watched) -> bool:
+def _is_stopped_early(watched: Watched) -> bool:
     """Whether an earlier repetition, not the labeled loop, stopped the stream."""
     loop, stall = watched.stream.loop, watched.stall
     return bool(loop and stall and stall.position <= loop["onset"])

@@ -75,14 +75,14 @@ def _switch(to: bool) -> Callable[[Trace, Any], Scale]:  # noqa: FBT001
     return lambda _, __: Scale(1, lambda at: to if at else not to, not to)
 
 
-def _used(trace: Trace, _: Any) -> Scale:  # noqa: ANN401
+def _used_tokens(trace: Trace, _: Any) -> Scale:  # noqa: ANN401
     window = trace.request.context_budget
     now = window.used_tokens if window else 0
     return Scale(now, lambda at: now - at, now)
 
 
 KNOBS = (
-    Knob("used_tokens", Stage.DECIDE, _used),
+    Knob("used_tokens", Stage.DECIDE, _used_tokens),
     Knob("retrieve.keep", Stage.RETRIEVE, _more(100)),
     Knob("propagate.keep", Stage.RETRIEVE, _more(100)),
     Knob("propagate.keep", Stage.PROPAGATE, _more(100)),

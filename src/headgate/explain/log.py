@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from headgate.forks import closed_in_children
+from headgate.forks import close_in_children
 from headgate.policy import LogPolicy
 from headgate.text.redact import redact
 from headgate.types import Context
@@ -61,7 +61,7 @@ class _SharedFileHandler(RotatingFileHandler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line to the file that has the name now, whoever rotated it last."""
-        with self._locked():
+        with self._hold_lock():
             try:
                 super().emit(record)
             finally:
@@ -74,12 +74,12 @@ class _SharedFileHandler(RotatingFileHandler):
         raise  # noqa: PLE0704  (called while the error is handled)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         """Keep other processes from writing and rotating. Windows has no such lock: there, one process a file."""
         if sys.platform == "win32":
             yield
         else:
-            with self._lock_file.open("ab") as lock, closed_in_children(lock.fileno()):
+            with self._lock_file.open("ab") as lock, close_in_children(lock.fileno()):
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 try:
                     yield

@@ -105,14 +105,14 @@ def apply_changes(request: Request, changes: Changes) -> tuple[Request, Changes]
     """The request with what concerns it changed, and the rest of the changes: settings."""
     settings = {name: value for name, value in changes.items() if "." in name}
     given = {name: value for name, value in changes.items() if "." not in name}
-    asked = {name: _checked(name, value) for name, value in given.items()}
+    asked = {name: _check_field(name, value) for name, value in given.items()}
     window = {name: asked.pop(name) for name in WINDOW & asked.keys()}
     if window:
         asked["context_budget"] = replace(request.context_budget or ContextBudget(), **window)
     return replace(request, **asked), settings
 
 
-def _checked(name: str, value: object) -> Any:  # noqa: ANN401  (any field's value)
+def _check_field(name: str, value: object) -> Any:  # noqa: ANN401  (any field's value)
     """The value, where the request has such a field and takes it."""
     kinds = changeable()
     hint = f"change a setting by its dotted name, or one of {', '.join(kinds)}"

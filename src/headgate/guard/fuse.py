@@ -101,6 +101,13 @@ class Reading:
         """Used, as a share of the cap."""
         return self.used / self.cap
 
+    @property
+    def forecast(self) -> str:
+        """When the cap is reached, empty where that cannot be said."""
+        if self.calls_left is None:
+            return ""
+        return f"full in {self.calls_left} call{'' if self.calls_left == 1 else 's'}"
+
     def describe(self) -> str:
         """One sentence for a person."""
         who = "this tenant" if self.scope == "tenant" else f"{self.scope} {self.name}"
@@ -110,8 +117,7 @@ class Reading:
             return f"{told} and is paused"
         if self.state == "busy":
             return f"{told}, and calls under way may use up the rest"
-        left = "" if self.calls_left is None else f"; full in {self.calls_left} calls at this rate"
-        return f"{told}{left}"
+        return f"{told}; {self.forecast} at this rate" if self.forecast else told
 
 
 def hold(

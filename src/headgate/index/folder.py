@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from headgate.forks import closed_in_children
+from headgate.forks import close_in_children
 from headgate.index import ann
 from headgate.index.files import (
     CHECKED,
@@ -200,7 +200,7 @@ def write_lock(folder: Path) -> Iterator[bool]:
     # not its parents: where the store was moved or deleted, the old path must stay gone
     folder.parent.mkdir(mode=0o700, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
-    with (folder / "lock").open("a+b") as held, closed_in_children(held.fileno()):
+    with (folder / "lock").open("a+b") as held, close_in_children(held.fileno()):
         if not _try_lock(held.fileno()):
             yield False
             return

@@ -72,7 +72,7 @@ def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
         speaker=np.array(reading.speaker, np.uint64),
         told=np.array(reading.told, np.uint8),
         language=np.array(reading.language, np.uint8),
-        terms=index_terms(keys, own, fields),
+        terms=_index_terms(keys, own, fields),
         names=names,
         labels=labels,
         label_starts=label_starts,
@@ -80,7 +80,7 @@ def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
     )
 
 
-def index_terms(keys: Keys, own: npt.NDArray[np.uint32], fields: Ints) -> PostingList:
+def _index_terms(keys: Keys, own: npt.NDArray[np.uint32], fields: Ints) -> PostingList:
     """The posting list of terms, given as slots into the vocabulary in reading order, chunk by chunk.
 
     `fields` has how many of them stand in each field.

@@ -35,6 +35,8 @@ SHORT = 600  # characters; half of a conversation's lines are shorter
 _LONG = 256  # postings from which a list is copied by itself; shorter ones are copied all at once
 _FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
 
+BEHIND = "the index is behind the store and follows in the background"
+
 
 class Snapshot:
     """All living chunks of a collection at one point of its feed."""
@@ -71,8 +73,7 @@ class Snapshot:
     def stale(self) -> "Snapshot":
         """The same snapshot, which says that the store has gone on since."""
         stale = copy(self)
-        reason = "the index is behind the store and follows in the background"
-        reasons = filter(None, (self._degraded, reason))
+        reasons = filter(None, (self._degraded, BEHIND))
         stale._degraded = "; ".join(reasons)  # noqa: SLF001  one of its own kind
         return stale
 
@@ -258,15 +259,19 @@ class Snapshot:
     def _cased(self, flat: list[str], share: float) -> list[bool]:
         kinds = np.array([INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER], np.uint64)
         bare = np.array([case_key(word) for word in flat], np.uint64)
-        asked = (bare[:, None] | kinds).ravel()
-        counts = np.zeros(len(asked), np.int64)
-        for live in self.lives:
-            slots, there = find(live.segment.case.keys, asked)
-            counts[there] += live.case_counts[slots[there]]
+        counts = self._count_cases((bare[:, None] | kinds).ravel())
         lower, upper, starting = counts.reshape(-1, 3).T
         inside = lower + upper
         verdict = np.where(inside > 0, upper >= share * inside, starting == 0)
         return [bool(v) for v in verdict]
+
+    def _count_cases(self, asked: Keys) -> Ints:
+        """How often each case key stands in living chunks."""
+        counts = np.zeros(len(asked), np.int64)
+        for live in self.lives:
+            slots, there = find(live.segment.case.keys, asked)
+            counts[there] += live.case_counts[slots[there]]
+        return counts
 
     def labels(self, keys: Keys) -> list[str]:
         """How each name reads, in lower case."""

@@ -41,7 +41,7 @@ class Blocks:
     most: int = 4096
     _known: OrderedDict[bytes, str] = field(default_factory=OrderedDict)
 
-    def known(self, texts: Sequence[str]) -> str | None:
+    def known_block(self, texts: Sequence[str]) -> str | None:
         """The block of the question that ends these texts, "" where it has none; None where it is new."""
         return self._known.get(_key(texts))
 
@@ -55,7 +55,7 @@ class Blocks:
             question, own = question_of(message), texts_of(message)
             if question and not (texts and is_block(texts[-1])):
                 seen = [*texts, *own]
-                known = self.known(seen)
+                known = self.known_block(seen)
                 new = None if known is not None else (len(placed), question, seen)
                 if known:
                     placed.append(as_message(known))
@@ -66,7 +66,7 @@ class Blocks:
 
     def find(self, query: str, texts: Sequence[str], *, used_tokens: int = 0) -> str:
         """The block for a question; `texts` is all that the model sees, the question last."""
-        if (known := self.known(texts)) is not None:
+        if (known := self.known_block(texts)) is not None:
             return known
         try:
             context = self.gate.context_for(self._request(query, texts, used_tokens))
@@ -76,7 +76,7 @@ class Blocks:
 
     async def afind(self, query: str, texts: Sequence[str], *, used_tokens: int = 0) -> str:
         """The same in an event loop."""
-        if (known := self.known(texts)) is not None:
+        if (known := self.known_block(texts)) is not None:
             return known
         try:
             context = await self.gate.acontext_for(self._request(query, texts, used_tokens))

@@ -137,7 +137,7 @@ class GuardedChatModel(BaseChatModel):
             asked = [*messages, *convert_to_messages(continuation)]
             return map(_as_chunk, self.model.stream(asked, QUIET, stop=stop, **options))
 
-        for chunk in self._guarded(generate).iterate():
+        for chunk in self._guard(generate).iterate():
             yield ChatGenerationChunk(message=chunk)
 
     async def _astream(
@@ -152,7 +152,7 @@ class GuardedChatModel(BaseChatModel):
             async for message in self.model.astream(asked, QUIET, stop=stop, **options):
                 yield _as_chunk(message)
 
-        async for chunk in self._guarded(generate).stream():
+        async for chunk in self._guard(generate).stream():
             yield ChatGenerationChunk(message=chunk)
 
     def _generate(
@@ -173,7 +173,7 @@ class GuardedChatModel(BaseChatModel):
     ) -> ChatResult:
         return await agenerate_from_stream(self._astream(messages, stop, **options))
 
-    def _guarded(self, generate: Callable[..., Any]) -> GuardedObjects[AIMessageChunk]:
+    def _guard(self, generate: Callable[..., Any]) -> GuardedObjects[AIMessageChunk]:
         # providers disagree about what sampling they take, so words alone ask the model to go on
         knobs = {"model": self.model_name, **self.guard}
         return GuardedObjects(generate, read=_read, write=_with_text, **knobs)

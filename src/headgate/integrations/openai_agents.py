@@ -130,7 +130,7 @@ class GuardedModel(Model):
         guarded = GuardedEvents(
             create, ResponsesDialect(), fields, options=self._guard, is_async=True
         )
-        return _unwrapped(guarded)
+        return _unwrap(guarded)
 
     async def get_response(
         self,
@@ -183,7 +183,7 @@ class _Events:
             await self._events.aclose()
 
 
-async def _unwrapped(events: GuardedEvents) -> AsyncIterator[Any]:
+async def _unwrap(events: GuardedEvents) -> AsyncIterator[Any]:
     with original_errors():
         async for event in events:
             yield event

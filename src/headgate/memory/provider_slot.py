@@ -48,7 +48,7 @@ class ProviderSlot:
         accepts = accepted_options(initialize)
         given = {name: value for name, value in options.items() if name in accepts}
         self._initialize = lambda: self._submit(initialize, **given)
-        return self._initialized()
+        return self._begin_initialization()
 
     def call(self, query: str, options: Mapping[str, object]) -> "Future[object]":
         """Begin to ask the provider, once it is initialized."""
@@ -69,7 +69,7 @@ class ProviderSlot:
                 self._loop.call_soon_threadsafe(self._loop.stop)
                 self._loop = None
 
-    def _initialized(self) -> "Future[object] | None":
+    def _begin_initialization(self) -> "Future[object] | None":
         """The initialization that is done or under way; a failed one is begun anew."""
         if self._initialize is None:
             return None
@@ -80,14 +80,14 @@ class ProviderSlot:
             return ready
 
     def _call_plain(self, query: str, given: Mapping[str, Any]) -> object:
-        ready = self._initialized()
+        ready = self._begin_initialization()
         if ready is not None:
             ready.result()
         self._check_available()
         return self.provider.prefetch(query, **given)
 
     async def _call_async(self, query: str, given: Mapping[str, Any]) -> object:
-        ready = self._initialized()
+        ready = self._begin_initialization()
         if ready is not None:
             # a question that is late is cancelled, and what others wait for must go on
             await asyncio.shield(asyncio.wrap_future(ready))

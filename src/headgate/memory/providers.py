@@ -79,7 +79,7 @@ class Recollection:
         given = (a for a in self.answers if a.status == "answered")
         return "\n\n".join(f"## {a.provider}\n{_quote_labels(a.text)}" for a in given)
 
-    def fenced(self, secret: bytes) -> str:
+    def fence(self, secret: bytes) -> str:
         """The answers inside a fence that stored text cannot close; empty without answers."""
         return fence(self.text, secret) if self.text else ""
 

@@ -40,7 +40,7 @@ def compact(folder: Path) -> Compacted:
         _follow(store, folder)
         removals = 0
         for tenant, collection, last in store.query(_REMOVED):
-            seen = _seen(store, folder, tenant, collection)
+            seen = _last_indexed_change(store, folder, tenant, collection)
             removals += store.execute(_FORGET, (tenant, collection, last if seen is None else seen))
         store.vacuum()
     finally:
@@ -59,7 +59,9 @@ def _follow(store: SqliteStore, folder: Path) -> None:
     indexes.close()
 
 
-def _seen(store: SqliteStore, folder: Path, tenant: str, collection: str) -> int | None:
+def _last_indexed_change(
+    store: SqliteStore, folder: Path, tenant: str, collection: str
+) -> int | None:
     """How far the saved index has followed; None where none will be believed, and removals are of no use to it."""
     try:
         state = read_state(folder_of(folder / "index", tenant, collection))

@@ -16,7 +16,8 @@ from headgate.errors import InputError, LimitError
 from headgate.memory.memory import Memory
 from headgate.memory.review import Defer
 from headgate.pipeline.fallback import Verdict, conclude, verdict_without_grading
-from headgate.pipeline.steps import Candidates, Policies, Resources, Steps, Vectors, Views
+from headgate.pipeline.resources import Policies, Resources, Vectors, Views
+from headgate.pipeline.steps import Candidates, Steps
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Store, TokenCounter, WebSearch
 from headgate.stages.compose import Composed

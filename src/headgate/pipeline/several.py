@@ -1,13 +1,17 @@
 """Several: one query over more than one collection.
 
 Each collection has an index of its own, and its best chunk scores 1. So scores are shares of a collection's best, and
-rankings are merged by them. A grade needs the words of the collection that a chunk is from.
+rankings are merged by them. A grade needs the words of the collection that a chunk is from. What comes from no collection
+that was asked (facts, graph paths, search results) goes with the first.
 """
 
 from collections.abc import Mapping, Sequence
 
+from headgate.notes import Fate, NoteCode, Stage
+from headgate.protocols import Grader, Postings
+from headgate.relevance.left_over import is_left_over
 from headgate.stages.grade import Calibrated
-from headgate.types import Candidate
+from headgate.types import Candidate, Sifted
 
 
 def merge(rankings: Sequence[Sequence[Candidate]]) -> tuple[Candidate, ...]:
@@ -26,8 +30,56 @@ def merge(rankings: Sequence[Sequence[Candidate]]) -> tuple[Candidate, ...]:
     return tuple(sorted(best.values(), key=lambda c: -c.score))
 
 
+def by_collection(
+    candidates: Sequence[Candidate], names: Sequence[str]
+) -> dict[str, Sequence[Candidate]]:
+    """The candidates of each collection."""
+    if len(names) == 1:
+        return {names[0]: candidates}
+    parted: dict[str, list[Candidate]] = {name: [] for name in names}
+    for candidate in candidates:
+        parted.get(candidate.chunk.collection, parted[names[0]]).append(candidate)
+    return dict(parted)
+
+
+def drop_left_over(
+    query: str,
+    fitting: Sequence[Candidate],
+    seen: Sequence[Candidate],
+    views: Mapping[str, Postings],
+) -> Sifted:
+    """Drop all that fits where every collection's relevant chunks are among those `seen` in the window."""
+    names = tuple(views)
+    ours, theirs = by_collection(fitting, names), by_collection(seen, names)
+    if not all(is_left_over(query, ours[n], theirs[n], views[n]) for n in names):
+        return Sifted(kept=tuple(fitting))
+    note = (Stage.GRADE, Fate.DROP, NoteCode.LEFT_OVER)
+    return Sifted(dropped=tuple(c.with_note(*note) for c in fitting))
+
+
+def calibrated_grader(
+    views: Mapping[str, Postings],
+    found: Sequence[Candidate],
+    seen: Sequence[Candidate],
+    *,
+    embedded: bool,
+) -> Grader:
+    """The built-in grader: each collection's candidates in the words of that collection.
+
+    `found` is the ranking that candidates were taken from, `seen` what the window holds already.
+    """
+    names = tuple(views)
+    ranked, known = by_collection(found, names), by_collection(seen, names)
+    graders = {
+        name: Calibrated(view, ranked[name], seen=known[name], embedded=embedded)
+        for name, view in views.items()
+    }
+    first, *others = graders.values()
+    return GraderByCollection(graders) if others else first
+
+
 class GraderByCollection:
-    """Gives each candidate to the grader of its collection; what comes from elsewhere, to the first."""
+    """Gives each candidate to the grader of its collection."""
 
     def __init__(self, graders: Mapping[str, Calibrated]) -> None:
         self._graders = graders

@@ -1,24 +1,21 @@
 """Steps: each stage called for one request, with its policy and resources, and recorded.
 
 Engine.build says which stage follows which; a step here only says how its stage is called and what stands in for it when
-it fails. No step calls another stage's step, and what a stage needs from an earlier one comes in as data.
+it fails. No step calls another stage's step, and what a stage needs from an earlier one comes in as data. Where a step
+has work to do around its stage, that stands in find.py, several.py and fallback.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from headgate.errors import ConfigError, NotReady
-from headgate.graph.knowledge import GraphPolicy, anchors, paths
-from headgate.graph.neighborhood import neighborhood
+from headgate.graph.knowledge import anchors, paths
 from headgate.graph.project import project_of
-from headgate.memory.ask_rate import AskRate
-from headgate.memory.memory import Memory
 from headgate.memory.providers import Recollection
-from headgate.memory.review import Defer, ReviewPolicy, ReviewQueue
-from headgate.notes import Fate, NoteCode, Stage
+from headgate.memory.review import ReviewQueue
+from headgate.notes import Stage
 from headgate.pipeline.fallback import (
     Verdict,
     ask_person,
@@ -26,25 +23,22 @@ from headgate.pipeline.fallback import (
     is_in_window,
     search_outside,
 )
+from headgate.pipeline.find import Starts, load_edges, load_whole, penalize_known, search_again
 from headgate.pipeline.recorder import TraceRecorder
-from headgate.pipeline.several import GraderByCollection, merge
-from headgate.policy import Limits
-from headgate.protocols import Clock, Grader, Postings, Store, TokenCounter, WebSearch
+from headgate.pipeline.resources import Policies, Resources
+from headgate.pipeline.several import calibrated_grader, drop_left_over, merge
+from headgate.protocols import Postings
 from headgate.relevance.excerpt import excerpt
-from headgate.relevance.left_over import is_left_over
 from headgate.relevance.query_terms import Question, ask
-from headgate.stages.compose import Composed, ComposePolicy, compose
-from headgate.stages.decide import DecidePolicy, decide
-from headgate.stages.expand import ExpandPolicy, depth, fuse, gather, variants, wants_more
-from headgate.stages.gate import Gated, GatePolicy, gate, measure, report
-from headgate.stages.grade import CRISIS, Action, Calibrated, Graded, GradePolicy, grade
-from headgate.stages.penalize import PenalizePolicy, penalize
-from headgate.stages.propagate import PropagatePolicy, Start, propagate, start_of
-from headgate.stages.retrieve import RetrievePolicy, retrieve
+from headgate.stages.compose import Composed, compose
+from headgate.stages.decide import decide
+from headgate.stages.expand import wants_more
+from headgate.stages.gate import Gated, gate, report
+from headgate.stages.grade import CRISIS, Action, Graded, grade
+from headgate.stages.propagate import propagate
+from headgate.stages.retrieve import retrieve
 from headgate.stages.strategy import estimate_content_tokens
-from headgate.text.cache import WindowCache
 from headgate.text.fence import fence_secret
-from headgate.text.fingerprint import KIND
 from headgate.types import (
     Candidate,
     Chunk,
@@ -64,46 +58,6 @@ if TYPE_CHECKING:
 Candidates = Sequence[Candidate]
 Rankings = Mapping[str, Sifted]
 """What was found, by collection."""
-Starts = Mapping[str, Start]
-Views = Callable[[str, str, str], Postings]
-"""From a tenant, a collection and a query to what ranking reads."""
-Vectors = Callable[[str], "npt.ArrayLike | None"]
-
-
-@dataclass(frozen=True, slots=True)
-class Policies:
-    """The knobs of every stage."""
-
-    limits: Limits
-    decide: DecidePolicy
-    retrieve: RetrievePolicy
-    propagate: PropagatePolicy
-    graph: GraphPolicy
-    penalize: PenalizePolicy
-    expand: ExpandPolicy
-    gate: GatePolicy
-    grade: GradePolicy
-    review: ReviewPolicy
-    compose: ComposePolicy
-
-
-@dataclass(frozen=True, slots=True)
-class Resources:
-    """What the stages work with, the same for every request."""
-
-    store: Store
-    views: Views
-    vectors: Vectors
-    count: TokenCounter
-    memory: Memory | None
-    grader: Grader | None
-    search: WebSearch | None
-    clock: Clock
-    tick: Callable[[], float]
-    name: Callable[[], str]
-    cache: WindowCache
-    defer: Defer | None = None
-    ask_rate: AskRate = field(default_factory=AskRate)
 
 
 class Steps:
@@ -166,11 +120,11 @@ class Steps:
             Stage.EMBED, lambda: self.resources.vectors(request.query), instead=None
         )
         self.embedded = vector is not None
-        search = partial(retrieve, request.query, policy=self.policy.retrieve, vector=vector)
         if self.stuffs:
             load = partial(self._load_whole, vector=vector)
             names = request.collections
             return {name: record.run(Stage.RETRIEVE, (), partial(load, name)) for name in names}
+        search = partial(retrieve, request.query, policy=self.policy.retrieve, vector=vector)
         found = {}
         for name, view in self.views.items():
             found[name] = record.run(Stage.RETRIEVE, (), partial(search, view=view))
@@ -183,8 +137,12 @@ class Steps:
         if self.stuffs or not self.views or not self.request.graph:
             return {}, ()
         none: tuple[Starts, Sequence[Edge]] = ({}, ())
+        store, policy = self.resources.store, self.policy.propagate
         return self.recorder.attempt(
-            Stage.EDGES, lambda: self._load_edges(found), instead=none, timed=True
+            Stage.EDGES,
+            lambda: load_edges(self.request, found, self.views, store, policy),
+            instead=none,
+            timed=True,
         )
 
     def propagate(self, found: Rankings, starts: Starts, edges: Sequence[Edge]) -> Candidates:
@@ -251,7 +209,11 @@ class Steps:
         """What is new to the window; in reading order when stuffing."""
         if not self.request.penalize:
             return Sifted(kept=tuple(candidates))
-        fresh = self.recorder.run(Stage.PENALIZE, candidates, lambda: self._penalize(candidates))
+        fresh = self.recorder.run(
+            Stage.PENALIZE,
+            candidates,
+            lambda: penalize_known(candidates, self.request, self.resources, self.policy.penalize),
+        )
         if not self.stuffs:
             return fresh
         place = {c.chunk.id: at for at, c in enumerate(candidates)}
@@ -266,7 +228,19 @@ class Steps:
 
     def expand(self, fresh: Sifted, edges: Sequence[Edge]) -> Sifted:
         """What was new, with what other queries bring."""
-        return self.recorder.run(Stage.EXPAND, fresh.kept, lambda: self._expand(fresh, edges))
+        return self.recorder.run(
+            Stage.EXPAND,
+            fresh.kept,
+            lambda: search_again(
+                self.request,
+                fresh,
+                self.views,
+                self.resources,
+                self.policy,
+                edges=edges,
+                project=self.project,
+            ),
+        )
 
     def gate(self, fresh: Sifted) -> Gated:
         """What is worth its tokens and fits the budget, in part where need be; a stuffed collection is known to fit."""
@@ -283,7 +257,8 @@ class Steps:
                 self.policy.gate,
                 k=self.request.k,
                 excerpt=self._excerpt if self.views else None,
-                conversation=self._all_conversations(),
+                conversation=bool(self.views)
+                and all(v.conversational for v in self.views.values()),
                 preview_chars=preview,
             ),
         )
@@ -291,10 +266,14 @@ class Steps:
 
     def drop_left_over(self, fitting: Candidates) -> Candidates:
         """What fits, or nothing where the window shows all that is relevant already."""
-        seen = [c for c in self.candidates if is_in_window(c)] if self.request.window else []
+        seen = self._candidates_in_window()
         if not seen or not fitting or not self.views:
             return fitting
-        return self.recorder.run(Stage.GRADE, fitting, lambda: self._left_over(fitting, seen)).kept
+        return self.recorder.run(
+            Stage.GRADE,
+            fitting,
+            lambda: drop_left_over(self.request.query, fitting, seen, self.views),
+        ).kept
 
     async def grade(
         self,
@@ -306,7 +285,9 @@ class Steps:
 
         `found` is the ranking they were taken from, which tells whether the collection knows at all.
         """
-        grader = self.resources.grader or self._calibrated(found)
+        grader = self.resources.grader or calibrated_grader(
+            self.views, found, self._candidates_in_window(), embedded=self.embedded
+        )
         policy = grade_policy_for(self.plan, grader, self.policy.grade)
         graded = await self.recorder.arun(
             Stage.GRADE,
@@ -417,70 +398,14 @@ class Steps:
                 self.recorder.degrade(Stage.INDEX, view.degraded)
         return views
 
-    def _load_edges(self, found: Rankings) -> tuple[Starts, Sequence[Edge]]:
-        request, policy = self.request, self.policy.propagate
-        started = {
-            name: start_of(found[name], request.query, view, policy)
-            for name, view in self.views.items()
-        }
-        starts = {name: start for name, start in started.items() if start is not None}
-        nodes = [node for name, start in starts.items() for node in start.nodes(self.views[name])]
-        if not starts:
-            return {}, ()
-        store, unique = self.resources.store, list(dict.fromkeys(nodes))
-        edges = neighborhood(store, unique, tenant=request.tenant, hops=policy.edge_hops)
-        return starts, edges
-
     def _load_whole(self, collection: str, vector: "npt.ArrayLike | None") -> Sifted:
-        """Every chunk in reading order, with the score that retrieval gives it; without an index all score alike."""
         chunks = tuple(self.resources.store.scan(self.request.tenant, collection))
-        view, scores = self.views.get(collection), dict.fromkeys((c.id for c in chunks), 1.0)
-        if view is not None and chunks:
-            wide = self.policy.retrieve.model_copy(update={"keep": len(chunks)})
-            ranked = retrieve(self.request.query, view, wide, vector=vector).kept
-            scores = {c.chunk.id: c.score for c in ranked}
-        everyone = tuple(
-            Candidate(chunk, scores.get(chunk.id, 0.0)).with_note(
-                Stage.RETRIEVE,
-                Fate.ADD,
-                NoteCode.LOADED_WHOLE,
-                entropy=measure(chunk.text)[0],
-            )
-            for chunk in chunks
-        )
-        return Sifted(kept=everyone, added=everyone)
+        view, policy = self.views.get(collection), self.policy.retrieve
+        return load_whole(self.request.query, chunks, view, policy, vector=vector)
 
-    def _penalize(self, candidates: Candidates) -> Sifted:
-        request, cache = self.request, self.resources.cache
-        unread = cache.unknown([c.chunk.text for c in candidates])
-        new = [c.chunk for c, unknown in zip(candidates, unread, strict=True) if unknown]
-        fingerprints: dict[str, bytes] = {}
-        for name in request.collections:
-            ids = [chunk.id for chunk in new if chunk.collection == name]
-            fingerprints |= self.resources.store.attached(request.tenant, name, KIND, ids)
-        return penalize(
-            candidates,
-            request.window,
-            self.policy.penalize,
-            fingerprints=fingerprints,
-            best_effort=request.best_effort,
-            cache=cache,
-        )
-
-    def _expand(self, fresh: Sifted, edges: Sequence[Edge]) -> Sifted:
-        request, policy, vectors = self.request, self.policy.expand, self.resources.vectors
-        known = {c.chunk.id for c in (*fresh.kept, *fresh.dropped)}
-        most = depth(request.k, policy)
-        wider = self.policy.retrieve.model_copy(update={"keep": most + len(known)})
-        queries = variants(
-            request.query, policy, edges=edges, project=self.project, window=request.window
-        )
-        passes = [
-            retrieve(query, view, wider, vector=vectors(query)).kept
-            for query in queries
-            for view in self.views.values()
-        ]
-        return fuse(fresh.kept, self._penalize(gather(passes, known)[:most]), policy)
+    def _candidates_in_window(self) -> Candidates:
+        """The candidates that were left out because the window holds them."""
+        return [c for c in self.candidates if is_in_window(c)] if self.request.window else []
 
     def _excerpt(self, chunk: Chunk, fits: Callable[[str], bool]) -> str:
         """The best strips of a chunk that fit, in the words of its collection."""
@@ -489,39 +414,3 @@ class Steps:
         if name not in self._questions:
             self._questions[name] = ask(self.request.query, view)
         return excerpt(chunk.text, self._questions[name], view.language, fits)
-
-    def _left_over(self, fitting: Candidates, seen: Candidates) -> Sifted:
-        query = self.request.query
-        for name, view in self.views.items():
-            if not is_left_over(query, self._of(name, fitting), self._of(name, seen), view):
-                return Sifted(kept=tuple(fitting))
-        note = (Stage.GRADE, Fate.DROP, NoteCode.LEFT_OVER)
-        return Sifted(dropped=tuple(c.with_note(*note) for c in fitting))
-
-    def _calibrated(self, found: Candidates) -> Grader:
-        """The built-in grader: each collection's candidates in the words of that collection."""
-        seen = [c for c in self.candidates if is_in_window(c)] if self.request.window else []
-        graders = {
-            name: Calibrated(
-                view, self._of(name, found), seen=self._of(name, seen), embedded=self.embedded
-            )
-            for name, view in self.views.items()
-        }
-        first, *others = graders.values()
-        return GraderByCollection(graders) if others else first
-
-    def _all_conversations(self) -> bool:
-        views = self.views.values()
-        return bool(views) and all(view.conversational for view in views)
-
-    def _of(self, collection: str, candidates: Candidates) -> Candidates:
-        """The candidates of one collection; what comes from elsewhere stands with the first."""
-        if len(self.views) == 1:
-            return candidates
-        names = list(self.views)
-        return [
-            c
-            for c in candidates
-            if c.chunk.collection == collection
-            or (collection == names[0] and c.chunk.collection not in names)
-        ]

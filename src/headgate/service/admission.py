@@ -142,7 +142,7 @@ class Admission:
         # Once the response has begun, only a broken connection can tell the client.
         if send.started:
             raise error
-        await self._error_response(error, scope, state.id)(scope, _disconnected, send)
+        await self._error_response(error, scope, state.id)(scope, _receive_disconnect, send)
 
 
 class _Sender:
@@ -178,7 +178,7 @@ class _BufferedReceive:
         return {"type": "http.request", "body": body, "more_body": False}
 
 
-async def _disconnected() -> Message:
+async def _receive_disconnect() -> Message:
     return {"type": "http.disconnect"}
 
 

@@ -1,16 +1,16 @@
 """Auth: whose a request is, and what it may do.
 
 A key in `x-headgate-key`, `Authorization: Bearer` or `x-api-key`, or on pages of the dashboard in its cookie, names the
-tenant and the scopes. A caller without a key
-is let in only from this machine, for the tenant of the settings. From this machine means: the address is
-loopback, the Host header is a loopback name (else a web page could reach us by rebinding its own name), no page of
-another origin sent the request, and no proxy stands between. Whoever keeps sending keys that are not valid must wait.
+tenant and the scopes. A caller without a key is let in only from this machine, for the tenant of the settings. From this
+machine means: the address is loopback, the Host header is a loopback name (else a web page could reach us by rebinding its
+own name), no page of another origin sent the request, and no proxy stands between. Whoever keeps sending keys that are not
+valid must wait.
 """
 
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ from headgate.errors import AccessError, ScopeError
 from headgate.keys import OURS, SCOPES, Keys, digest, is_well_formed
 from headgate.service.dashboard.cookies import key_in_cookie
 from headgate.service.failed_keys import FailedKeys, address_of
+from headgate.service.origin import Headers, is_same_origin
 from headgate.service.proxy.paths import is_proxied
 from headgate.service.request_state import Caller, state_of
 from headgate.types import Key, Scope
@@ -31,8 +32,6 @@ CACHE_S = 2.0
 MAX_CACHED = 10_000  # keys in the cache
 
 _SEND_KEY = "send it as 'Authorization: Bearer hg_…'"
-
-Headers = Mapping[bytes, bytes]
 
 # What reverse proxies and load balancers add. nginx adds nothing by default, but speaks HTTP/1.0.
 _PROXY_HEADERS = frozenset(
@@ -90,15 +89,15 @@ class Auth:
         known = self._cache.get(hashed, (0.0, None))[1] is not None
         if not known:
             self._failures.check(address_of(scope))
-        key: Key | None = await self._cached(hashed, lambda: self._keys.find(token))
+        key: Key | None = await self._read_cached(hashed, lambda: self._keys.find(token))
         if key is None:
             self._failures.count(address_of(scope))
         return key
 
     async def _had_key(self) -> bool:
-        return bool(await self._cached("", lambda: had_key(self._keys)))
+        return bool(await self._read_cached("", lambda: had_key(self._keys)))
 
-    async def _cached(self, name: str, read: Callable[[], object]) -> Any:  # noqa: ANN401  (whatever was read)
+    async def _read_cached(self, name: str, read: Callable[[], object]) -> Any:  # noqa: ANN401  (whatever was read)
         cached = self._cache.get(name)
         if cached and self._clock() - cached[0] < CACHE_S:
             return cached[1]
@@ -173,19 +172,6 @@ def _is_direct(scope: AsgiScope, headers: Headers) -> bool:
     except ValueError:
         return False
     return is_same_origin(headers) and is_loopback(host or "")
-
-
-def is_same_origin(headers: Headers) -> bool:
-    """Whether no page sent a request, or one of the very host that it was sent to."""
-    if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
-        return False
-    origin = headers.get(b"origin")
-    if origin is None:
-        return True
-    try:
-        return urlsplit(origin.decode("latin-1")).netloc.encode("latin-1") == headers.get(b"host")
-    except ValueError:
-        return False
 
 
 def _is_of_proxy(name: bytes) -> bool:

@@ -37,7 +37,7 @@ _TYPES: Final[dict[str, Any]] = {
 _NOT_SENT: Final = frozenset({"tenant", "asker", "window", "context_budget"})
 
 
-def _sent(noun: type) -> list[str]:
+def _body_names(noun: type) -> list[str]:
     """The fields of a noun that a body has."""
     return [field.name for field in fields(noun) if field.name not in _NOT_SENT]
 
@@ -47,7 +47,7 @@ def _body_fields(noun: type) -> dict[str, Any]:
     types, docs = get_type_hints(noun) | _TYPES, field_docs(noun)
     defaults = {field.name: field.default for field in fields(noun)} | _DEFAULTS
     made: dict[str, Any] = {}
-    for name in _sent(noun):
+    for name in _body_names(noun):
         default = ... if defaults[name] is MISSING else defaults[name]
         kind = types[name] | None if default is None else types[name]
         alias = AliasChoices(name, PUBLISHED[name]) if name in PUBLISHED else None
@@ -58,7 +58,7 @@ def _body_fields(noun: type) -> dict[str, Any]:
     return made
 
 
-_FROM_REQUEST, _FROM_BUDGET = _sent(Request), _sent(ContextBudget)
+_FROM_REQUEST, _FROM_BUDGET = _body_names(Request), _body_names(ContextBudget)
 _RequestFields: Any = create_model(
     "RequestFields", __base__=Body, **_body_fields(Request), **_body_fields(ContextBudget)
 )

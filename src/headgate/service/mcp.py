@@ -16,7 +16,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from headgate.errors import AccessError, MissingExtra, ScopeError
-from headgate.service.auth import is_same_origin
+from headgate.service.origin import is_same_origin
 from headgate.service.problems import refusal
 from headgate.service.request_state import RequestState
 from headgate.service.state import ServiceState

@@ -63,7 +63,7 @@ def _build_schema(app: FastAPI) -> dict[str, Any]:
     schemas = schema.setdefault("components", {}).setdefault("schemas", {})
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    _add_limits(schemas, app.state.service.gate.settings.limits)
+    _add_limits(schema, app.state.service.gate.settings.limits)
     problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(problem.pop("$defs"))
     schemas["Problem"] = problem
@@ -76,8 +76,9 @@ def _build_schema(app: FastAPI) -> dict[str, Any]:
     return schema
 
 
-def _add_limits(schemas: dict[str, Any], limits: Limits) -> None:
+def _add_limits(schema: dict[str, Any], limits: Limits) -> None:
     """Write the limits in force into the fields they limit."""
+    schemas = schema["components"]["schemas"]
     fields = schemas["ContextIn"]["properties"]
     fields["budget"]["maximum"] = limits.budget
     fields["k"]["anyOf"][0]["maximum"] = limits.k
@@ -85,6 +86,9 @@ def _add_limits(schemas: dict[str, Any], limits: Limits) -> None:
     fields["current_window_blocks"]["anyOf"][0]["maxItems"] = limits.window_blocks
     for body in ("ContextIn", "StrategyIn"):
         schemas[body]["properties"]["query"]["maxLength"] = limits.query_chars
+    for parameter in schema["paths"]["/v1/hooks/prompt"]["post"]["parameters"]:
+        if parameter["name"] == "max_tokens":
+            parameter["schema"]["maximum"] = limits.budget
 
 
 def _add_problems(path: str, operation: dict[str, Any]) -> None:

@@ -40,7 +40,7 @@ log = logging.getLogger("headgate.settings")
 
 def variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
     """The variables that are meant as settings: as spelled, the dotted name, and the value; later ones hold."""
-    yield from _published(environ)
+    yield from _read_published(environ)
     ignored = []
     for variable, value in sorted(environ.items()):
         if not variable.startswith(PREFIX) or variable == CONFIG:
@@ -54,7 +54,7 @@ def variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
         log.debug("not settings, and ignored: %s", ", ".join(ignored))
 
 
-def _published(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
+def _read_published(environ: Mapping[str, str]) -> Iterator[tuple[str, str, Any]]:
     """The variables of the published design. Others with its prefix belong to another program."""
     for suffix, name in PUBLISHED.items():
         variable = PUBLISHED_PREFIX + suffix

@@ -18,7 +18,7 @@ from headgate.errors import ConfigError
 from headgate.policy import Policy
 from headgate.settings import found
 from headgate.settings.environment import CONFIG, PREFIX, check, nearest, variables
-from headgate.settings.schema import Settings, is_secret, names, tuned_by
+from headgate.settings.schema import Settings, is_secret, names, tuning_policy
 
 FILE = "headgate.toml"
 
@@ -168,7 +168,7 @@ def _validate(layers: list[Layer]) -> Settings:
 def _refuse(layer: Layer) -> Iterator[Fault]:
     """What a file or a variable may not set: tuning arguments, and a whole group at once."""
     for name, value in _flatten(layer.tree):
-        policy = tuned_by(name)
+        policy = tuning_policy(name)
         if policy:
             error = ConfigError(
                 f"{name} (from {layer.origin}) is no setting but an argument in Python",

@@ -98,7 +98,7 @@ def compose(
         texts=tuple(bodies[at] for at in layout),
         sources=tuple(source_of(chunk) for chunk in shown),
         graph_context=tuple(chunk.text for chunk in shown if chunk.source == GRAPH),
-        token=_shared(shown),
+        token=_shared_admission(shown),
     )
 
 
@@ -145,7 +145,7 @@ def _judge(candidate: Candidate, cost: int, *, fits: bool) -> Candidate:
     return candidate.with_note(Stage.COMPOSE, fate, code, tokens=cost)
 
 
-def _shared(shown: Sequence[Chunk]) -> str | None:
+def _shared_admission(shown: Sequence[Chunk]) -> str | None:
     """The one admission that the shown chunks carry; with none or several, each chunk speaks for itself."""
     tokens = {chunk.admission for chunk in shown if chunk.admission is not None}
     return tokens.pop() if len(tokens) == 1 else None

@@ -131,7 +131,7 @@ def decide(
         return Plan(
             skip=False, tier=Tier.HYBRID, strategy=Strategy.HYBRID, budget=request.budget,
             confidence=0.60, task=task, group=group, prefetch=True,
-            reasoning="Nothing is known of the window, so retrieve within the budget.",
+            reasoning="The size of the window is not known, so retrieve within the budget.",
         )  # fmt: skip
     choice = choose_strategy(
         context_length=window.context_length, used_tokens=window.used_tokens,

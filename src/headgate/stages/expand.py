@@ -54,7 +54,7 @@ def wants_more(
     if not policy.enabled or not window:
         return False
     first = policy.k if k is None else max(1, k)
-    compared = list(_compared(fresh))
+    compared = list(_overlap_notes(fresh))
     if not compared and fresh.kept:
         return False  # penalize did not run: nothing is known about overlap
     novel = sum(note.code is NoteCode.NEW for _, note in compared)
@@ -78,7 +78,7 @@ def variants(
     window: Window,
 ) -> tuple[str, ...]:
     """Two to four queries, the question first; equal input gives equal queries. `project` is what the caller works on."""
-    stale = _dominant(window, policy)
+    stale = _dominance_test(window, policy)
     ties = _adjacent(query, (e for e in edges if e.predicate in TIES), stale)
     others = _adjacent(query, (e for e in edges if e.predicate not in TIES), stale)
     projects = [project] if _fresh(project, query, stale) else []
@@ -133,7 +133,7 @@ def _judge(candidate: Candidate, policy: ExpandPolicy) -> Candidate:
     return candidate.with_note(Stage.EXPAND, Fate.KEEP, NoteCode.FOUND_AGAIN, score=score)
 
 
-def _compared(fresh: Sifted) -> Iterator[tuple[float, Note]]:
+def _overlap_notes(fresh: Sifted) -> Iterator[tuple[float, Note]]:
     """For each candidate the score it came to penalize with, and the note on its overlap."""
     for candidate in (*fresh.kept, *fresh.dropped):
         before = candidate.score
@@ -160,7 +160,7 @@ def _fresh(term: str, query: str, stale: Callable[[str], bool]) -> bool:
     return bool(words) and not all(word in said or stale(word) for word in words)
 
 
-def _dominant(window: Window, policy: ExpandPolicy) -> Callable[[str], bool]:
+def _dominance_test(window: Window, policy: ExpandPolicy) -> Callable[[str], bool]:
     """Whether a word makes up so much of the window that asking for it again leads nowhere new."""
     seen = Tokens.of(window.texts).values
     least = max(3, policy.dominant * seen.size)

@@ -87,12 +87,14 @@ def penalize(
     tokens = cache.tokens(texts, [stored.get(c.chunk.id) for c in candidates])
     judged, order = list(candidates), list(range(len(candidates)))
     if window:
-        said = [said_in(c.chunk) for c in candidates]
+        said = [message_of(c.chunk) for c in candidates]
         spoken = tokens if said == texts else cache.tokens(said)
         overlaps = overlap_with(window, cache, policy)(said, spoken).tolist()
         judged = [_judge(c, r, policy) for c, r in zip(candidates, overlaps, strict=True)]
         if best_effort and all(c.dropped for c in judged):
-            judged = [_spare(c, r) for c, r in zip(candidates, overlaps, strict=True)]
+            judged = [
+                _keep_for_best_effort(c, r) for c, r in zip(candidates, overlaps, strict=True)
+            ]
         order = sorted(range(len(judged)), key=lambda i: -judged[i].score)
     alive = [i for i in order if not judged[i].dropped]
     found = near_copies(tokens, alive, least=policy.copy_overlap) | copies(tokens, alive)
@@ -104,7 +106,7 @@ def penalize(
     return Sifted.split(judged[i] for i in order)
 
 
-def said_in(chunk: Chunk) -> str:
+def message_of(chunk: Chunk) -> str:
     """What a chunk says: of a turn the message itself, without the `[date] Speaker:` that stands in front of it."""
     if chunk.source != TURN:
         return chunk.text
@@ -152,7 +154,7 @@ def _code(overlap: float, policy: PenalizePolicy) -> NoteCode:
     return NoteCode.PARTLY_IN_WINDOW if overlap >= policy.novel else NoteCode.NEW
 
 
-def _spare(candidate: Candidate, overlap: float) -> Candidate:
+def _keep_for_best_effort(candidate: Candidate, overlap: float) -> Candidate:
     """Everything is in the window already and the caller wants something all the same."""
     score = min(candidate.score, 0.0)
     return candidate.with_note(

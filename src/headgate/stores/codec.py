@@ -19,7 +19,7 @@ _ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 
 
 def encode(value: object) -> str:
-    """A value of types.py, or metadata, as JSON text."""
+    """A value of `headgate.types`, or metadata, as JSON text."""
     try:
         return orjson.dumps(value, default=_to_plain, option=_OPTIONS).decode()
     except (TypeError, ValueError, RecursionError) as error:

@@ -53,7 +53,7 @@ def _chat(turn: Turn, number: int, chance: random.Random) -> Iterator[dict[str, 
     yield {"role": "assistant", "content": turn.text or None} | (
         {"tool_calls": calls} if calls else {}
     )
-    for n, call in _answered(turn, chance):
+    for n, call in _shuffle_results(turn, chance):
         yield {"role": "tool", "tool_call_id": f"call_{number}_{n}", "content": call.result}
 
 
@@ -69,7 +69,7 @@ def _messages(turn: Turn, number: int, chance: random.Random) -> Iterator[dict[s
     if turn.calls:
         results = [
             {"type": "tool_result", "tool_use_id": f"toolu_{number}_{n}", "content": [{"type": "text", "text": call.result}]}
-            for n, call in _answered(turn, chance)
+            for n, call in _shuffle_results(turn, chance)
         ]  # fmt: skip
         yield {"role": "user", "content": results}
 
@@ -84,11 +84,11 @@ def _responses(turn: Turn, number: int, chance: random.Random) -> Iterator[dict[
         yield {"type": "message", "role": "assistant", "content": parts}
     for n, call in enumerate(turn.calls):
         yield {"type": "function_call", "call_id": f"call_{number}_{n}", "name": call.tool, "arguments": _dump(call.arguments, chance)}  # fmt: skip
-    for n, call in _answered(turn, chance):
+    for n, call in _shuffle_results(turn, chance):
         yield {"type": "function_call_output", "call_id": f"call_{number}_{n}", "output": call.result}  # fmt: skip
 
 
-def _answered(turn: Turn, chance: random.Random) -> list[tuple[int, MadeCall]]:
+def _shuffle_results(turn: Turn, chance: random.Random) -> list[tuple[int, MadeCall]]:
     """Results of parallel calls, in the order they came back."""
     return chance.sample(list(enumerate(turn.calls)), len(turn.calls))
 

@@ -81,17 +81,19 @@ class WindowCache:
         key = tuple(texts)
         (known,) = self._windows.find([key])
         if known is None:
-            known = self._grown(key) or WindowIndex.of(key)
+            known = self._extend_known(key) or WindowIndex.of(key)
             self._windows.keep({key: known})
         return known
 
-    def _grown(self, texts: tuple[str, ...]) -> WindowIndex | None:
+    def _extend_known(self, texts: tuple[str, ...]) -> WindowIndex | None:
         """The index of the longest known window that this one begins with, extended."""
-        rests = {old: rest for old in self._windows.latest() if (rest := appended(old, texts))}
+        rests = {
+            old: rest for old in self._windows.latest() if (rest := appended_texts(old, texts))
+        }
         for old in sorted(rests, key=lambda old: sum(map(len, rests[old]))):
             (index,) = self._windows.find([old])
             if index is not None:
-                return index.extended(rests[old])
+                return index.with_texts(rests[old])
         return None
 
     def unknown(self, texts: Sequence[str]) -> list[bool]:
@@ -104,7 +106,7 @@ class WindowCache:
         stored: dict[str, U32] = {}
         for i, data in enumerate(packed):
             if parts[i] is None and data is not None:
-                part = parts[i] = _unpacked(data)
+                part = parts[i] = _unpack(data)
                 if part is not None:
                     stored[texts[i]] = part
         self._texts.keep(stored)
@@ -117,7 +119,7 @@ class WindowCache:
         return Tokens.join([part for part in parts if part is not None])
 
 
-def appended(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
+def appended_texts(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
     """What `new` adds to `old`, if it is `old` with something appended; else nothing."""
     if not old or len(new) < len(old) or new[: len(old) - 1] != old[:-1]:
         return ()
@@ -128,7 +130,7 @@ def appended(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(text for text in (rest, *new[len(old) :]) if text)
 
 
-def _unpacked(data: bytes) -> U32 | None:
+def _unpack(data: bytes) -> U32 | None:
     try:
         return unpack(data)
     except InputError:

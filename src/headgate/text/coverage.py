@@ -53,10 +53,10 @@ class HashSet:
         ordered = np.sort(hashes)
         fresh = np.ones(ordered.size, dtype=bool)
         np.not_equal(ordered[1:], ordered[:-1], out=fresh[1:])
-        return cls.sorted(ordered[fresh])
+        return cls.of_sorted(ordered[fresh])
 
     @classmethod
-    def sorted(cls, keys: U64) -> "HashSet":
+    def of_sorted(cls, keys: U64) -> "HashSet":
         """A set of hashes that are sorted and distinct."""
         bits = max(4, (4 * keys.size).bit_length())  # four to eight buckets a key
         shift = np.uint64(64 - bits)
@@ -75,11 +75,11 @@ class HashSet:
         """The hashes without the end mark."""
         return self.keys[:-1]
 
-    def merged(self, more: U64) -> "HashSet":
+    def with_hashes(self, more: U64) -> "HashSet":
         """The set with more hashes in it, without sorting all of them again."""
         keys, fresh = self.distinct, np.unique(more)
         fresh = fresh[~self.contains(fresh)]
-        return HashSet.sorted(np.insert(keys, np.searchsorted(keys, fresh), fresh))
+        return HashSet.of_sorted(np.insert(keys, np.searchsorted(keys, fresh), fresh))
 
     def contains(self, hashes: U64) -> Bools:
         """Which of the hashes are in the set."""
@@ -109,13 +109,13 @@ class WindowIndex:
         """Index the window's texts as one running text."""
         return cls(Tokens.of(texts).values)
 
-    def extended(self, texts: Sequence[str]) -> "WindowIndex":
+    def with_texts(self, texts: Sequence[str]) -> "WindowIndex":
         """The index of this window with more texts appended; only what is new is read."""
         tail = Tokens.of(texts).values
         grown = WindowIndex(np.concatenate([self.tokens, tail]))
         for size, known in list(self._sets.items()):
             since = max(0, self.tokens.size - size + 1)  # shingles across the seam are new too
-            grown._sets[size] = known.merged(shingle_hashes(grown.tokens[since:], size))
+            grown._sets[size] = known.with_hashes(shingle_hashes(grown.tokens[since:], size))
         return grown
 
     def coverage(self, texts: Sequence[str]) -> Shares:

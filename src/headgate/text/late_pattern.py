@@ -14,13 +14,13 @@ class LatePattern:
     def __init__(self, pattern: str | Callable[[], str], flags: int) -> None:
         self._source = pattern, flags
 
-    def compiled(self) -> re.Pattern[str]:
+    def compile(self) -> re.Pattern[str]:
         """The pattern itself."""
         pattern, flags = self._source
         return re.compile(pattern if isinstance(pattern, str) else pattern(), flags)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  (whatever a pattern has)
-        value = getattr(self.compiled(), name)
+        value = getattr(self.compile(), name)
         setattr(self, name, value)
         return value
 

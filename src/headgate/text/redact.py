@@ -43,11 +43,11 @@ _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
 
 def redact(text: str) -> str:
     """The text with a placeholder for every secret of a form that is known."""
-    return _remembered(text) if len(text) <= REMEMBERED_CHARS else _redact(text)
+    return _redact_cached(text) if len(text) <= REMEMBERED_CHARS else _redact(text)
 
 
 @lru_cache(maxsize=4096)
-def _remembered(text: str) -> str:
+def _redact_cached(text: str) -> str:
     return _redact(text)
 
 

@@ -77,13 +77,13 @@ def find(path: str | Path | None, *, home: Path) -> list[Path]:
                 f"no recorded sessions under {folders[0]} or {folders[1]}",
                 hint="name a file or folder: headgate xray PATH",
             )
-        return sorted(found, key=_changed)
+        return sorted(found, key=_age_key)
     place = Path(path)
     if place.is_file():
         return [place]
     if not place.is_dir():
         raise NotFound(f"there is no file or folder {place}", hint="headgate xray PATH")
-    found = sorted(_walk(place), key=_changed)
+    found = sorted(_walk(place), key=_age_key)
     if not found:
         raise InputError(
             f"{place} holds no session files", hint=f"they end in {', '.join(SUFFIXES)}"
@@ -99,7 +99,7 @@ def _walk(folder: Path) -> Iterator[Path]:
                 yield file
 
 
-def _changed(file: Path) -> tuple[float, str]:
+def _age_key(file: Path) -> tuple[float, str]:
     try:
         return file.stat().st_mtime, str(file)
     except OSError:

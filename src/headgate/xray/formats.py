@@ -107,13 +107,13 @@ def _log(line: Message) -> Iterator[Entry]:
         if isinstance(line.get("role"), str) or _is_item(line):
             yield Entry(line)
         return
-    messages = [m for m in _listed(request) if isinstance(m, dict)]
+    messages = [m for m in _message_list(request) if isinstance(m, dict)]
     system = request.get("system") or request.get("instructions")
     if system:
         messages.insert(0, {"role": "system", "content": system})
     usage = answer.get("usage") or line.get("usage")
     yield Entry(snapshot=tuple(messages), reported=_input_tokens(usage))
-    yield from (Entry(message) for message in _said(answer))
+    yield from (Entry(message) for message in _response_messages(answer))
 
 
 def _request(line: Message) -> tuple[Message | None, Message]:
@@ -122,19 +122,19 @@ def _request(line: Message) -> tuple[Message | None, Message]:
     if isinstance(answer, dict) and isinstance(answer.get("body"), dict):
         answer = answer["body"]
     for request in (line, line.get("request"), line.get("body"), line.get("kwargs")):
-        if isinstance(request, dict) and _listed(request):
+        if isinstance(request, dict) and _message_list(request):
             return request, answer if isinstance(answer, dict) else {}
     return None, {}
 
 
-def _listed(request: Message) -> list[Any]:
+def _message_list(request: Message) -> list[Any]:
     for name in ("messages", "input"):
         if isinstance(found := request.get(name), list):
             return found
     return []
 
 
-def _said(answer: Message) -> Iterator[Message]:
+def _response_messages(answer: Message) -> Iterator[Message]:
     """The messages of a response."""
     choices = answer.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):

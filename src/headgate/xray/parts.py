@@ -29,7 +29,7 @@ def parts_of(message: dict[str, Any]) -> Iterator[Part]:
         return
     if role == "assistant" and (words := spoken(content)):
         yield Part("text", words)
-    if thought := _thought(message):
+    if thought := _thinking(message):
         yield Part("thinking", thought)
     was_human = False
     for event in events_of(message):
@@ -44,7 +44,7 @@ def parts_of(message: dict[str, Any]) -> Iterator[Part]:
         yield Part("human" if was_human else "system", words)
 
 
-def _thought(message: dict[str, Any]) -> str:
+def _thinking(message: dict[str, Any]) -> str:
     said = message.get("reasoning_content") or message.get("reasoning")
     if isinstance(said, str):
         return said

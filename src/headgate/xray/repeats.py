@@ -49,7 +49,7 @@ class KnownText:
     def _keep(self, distinct: U64) -> None:
         keys = self._known.distinct
         if keys.size + distinct.size > MAX_KNOWN:
-            self._known = HashSet.sorted(distinct)
+            self._known = HashSet.of_sorted(distinct)
             return
         fresh = distinct[~self._known.contains(distinct)]
-        self._known = HashSet.sorted(np.insert(keys, np.searchsorted(keys, fresh), fresh))
+        self._known = HashSet.of_sorted(np.insert(keys, np.searchsorted(keys, fresh), fresh))

@@ -17,7 +17,7 @@ from headgate.xray.findings import KINDS, Compaction, Loop, Session, ToolUse, Wi
 from headgate.xray.formats import Entry
 from headgate.xray.parts import IMAGE_TOKENS, Part, parts_of
 from headgate.xray.repeats import KnownText
-from headgate.xray.touched import Touched, touched
+from headgate.xray.touched import Touched, touched_files
 
 BATCH_CHARS = 2_000_000  # texts measured together
 MOST_WINDOWS = 400  # windows kept of one session; more are thinned out
@@ -162,7 +162,9 @@ class SessionBuilder:
         )
         if part.kind == "call":
             held.call = Step(part.tool, part.arguments).call
-            self._asked[part.id] = _Asked(part.tool, held.call, touched(part.tool, part.arguments))
+            self._asked[part.id] = _Asked(
+                part.tool, held.call, touched_files(part.tool, part.arguments)
+            )
             self._tools.setdefault(part.tool, _Tally()).calls += 1
         elif part.kind == "result":
             self._result(part, held)

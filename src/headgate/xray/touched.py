@@ -27,7 +27,7 @@ class Touched:
     edits: tuple[str, ...] = ()
 
 
-def touched(tool: str, arguments: object) -> Touched:
+def touched_files(tool: str, arguments: object) -> Touched:
     """The files of one call."""
     values = _values(arguments)
     path = next((values[name] for name in _PATHS if isinstance(values.get(name), str)), None)

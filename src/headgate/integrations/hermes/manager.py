@@ -71,7 +71,7 @@ class MemoryManager:
             query, self._pool, plan, tenant=self._tenant, session_id=session_id
         )
         self.degraded = recalled.degraded
-        return recalled.fenced(self._secret)
+        return recalled.fence(self._secret)
 
     def sync_all(
         self, user_content: str, assistant_content: str, *, session_id: str = "", **_told: Any
@@ -131,13 +131,13 @@ class MemoryManager:
     def _attempt(self, provider: Any, method: Callable[..., Any], *given: Any, **told: Any) -> Any:
         """One that fails is named in the log and does not keep the others from their turn."""
         try:
-            return method(*given, **_taken(method, told))
+            return method(*given, **_pick_accepted(method, told))
         except Exception as error:  # noqa: BLE001  # a plugin's code may raise anything
             LOGGER.warning("memory provider %s failed: %s", provider.name, error)
             return None
 
 
-def _taken(method: Callable[..., Any], told: Mapping[str, Any]) -> dict[str, Any]:
+def _pick_accepted(method: Callable[..., Any], told: Mapping[str, Any]) -> dict[str, Any]:
     """What a method takes of what it could be told; older providers take less."""
     parameters = inspect.signature(method).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):

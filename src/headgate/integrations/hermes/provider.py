@@ -85,7 +85,7 @@ class HeadgateMemory:
         hits = gate.recall(query, limit=limit, min_trust=min_trust)
         context = gate.context(
             query, window=[hit.fact.content for hit in hits], budget=self._budget,
-            collection=self._known(gate), session=session_id or self._session,
+            collection=self._existing_collections(gate), session=session_id or self._session,
             context_budget=self._room,
         )  # fmt: skip
         self._recalled = len(hits) + len(context.chunks)
@@ -159,7 +159,7 @@ class HeadgateMemory:
         except HeadgateError as error:
             LOGGER.warning("a turn was not kept: %s", error)
 
-    def _known(self, gate: Headgate) -> str | Sequence[str]:
+    def _existing_collections(self, gate: Headgate) -> str | Sequence[str]:
         """The collections that are there, so that an empty memory is not asked."""
         names = [self._collection] if isinstance(self._collection, str) else self._collection
         there = gate.collections()

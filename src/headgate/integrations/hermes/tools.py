@@ -136,7 +136,7 @@ def _probe(gate: Headgate, args: Arguments) -> object:
     return _results(_naming(gate, args, {args["entity"].lower()}))
 
 
-def _related(gate: Headgate, args: Arguments) -> object:
+def _relate(gate: Headgate, args: Arguments) -> object:
     name = args["entity"].lower()
     beside = {n.lower() for fact in _naming(gate, args, {name}) for n in fact.entities} - {name}
     found = [f for f in _facts(gate, args) if beside & _names(f) and name not in _names(f)]
@@ -182,7 +182,7 @@ _ACTIONS: Mapping[str, Callable[[Headgate, Arguments], object]] = {
     "add": _add,
     "search": _search,
     "probe": _probe,
-    "related": _related,
+    "related": _relate,
     "reason": _reason,
     "contradict": _contradict,
     "update": _update,

@@ -118,14 +118,14 @@ def _context_data(context: Context) -> schemas.ContextResult:
     if not context.text:
         fell = (c.notes[-1].code for c in context.trace.candidates if c.dropped)
         notes.append(NO_ROOM if NoteCode.NO_ROOM in fell else NOTHING)
-    notes += [_shown(line) for line in context.degraded]
+    notes += [_one_line(line) for line in context.degraded]
     if context.fallback_reason:
-        notes.append(_shown(context.fallback_reason))
+        notes.append(_one_line(context.fallback_reason))
     if context.review:
         notes.append(f"a person was asked to answer this: review {context.review}")
     return schemas.ContextResult(
         text=context.text,
-        sources=[_shown(source) for source in context.sources],
+        sources=[_one_line(source) for source in context.sources],
         tokens=context.token_estimate,
         trace=context.trace.id,
         notes=notes[:5],
@@ -177,7 +177,7 @@ async def recall(access: Access, asked: schemas.RecallArguments, style: Style) -
     rows = [
         schemas.RecalledFact(
             id=hit.fact.id,
-            category=_shown(hit.fact.category),
+            category=_one_line(hit.fact.category),
             trust=round(hit.fact.trust, 4),
             score=round(hit.score, 4),
         )
@@ -201,16 +201,16 @@ async def fact_feedback(
 async def why(access: Access, asked: schemas.WhyArguments, style: Style) -> CallToolResult:
     """Where a chunk fell and what would have let it in; without a chunk, the best that fell."""
     if asked.chunk is None:
-        return style.render(*_left_out(await access.gate.atrace(asked.trace)))
+        return style.render(*_explain_left_out(await access.gate.atrace(asked.trace)))
     found = await access.gate.awhy(asked.trace, asked.chunk)
     data = schemas.WhyResult(
         trace=found.trace,
-        chunk=_shown(found.chunk),
+        chunk=_one_line(found.chunk),
         entered=found.entered,
         stage=found.stage,
-        reason=_shown(found.reason),
-        changes=[schemas.Change(name=c.name, was=c.was, now=c.now) for c in found.changes],
-        note=_shown(found.note),
+        reason=_one_line(found.reason),
+        changes=[schemas.ChangeResult(name=c.name, was=c.was, now=c.now) for c in found.changes],
+        note=_one_line(found.note),
         left_out=[],
     )
     lines = [f"{data.chunk} was shown" if data.entered else f"{data.stage}: {data.reason}"]
@@ -220,14 +220,14 @@ async def why(access: Access, asked: schemas.WhyArguments, style: Style) -> Call
     return style.render("\n".join(lines), data)
 
 
-def _left_out(trace: Trace) -> tuple[str, schemas.WhyResult]:
+def _explain_left_out(trace: Trace) -> tuple[str, schemas.WhyResult]:
     """The best candidates that were not shown, as text and data."""
     dropped = [candidate for candidate in trace.candidates if candidate.dropped]
     rows = [
         schemas.LeftOut(
-            chunk=_shown(candidate.chunk.id),
+            chunk=_one_line(candidate.chunk.id),
             stage=candidate.notes[-1].stage,
-            reason=_shown(candidate.notes[-1].reason),
+            reason=_one_line(candidate.notes[-1].reason),
         )
         for candidate in dropped[:MOST_LEFT_OUT]
     ]
@@ -239,7 +239,7 @@ def _left_out(trace: Trace) -> tuple[str, schemas.WhyResult]:
     return "\n".join(lines), data
 
 
-def _shown(text: str) -> str:
+def _one_line(text: str) -> str:
     """An id or a reason on one line, in which nothing reads as a control token."""
     return clip(" ".join(quote(text).split()), LONGEST_ID)
 

@@ -18,7 +18,7 @@ def install(place: Place, entry: Entry) -> bool:
         known = None if text is None else place.find(text, entry.name)
         changed = place.add(text, entry) if known is None else ""
     except InputError as error:
-        raise _left_alone(
+        raise _unchanged_error(
             place, error, "add the entry by hand: headgate mcp install --print"
         ) from error
     if known == entry.value(typed=place.typed):
@@ -40,7 +40,7 @@ def uninstall(place: Place, name: str) -> bool:
     try:
         changed = place.remove(text, name)
     except InputError as error:
-        raise _left_alone(place, error, "take the entry out by hand") from error
+        raise _unchanged_error(place, error, "take the entry out by hand") from error
     if changed == text:
         return False
     if changed is None:
@@ -50,7 +50,7 @@ def uninstall(place: Place, name: str) -> bool:
     return True
 
 
-def _left_alone(place: Place, error: InputError, hint: str) -> InputError:
+def _unchanged_error(place: Place, error: InputError, hint: str) -> InputError:
     return InputError(f"{place.path} is left as it is: {error.message}", hint=hint)
 
 

@@ -81,14 +81,14 @@ def remove(text: str, key: str, name: str) -> str | None:
     made_holder = member.start == inner.open + 1 and member.end == inner.close
     if not made_holder:
         del expected[key][name]
-        return _checked(_cut(text, inner, member), expected)
+        return _verify(_cut(text, inner, member), expected)
     made_file = (
         len(root.members) == 1
         and (root.open, root.open + 1) == (0, holder.start)
         and text[holder.end :] == "}\n"
     )
     del expected[key]
-    return None if made_file else _checked(_cut(text, root, holder), expected)
+    return None if made_file else _verify(_cut(text, root, holder), expected)
 
 
 def find(text: str, key: str, name: str) -> Mapping[str, Any] | None:
@@ -175,7 +175,7 @@ def _cut(text: str, holder: _Object, member: _Member) -> str:
     return head + tail
 
 
-def _checked(text: str, expected: Mapping[str, Any]) -> str:
+def _verify(text: str, expected: Mapping[str, Any]) -> str:
     """The text, where it says what it should."""
     try:
         right = load(text) == expected

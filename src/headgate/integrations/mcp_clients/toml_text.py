@@ -18,7 +18,7 @@ _HEADER = re.compile(r"^[ \t]*\[{1,2}[^\[\]\n]+\]{1,2}[ \t]*(?:#[^\n]*)?\r?$", r
 def add(text: str | None, key: str, name: str, value: Mapping[str, Any]) -> str:
     """The text with the table [key.name]; None stands for a file that does not exist."""
     line = "\r\n" if text and "\r\n" in text else "\n"
-    pairs = [f"{field} = {_written(part)}" for field, part in value.items()]
+    pairs = [f"{field} = {_to_toml(part)}" for field, part in value.items()]
     table = line.join([f"[{key}.{name}]", *pairs, ""])
     if text is None:
         return table
@@ -28,7 +28,7 @@ def add(text: str | None, key: str, name: str, value: Mapping[str, Any]) -> str:
         raise InputError(f"{key!r} is not a table")
     servers[name] = dict(value)
     changed = text + line + table
-    return _checked(changed, _parsed(changed), expected)
+    return _verify(changed, _parse(changed), expected)
 
 
 def remove(text: str, key: str, name: str) -> str | None:
@@ -44,10 +44,10 @@ def remove(text: str, key: str, name: str) -> str | None:
     if not kept and text.startswith("["):
         return None
     # a table that only came to be by the one inside it goes with it
-    found = _parsed(kept)
+    found = _parse(kept)
     if isinstance(found, dict) and not expected[key]:
         found.setdefault(key, {})
-    return _checked(kept, found, expected)
+    return _verify(kept, found, expected)
 
 
 def find(text: str, key: str, name: str) -> Mapping[str, Any] | None:
@@ -65,7 +65,7 @@ def load(text: str) -> dict[str, Any]:
         raise InputError(f"it is not valid TOML: {error}") from error
 
 
-def _written(value: object) -> str:
+def _to_toml(value: object) -> str:
     """A string or a list of strings. JSON writes them as TOML does, but for one character that TOML wants escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -86,7 +86,7 @@ def _section(text: str, key: str, name: str) -> tuple[int, int] | None:
     return None
 
 
-def _parsed(text: str) -> object:
+def _parse(text: str) -> object:
     """The data of a text, None where it has none."""
     try:
         return load(text)
@@ -94,7 +94,7 @@ def _parsed(text: str) -> object:
         return None
 
 
-def _checked(text: str, found: object, expected: Mapping[str, Any]) -> str:
+def _verify(text: str, found: object, expected: Mapping[str, Any]) -> str:
     """The text, where it says what it should."""
     if found != expected:
         raise InputError("its servers are written in a form that cannot be edited safely")

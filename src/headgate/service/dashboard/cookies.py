@@ -8,7 +8,6 @@ plant cookies knows both.
 import hmac
 from http.cookies import CookieError, SimpleCookie
 from secrets import token_urlsafe
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,6 +15,7 @@ from starlette.types import Scope
 
 from headgate.errors import ScopeError
 from headgate.service.dashboard.paths import PREFIX, is_dashboard
+from headgate.service.origin import is_same_origin
 
 KEY = "headgate_key"
 SECRET = "headgate_csrf"  # noqa: S105  (a cookie's name)
@@ -41,7 +41,8 @@ def check_csrf(request: Request, token: str) -> None:
     """ScopeError unless a change comes from a page of ours."""
     secret = _read(request.scope, SECRET)
     expected = csrf_token(secret, key_in_cookie(request.scope))
-    if not secret or not hmac.compare_digest(expected.encode(), token.encode()) or _is_foreign(request):  # fmt: skip
+    is_ours = is_same_origin(dict(request.scope["headers"]))
+    if not (secret and is_ours and hmac.compare_digest(expected.encode(), token.encode())):
         raise ScopeError(
             "this form is not from a page of this dashboard, or too old",
             hint="open the page again and repeat what you did",
@@ -64,11 +65,3 @@ def _read(scope: Scope, name: str) -> str:
     except CookieError:
         return ""
     return cookie[name].value if name in cookie else ""
-
-
-def _is_foreign(request: Request) -> bool:
-    """Whether the browser says that a page of another origin sent the request."""
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        return True
-    origin = request.headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc != request.headers.get("host")

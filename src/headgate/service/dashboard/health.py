@@ -15,6 +15,7 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
+from headgate.index.snapshot import BEHIND
 from headgate.operations.doctor import examine
 from headgate.operations.status import status
 from headgate.service.auth import require_scope
@@ -131,8 +132,13 @@ def draw_charts(
         Chart("context-times", "Time to a context", "the time in all stages", draw_lines(times(contexts)), "ms"),
         Chart("call-times", "Time of model calls", "from the request to the end of the answer", draw_lines(times(calls)), "ms"),
         Chart("degraded", "Degraded requests", "requests that went on without one of their parts; the reasons are below", draw_bars((counts("degraded", "repeated", lambda r: bool(r.degraded)),)), "count"),
+        Chart("lag", "Index lag", "contexts made from an index that had not seen all changes of the store", draw_bars((counts("behind", "stale", _is_behind),)), "count"),
     )  # fmt: skip
     return [chart for chart in charts if chart.plot.shapes]
+
+
+def _is_behind(row: TraceSummary) -> bool:
+    return any(BEHIND in reason for reason in row.degraded)
 
 
 def split(

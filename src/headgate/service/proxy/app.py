@@ -52,7 +52,7 @@ def mount(app: FastAPI, service: ServiceState) -> None:
         tenant=_tenant,
         may_use=_may_use,
         observe=observer.observe,
-        remembered=_remembered(service),
+        remembered=_open_remembered(service),
         circles=settings.circles,
         fuse=Fuse(settings.fuse, spending, _key),
         key=_key,
@@ -61,7 +61,7 @@ def mount(app: FastAPI, service: ServiceState) -> None:
     service.on_shutdown += [proxy.close, observer.close]
 
 
-def _remembered(service: ServiceState) -> Remembered:
+def _open_remembered(service: ServiceState) -> Remembered:
     """Where injected blocks are kept: in the store where gateways share it, else in a file beside it."""
     gate = service.gate
     if isinstance(gate.store, SharedState):

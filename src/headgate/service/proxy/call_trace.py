@@ -61,7 +61,9 @@ def _call_step(call: ModelCall) -> Step:
         "context_trace": call.context_trace,
     }
     text = GAP.join(_pieces(call))
-    return Step(Stage.MODEL, call.seconds, degraded=call.error, facts=_given(facts), text=text)
+    return Step(
+        Stage.MODEL, call.seconds, degraded=call.error, facts=_without_blanks(facts), text=text
+    )
 
 
 def _pieces(call: ModelCall) -> Iterator[str]:
@@ -111,8 +113,8 @@ def _fuse_step(reading: Reading) -> Step:
         "calls_left": "" if reading.calls_left is None else reading.calls_left,
         "reason": reading.describe(),
     }
-    return Step(Stage.FUSE, 0.0, facts=_given(facts))
+    return Step(Stage.FUSE, 0.0, facts=_without_blanks(facts))
 
 
-def _given(facts: Mapping[str, float | str]) -> dict[str, float | str]:
+def _without_blanks(facts: Mapping[str, float | str]) -> dict[str, float | str]:
     return {name: value for name, value in facts.items() if value != ""}

@@ -37,7 +37,7 @@ def window_step(fields: Mapping[str, Any], length: int) -> Step:
         "tools": tools,
         "repeated": found.repeated,
         "stale": found.stale,
-        "injected": sum(_injected(m) for entry in entries for m in entry.snapshot or ()),
+        "injected": sum(_count_injected(m) for entry in entries for m in entry.snapshot or ()),
         "length": length,
         **{f"result {use.tool}": use.tokens for use in found.tools[:TOOLS] if use.tokens},
     }
@@ -45,11 +45,13 @@ def window_step(fields: Mapping[str, Any], length: int) -> Step:
     return Step(Stage.WINDOW, time.perf_counter() - began, facts=facts)
 
 
-def _injected(message: dict[str, Any]) -> int:
+def _count_injected(message: dict[str, Any]) -> int:
     """The tokens of the fenced blocks in a message of a person."""
-    return sum(_fenced(part.text) for part in parts_of(message) if part.kind in ("human", "system"))
+    return sum(
+        _count_fenced(part.text) for part in parts_of(message) if part.kind in ("human", "system")
+    )
 
 
-def _fenced(text: str) -> int:
+def _count_fenced(text: str) -> int:
     rest = without_fences(text)
     return estimate_tokens(text) - estimate_tokens(rest) if rest != text else 0

@@ -164,7 +164,7 @@ class Proxy:
         call.upstream, call.server = name, upstream.url
         request = await self._stored_reference(dialect, request)
         questions = (dialect.human_text(message) for message in reversed(request.messages))
-        call.query = next((text for text in questions if text.strip()), "")
+        call.query = next((text for text in questions if text and not text.isspace()), "")
         call.session = session_of(scope["headers"], request.fields, request.messages)
         headers = {"x-headgate-upstream": name, "x-headgate-call": call.id}
         if request.options.context and self._gate is not None:
@@ -187,14 +187,14 @@ class Proxy:
         if call.climb.ended:
             await end_turn(dialect, request, call.climb.ended, reply, headers)
             return
-        async with self._counted(scope, request, dialect, call) as told:
+        async with self._count_spending(scope, request, dialect, call) as told:
             target = Target(name, upstream, self._refusals)
             await self._ask(
                 dialect, scope, request, reply, call, target=target, headers=headers | told
             )
 
     @asynccontextmanager
-    async def _counted(
+    async def _count_spending(
         self, scope: Scope, request: ProxyRequest, dialect: Dialect, call: ModelCall
     ) -> AsyncIterator[dict[str, str]]:
         """Count what a call spends: the headers that tell how its spenders stand."""

@@ -20,6 +20,7 @@ HEADERS = (
 )  # fmt: skip
 FIELDS = ("prompt_cache_key", "conversation", "conversation_id")
 MAX_NAME = 200  # longer ones are hashed
+MAX_END = 32_768  # characters of either end of a long beginning that are hashed
 _LEGACY = re.compile(r"_session_([0-9a-f-]{36})$")
 
 
@@ -33,9 +34,16 @@ def session_of(headers: Headers, fields: Mapping[str, Any], messages: Sequence[o
     if name and len(name) <= MAX_NAME and name.isprintable():
         return name
     system = fields.get("system") or fields.get("instructions") or ""
-    start = name or f"{system}\n{opening(messages)}"
+    start = name or f"{_sample(str(system))}\n{_sample(opening(messages))}"
     digest = blake2b(start.encode("utf-8", "replace"), digest_size=8).hexdigest()
     return f"conversation-{digest}"
+
+
+def _sample(text: str) -> str:
+    """The text, or of a long one its length and both ends: hashing megabytes would delay the first token."""
+    if len(text) <= 2 * MAX_END:
+        return text
+    return f"{len(text)}\n{text[:MAX_END]}\n{text[-MAX_END:]}"
 
 
 def _in_metadata(metadata: object) -> str:

@@ -3,11 +3,12 @@
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.errors import InputError, LimitError
+from headgate.integrations.mcp.schemas import StrategyResult
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, StrictRoute, Text
 from headgate.service.request_state import Caller
@@ -41,21 +42,9 @@ class StrategyIn(Body):
     """Tools the agent has; the steps name only these."""
 
 
-class StrategyOut(BaseModel):
-    """The strategy, with the numbers behind it."""
+class StrategyOut(StrategyResult):
+    """The strategy with the numbers behind it, and what the window's pressure means for recall."""
 
-    strategy: str
-    confidence: float
-    reasoning: str
-    available_budget: int
-    utilization_pct: float
-    retrieval_budget_tokens: int
-    steps: list[str]
-    content_tokens: int
-    model_context_length: int
-    used_tokens: int
-    task_type: str
-    group: str
     tier: str
     pressure: float
     limit: int

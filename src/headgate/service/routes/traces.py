@@ -1,6 +1,7 @@
 """/v1/traces: what happened in each request; why a chunk was left out; a request under other settings."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -18,37 +19,17 @@ from headgate.service.parse import Body, Page, StrictRoute
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
 from headgate.service.state import service_of
-from headgate.types import Step
+from headgate.types import Step, TraceSummary
 
 router = APIRouter(prefix="/v1/traces", tags=["traces"], route_class=StrictRoute)
 
 Reader = Annotated[Caller, Depends(require_scope("read"))]
 
 
-class SummaryOut(BaseModel):
-    """A request in one row."""
-
-    id: str
-    created: float
-    query: str
-    session: str
-    collection: str
-    strategy: str
-    tier: str
-    pressure: float
-    skip: bool
-    budget: int
-    candidates: int
-    kept: int
-    seconds: float
-    degraded: list[str]
-    outcome: str
-
-
 class TracesOut(BaseModel):
     """Requests, newest first."""
 
-    traces: list[SummaryOut]
+    traces: list[TraceSummary]
 
 
 class NoteOut(BaseModel):
@@ -76,7 +57,8 @@ class CandidateOut(BaseModel):
     notes: list[NoteOut]
 
 
-class TraceOut(SummaryOut):
+@dataclass(frozen=True, kw_only=True)
+class TraceOut(TraceSummary):
     """What happened in a request: plan, steps, and every candidate with its notes."""
 
     plan: dict[str, Any]

@@ -1,18 +1,13 @@
-"""Protocols: the parts that a user may replace, each as a small protocol.
+"""A store: everything that must not be lost, as one small protocol per kind of thing it keeps.
 
-`Headgate.open` takes an object of your own for each: `store` (Store), `embedder` (Embedder), `grader` (Grader),
-`search` (WebSearch), `providers` (MemoryProvider), `counter` (TokenCounter) and `clock` (Clock). No base class
-is needed: an object fits when it has the methods. docs/bring-your-own.md has an example of each.
-A Store is composed of one small protocol per kind of thing it keeps. Every call names the tenant first.
-Stores are synchronous and safe to use from many threads. Postings is what ranking reads of the derived index.
+Every call names the tenant first. Stores are synchronous and safe to use from many threads.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import Protocol
 
 from headgate.types import (
     Attachment,
-    Candidate,
     Change,
     Chunk,
     Document,
@@ -28,10 +23,6 @@ from headgate.types import (
     Trace,
     TraceSummary,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 
 class DocumentStore(Protocol):
@@ -264,202 +255,3 @@ class Store(
     """Everything that must not be lost. `headgate.testing.StoreContract` checks an implementation."""
 
     def close(self) -> None: ...
-
-
-BLOCK_BITS = 16  # a block has fewer chunks than 2 to this; a chunk's place is block << BLOCK_BITS | its own number
-
-
-class Totals(NamedTuple):
-    """What is known of a collection whose postings the store keeps: the last change seen, and sums over its chunks."""
-
-    seen: int = 0
-    chunks: int = 0
-    told: int = 0
-    speaking: int = 0
-    short: int = 0
-    fields: tuple[int, ...] = (0, 0, 0, 0)
-    languages: tuple[int, ...] = ()
-    speakers: tuple[int, ...] = ()
-
-
-class Block(NamedTuple):
-    """The postings of a batch of changes: drafts by chunk, who goes, a list a term, and what becomes of the totals."""
-
-    drafts: Sequence[tuple[str, bytes]]
-    gone: Sequence[str]
-    lists: Sequence[tuple[int, bytes]]
-    terms: Mapping[int, int]
-    totals: Totals
-
-
-class PostingStore(Store, Protocol):
-    """A store that also keeps postings, for collections too large to be held as segments by a process."""
-
-    def posting_totals(self, tenant: str, collection: str) -> Totals: ...
-    def lease_postings(self, tenant: str, collection: str) -> bool: ...
-    def save_block(self, tenant: str, collection: str, block: Block, *, after: int) -> bool: ...
-    def term_totals(
-        self, tenant: str, collection: str, terms: Sequence[int]
-    ) -> Mapping[int, int]: ...
-    def term_lists(
-        self, tenant: str, collection: str, terms: Sequence[int]
-    ) -> Sequence[tuple[int, int, bytes]]: ...
-    def drafts_at(
-        self, tenant: str, collection: str, places: Sequence[int]
-    ) -> Sequence[tuple[str, bytes]]: ...
-    def drafts_of(self, tenant: str, collection: str, ids: Sequence[str]) -> Sequence[bytes]: ...
-    def clear_postings(self, tenant: str, collection: str) -> None: ...
-
-
-@runtime_checkable
-class SharedState(Protocol):
-    """What gateways on several machines share beside a store's records; a store that they all reach may have it.
-
-    `take_request` takes one request out of a bucket that fills at `per_second` up to `burst`, and answers how many seconds
-    to wait where there was none. `remember` keeps a value under a key unless there is one, and answers the one that
-    stays; values go after some weeks.
-    """
-
-    def take_request(self, tenant: str, key: str, *, per_second: float, burst: float) -> float: ...
-    def remember(self, tenant: str, key: bytes, value: bytes) -> bytes: ...
-    def remembered(self, tenant: str, key: bytes) -> bytes | None: ...
-
-
-class TokenCounter(Protocol):
-    """Counts tokens; additive enough that a budget held piece by piece holds for the whole."""
-
-    def __call__(self, text: str, /) -> int: ...
-
-
-class Embedder(Protocol):
-    """Texts to unit vectors; `name` goes into the index so that vectors of two models never meet."""
-
-    name: str
-    dimension: int
-
-    def embed(self, texts: Sequence[str]) -> "npt.NDArray[np.float32]": ...
-
-
-class Grader(Protocol):
-    """A confidence in 0..1 for each candidate: does it help to answer the query?"""
-
-    async def grade(self, query: str, candidates: Sequence[Candidate]) -> Sequence[float]: ...
-
-
-class WebSearch(Protocol):
-    """Looks a query up outside; the chunks it returns are untrusted and carry their address."""
-
-    async def search(self, query: str, *, limit: int) -> Sequence[Chunk]: ...
-
-
-@runtime_checkable
-class MemoryProvider(Protocol):
-    """A memory that can be asked. Older providers may lack `limit` and `min_trust`."""
-
-    name: str
-
-    def is_available(self) -> bool: ...
-    def prefetch(
-        self, query: str, *, session_id: str, limit: int | None, min_trust: float | None
-    ) -> str: ...
-
-
-class Clock(Protocol):
-    """Seconds since the epoch."""
-
-    def __call__(self) -> float: ...
-
-
-class Hits(NamedTuple):
-    """Postings of several keys, one list after the other: ordinals (ascending), packed values, each list's length."""
-
-    ords: "npt.NDArray[np.int64]"
-    values: "npt.NDArray[np.uint16]"
-    counts: "npt.NDArray[np.int64]"
-
-
-class Sequences(NamedTuple):
-    """Several chunks' terms in reading order: the terms, whose each is (index asked), and its field."""
-
-    terms: "npt.NDArray[np.uint64]"
-    owner: "npt.NDArray[np.int64]"
-    field: "npt.NDArray[np.int64]"
-
-
-class Spots(NamedTuple):
-    """Where some terms stand in several chunks: the term, whose it is (index asked), its field, how far in, and
-    whether its chunk has a title.
-    """
-
-    terms: "npt.NDArray[np.uint64]"
-    owner: "npt.NDArray[np.int64]"
-    field: "npt.NDArray[np.int64]"
-    position: "npt.NDArray[np.int64]"
-    titled: "npt.NDArray[np.bool_]"
-
-
-class TermIndex(Protocol):
-    """Terms of a collection: who has them, how many do, what a chunk is made of, and how long chunks are."""
-
-    def postings(self, terms: "npt.NDArray[np.uint64]") -> Hits: ...
-    def frequencies(self, terms: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.int64]": ...
-    def sequences(self, ords: "npt.NDArray[np.int64]") -> Sequences: ...
-    def spots(self, ords: "npt.NDArray[np.int64]", terms: "npt.NDArray[np.uint64]") -> Spots: ...
-    def norms(self, *, b: float, title: float, head: bool) -> "npt.NDArray[np.float32]": ...
-
-
-class NameIndex(Protocol):
-    """Proper names of a collection: those of a chunk, who has them, which are names at all, how they read."""
-
-    def names(self, ords: "npt.NDArray[np.int64]") -> "list[npt.NDArray[np.uint64]]": ...
-    def named(self, keys: "npt.NDArray[np.uint64]", *, limit: int) -> Hits: ...
-    def proper(
-        self, keys: "npt.NDArray[np.uint64]", *, share: float
-    ) -> "npt.NDArray[np.bool_]": ...
-    def labels(self, keys: "npt.NDArray[np.uint64]") -> list[str]: ...
-
-
-class ReadingOrder(Protocol):
-    """Reading order: the key that sorts by it, who stands where, and the terms of speakers' names."""
-
-    def reading(self, ords: "npt.NDArray[np.int64]") -> "npt.NDArray[np.int64]": ...
-    def order(self) -> "tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]": ...
-    def speakers(self) -> "npt.NDArray[np.uint64]": ...
-
-
-class VectorIndex(Protocol):
-    """The chunks nearest to a unit vector, best first, with their cosines; empty without embeddings."""
-
-    def nearest(
-        self, vector: "npt.ArrayLike", k: int
-    ) -> "tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]": ...
-
-
-class ChunkReader(Protocol):
-    """From ordinals to ids, to chunks (unknown ones left out), and back (unknown ones -1)."""
-
-    def ids(self, ords: "npt.NDArray[np.int64]") -> list[str]: ...
-    def read(self, ids: Sequence[str]) -> list[Chunk]: ...
-    def find(self, ids: Sequence[str]) -> "npt.NDArray[np.int64]": ...
-
-
-class Postings(TermIndex, NameIndex, ReadingOrder, VectorIndex, ChunkReader, Protocol):
-    """What ranking reads of one collection: a snapshot whose chunks are numbered 0 .. size - 1.
-
-    `count` of them are alive; dead ones never show up in an answer. `degraded` says what went wrong with
-    the index on the way here, empty when nothing did. `narrowed` says which part of a large collection it is, empty
-    when it is all of it; `count` and `frequencies` are then those of the whole.
-    """
-
-    @property
-    def degraded(self) -> str: ...
-    @property
-    def narrowed(self) -> str: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def count(self) -> int: ...
-    @property
-    def conversational(self) -> bool: ...
-    @property
-    def language(self) -> str: ...

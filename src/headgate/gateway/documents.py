@@ -1,0 +1,160 @@
+"""Documents: what the store holds, added, listed and removed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headgate.errors import HeadgateError, NotFound
+from headgate.gateway.lifecycle import Lifecycle
+from headgate.twins import in_thread
+from headgate.types import Chunk, Size
+
+if TYPE_CHECKING:
+    from headgate.ingest.load import Kind, OnProgress, Progress, Summary
+    from headgate.memory.sessions import AddedTurns
+
+_FOLLOW = 1_000  # chunks added from which the index follows at once
+
+
+class Documents(Lifecycle):
+    """The documents and turns of a tenant."""
+
+    def add(
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        *,
+        collection: str = "main",
+        kind: "Kind" = "",
+        on_progress: "OnProgress | None" = None,
+    ) -> "Summary":
+        """Add rows {id, text, title, collection, metadata}; a row with a known id replaces what had it.
+
+        A row that fits one chunk keeps its id. `kind` is "conversation" where rows are turns that nothing in
+        their text tells (see docs/ingest.md). `on_progress` is told of the progress after each batch.
+        """
+        from headgate.ingest.load import add_rows  # noqa: PLC0415  (to read needs no ingest)
+
+        parts = self._parts
+        return add_rows(
+            parts.store, self.tenant, rows,
+            collection=collection, kind=kind, policy=parts.settings.ingest, on_progress=self._follow_index(on_progress),
+        )  # fmt: skip
+
+    def add_files(
+        self,
+        *paths: str | Path,
+        collection: str = "main",
+        kind: "Kind" = "",
+        exclude: Sequence[str] = (),
+        gitignore: bool = True,
+        prune: bool = False,
+        on_progress: "OnProgress | None" = None,
+    ) -> "Summary":
+        """Add files and folders; what has not changed since is left alone, what cannot be read is skipped and said.
+
+        A file's id is its path below the folder that the store lies in, else its full path, wherever this is called from.
+        `exclude` are patterns, as in a `.gitignore`, of what to leave out of folders. What such files of the folders
+        themselves name is left out too, unless `gitignore` is off, and so is the store's own folder.
+        `kind` is as in `add`. With `prune`, documents whose file is gone from a folder that was named go too.
+        """
+        from headgate.ingest.load import add_files  # noqa: PLC0415  (to read needs no ingest)
+
+        parts = self._parts
+        own = self.folder
+        return add_files(
+            parts.store, self.tenant, paths,
+            collection=collection, kind=kind, policy=parts.settings.ingest, prune=prune,
+            root=own and own.absolute().parent, exclude=exclude, gitignore=gitignore, own_folder=own,
+            on_progress=self._follow_index(on_progress),
+        )  # fmt: skip
+
+    def add_stream(
+        self,
+        data: bytes,
+        *,
+        id: str = "stdin",
+        collection: str = "main",
+        kind: "Kind" = "",
+        on_progress: "OnProgress | None" = None,
+    ) -> "Summary":
+        """Add what came over a pipe: JSON lines as rows, anything else as one text under that id; `kind` as in `add`."""
+        from headgate.ingest.load import add_stream  # noqa: PLC0415  (to read needs no ingest)
+
+        parts = self._parts
+        return add_stream(
+            parts.store, self.tenant, data,
+            id=id, collection=collection, kind=kind, policy=parts.settings.ingest,
+            on_progress=self._follow_index(on_progress),
+        )  # fmt: skip
+
+    def add_turns(
+        self,
+        session: str,
+        messages: Iterable[Mapping[str, Any] | str],
+        *,
+        collection: str = "turns",
+    ) -> "AddedTurns":
+        """Keep the turns of a conversation, so that `context(..., collection="turns")` recalls what was said.
+
+        The whole history may be sent each time; only what is new is added.
+        """
+        from headgate.memory.sessions import add_turns  # noqa: PLC0415  (to read needs no ingest)
+
+        parts = self._parts
+        return add_turns(
+            parts.store, self.tenant, session, messages, collection=collection, now=parts.clock()
+        )
+
+    def remove(
+        self,
+        *,
+        collection: str = "main",
+        documents: Sequence[str] | None = None,
+        chunks: Sequence[str] | None = None,
+    ) -> int:
+        """Remove documents, chunks, or the whole collection; how many chunks went."""
+        store = self._parts.store
+        return store.remove(self.tenant, collection, documents=documents, chunks=chunks)
+
+    def collections(self) -> Mapping[str, Size]:
+        """The collections of this tenant, and how much each holds."""
+        return self._parts.store.collections(self.tenant)
+
+    def document(self, id: str, *, collection: str = "main") -> list[Chunk]:
+        """The chunks of a document in reading order; an error when there is none of that id."""
+        found = list(self._parts.store.scan(self.tenant, collection, document=id))
+        if not found:
+            raise NotFound(f"there is no document {id!r} in {collection!r}")
+        return found
+
+    aadd = in_thread(add)
+    aadd_files = in_thread(add_files)
+    aadd_stream = in_thread(add_stream)
+    aadd_turns = in_thread(add_turns)
+    aremove = in_thread(remove)
+    acollections = in_thread(collections)
+    adocument = in_thread(document)
+
+    def _follow_index(self, on_progress: "OnProgress | None") -> "OnProgress":
+        """Let the indexes follow a long add batch by batch; what is left, and small adds, the next query takes in.
+
+        What was added is safe whether or not it can be indexed now; the query that cannot use the index says why.
+        """
+        done = 0
+        indexes = self._parts.indexes
+        # a request that does not wait finds what was added before only where the index has followed
+        least = _FOLLOW if self._parts.wait_for_index else 1
+
+        def follow(progress: "Progress") -> None:
+            nonlocal done
+            if progress.chunks - done >= (1 if done else least):
+                with suppress(HeadgateError):
+                    for collection in sorted(progress.touched):
+                        indexes.follow(self.tenant, collection)
+                progress.touched.clear()
+                done = progress.chunks
+            if on_progress:
+                on_progress(progress)
+
+        return follow

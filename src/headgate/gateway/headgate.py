@@ -1,0 +1,203 @@
+"""Headgate, the front door: open a store, add to it, ask it for context, and ask it why.
+
+Every call that waits or writes has two forms: `acontext` for code that runs in an event loop, `context` for code
+that does not (twins.py). The blocking forms work everywhere, notebooks included.
+`facts`, `graph`, `reviews`, `keys` and `spending` hold the operations on what they name. Opening and closing are in
+lifecycle.py, adding and removing in documents.py, traces and their questions in traces.py.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from headgate.gateway.documents import Documents
+from headgate.gateway.traces import Traces
+from headgate.memory.facts import AddedFact, FactHit, Facts, Feedback
+from headgate.memory.review import ReviewQueue
+from headgate.notes import Stage
+from headgate.protocols import Postings
+from headgate.twins import in_thread, on_loop
+from headgate.types import Context, ContextBudget, Request, Step, Window, WindowLike
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from headgate.graph.graph import Graph
+    from headgate.keys import Keys
+    from headgate.spending import Spending
+
+_PROBE = "headgate-readiness"  # a tenant that nobody has, so that no check reads anybody's data
+_DEFAULT = Request("")
+"""The defaults of a request, which are those of `context`."""
+
+
+class Headgate(Documents, Traces):
+    """The gate over one store. Safe to share between threads; close it, or use it in a `with` block."""
+
+    @property
+    def facts(self) -> Facts:
+        """The facts of this tenant: add, update, forget, search, feedback."""
+        return self._parts.memory.facts(self.tenant)
+
+    @property
+    def graph(self) -> "Graph":
+        """The knowledge of this tenant: link edges, follow paths, cut and verify slices."""
+        from headgate.graph.graph import Graph  # noqa: PLC0415  (a plain request needs none of it)
+
+        parts = self._parts
+        settings = parts.settings
+        return Graph(parts.store, self.tenant, settings.graph, settings.slice, clock=parts.clock)
+
+    @property
+    def reviews(self) -> ReviewQueue:
+        """The questions of this tenant that wait for a person: list, answer, approve, reject."""
+        parts = self._parts
+        return ReviewQueue(parts.store, self.tenant, parts.settings.review, clock=parts.clock)
+
+    @property
+    def keys(self) -> "Keys":
+        """The API keys of this tenant: create, list, revoke."""
+        from headgate.keys import Keys  # noqa: PLC0415  (as above)
+
+        return Keys(self._parts.store, self.tenant, clock=self._parts.clock)
+
+    @property
+    def spending(self) -> "Spending":
+        """What sessions, keys and this tenant have spent through the proxy: list, resume."""
+        from headgate.spending import Spending  # noqa: PLC0415  (as above)
+
+        parts = self._parts
+        return Spending(parts.store, self.tenant, parts.settings.fuse, clock=parts.clock)
+
+    @property
+    def lost_writes(self) -> int:
+        """How many traces and reviews could not be written behind an answer since this was opened."""
+        return self._parts.writes.dropped
+
+    def remember(
+        self,
+        content: str,
+        *,
+        category: str = "general",
+        tags: Sequence[str] = (),
+        trust: float | None = None,
+    ) -> AddedFact:
+        """Remember a fact; one that is known already comes back as it is, with `new` False.
+
+        What repeats a text that a context gave is not stored: it comes back with `echo` True.
+        """
+        return self.facts.add(content, category=category, tags=tags, trust=trust)
+
+    def recall(
+        self, query: str, *, limit: int | None = None, min_trust: float | None = None
+    ) -> list[FactHit]:
+        """The facts that fit a query, best first, by relevance and trust."""
+        hits = self.facts.search(query, limit=limit, min_trust=min_trust)
+        self.facts.count_recall(hit.fact.id for hit in hits)
+        return hits
+
+    def feedback(self, id: str, *, helpful: bool, note: str = "") -> Feedback:
+        """Tell whether a fact helped; its trust before and after."""
+        return self.facts.feedback(id, helpful=helpful, note=note)
+
+    async def acontext(  # noqa: PLR0913  (every parameter of a request, by name)
+        self,
+        query: str,
+        *,
+        window: WindowLike = None,
+        budget: int = _DEFAULT.budget,
+        k: int | None = _DEFAULT.k,
+        collection: str | Sequence[str] = _DEFAULT.collection,
+        context_budget: ContextBudget | None = _DEFAULT.context_budget,
+        task: str | None = _DEFAULT.task,
+        session: str = _DEFAULT.session,
+        cwd: str = _DEFAULT.cwd,
+        penalize: bool = _DEFAULT.penalize,
+        graph: bool = _DEFAULT.graph,
+        best_effort: bool = _DEFAULT.best_effort,
+        detail: Literal["whole", "preview"] = _DEFAULT.detail,
+        order: Literal["rank", "edges"] = _DEFAULT.order,
+    ) -> Context:
+        """The best context for a query that fits the budget and is new to the window.
+
+        `window` is what the model already sees: texts, chat messages, or a fingerprint payload.
+        `budget` is tokens; `k` is the most chunks to give, None for whatever fits.
+        `collection` is where to look: one name or several. `context_budget` says how full the model's window is, `task` what kind
+        of task this is, `session` which conversation it belongs to, `cwd` in which folder the caller works.
+        `penalize` pushes down what the window holds, `graph` lets knowledge edges take part. `best_effort` gives
+        what the model already sees when there is nothing else. `detail` "preview" shortens each chunk; `order`
+        "edges" puts the best chunks first and last.
+        """
+        request = Request(
+            query, tenant=self.tenant, window=Window.of(window), budget=budget, k=k,
+            collection=collection, context_budget=context_budget, task=task, session=session,
+            cwd=cwd, penalize=penalize, graph=graph, best_effort=best_effort, detail=detail,
+            order=order,
+        )  # fmt: skip
+        return await self.acontext_for(request)
+
+    async def acontext_for(self, request: Request) -> Context:
+        """The context for a ready-made request; its trace is stored."""
+        context = await self._parts.engine.build(request)
+        return (
+            self._keep(context)
+            if self._all.log is None
+            else await asyncio.to_thread(self._keep, context)
+        )
+
+    def index(self, collection: str = "main", *, wait: bool = True) -> Postings:
+        """The index of a collection: what ranking reads. With `wait` it is caught up with the store, else the last complete one."""
+        indexes = self._parts.indexes
+        read = indexes.snapshot if wait else indexes.latest
+        return read(self.tenant, collection)
+
+    def reindex(self, collection: str = "main") -> Postings:
+        """Throw the index of a collection away and make it anew from the store."""
+        return self._parts.indexes.rebuild(self.tenant, collection)
+
+    def embed(self, query: str) -> "npt.NDArray[np.float32] | None":
+        """The vector of a query; None without an embedder."""
+        return self._parts.indexes.vector(query)
+
+    def count_tokens(self, text: str) -> int:
+        """The tokens of a text, as budgets count them."""
+        return self._parts.count(text)
+
+    def check(self, part: Literal["store", "index", "providers"]) -> str:
+        """Ask a part whether it can serve; what is wrong with it, or nothing."""
+        parts = self._parts
+        if part == "store":
+            parts.store.collections(_PROBE)
+            return ""
+        if part == "index":
+            return parts.indexes.latest(_PROBE, "main").degraded
+        health = parts.memory.providers.health().items()
+        return "; ".join(
+            f"{name}: {how.last_error or 'late'}" for name, how in health if how.failures_in_a_row
+        )
+
+    aremember = in_thread(remember)
+    arecall = in_thread(recall)
+    afeedback = in_thread(feedback)
+    context = on_loop(acontext)
+    context_for = on_loop(acontext_for)
+    areindex = in_thread(reindex)
+    acheck = in_thread(check)
+
+    def _keep(self, context: Context) -> Context:
+        """Queue the trace and write the log line; where that fails the answer stands and says so."""
+        parts, lost = self._all, []
+        parts.memory.injected.add(context.trace)
+        if problem := self._queue_trace(context.trace):
+            lost.append(Step(Stage.TRACE, 0.0, degraded=problem))
+        try:
+            if parts.log is not None:
+                parts.log.write(context)
+        except OSError as error:
+            lost.append(Step(Stage.LOG, 0.0, degraded=f"not written: {error}"))
+        if not lost:
+            return context
+        trace = replace(context.trace, steps=(*context.trace.steps, *lost))
+        return replace(context, trace=trace)

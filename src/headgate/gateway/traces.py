@@ -1,0 +1,85 @@
+"""Traces: what happened to past requests, why, and what would have happened otherwise."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from headgate.errors import ConfigError, InputError, NotFound, StoreError
+from headgate.explain.redacted import redact_trace
+from headgate.explain.savings import with_savings
+from headgate.gateway.lifecycle import Lifecycle
+from headgate.twins import in_thread, on_loop
+from headgate.types import Context, Request, Trace, TraceSummary
+from headgate.wiring import engine_with
+
+if TYPE_CHECKING:
+    from headgate.explain.replay import Replay
+    from headgate.explain.why import Why
+
+
+class Traces(Lifecycle):
+    """The stored traces of a tenant."""
+
+    def trace(self, id: str | Trace) -> Trace:
+        """A stored trace of this tenant, by its id; a trace at hand stands for itself."""
+        store = self._parts.store
+        if isinstance(id, Trace) and id.request.tenant == self.tenant:
+            return id
+        id = id.id if isinstance(id, Trace) else id
+        found = store.trace(self.tenant, id)
+        if found is None:  # it may still be waiting to be written
+            self._parts.writes.flush()
+            found = store.trace(self.tenant, id)
+        if found is None:
+            raise NotFound(f"there is no trace {id!r}", hint="see: headgate traces")
+        return found
+
+    def traces(self, *, limit: int = 100) -> list[TraceSummary]:
+        """The stored traces of this tenant in one row each, newest first; `trace` reads one whole."""
+        self._parts.writes.flush()
+        return self._parts.store.traces(self.tenant, limit=limit)
+
+    def save_trace(self, trace: Trace) -> None:
+        """Store a trace that was made elsewhere, such as a model call of the proxy, by the settings of all traces."""
+        self._check_open()
+        if problem := self._queue_trace(trace):
+            raise StoreError(problem)
+
+    async def awhy(self, trace: str | Trace, chunk: str) -> "Why":
+        """Where a chunk fell in a stored request, and the smallest change with which it would have entered."""
+        from headgate.explain.why import why  # noqa: PLC0415  (few ask, and opening stays light)
+
+        found = await asyncio.to_thread(self.trace, trace)
+        return await why(found, chunk, self._run_changed, self._parts.settings)
+
+    async def areplay(self, trace: str | Trace, changes: Mapping[str, Any]) -> "Replay":
+        """A stored request under other settings ("gate.min_ratio") or asked otherwise ("budget", "k")."""
+        from headgate.explain.replay import replay  # noqa: PLC0415  (few ask, and opening stays light)
+
+        found = await asyncio.to_thread(self.trace, trace)
+        try:
+            return await replay(found, changes, self._run_changed)
+        except ConfigError as error:
+            raise InputError(error.message, hint=error.hint) from error
+
+    atrace = in_thread(trace)
+    atraces = in_thread(traces)
+    why = on_loop(awhy)
+    replay = on_loop(areplay)
+
+    async def _run_changed(self, request: Request, changes: Mapping[str, Any]) -> Context:
+        return await engine_with(self._parts, changes).build(request)
+
+    def _queue_trace(self, trace: Trace) -> str:
+        """Let a trace be written soon; what is wrong with that, "" when nothing is."""
+        parts = self._all
+        redact, keeping = parts.settings.redact, parts.settings.trace
+        if not keeping.keep or getattr(parts.store, "read_only", False):
+            return ""
+
+        def save() -> None:
+            whole = with_savings(trace)
+            stored = redact_trace(whole) if redact and keeping.text else whole
+            parts.store.save_trace(stored, keep=keeping.keep, text=keeping.text)
+
+        return parts.writes.put(f"trace {trace.id}", save)

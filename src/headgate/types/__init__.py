@@ -1,0 +1,82 @@
+"""The nouns: frozen values that the stages hand to each other.
+
+A Chunk is a piece of text and never changes. A Candidate is a chunk with a score and the notes of what
+happened to it (notes.py). A stage returns Sifted: what it kept, dropped and added.
+Scores are 0..1 where they end, higher is better; budgets are tokens; times are seconds since the epoch.
+"""
+
+from headgate.types.accounts import Amount, Key, Scope, Secret, Spend, SpendScope
+from headgate.types.candidates import Candidate, Sifted
+from headgate.types.chunks import (
+    GRAPH,
+    MEMORY,
+    METADATA_BYTES,
+    SIDE,
+    SIDE_SHARE,
+    TITLE_CHARS,
+    TURN,
+    Attachment,
+    Change,
+    Chunk,
+    Document,
+    Size,
+)
+from headgate.types.context import Context, Report
+from headgate.types.knowledge import (
+    Edge,
+    Fact,
+    FactChange,
+    Record,
+    Review,
+    ReviewStatus,
+    TrustChange,
+    fact_key,
+)
+from headgate.types.plan import ContextBudget, Plan, Strategy, Tier
+from headgate.types.request import Request
+from headgate.types.trace import SAVED, Step, Trace, TraceSummary
+from headgate.types.window import Window, WindowLike
+
+__all__ = [
+    "GRAPH",
+    "MEMORY",
+    "METADATA_BYTES",
+    "SAVED",
+    "SIDE",
+    "SIDE_SHARE",
+    "TITLE_CHARS",
+    "TURN",
+    "Amount",
+    "Attachment",
+    "Candidate",
+    "Change",
+    "Chunk",
+    "Context",
+    "ContextBudget",
+    "Document",
+    "Edge",
+    "Fact",
+    "FactChange",
+    "Key",
+    "Plan",
+    "Record",
+    "Report",
+    "Request",
+    "Review",
+    "ReviewStatus",
+    "Scope",
+    "Secret",
+    "Sifted",
+    "Size",
+    "Spend",
+    "SpendScope",
+    "Step",
+    "Strategy",
+    "Tier",
+    "Trace",
+    "TraceSummary",
+    "TrustChange",
+    "Window",
+    "WindowLike",
+    "fact_key",
+]

@@ -1,0 +1,72 @@
+"""A request: one question to the gate."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from headgate.errors import InputError
+from headgate.types.check import check_choice, check_type, unique_names
+from headgate.types.plan import ContextBudget
+from headgate.types.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to the gate, and everything the caller knows about the moment it is asked in.
+
+    `collection` is one name or several. A value of the wrong type is an InputError that names the field.
+    """
+
+    query: str
+    """What the context is for."""
+    budget: int = 1000
+    """How large the block may be, in tokens."""
+    tenant: str = "default"
+    """Whose data to search."""
+    collection: str | Sequence[str] = "main"
+    """Which collection to search, or which ones."""
+    window: Window = field(default_factory=Window)
+    """What the model already sees."""
+    k: int | None = None
+    """How many chunks to give at most; without it, as many as fit."""
+    context_budget: ContextBudget | None = None
+    """How full the model's window is; the fuller, the less is given."""
+    task: str | None = None
+    """The kind of task, where the caller knows it."""
+    session: str = ""
+    """The conversation this belongs to."""
+    asker: str = ""
+    """Who asks, where many do: the id of a key. It bounds how many questions one of them may bring before a person."""
+    cwd: str = ""
+    """The caller's working folder. The nearest folder above it with a repository or a project file names the project."""
+    penalize: bool = True
+    """Whether to push down what the model already sees."""
+    graph: bool = True
+    """Whether knowledge edges take part."""
+    best_effort: bool = False
+    """Whether to give what the model already sees when there is nothing else."""
+    detail: Literal["whole", "preview"] = "whole"
+    """Whole chunks, or previews of at most 300 characters."""
+    order: Literal["rank", "edges"] = "rank"
+    """Best first, or the best ones at both ends."""
+
+    def __post_init__(self) -> None:
+        for name in ("query", "tenant", "session", "asker", "cwd"):
+            check_type(name, getattr(self, name), str)
+        for name in ("penalize", "graph", "best_effort"):
+            check_type(name, getattr(self, name), bool)
+        check_type("budget", self.budget, int)
+        check_type("window", self.window, Window)
+        check_type("task", self.task, str, optional=True)
+        check_type("context_budget", self.context_budget, ContextBudget, optional=True)
+        check_type("k", self.k, int, optional=True)
+        if self.k is not None and self.k < 1:
+            raise InputError(f"k is {self.k}; it must be 1 or more, or None for whatever fits")
+        check_choice("detail", self.detail, ("whole", "preview"))
+        check_choice("order", self.order, ("rank", "edges"))
+        object.__setattr__(self, "collection", unique_names("collection", self.collection))
+
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """The names of the collections that are asked."""
+        return (self.collection,) if isinstance(self.collection, str) else tuple(self.collection)
