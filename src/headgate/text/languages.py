@@ -138,20 +138,23 @@ class _Ballots(dict[str, _Ballot]):
 
     def __missing__(self, piece: str) -> _Ballot:
         low = fold(piece)
-        words = _WORD.findall(low)
-        totals: dict[str, float] = defaultdict(float)
-        _count(words, _votes_of_words(), totals)
+        words = [low] if low.isalpha() else _WORD.findall(low)
+        votes = _votes_of_words()
+        given = [vote for word in words if word in votes for vote in votes[word]]
         if not low.isascii():
-            _count(low, _votes_of_letters(), totals)
-            if signs := _UNSPACED.findall(low):
-                totals["english"] += sum(map(len, signs))
-        content = len(words), tuple(totals.items())
+            votes = _votes_of_letters()
+            given += [vote for letter in low if letter in votes for vote in votes[letter]]
+            given += [("english", float(len(signs))) for signs in _UNSPACED.findall(low)]
+        content = len(words), _sum(given) if given else ()
         if len(piece) > _LONGEST:
             return _Ballot(*content)
         if len(self) >= _CACHE:
             self.clear()
             self._unique.clear()
-        self[piece] = ballot = self._unique.setdefault(content, _Ballot(*content))
+        ballot = self._unique.get(content)
+        if ballot is None:
+            ballot = self._unique.setdefault(content, _Ballot(*content))
+        self[piece] = ballot
         return ballot
 
 
@@ -195,7 +198,9 @@ def choose(text: str, languages: str) -> str:
     return found if found in more else first
 
 
-def _count(voters: Iterable[str], votes: Votes, totals: dict[str, float]) -> None:
-    for voter, times in Counter(filter(votes.__contains__, voters)).items():
-        for language, share in votes[voter]:
-            totals[language] += times * share
+def _sum(votes: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    """The votes that each language gets in all."""
+    totals: dict[str, float] = {}
+    for language, share in votes:
+        totals[language] = totals.get(language, 0.0) + share
+    return tuple(totals.items())

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from functools import cache
 from hashlib import blake2b
 from itertools import chain
+from threading import local
 
 import Stemmer
 
-from headgate.forks import ForkSafeLock
 from headgate.text.languages import choose, detect
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import UNSPACED, fold, marks, signs
@@ -114,28 +114,33 @@ def _is_plain(word: str, low: str) -> bool:
     return word[1:] == low[1:] or word.isupper()
 
 
+class _Stemmer(local):
+    """Stems words of one language; a Snowball stemmer holds state, so each thread has its own."""
+
+    def __init__(self, language: str) -> None:
+        # what is stemmed is remembered, so the stemmer need not: its memory costs more than stemming
+        self.stem = Stemmer.Stemmer(language, 0).stemWord
+
+
 class _Terms(dict[str, int]):
     """A word -> its term in one language, 0 for a stopword, filled as words are met."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
         self._stops = stopwords(language)
-        # what is stemmed is remembered here, so the stemmer need not: its memory costs more than stemming
-        stemmer = Stemmer.Stemmer(language, 0) if language in _STEMMED else None
-        self._stem = stemmer.stemWord if stemmer else None
-        self._lock = ForkSafeLock()  # a Snowball stemmer holds state
+        self._stemmer = _Stemmer(language) if language in _STEMMED else None
 
     def __missing__(self, word: str) -> int:
         if len(self) >= _CACHE:
             self.clear()
         if word in self._stops:
             found = 0
-        elif self._stem is None or "\u3000" < word < "\ue000":  # signs of East Asia have no stems
+        elif (
+            self._stemmer is None or "\u3000" < word < "\ue000"
+        ):  # signs of East Asia have no stems
             found = number(word)
         else:
-            with self._lock:
-                stem = self._stem(word)
-            found = NUMBERS[stem]
+            found = NUMBERS[self._stemmer.stem(word)]
         self[word] = found
         return found
 
@@ -171,9 +176,10 @@ class _Table(dict[str, tuple[int, ...]]):
 
     def _read(self, piece: str) -> tuple[int, ...]:
         # most pieces are one plain word, and need none of the rules for identifiers
-        plain = piece.isalpha() and piece.isascii() and piece.islower()
-        found = [piece] if plain else words(piece)
-        return tuple(filter(None, map(self._terms.__getitem__, found)))
+        if piece.isalpha() and piece.isascii() and piece.islower():
+            term = self._terms[piece]
+            return (term,) if term else ()
+        return tuple(filter(None, map(self._terms.__getitem__, words(piece))))
 
 
 @cache
