@@ -7,7 +7,6 @@ in the current folder where there is one; that one may set less (found.py). Tuni
 
 import difflib
 import os
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -207,6 +206,8 @@ def _fault(error: Any, given: Mapping[str, str]) -> Fault:  # noqa: ANN401  (pyd
 
 
 def _read(file: Path) -> Tree:
+    import tomllib  # noqa: PLC0415  (most runs have no file)
+
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
