@@ -8,7 +8,6 @@ its chunks are spread over segments.
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from headgate.index.arrays import Ints, Keys, find, offsets, ranges, split_texts
 from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
 from headgate.index.live_segment import LiveSegment
 from headgate.index.posting_list import PostingList
+from headgate.lazy import lazy_property
 from headgate.protocols import Hits, Sequences, Spots
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
 from headgate.rank.lexical import distinct
@@ -69,7 +69,7 @@ class Snapshot:
         """Empty: a snapshot is the whole collection."""
         return ""
 
-    @cached_property
+    @lazy_property
     def stale(self) -> "Snapshot":
         """The same snapshot, which says that the store has gone on since."""
         stale = copy(self)
@@ -91,19 +91,19 @@ class Snapshot:
         columns = [getattr(live.segment, name) for live in self.lives]
         return np.concatenate(columns) if columns else np.zeros(0, np.int64)
 
-    @cached_property
+    @lazy_property
     def alive(self) -> npt.NDArray[np.bool_]:
         """One flag per ordinal."""
         flags = [live.alive for live in self.lives]
         return np.concatenate(flags) if flags else np.zeros(0, bool)
 
-    @cached_property
+    @lazy_property
     def _dirty(self) -> bool:
         return self.count < self.size
 
     # -- what kind of collection this is ---------------------------------------------------------
 
-    @cached_property
+    @lazy_property
     def conversational(self) -> bool:
         """Whether the chunks are turns of conversations."""
         speaker = self._column("speaker")[self.alive].astype(np.uint64)
@@ -116,7 +116,7 @@ class Snapshot:
             short=int((self._column("chars")[self.alive] < SHORT).sum()),
         )
 
-    @cached_property
+    @lazy_property
     def language(self) -> str:
         """The languages the chunks are written in, the commonest first, joined by "+"; mostly one."""
         votes = np.bincount(self._column("language")[self.alive], minlength=len(LANGUAGES))
@@ -287,7 +287,7 @@ class Snapshot:
 
     # -- reading order ---------------------------------------------------------------------------
 
-    @cached_property
+    @lazy_property
     def _reading(self) -> Ints:
         return (self._column("place") << 24) + self._column("position")
 
@@ -295,7 +295,7 @@ class Snapshot:
         """A number per chunk that grows in reading order; ties in rank are broken by it."""
         return self._reading[ords]
 
-    @cached_property
+    @lazy_property
     def _order(self) -> tuple[Ints, Ints]:
         living = np.flatnonzero(self.alive)
         standing = living[np.argsort(self._reading[living], kind="stable")]
@@ -307,7 +307,7 @@ class Snapshot:
         """Each chunk's rank in reading order (-1 when dead), and the chunk at each rank."""
         return self._order
 
-    @cached_property
+    @lazy_property
     def _speakers(self) -> Keys:
         found = [np.zeros(0, np.uint64)]
         for live in self.lives:
