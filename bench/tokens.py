@@ -1,8 +1,8 @@
-"""The token estimate against the larger of two exact counts, by kind of text found on this machine.
+"""The token estimate against two exact counts: what a text that fills a budget of 1 000 estimated tokens really counts.
 
-Prints, per kind, the mean relative error and the 5th and 95th percentile of estimate / exact, for the estimate and
-for characters / 4. Then, for each labeled set among the folders, contexts that fill a budget of 1 000 estimated tokens
-are counted exactly: the mean share of the budget that they are in each vocabulary, and the highest in either.
+By kind of text found on this machine and in the folders: the mean share of the budget in each vocabulary, then the lowest
+and the highest share of the larger count, and the mean error of characters / 4. Then the same for real contexts, for each
+labeled set among the folders.
 Run: python bench/tokens.py [DIR with corpus.jsonl files ...]
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from headgate.evaluate.labeled import sample, sets
 from headgate.gateway import Headgate
-from headgate.text.tokens import counter, estimate_tokens
+from headgate.text.tokens import counter, estimate_tokens, running_tokens
 
 LANGUAGES = ("de", "fr", "es", "ru", "uk", "zh_CN", "ja", "ko", "ar", "vi")
 SIZE = 1200
@@ -56,28 +56,33 @@ def kinds(folders):
         yield language, translations(language)
 
 
-def main():
-    counters = [counter("cl100k_base"), counter("o200k_base")]
-    print(f"{'kind':14}{'texts':>6}   estimate: error   p5   p95    chars/4: error   p5   p95")
-    for kind, texts in kinds(sys.argv[1:]):
-        if not texts:
-            continue
-        truth = np.array([max(1, *(exact(t) for exact in counters)) for t in texts])
-        line = f"{kind:14}{len(texts):>6}"
-        for count in (estimate_tokens, lambda t: len(t) // 4):
-            ratio = np.array([count(t) for t in texts]) / truth
-            low, high = np.quantile(ratio, (0.05, 0.95))
-            line += f"{np.abs(ratio - 1).mean():>16.1%}{low:>7.2f}{high:>6.2f}"
-        print(line)
-    print(f"\n{'filled contexts':16}{'':>6}   cl100k   o200k   highest   lowest larger")
-    for folder in sys.argv[1:]:
-        for labeled in sets(Path(folder)):
-            measure_filled(sample(labeled, QUESTIONS), counters)
+def fill(texts):
+    """Texts joined by lines and cut so that each fills the budget."""
+    text, found = "", []
+    for more in texts:
+        text += more.strip() + "\n"
+        while (sizes := running_tokens(text))[-1] >= BUDGET:
+            end = int(np.searchsorted(sizes, BUDGET, "right")) - 1
+            found.append(text[:end])
+            text = text[end:]
+    return found[:QUESTIONS]
 
 
-def measure_filled(labeled, counters):
-    """How large contexts that fill the budget are, in each vocabulary, as shares of the budget."""
-    found = []
+def describe(name, texts, counters):
+    """How large texts that fill the budget are, in each vocabulary, as shares of the budget."""
+    if not texts:
+        return
+    shares = np.array([[exact(text) / BUDGET for exact in counters] for text in texts])
+    means, larger = shares.mean(0), shares.max(1)
+    naive = np.array([len(text) / 4 for text in texts]) / (larger * BUDGET)
+    print(
+        f"{name:16}{len(texts):>6}{means[0]:>9.2f}{means[1]:>8.2f}{larger.min():>9.2f}{larger.max():>9.2f}"
+        f"{np.abs(naive - 1).mean():>10.0%}"
+    )
+
+
+def contexts(labeled):
+    """Contexts for the questions of a set, of which those that fill the budget."""
     with Headgate.open(":memory:", grade={"enabled": False}) as hg:
         hg.add(labeled.rows)
         for query in labeled.queries:
@@ -85,12 +90,19 @@ def measure_filled(labeled, counters):
                 query["text"], budget=BUDGET, collection=query.get("collection", "main")
             ).text
             if estimate_tokens(text) >= 0.97 * BUDGET:
-                found.append([exact(text) / BUDGET for exact in counters])
-    if found:
-        means, larger = np.mean(found, 0), np.max(found, 1)
-        print(
-            f"{labeled.name:16}{len(found):>6}{means[0]:>9.2f}{means[1]:>8.2f}{larger.max():>10.2f}{larger.min():>17.2f}"
-        )
+                yield text
+
+
+def main():
+    counters = [counter("cl100k_base"), counter("o200k_base")]
+    heading = f"{'':>6}   cl100k   o200k   lowest  highest   chars/4"
+    print(f"{'texts':16}{heading}")
+    for kind, texts in kinds(sys.argv[1:]):
+        describe(kind, fill(texts), counters)
+    print(f"\n{'contexts':16}{heading}")
+    for folder in map(Path, sys.argv[1:]):
+        for labeled in sets(folder) if any(folder.rglob("qrels.tsv")) else ():
+            describe(labeled.name, [*contexts(sample(labeled, QUESTIONS))], counters)
 
 
 if __name__ == "__main__":

@@ -213,6 +213,17 @@ def test_an_unseen_word_says_nothing_beside_json():
     assert features("play wrecking ball", several, code)["unseen"] == 0
 
 
+def test_what_the_window_shows_speaks_for_the_collection_and_not_for_memory(large):
+    query = "When was the harbor of Quito restored by the council?"
+    ranking = retrieve(query, large, RetrievePolicy(keep=10)).kept
+    weak = ranking[-1]
+    foreign = Candidate(Chunk("fact", "Bees like the garden of Lima.", source="memory"), 0.5)
+    alone = confidences(query, [weak, foreign], large, found=ranking)
+    with_window = confidences(query, [weak, foreign], large, found=ranking, seen=ranking[:3])
+    assert with_window[0] > alone[0]
+    assert with_window[1] == alone[1]
+
+
 def test_an_unseen_word_says_less_where_new_words_are_common():
     again = ["the harbor was closed", "the harbor was closed again", "closed harbor"]
     ever_new = ["the harbor was closed", "pumps valves engines", "rivers bridges"]

@@ -1,6 +1,7 @@
 """Token counting: the estimate's promises, and its distance from the exact counter."""
 
 import math
+import unicodedata
 
 import numpy as np
 import pytest
@@ -49,9 +50,12 @@ TEXTS = {
     "arabic": "تسمح البوابة بمرور ما هو جديد وتحجب ما رآه النموذج من قبل في نافذته.",
     "hindi": "द्वार नई बातों को भीतर आने देता है और जो मॉडल पहले देख चुका है उसे रोक लेता है।",
     "thai": "ประตูปล่อยให้สิ่งใหม่ผ่านเข้าไปและกันสิ่งที่แบบจำลองเห็นแล้วออกไป",
+    "hebrew": "השער מכניס את מה שחדש ומשאיר בחוץ את מה שהמודל כבר ראה בחלון שלו.",
+    "polish": "Brama przepuszcza to, co nowe, i zatrzymuje to, co model widział już w swoim oknie.",
     "korean": "문은 새로운 것을 들여보내고 모델이 이미 본 것은 막아 둔다.",
     "japanese": "門は新しいものを通し、モデルがすでに見たものは通さない。",
     "chinese": "闸门决定多少水进入渠道，模型已经看到的内容不再重复。",
+    "traditional chinese": "閘門決定多少水進入渠道，模型已經看到的內容不再重複顯示。",
     "vietnamese": "Cánh cổng cho những điều mới đi qua và giữ lại những gì mô hình đã thấy.",
 }
 
@@ -61,6 +65,20 @@ def test_the_estimate_bounds_the_larger_of_two_counts_and_is_near_it(kind):
     text = "\n".join([TEXTS[kind]] * 8)
     exact = max(counter(name)(text) for name in ("cl100k_base", "o200k_base"))
     assert 0.97 * exact <= estimate_tokens(text) <= 1.4 * exact
+
+
+def test_a_character_that_is_one_token_costs_about_one():
+    for common, rare in (("的是不一", "鬱龜麤靐"), ("가나다라", "뷁쀓뚫쯤")):
+        exact = counter("cl100k_base")
+        assert exact(common) == 4 < exact(rare)
+        assert estimate_tokens(common * 50) <= 1.1 * 200 < estimate_tokens(rare * 50)
+
+
+def test_a_composed_and_a_decomposed_text_are_both_bounded():
+    for form in ("NFC", "NFD"):
+        text = unicodedata.normalize(form, TEXTS["vietnamese"]) * 8
+        exact = max(counter(name)(text) for name in ("cl100k_base", "o200k_base"))
+        assert 0.97 * exact <= estimate_tokens(text) <= 1.4 * exact
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ those of the whole collection, so a score means what it means elsewhere.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from headgate.index.arrays import Ints, Keys, locate, offsets, ranges, split_texts
 from headgate.index.drafts import CHARS, NAME_KEYS, PLACE, POSITION, Drafts
 from headgate.index.snapshot import Fetch, Snapshot, is_conversation, name_languages
+from headgate.lazy import lazy_property
 from headgate.protocols import Hits, Sequences, Spots, Totals
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE, pack
 from headgate.rank.lexical import distinct
@@ -67,12 +67,12 @@ class DraftSnapshot(Snapshot):
         column: npt.NDArray[np.int64] = self._drafts.header[:, _COLUMNS[name]]
         return column
 
-    @cached_property
+    @lazy_property
     def alive(self) -> npt.NDArray[np.bool_]:
         """One flag per ordinal."""
         return np.ones(self.size, bool)
 
-    @cached_property
+    @lazy_property
     def conversational(self) -> bool:
         """Whether the collection's chunks are turns of conversations."""
         t = self._totals
@@ -80,22 +80,22 @@ class DraftSnapshot(Snapshot):
             t.chunks, told=t.told, speaking=t.speaking, speakers=len(t.speakers), short=t.short
         )
 
-    @cached_property
+    @lazy_property
     def language(self) -> str:
         """The languages of the collection."""
         return language_of(self._totals)
 
     # -- terms -----------------------------------------------------------------------------------
 
-    @cached_property
+    @lazy_property
     def _term_starts(self) -> Ints:
         return offsets(self._drafts.lengths)
 
-    @cached_property
+    @lazy_property
     def _low_terms(self) -> npt.NDArray[np.uint16]:
         return self._drafts.terms.astype(np.uint16)
 
-    @cached_property
+    @lazy_property
     def _field_ends(self) -> Ints:
         """Of each chunk where its title, date and speaker end, counted in terms."""
         return np.cumsum(self._drafts.header[:, :BODY], 1)
@@ -123,7 +123,7 @@ class DraftSnapshot(Snapshot):
         """In how many chunks of the collection each term stands."""
         return self._count_keys(terms)
 
-    @cached_property
+    @lazy_property
     def unseen_rate(self) -> float:
         """As in a snapshot, for the whole collection, by a part of the candidates' terms.
 
@@ -173,11 +173,11 @@ class DraftSnapshot(Snapshot):
 
     # -- names -----------------------------------------------------------------------------------
 
-    @cached_property
+    @lazy_property
     def _name_starts(self) -> Ints:
         return offsets(self._drafts.name_counts)
 
-    @cached_property
+    @lazy_property
     def _low_names(self) -> npt.NDArray[np.uint16]:
         return self._drafts.names.astype(np.uint16)
 
@@ -212,7 +212,7 @@ class DraftSnapshot(Snapshot):
 
     # -- reading order, vectors and records ------------------------------------------------------
 
-    @cached_property
+    @lazy_property
     def _speakers(self) -> Keys:
         header, starts = self._drafts.header, self._term_starts[:-1]
         where = ranges(starts + header[:, TITLE] + header[:, DATE], header[:, SPEAKER])
@@ -228,7 +228,7 @@ class DraftSnapshot(Snapshot):
         """The ids of some chunks."""
         return [self._ids[ord] for ord in ords.tolist()]
 
-    @cached_property
+    @lazy_property
     def _by_id(self) -> dict[str, int]:
         return {id: ord for ord, id in enumerate(self._ids)}
 

@@ -10,7 +10,6 @@ Of a case key the lower half is kept: it is counted among some thousand chunks, 
 """
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ import numpy.typing as npt
 from headgate.index.arrays import Bytes, Ints, Keys, offsets, ranges
 from headgate.index.posting_list import Counts, PostingList, to_slots
 from headgate.index.segment import Segment
+from headgate.lazy import lazy_property
 
 NAME_KEYS = np.uint64(
     0x9E3779B97F4A7C15
@@ -94,35 +94,35 @@ class Drafts:
     def __len__(self) -> int:
         return len(self.header)
 
-    @cached_property
+    @lazy_property
     def terms(self) -> Keys:
         """The terms of all chunks, in reading order."""
         return self._numbers[ranges(self._terms_at, self.lengths)].astype(np.uint64, copy=False)
 
-    @cached_property
+    @lazy_property
     def names(self) -> Keys:
         """The names of all chunks."""
         return self._numbers[ranges(self._names_at, self.name_counts)].astype(np.uint64, copy=False)
 
-    @cached_property
+    @lazy_property
     def case(self) -> npt.NDArray[np.uint32]:
         """The lower halves of the case keys of all chunks."""
         halves = self._data.view("<u4")
         return halves[ranges(2 * self._case_at, self.header[:, CASE])].astype(np.uint32, copy=False)
 
-    @cached_property
+    @lazy_property
     def flags(self) -> npt.NDArray[np.uint16]:
         """Where in its chunk each name stands."""
         marks = self._data.view("<u2")
         return marks[ranges(4 * self._marks_at, self.name_counts)].astype(np.uint16, copy=False)
 
-    @cached_property
+    @lazy_property
     def label_starts(self) -> Ints:
         """Where the label of each name begins in `labels`, and one more for the end."""
         marks = self._data.view("<u2")
         return offsets(marks[ranges(4 * self._marks_at + self.name_counts, self.name_counts)])
 
-    @cached_property
+    @lazy_property
     def labels(self) -> Bytes:
         """How the names read."""
         at = self._marks_at + (self.name_counts + 1) // 2  # two marks a name, four to a number

@@ -8,7 +8,6 @@ its chunks are spread over segments.
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from headgate.index.segment import (
     STARTING_LOWER,
     case_key,
 )
+from headgate.lazy import lazy_property
 from headgate.protocols import Hits, Sequences, Spots
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
 from headgate.rank.lexical import distinct
@@ -76,7 +76,7 @@ class Snapshot:
         """Empty: a snapshot is the whole collection."""
         return ""
 
-    @cached_property
+    @lazy_property
     def stale(self) -> "Snapshot":
         """The same snapshot, which says that the store has gone on since."""
         stale = copy(self)
@@ -98,19 +98,19 @@ class Snapshot:
         columns = [getattr(live.segment, name) for live in self.lives]
         return np.concatenate(columns) if columns else np.zeros(0, np.int64)
 
-    @cached_property
+    @lazy_property
     def alive(self) -> npt.NDArray[np.bool_]:
         """One flag per ordinal."""
         flags = [live.alive for live in self.lives]
         return np.concatenate(flags) if flags else np.zeros(0, bool)
 
-    @cached_property
+    @lazy_property
     def _dirty(self) -> bool:
         return self.count < self.size
 
     # -- what kind of collection this is ---------------------------------------------------------
 
-    @cached_property
+    @lazy_property
     def conversational(self) -> bool:
         """Whether the chunks are turns of conversations."""
         speaker = self._column("speaker")[self.alive].astype(np.uint64)
@@ -123,7 +123,7 @@ class Snapshot:
             short=int((self._column("chars")[self.alive] < SHORT).sum()),
         )
 
-    @cached_property
+    @lazy_property
     def language(self) -> str:
         """The languages the chunks are written in, the commonest first, joined by "+"; mostly one."""
         votes = np.bincount(self._column("language")[self.alive], minlength=len(LANGUAGES))
@@ -143,7 +143,7 @@ class Snapshot:
             total[there] += live.term_counts[slots[there]]
         return total
 
-    @cached_property
+    @lazy_property
     def unseen_rate(self) -> float:
         """The chance that the next term of such a text is new here.
 
@@ -181,7 +181,7 @@ class Snapshot:
                 living += np.where(there, counts[slots], 0)
                 parts.append((incidence, base, slots, there))
         rare = np.ones(len(keys), bool) if limit is None else living <= limit
-        return self._living(_copied(parts, rare))
+        return self._living(_copy_lists(parts, rare))
 
     def _living(self, hits: Hits) -> Hits:
         if not self._dirty:
@@ -276,17 +276,17 @@ class Snapshot:
         asked = keys.tolist()
         new = [key for key in asked if key not in known]
         if new:
-            known.update(zip(new, self._judged(new, share), strict=True))
+            known.update(zip(new, self._judge_names(new, share), strict=True))
         return np.array([known[key] for key in asked], bool)
 
-    def _judged(self, keys: list[int], share: float) -> list[bool]:
+    def _judge_names(self, keys: list[int], share: float) -> list[bool]:
         read = self.labels(np.array(keys, np.uint64))
         labels = [[w for w in label.split() if w not in ENGLISH] for label in read]
         flat = sorted({word for found in labels for word in found})
-        cased = dict(zip(flat, self._cased(flat, share), strict=True))
+        cased = dict(zip(flat, self._judge_words(flat, share), strict=True))
         return [any(cased[word] for word in found) for found in labels]
 
-    def _cased(self, flat: list[str], share: float) -> list[bool]:
+    def _judge_words(self, flat: list[str], share: float) -> list[bool]:
         kinds = np.array([INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER], np.uint64)
         bare = np.array([case_key(word) for word in flat], np.uint64)
         counts = self._count_cases((bare[:, None] | kinds).ravel())
@@ -317,7 +317,7 @@ class Snapshot:
 
     # -- reading order ---------------------------------------------------------------------------
 
-    @cached_property
+    @lazy_property
     def _reading(self) -> Ints:
         return (self._column("place") << 24) + self._column("position")
 
@@ -325,7 +325,7 @@ class Snapshot:
         """A number per chunk that grows in reading order; ties in rank are broken by it."""
         return self._reading[ords]
 
-    @cached_property
+    @lazy_property
     def _order(self) -> tuple[Ints, Ints]:
         living = np.flatnonzero(self.alive)
         standing = living[np.argsort(self._reading[living], kind="stable")]
@@ -337,7 +337,7 @@ class Snapshot:
         """Each chunk's rank in reading order (-1 when dead), and the chunk at each rank."""
         return self._order
 
-    @cached_property
+    @lazy_property
     def _speakers(self) -> Keys:
         found = [np.zeros(0, np.uint64)]
         for live in self.lives:
@@ -421,7 +421,7 @@ def _among(own: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]) -> npt.ND
     return hit
 
 
-def _copied(
+def _copy_lists(
     parts: Sequence[tuple[PostingList, int, Ints, npt.NDArray[np.bool_]]],
     wanted: npt.NDArray[np.bool_],
 ) -> Hits:

@@ -30,17 +30,17 @@ from headgate.rank.name_hop import (
     Names,
     Reach,
     gather,
-    hearing,
-    masses,
+    name_masses,
     new_shares,
     open_share,
+    posting_shares,
+    receptivity,
     spread,
     strongest,
-    ways,
 )
 from headgate.rank.scores import Scores, scores_of
 from headgate.rank.top import best, top
-from headgate.relevance.cues import Shares, cues
+from headgate.relevance.cues import CueFactors, cues
 from headgate.text.names import names
 from headgate.text.symbols import likeness_to_code
 from headgate.text.terms import number, terms, words
@@ -106,9 +106,9 @@ class PropagatePolicy(Policy):
         return self.hops if self.mode == "fire" else 1
 
     @property
-    def shares(self) -> Shares:
+    def shares(self) -> CueFactors:
         """The shares of the cues."""
-        return Shares(self.question_factor, self.other_speaker_factor, self.undated_factor)
+        return CueFactors(self.question_factor, self.other_speaker_factor, self.undated_factor)
 
 
 def propagate(
@@ -198,14 +198,14 @@ def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[
         if carried
         else start.names
     )
-    mass = masses(view, led, start.strength, without=start.own)
+    mass = name_masses(view, led, start.strength, without=start.own)
     given = np.zeros(len(led.keys))
     for node, force in carried.items():
         given[led.keys == number(node.lower())] += force
     mass = np.vstack([mass, given])
-    way = ways(led, gamma=policy.spread, title=policy.title)
-    heard = hearing(start.hits, worth, start.seeds, least=policy.min_share)
-    reach = _join_linked(view, spread(led, way, mass, start.seeds, heard), carried)
+    way = posting_shares(led, gamma=policy.spread, title=policy.title)
+    receive = receptivity(start.hits, worth, start.seeds, least=policy.min_share)
+    reach = _join_linked(view, spread(led, way, mass, start.seeds, receive), carried)
     peak = reach.force.max() if len(reach.force) else 1.0
     flow = mass.sum(0)[led.which] * way
     lifted = Reach(reach.ords, gain * reach.force / peak)
