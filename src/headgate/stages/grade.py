@@ -22,7 +22,7 @@ from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Grader
 from headgate.relevance.calibration import LOWER, UPPER
 from headgate.relevance.confidence import confidences
-from headgate.relevance.query_terms import Vocabulary
+from headgate.relevance.vocabulary import Vocabulary
 from headgate.text.late_pattern import compile_late
 from headgate.types import Candidate, Chunk, Sifted
 
