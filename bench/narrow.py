@@ -1,9 +1,10 @@
 """Narrowing: evidence and CPU of a collection that the database narrows, beside the same collection held whole.
 
     python bench/narrow.py URL DIR... [--max-chunks 1000] [--questions 40]     labeled sets: evidence inside 1 000 tokens
-    python bench/narrow.py URL DIR... --size 1000000 --max-chunks 100000       recombined text: CPU of client and server
+    python bench/narrow.py URL DIR... --size 100000 --copies 10 --max-chunks 100000    recombined text: CPU of client and server
 
-URL is an empty PostgreSQL database on this machine: CPU of the server is read from its processes.
+URL is an empty PostgreSQL database on this machine: CPU of the server is read from its processes. With --copies each chunk
+and its postings are copied inside the database, for sizes that would take long to add; with --keep what it holds is asked.
 """
 
 import os
@@ -12,6 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy
 
 import argparse
 import contextlib
+import json
 import statistics
 import time
 from pathlib import Path
@@ -59,16 +61,70 @@ def clear(url):
         connection.execute("DROP SCHEMA IF EXISTS headgate CASCADE")
 
 
-def print_sizes(url, gate, count):
-    """Bytes a chunk: the tables, the segments of a gateway, and the same rows in a folder."""
+def print_sizes(url, gate=None):
+    """Bytes a chunk: the tables, and the segments of a gateway."""
     with psycopg.connect(url) as connection:
         found = connection.execute(
             "SELECT relname, pg_total_relation_size(oid) FROM pg_class WHERE relkind = 'r'"
             " AND relnamespace = 'headgate'::regnamespace ORDER BY 2 DESC LIMIT 6"
         ).fetchall()
+        connection.execute("SET headgate.tenant = 'default'")
+        (count,) = connection.execute("SELECT chunks FROM headgate.collections").fetchone()
     tables = ", ".join(f"{name} {size / count:,.0f}" for name, size in found)
-    files = sum(file.stat().st_size for file in (gate._parts.folder / "index").rglob("*"))
-    print(f"bytes a chunk: {tables}; segments {files / count:,.0f}")
+    print(f"bytes a chunk: {tables}")
+    if gate:
+        files = sum(file.stat().st_size for file in (gate._parts.folder / "index").rglob("*"))
+        print(f"segments {files / count:,.0f}")
+
+
+MULTIPLY = """
+SET headgate.tenant = 'default';
+INSERT INTO headgate.chunks SELECT c.tenant, c.collection, c.id || '-' || k, c.document || '-' || k, c.place + k * {places},
+  c.position, c.seq + k * {seq}, c.chars, c.bytes, c.source, c.title, c.metadata, c.admission, c.text
+  FROM headgate.chunks c, generate_series(1, {copies} - 1) k;
+INSERT INTO headgate.posting_drafts SELECT tenant, collection, place + ((k * {blocks})::bigint << 16), id || '-' || k, draft
+  FROM headgate.posting_drafts, generate_series(1, {copies} - 1) k;
+INSERT INTO headgate.posting_lists SELECT tenant, collection, term, block + k * {blocks}, list
+  FROM headgate.posting_lists, generate_series(1, {copies} - 1) k;
+UPDATE headgate.posting_terms SET chunks = chunks * {copies};
+UPDATE headgate.collections SET seq = seq * {copies}, place = place * {copies}, chunks = chunks * {copies}, chars = chars * {copies};
+UPDATE headgate.postings SET seen = seen * {copies}, blocks = blocks * {copies};
+"""
+
+
+def multiply(url, copies):
+    """Copy every chunk of the collection, with its postings and no text read again."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SET headgate.tenant = 'default'")
+        seq, places = connection.execute("SELECT seq, place FROM headgate.collections").fetchone()
+        blocks, totals = connection.execute("SELECT blocks, totals FROM headgate.postings").fetchone()  # fmt: skip
+        values = {"seq": seq, "places": places, "blocks": blocks, "copies": copies}
+        connection.execute(MULTIPLY.format(**values))
+        found = json.loads(totals)
+        for field in ("chunks", "told", "speaking", "short"):
+            found[field] *= copies
+        for field in ("fields", "languages"):
+            found[field] = [copies * number for number in found[field]]
+        connection.execute("UPDATE headgate.postings SET totals = %s", (json.dumps(found),))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE headgate.posting_terms, headgate.posting_lists, headgate.posting_drafts, headgate.chunks")  # fmt: skip
+
+
+def measure_large(url, rows, queries, given):
+    """CPU of client and server where the collection is narrowed; it is never held whole."""
+    if not given.keep:
+        clear(url)
+    quiet = {"trace": {"keep": 0}, "log": {"enabled": False}}
+    with Headgate.open(url, index={"max_chunks": 1}, **quiet) as gate:
+        if not given.keep:
+            gate.add(rows)
+            gate.context("anything", budget=BUDGET)
+            multiply(url, given.copies)
+    with Headgate.open(url, index={"max_chunks": given.max_chunks}, **quiet) as gate:
+        made, cost = ask(gate, queries, url)
+        facts = [step.facts for step in made[-1].trace.steps if "narrowed" in step.facts]
+    print(f"{facts[0]['narrowed']}: CPU ms a request: client {cost[0]:.1f}, server {cost[1]:.1f}, together {sum(cost):.1f}")  # fmt: skip
+    print_sizes(url)
 
 
 def measure(url, name, rows, queries, most):
@@ -80,7 +136,7 @@ def measure(url, name, rows, queries, most):
         with Headgate.open(url, index={"max_chunks": most}, **quiet) as small:
             narrowed, cost = ask(small, queries, url)
         if not queries[0].get("labels"):
-            print_sizes(url, whole, len(rows))
+            print_sizes(url, whole)
     same = statistics.mean(
         [c.id for c in a.chunks[:3]] == [c.id for c in b.chunks[:3]]
         for a, b in zip(held, narrowed, strict=True)
@@ -105,13 +161,18 @@ def main():
     parser.add_argument("--max-chunks", type=int, default=1000)
     parser.add_argument("--questions", type=int, default=40)
     parser.add_argument("--size", type=int, default=0)
+    parser.add_argument("--copies", type=int, default=1)
+    parser.add_argument("--keep", action="store_true")
     given = parser.parse_args()
     if given.size:
         folder = str(Path(given.folders[0]).parent)
-        rows = [{"id": c.id, "title": c.title, "text": c.text} for c in synthetic.chunks(folder, given.size)]  # fmt: skip
+        rows = given.keep or [{"id": c.id, "title": c.title, "text": c.text} for c in synthetic.chunks(folder, given.size)]  # fmt: skip
         asked = [q for found in synthetic.queries(folder) for q in found[:4]][: given.questions]
         queries = [{"text": text, "collection": "main"} for text in asked]
-        measure(given.url, f"{given.size:,}", rows, queries, given.max_chunks)
+        if given.copies > 1:
+            measure_large(given.url, rows, queries, given)
+        else:
+            measure(given.url, f"{given.size:,}", rows, queries, given.max_chunks)
         return
     for folder in given.folders:
         found = labeled.sample(labeled.read(Path(folder)), given.questions)

@@ -61,3 +61,36 @@ def test_children_forked_beside_a_working_thread_all_answer_and_close(tmp_path):
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")},
     )
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
+IMPORTING = """
+import os, sys, threading, time
+from pathlib import Path
+import headgate.forks
+folder = Path(sys.argv[1])
+(folder / "slow_to_import.py").write_text("import time; time.sleep(1); done = True")
+sys.path.insert(0, str(folder))
+worker = threading.Thread(target=lambda: __import__("slow_to_import"))
+worker.start()
+while "slow_to_import" not in sys.modules:
+    time.sleep(0.001)
+child = os.fork()
+if child == 0:
+    __import__("signal").alarm(20)
+    import slow_to_import
+    os._exit(0 if slow_to_import.done else 1)
+worker.join()
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_module_that_another_thread_is_importing_is_whole_in_the_child(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", IMPORTING, str(tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")},
+    )
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr

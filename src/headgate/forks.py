@@ -2,12 +2,14 @@
 
 A forked child inherits locks as they were, perhaps held by threads that it does not have, and no thread but one.
 Whatever owns a lock or a thread registers here, and its `renew` is called in every child before anything else runs.
-What must not be caught in the middle, as a transaction of SQLite, is paused while the fork happens.
+What must not be caught in the middle, as a transaction of SQLite, is paused while the fork happens; imports under way are waited for.
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from threading import Lock
 from typing import Protocol
 from weakref import WeakSet
@@ -91,6 +93,15 @@ def _renew_all() -> None:
 def _pause_all() -> None:
     for one in list(_PAUSED):
         one.pause()
+    _finish_imports()
+
+
+def _finish_imports() -> None:
+    """Wait for the modules that other threads are importing: in a child they would stay half imported, and locked, for ever."""
+    for name, module in list(sys.modules.items()):
+        if getattr(getattr(module, "__spec__", None), "_initializing", False):
+            with suppress(Exception):  # whoever imports it is told
+                import_module(name)
 
 
 def _resume_all() -> None:

@@ -1,18 +1,23 @@
-"""What a database keeps of each chunk gives the same segment as the chunks themselves."""
-
-from dataclasses import fields
+"""What a database keeps of each chunk tells a ranking the same as the chunks themselves."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.index.drafts import Drafts, assemble, draft_chunks
+from headgate.index.blocks import make_block, signed
+from headgate.index.draft_snapshot import DraftSnapshot
+from headgate.index.drafts import NAME_KEYS, Drafts, draft_chunks
+from headgate.index.live_segment import LiveSegment
 from headgate.index.segment import build
-from headgate.types import Chunk
+from headgate.index.snapshot import Snapshot
+from headgate.protocols import Totals
+from headgate.types import Change, Chunk
 
 TEXTS = st.lists(
     st.sampled_from([
         "Ada Lovelace met Charles Babbage in London. She wrote notes.",
+        "In London the notes of Charles Babbage were read, and london was glad.",
         "[2024-05-01] Ana: the tide turns at six, said Ines.",
         "def read_file(path): return open(path).read()",
         "潮は六時に変わる。",
@@ -24,29 +29,77 @@ TEXTS = st.lists(
 )  # fmt: skip
 
 
-def same(one, two):
-    for field in fields(one):
-        a, b = getattr(one, field.name), getattr(two, field.name)
-        if hasattr(a, "__dataclass_fields__"):
-            same(a, b)
-        else:
-            assert np.array_equal(a, b), field.name
-
-
-@given(TEXTS, st.lists(st.integers(0, 7)))
-def test_a_segment_of_drafts_equals_one_of_texts(texts, order):
+def both(texts):
+    """The same chunks as a snapshot of segments, and as one of drafts."""
     chunks = [
-        Chunk(f"c{n}", text, title="Ada" * (n % 2), position=n) for n, text in enumerate(texts)
+        Chunk(f"c{n}", text, title="Ada Lovelace" * (n % 2), position=n)
+        for n, text in enumerate(texts)
     ]
-    places = [10 + n for n in range(len(chunks))]
-    drafts = draft_chunks(build(chunks, places))
-    picked = list(dict.fromkeys(n % len(chunks) for n in order)) or [0]
-    made = assemble([chunks[n].id for n in picked], Drafts([drafts[n] for n in picked]))
-    same(made, build([chunks[n] for n in picked], [places[n] for n in picked]))
+    changes = [Change(n + 1, chunk.id, chunk, 10 + n) for n, chunk in enumerate(chunks)]
+    block = make_block(changes, Drafts([]), Totals())
+    segment = build(chunks, [change.place for change in changes])
+    whole = Snapshot([LiveSegment(segment)], lambda ids: [])
+
+    def count(keys):
+        return np.array([block.keys.get(key, 0) for key in signed(keys)], np.int64)
+
+    drafts = Drafts([draft for _, draft in block.drafts])
+    return whole, DraftSnapshot([c.id for c in chunks], drafts, whole.read, block.totals, count)
 
 
-def test_terms_are_counted_once_a_chunk():
-    chunks = [Chunk("a", "tide tide tide"), Chunk("b", "tide fog")]
-    keys, counts = Drafts(draft_chunks(build(chunks, [1, 2]))).distinct_terms()
-    assert sorted(counts.tolist()) == [1, 2]
-    assert len(keys) == 2
+def same(one, two):
+    for a, b in zip(one, two, strict=True):
+        assert np.array_equal(a, b)
+
+
+@given(TEXTS, st.randoms(use_true_random=False))
+def test_a_ranking_reads_the_same_from_drafts_as_from_a_segment(texts, dice):
+    whole, drafts = both(texts)
+    keys = np.unique(np.concatenate([whole.lives[0].segment.terms.keys, np.array([7], np.uint64)]))
+    terms = np.array(dice.sample(keys.tolist(), len(keys)), np.uint64)
+    ords = np.array(dice.sample(range(len(texts)), dice.randint(1, len(texts))))
+    assert (drafts.size, drafts.count) == (whole.size, whole.count)
+    same(drafts.postings(terms), whole.postings(terms))
+    same(drafts.sequences(ords), whole.sequences(ords))
+    same(drafts.spots(ords, terms), whole.spots(ords, terms))
+    assert np.array_equal(drafts.frequencies(terms), whole.frequencies(terms))
+    assert np.array_equal(drafts.speakers(), whole.speakers())
+    for head in (True, False):
+        norms = [view.norms(b=0.75, title=2.0, head=head) for view in (drafts, whole)]
+        assert norms[0] == pytest.approx(norms[1])
+
+
+@given(TEXTS, st.integers(1, 3))
+def test_names_are_the_same_from_drafts_as_from_a_segment(texts, limit):
+    whole, drafts = both(texts)
+    ords = np.arange(len(texts))
+    same(drafts.names(ords), whole.names(ords))
+    keys = np.unique(np.concatenate([np.array([7], np.uint64), *whole.names(ords)]))[::-1]
+    same(drafts.named(keys, limit=limit), whole.named(keys, limit=limit))
+    assert drafts.labels(keys) == whole.labels(keys)
+    assert drafts.proper(keys, share=0.5).tolist() == whole.proper(keys, share=0.5).tolist()
+
+
+@given(TEXTS)
+def test_order_and_ids_are_the_same_from_drafts_as_from_a_segment(texts):
+    whole, drafts = both(texts)
+    ords = np.arange(len(texts))
+    assert np.array_equal(drafts.reading(ords), whole.reading(ords))
+    same(drafts.order(), whole.order())
+    assert drafts.ids(ords) == whole.ids(ords)
+    assert drafts.find(["c0", "none"]).tolist() == whole.find(["c0", "none"]).tolist()
+    assert (drafts.conversational, drafts.language) == (whole.conversational, whole.language)
+
+
+def test_terms_and_names_are_counted_once_a_chunk():
+    chunks = [Chunk("a", "tide tide near Oslo, tide"), Chunk("b", "tide near Oslo")]
+    keys, counts = Drafts(draft_chunks(build(chunks, [1, 2]))).count_keys()
+    assert counts.tolist() == [2] * len(counts)
+    assert len(set(keys.tolist())) == len(keys)
+
+
+def test_a_name_has_another_key_than_the_term_that_reads_the_same():
+    segment = build([Chunk("a", "We met in Oslo.")], [1])
+    keys, _ = Drafts(draft_chunks(segment)).count_keys()
+    assert set(segment.names.keys ^ NAME_KEYS) <= set(keys)
+    assert not set(segment.names.keys ^ NAME_KEYS) & set(segment.terms.keys)

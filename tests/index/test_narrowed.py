@@ -41,7 +41,7 @@ def test_a_narrowed_collection_ranks_like_one_that_is_held_whole(gates):
         whole, _ = ranking(wide, query)
         narrowed, context = ranking(small, query)
         assert narrowed[0] == whole[0]
-        assert narrowed_step(context).endswith("of 400 chunks")
+        assert narrowed_step(context).endswith("of 400 chunks, by words and names")
 
 
 def test_what_changes_or_goes_is_followed(gates):
@@ -54,7 +54,7 @@ def test_what_changes_or_goes_is_followed(gates):
     found, _ = ranking(small, "keeper K17")
     assert found[0] == "new"
     assert "c18" not in ranking(small, "keeper K18")[0]
-    assert narrowed_step(ranking(small, "keeper")[1]).endswith("of 60 chunks")
+    assert narrowed_step(ranking(small, "keeper")[1]).endswith("of 60 chunks, by words and names")
 
 
 def test_postings_made_again_give_the_same_ranking(gates):
@@ -89,5 +89,5 @@ def test_another_tenant_sees_none_of_it(gates):
     wide.add(rows(40))
     ranking(small, "keeper K17")
     store = small.store
-    assert store.posting_totals("other", "main").chunks == 0
+    assert store.posting_state("other", "main")[0].chunks == 0
     assert store.drafts_at("other", "main", range(40)) == []

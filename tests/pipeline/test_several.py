@@ -4,7 +4,7 @@ import pytest
 
 from headgate import Headgate
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.pipeline.several import merge
+from headgate.pipeline.several import by_collection, merge
 from headgate.types import Candidate, Chunk
 
 NOISE = [
@@ -84,3 +84,17 @@ def test_rankings_are_merged_by_score_and_a_shared_id_stands_once():
         ("b", 0.7),
         ("d", 0.1),
     ]
+
+
+def test_what_comes_from_no_collection_that_was_asked_goes_with_the_first():
+    found = [Candidate(Chunk(id, "x", collection=id), 1.0) for id in ("docs", "turns", "facts")]
+    parted = by_collection(found, ("docs", "turns"))
+    assert {name: [c.chunk.id for c in own] for name, own in parted.items()} == {
+        "docs": ["docs", "facts"],
+        "turns": ["turns"],
+    }
+
+
+def test_a_single_collection_has_all_of_them():
+    found = [Candidate(Chunk("a", "x", collection="elsewhere"), 1.0)]
+    assert by_collection(found, ("docs",)) == {"docs": found}

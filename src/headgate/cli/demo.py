@@ -11,7 +11,7 @@ from rich.table import Table
 
 from headgate.cli.demo_loops import QUESTION, STREAM, Broken, Resumed, break_circle, cut_and_resume
 from headgate.cli.demo_service import serve_story
-from headgate.cli.demo_window import BUDGET, QUESTIONS, Asked, add_docs, ask
+from headgate.cli.demo_window import BUDGET, QUESTIONS, DemoAnswer, add_docs, ask
 from headgate.cli.options import json_option, print_json
 from headgate.cli.terminal import SafeConsole
 from headgate.explain.as_data import context_data
@@ -62,7 +62,7 @@ def demo(serves: bool, port: int, opens: bool, as_json: bool) -> None:
     console.print(f"  {me} why last CHUNK", soft_wrap=True)
 
 
-def _print_question(console: SafeConsole, one: Asked) -> None:
+def _print_question(console: SafeConsole, one: DemoAnswer) -> None:
     made = one.context
     console.print(f"\n[bold cyan]{escape(one.question)}[/]")
     rows = Table.grid(padding=(0, 1))

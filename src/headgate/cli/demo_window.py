@@ -28,7 +28,7 @@ PAGES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class DemoAnswer:
     """A question, what of the answer was in the window already, and what came."""
 
     question: str
@@ -43,12 +43,12 @@ def add_docs(gate: Headgate) -> Summary:
     return add_files(gate.store, gate.tenant, pages, root=folder.parent, gitignore=False)
 
 
-def ask(gate: Headgate, question: str) -> Asked:
+def ask(gate: Headgate, question: str) -> DemoAnswer:
     """Ask a question with the best of its first answer in the window."""
     first = gate.context(question, budget=BUDGET)
     seen = first.chunks[:1]
     window = [{"role": "user", "content": question}] + [{"role": "tool", "content": chunk.text} for chunk in seen]  # fmt: skip
-    return Asked(question, seen, gate.context(question, window=window, budget=BUDGET))
+    return DemoAnswer(question, seen, gate.context(question, window=window, budget=BUDGET))
 
 
 def _docs() -> Path:

@@ -13,7 +13,7 @@ from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.evaluate import labeled
 from headgate.evaluate import retrieval as measure
-from headgate.evaluate.answers import Verdict, evaluate_answers, is_answers, read_answers
+from headgate.evaluate.answers import WatchedAnswer, evaluate_answers, is_answers, read_answers
 from headgate.evaluate.guard import evaluate, read
 
 MIN_SETS = 4  # sets below which a grader cannot be fitted without one of them
@@ -37,7 +37,7 @@ def guard(file: Path, show: bool, as_json: bool) -> None:
     _print(figures, as_json, f"guard on {file.name}")
 
 
-def _show_cut(verdict: Verdict) -> None:
+def _show_cut(verdict: WatchedAnswer) -> None:
     stall, text = verdict.stall, verdict.answer.text
     assert stall is not None
     mark = "good?" if verdict.good else "     "

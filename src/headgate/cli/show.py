@@ -11,7 +11,7 @@ from headgate.cli.review import print_review
 from headgate.cli.terminal import echo
 from headgate.cli.traces import print_trace
 from headgate.explain.as_data import trace_data
-from headgate.operations.find import Found, find
+from headgate.operations.find import Match, find
 from headgate.operations.presence import LAST, whole_trace_id
 from headgate.types import Chunk, Fact, Review, Trace
 
@@ -33,14 +33,14 @@ def show(id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
         _print(found)
 
 
-def _data(found: Found) -> Any:  # noqa: ANN401  (whatever JSON holds)
+def _data(found: Match) -> Any:  # noqa: ANN401  (whatever JSON holds)
     value = found.value
     if isinstance(value, Trace):
         return trace_data(value)
     return [asdict(chunk) for chunk in value] if isinstance(value, tuple) else value
 
 
-def _print(found: Found) -> None:
+def _print(found: Match) -> None:
     match found.value:
         case Trace() as trace:
             echo(f"trace {trace.id}: {trace.request.query}")

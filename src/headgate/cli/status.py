@@ -39,7 +39,9 @@ def _print_status(found: Status) -> None:
     for owner in found.tenants:
         for held in owner.collections:
             counts = (f"{count:,}" for count in (held.documents, held.chunks, held.chars))
-            table.add_row(escape(owner.tenant), escape(held.name), *counts, _lag(held.index_lag))
+            table.add_row(
+                escape(owner.tenant), escape(held.name), *counts, _describe_lag(held.index_lag)
+            )
     if table.row_count:
         SafeConsole().print(table)
     else:
@@ -55,7 +57,7 @@ def _describe(owner: TenantStatus) -> str:
     return f"{owner.tenant}: {said}{waiting}"
 
 
-def _lag(lag: int | None) -> str:
+def _describe_lag(lag: int | None) -> str:
     if lag is None:
         return "made at the first question"
     return f"{lag:,} changes behind; the next question takes them in" if lag else "up to date"

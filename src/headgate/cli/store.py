@@ -151,9 +151,10 @@ def embed(store: str | None, collection: str | None, as_json: bool) -> None:
     """Compute the embeddings that chunks lack, with the setting `embed.model`.
 
     On PostgreSQL any number of these may run at once, on any machine: they share the work, and one that is killed leaves its
-    part to the others. Started again, it goes on where it was.
+    part to the others. Started again, it goes on where it was. A collection that is larger than `index.max_chunks` gets its
+    index of vectors in the database, where that has pgvector.
     """
-    from headgate.operations.embed import embed_store  # noqa: PLC0415  loads numpy
+    from headgate.operations.embed import build_graphs, embed_store  # noqa: PLC0415  loads numpy
 
     settings = load(arguments={"store": store} if store else {})
     model = embedder(settings.embed)
@@ -169,13 +170,17 @@ def embed(store: str | None, collection: str | None, as_json: bool) -> None:
                 collection=collection,
                 on_chunks=lambda done, total: bar.update(task, completed=done, total=total),
             )
+        most = settings.index.max_chunks
+        graphs = build_graphs(opened, model, max_chunks=most, collection=collection)
     finally:
         opened.close()
     seconds = time.monotonic() - began
     if as_json:
-        print_json({"store": hide_password(settings.store), "model": model.name, "dimension": model.dimension, "embedded": made, "seconds": round(seconds, 3)})  # fmt: skip
-    else:
-        echo(f"embedded {made:,} chunks with {model.name} in {seconds:.1f} s; none is lacking")
+        print_json({"store": hide_password(settings.store), "model": model.name, "dimension": model.dimension, "embedded": made, "graphs": graphs, "seconds": round(seconds, 3)})  # fmt: skip
+        return
+    echo(f"embedded {made:,} chunks with {model.name} in {seconds:.1f} s; none is lacking")
+    if graphs:
+        echo(f"made the index of vectors of {graphs} large collections")
 
 
 store.add_command(check)

@@ -11,7 +11,7 @@ from headgate.cli.options import json_option, open_existing, place_options, prin
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.evaluate.junit import describe, junit
-from headgate.evaluate.regression import Outcome, case_of, record_case, run_case
+from headgate.evaluate.regression import CaseResult, case_of, record_case, run_case
 from headgate.evaluate.regression_file import as_toml, read_cases
 from headgate.gateway import Headgate
 from headgate.operations.presence import require_collections, whole_trace_id
@@ -65,7 +65,7 @@ def test(
     sys.exit(FAILED if any(outcome.failures for outcome in outcomes) else 0)
 
 
-def _run(hg: Headgate, file: Path, *, quiet: bool) -> list[Outcome]:
+def _run(hg: Headgate, file: Path, *, quiet: bool) -> list[CaseResult]:
     cases = read_cases(file)
     for case in cases:
         require_collections(hg, [case.collection])
@@ -99,7 +99,7 @@ def _record(
         echo(f"recorded: {case.question} -> {', '.join(case.must)}")
 
 
-def _print(outcomes: list[Outcome]) -> None:
+def _print(outcomes: list[CaseResult]) -> None:
     for outcome in outcomes:
         echo(f"{'FAIL' if outcome.failures else 'ok':<5} {outcome.case.name}")
         for line in describe(outcome) if outcome.failures else ():
@@ -108,7 +108,7 @@ def _print(outcomes: list[Outcome]) -> None:
     echo(f"{len(outcomes) - failed} passed, {failed} failed")
 
 
-def _row(outcome: Outcome) -> dict[str, object]:
+def _row(outcome: CaseResult) -> dict[str, object]:
     return {
         "name": outcome.case.name, "question": outcome.case.question, "passed": not outcome.failures,
         "failures": [asdict(failure) for failure in outcome.failures], "since": outcome.since,

@@ -59,7 +59,9 @@ def print_trace(trace: Trace) -> None:
     table = Table("stage", "ms", "came", "kept", "dropped", "", box=None, header_style="bold")
     for step in trace.steps:
         counts = map(str, (step.came, step.kept, step.dropped))
-        table.add_row(step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(_remark(step)))
+        table.add_row(
+            step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(_describe_step(step))
+        )
     console.print(table)
     for candidate in trace.candidates:
         console.print(escape(candidate.chunk.id), style="bold", highlight=False)
@@ -68,7 +70,7 @@ def print_trace(trace: Trace) -> None:
             console.print(escape(line), highlight=False)
 
 
-def _remark(step: Step) -> str:
+def _describe_step(step: Step) -> str:
     """What went wrong, and what is known of a call of the model and of what was cut from its answer."""
     known = step.facts if step.stage in (Stage.MODEL, Stage.CUT, Stage.CIRCLES, Stage.FUSE) else {}
     facts = ", ".join(f"{name} {str(value)[:60]}" for name, value in known.items())

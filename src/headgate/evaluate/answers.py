@@ -42,7 +42,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class WatchedAnswer:
     """What the detector made of an answer."""
 
     answer: Answer
@@ -136,7 +136,7 @@ def ends_in_loop(text: str) -> bool:
 def evaluate_answers(
     answers: Iterable[Answer],
     detector: Callable[[], Detector] = RepeatDetector,
-    show: Callable[[Verdict], None] | None = None,
+    show: Callable[[WatchedAnswer], None] | None = None,
 ) -> dict[str, float]:
     """Feed every answer through a fresh detector and count; `show` gets each one that was cut and goes on."""
     total = chars = cut = went_on = good = loops = found = 0
@@ -149,7 +149,7 @@ def evaluate_answers(
         cut, loops = cut + bool(stall), loops + answer.loops
         found += bool(stall) and answer.loops
         if stall and not answer.loops:
-            verdict = Verdict(answer, stall, _looks_good(answer.text, stall, detector))
+            verdict = WatchedAnswer(answer, stall, _looks_good(answer.text, stall, detector))
             went_on, good = went_on + 1, good + verdict.good
             if show:
                 show(verdict)

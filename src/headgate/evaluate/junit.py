@@ -4,14 +4,14 @@ import re
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from headgate.evaluate.regression import Outcome
+from headgate.evaluate.regression import CaseResult
 
 _FORBIDDEN = re.compile(
     "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 )  # what XML cannot hold
 
 
-def junit(outcomes: Sequence[Outcome], *, suite: str) -> str:
+def junit(outcomes: Sequence[CaseResult], *, suite: str) -> str:
     """The report of one file of tests."""
     failed = sum(bool(outcome.failures) for outcome in outcomes)
     seconds = sum(outcome.seconds for outcome in outcomes)
@@ -30,7 +30,7 @@ def junit(outcomes: Sequence[Outcome], *, suite: str) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(root, encoding="unicode")}\n'
 
 
-def describe(outcome: Outcome) -> list[str]:
+def describe(outcome: CaseResult) -> list[str]:
     """What failed, why, what would mend it, and what has changed, in lines."""
     words = {"missing": "does not enter", "entered": "must not enter", "text": "is not in the block"}  # fmt: skip
     lines = []

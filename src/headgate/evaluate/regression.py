@@ -31,7 +31,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseResult:
     """What became of a test; it passed when there are no failures. `since` says what has changed since it was recorded."""
 
     case: Case
@@ -42,14 +42,14 @@ class Outcome:
     since: tuple[str, ...] = ()
 
 
-def run_case(gate: Headgate, case: Case) -> Outcome:
+def run_case(gate: Headgate, case: Case) -> CaseResult:
     """Ask the question of a test, and compare what entered with what was expected."""
     made = gate.context(
         case.question, window=list(case.window), budget=case.budget, k=case.k, collection=case.collection
     )  # fmt: skip
     failures = (*_missing(gate, case, made), *_find_unwanted(case, made), *_texts(case, made))
-    since = tuple(_since(gate, case)) if failures else ()
-    return Outcome(case, made.trace.id, made.token_estimate, made.latency_ms / 1000, failures, since)  # fmt: skip
+    since = tuple(_changes_since_recorded(gate, case)) if failures else ()
+    return CaseResult(case, made.trace.id, made.token_estimate, made.latency_ms / 1000, failures, since)  # fmt: skip
 
 
 def record_case(gate: Headgate, question: str, *, budget: int, collection: str) -> Case:
@@ -128,7 +128,7 @@ def _change(answer: Why) -> str:
     return f"it would enter with {turned}"
 
 
-def _since(gate: Headgate, case: Case) -> Iterator[str]:
+def _changes_since_recorded(gate: Headgate, case: Case) -> Iterator[str]:
     recorded = case.recorded
     if not recorded.version:
         return

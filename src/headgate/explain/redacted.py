@@ -1,6 +1,7 @@
 """Redacted: a trace without the secrets in its texts, as it is stored."""
 
 from dataclasses import replace
+from operator import is_
 
 from headgate.text.redact import redact
 from headgate.types import Candidate, Trace
@@ -15,7 +16,7 @@ def redact_trace(trace: Trace) -> Trace:
         request = replace(request, query=query, window=replace(request.window, texts=texts))
     candidates = tuple(map(_redact_candidate, trace.candidates))
     steps = tuple(replace(s, text=redact(s.text)) if s.text else s for s in trace.steps)
-    if request is trace.request and all(map(_is, candidates, trace.candidates)):
+    if request is trace.request and all(map(is_, candidates, trace.candidates)):
         return trace if steps == trace.steps else replace(trace, steps=steps)
     return replace(trace, request=request, candidates=candidates, steps=steps)
 
@@ -25,7 +26,3 @@ def _redact_candidate(candidate: Candidate) -> Candidate:
     if text == candidate.chunk.text:
         return candidate
     return replace(candidate, chunk=replace(candidate.chunk, text=text))
-
-
-def _is(one: object, other: object) -> bool:
-    return one is other

@@ -122,7 +122,7 @@ class _Search:
             if made is None:
                 self.note = "the settings that would admit it contradict others"
                 return False
-            if self._inside(made):
+            if self._has_entered(made):
                 return True
             stop = where_stopped(made.trace, self.chunk)
             knob = self._next(stop)
@@ -144,7 +144,7 @@ class _Search:
         """Turn one knob back to the lowest position at which the chunk still enters, the others as they are."""
         knob, scale, size = self._tried[name]
         bare = await self._try(name, 0)
-        if bare is not None and self._inside(bare):
+        if bare is not None and self._has_entered(bare):
             lowest = 0
         else:
             lowest = await self._lowest(name, size)
@@ -181,7 +181,7 @@ class _Search:
             self.note = f"stopped after {RUNS} runs: a smaller change may do"
             return False
         made = await self._try(name, at)
-        return made is not None and self._inside(made)
+        return made is not None and self._has_entered(made)
 
     async def _try(self, name: str, at: int) -> Context | None:
         """A run with one knob at another position."""
@@ -201,5 +201,5 @@ class _Search:
         except ConfigError:
             return None
 
-    def _inside(self, made: Context) -> bool:
+    def _has_entered(self, made: Context) -> bool:
         return any(chunk.id == self.chunk for chunk in made.chunks)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 from headgate.gateway.documents import Documents
 from headgate.gateway.traces import Traces
-from headgate.memory.facts import AddedFact, FactHit, Facts, Feedback
+from headgate.memory.fact_hits import FactHit
+from headgate.memory.facts import AddedFact, Facts, Feedback
 from headgate.memory.review import ReviewQueue
 from headgate.notes import Stage
 from headgate.protocols import Postings

@@ -46,6 +46,19 @@ def find(keys: Keys, wanted: Keys) -> tuple[Ints, npt.NDArray[np.bool_]]:
     return slots, keys[slots] == wanted
 
 
+def locate(flat: Keys, low: npt.NDArray[np.uint16], wanted: Keys) -> tuple[Ints, Ints]:
+    """Where any of the wanted keys stands in an unsorted run of keys, and which of them it is.
+
+    `low` are the lowest 16 bits of the run: a table of 65 536 flags leaves few keys that need a closer look.
+    """
+    flags = np.zeros(1 << 16, bool)
+    flags[wanted.astype(np.uint16)] = True
+    at = np.flatnonzero(flags[low])
+    order = np.argsort(wanted, kind="stable")
+    slots, there = find(wanted[order], flat[at])
+    return at[there], order[slots[there]]
+
+
 def union(vocabularies: Sequence[Keys]) -> Keys:
     """All keys, sorted, each once."""
     return distinct(np.concatenate(vocabularies)) if vocabularies else np.zeros(0, np.uint64)

@@ -1,10 +1,12 @@
 """Drafts: what the index knows of one chunk, as bytes that stand beside it in a database.
 
 A segment holds the postings of many chunks as arrays. Where the chunks of a query are picked one by one out of millions,
-each brings its own part of those arrays, and `assemble` makes a segment of them without reading a text again.
-Every part of a draft is a run of 8-byte numbers, so that many drafts are joined and read as one array:
+each brings its own part of those arrays, and no text is read again (draft_snapshot.py).
+Every part of a draft is padded to 8-byte numbers, so that many drafts are joined and read as one array:
 
     header | terms in reading order | names | case keys | flags and label lengths of the names | labels of the names
+
+Of a case key the lower half is kept: it is counted among some thousand chunks, where that is enough.
 """
 
 from collections.abc import Sequence
@@ -12,10 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from headgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets, ranges
-from headgate.index.posting_list import Counts, PostingList, count_keys, to_slots
-from headgate.index.segment import Segment, index_terms
-from headgate.text.terms import number
+from headgate.index.arrays import Bytes, Ints, Keys, offsets, ranges
+from headgate.index.posting_list import Counts, PostingList, to_slots
+from headgate.index.segment import Segment
+from headgate.lazy import lazy_property
+
+NAME_KEYS = np.uint64(
+    0x9E3779B97F4A7C15
+)  # a name's key in a database is its own XOR this, so that it is no term's
 
 TITLE, DATE, SPEAKER_TERMS, BODY, NAMES, CASE, LABELS, CHARS, TOLD, LANGUAGE, SPEAKER, PLACE, POSITION = range(13)  # fmt: skip
 _HEADER = 13
@@ -38,11 +44,12 @@ def draft_chunks(segment: Segment) -> list[bytes]:
     drafts = []
     for at in range(len(segment)):
         mine = slice(*names.own_starts[at : at + 2].tolist())
-        keys = [_own_keys(part, at) for part in (segment.terms, names, case)]
+        keys = [_own_keys(part, at) for part in (segment.terms, names)]
+        cases = _own_keys(case, at).astype("<u4").tobytes()
         labels = segment.labels[ranges(starts[names.own[mine]], lengths[mine])].tobytes()
         marks = np.stack([flags[mine], lengths[mine]]).astype("<u2").tobytes()
         numbers = b"".join(part.astype("<u8").tobytes() for part in (header[at], *keys))
-        drafts.append(numbers + _pad(marks) + _pad(labels))
+        drafts.append(numbers + _pad(cases) + _pad(marks) + _pad(labels))
     return drafts
 
 
@@ -70,77 +77,64 @@ class Drafts:
     """Several drafts, read as arrays: one row of `header` a chunk, and the keys of all in one run each."""
 
     def __init__(self, drafts: Sequence[bytes]) -> None:
-        data = np.frombuffer(b"".join(drafts), np.uint8)
-        numbers = data.view("<u8")
+        self._data = np.frombuffer(b"".join(drafts), np.uint8)
+        self._numbers = self._data.view("<u8")
         sizes = np.array([len(draft) // 8 for draft in drafts], np.int64)
         begins = offsets(sizes)[:-1]
-        rows = numbers[(begins[:, None] + np.arange(_HEADER))] if len(drafts) else np.zeros((0, _HEADER), np.uint64)  # fmt: skip
+        rows = self._numbers[begins[:, None] + np.arange(_HEADER)] if len(drafts) else np.zeros((0, _HEADER), np.uint64)  # fmt: skip
         self.header = rows.astype(np.int64)
         self.speakers: Keys = rows[:, SPEAKER].astype(np.uint64)
-        self.lengths = self.header[:, :NAMES].sum(1)
-        names, case = self.header[:, NAMES], self.header[:, CASE]
-        at = begins + _HEADER
-        self.terms: Keys = numbers[ranges(at, self.lengths)].astype(np.uint64)
-        at = at + self.lengths
-        self.names: Keys = numbers[ranges(at, names)].astype(np.uint64)
-        at = at + names
-        self.case: Keys = numbers[ranges(at, case)].astype(np.uint64)
-        at = at + case
-        marks = data.view("<u2")
-        self.flags = marks[ranges(4 * at, names)]
-        self.label_lengths = marks[ranges(4 * at + names, names)].astype(np.int64)
-        at = at + (names + 1) // 2  # two marks a name, four to a number
-        self.labels: Bytes = data[ranges(8 * at, self.header[:, LABELS])]
+        self.lengths: Ints = self.header[:, :NAMES].sum(1)
+        self.name_counts: Ints = self.header[:, NAMES]
+        self._terms_at = begins + _HEADER
+        self._names_at = self._terms_at + self.lengths
+        self._case_at = self._names_at + self.name_counts
+        self._marks_at = self._case_at + (self.header[:, CASE] + 1) // 2
 
-    def distinct_terms(self) -> tuple[Keys, Ints]:
-        """The terms of these chunks, and in how many of them each stands."""
-        owner = np.repeat(np.arange(len(self.header)), self.lengths)
+    def __len__(self) -> int:
+        return len(self.header)
+
+    @lazy_property
+    def terms(self) -> Keys:
+        """The terms of all chunks, in reading order."""
+        return self._numbers[ranges(self._terms_at, self.lengths)].astype(np.uint64, copy=False)
+
+    @lazy_property
+    def names(self) -> Keys:
+        """The names of all chunks."""
+        return self._numbers[ranges(self._names_at, self.name_counts)].astype(np.uint64, copy=False)
+
+    @lazy_property
+    def case(self) -> npt.NDArray[np.uint32]:
+        """The lower halves of the case keys of all chunks."""
+        halves = self._data.view("<u4")
+        return halves[ranges(2 * self._case_at, self.header[:, CASE])].astype(np.uint32, copy=False)
+
+    @lazy_property
+    def flags(self) -> npt.NDArray[np.uint16]:
+        """Where in its chunk each name stands."""
+        marks = self._data.view("<u2")
+        return marks[ranges(4 * self._marks_at, self.name_counts)].astype(np.uint16, copy=False)
+
+    @lazy_property
+    def label_starts(self) -> Ints:
+        """Where the label of each name begins in `labels`, and one more for the end."""
+        marks = self._data.view("<u2")
+        return offsets(marks[ranges(4 * self._marks_at + self.name_counts, self.name_counts)])
+
+    @lazy_property
+    def labels(self) -> Bytes:
+        """How the names read."""
+        at = self._marks_at + (self.name_counts + 1) // 2  # two marks a name, four to a number
+        return self._data[ranges(8 * at, self.header[:, LABELS])]
+
+    def count_keys(self) -> tuple[Keys, Ints]:
+        """The terms and names of these chunks as a database knows them, and in how many chunks each stands."""
+        owner = np.repeat(np.arange(len(self)), self.lengths)
         keys, slots = to_slots(self.terms)
         once = np.unique(owner * max(len(keys), 1) + slots) % max(len(keys), 1)
-        return keys, np.bincount(once, minlength=len(keys))
-
-
-def assemble(ids: Sequence[str], drafts: Drafts) -> Segment:
-    """The segment of these chunks, equal to the one that their texts would give."""
-    header = drafts.header
-    joined, id_starts = join_texts(ids)
-    id_keys = np.array([number(id) for id in ids], np.uint64)
-    order = np.argsort(id_keys, kind="stable")
-    names, labels, label_starts = _index_names(drafts)
-    return Segment(
-        ids=joined,
-        id_starts=id_starts,
-        id_keys=id_keys[order],
-        id_ords=order,
-        place=header[:, PLACE],
-        position=header[:, POSITION],
-        fields=header[:, :NAMES],
-        chars=header[:, CHARS],
-        speaker=drafts.speakers,
-        told=header[:, TOLD].astype(np.uint8),
-        language=header[:, LANGUAGE].astype(np.uint8),
-        terms=index_terms(drafts.terms, header[:, :NAMES]),
-        names=names,
-        labels=labels,
-        label_starts=label_starts,
-        case=count_keys(drafts.case, header[:, CASE]),
-    )
-
-
-def _index_names(drafts: Drafts) -> tuple[PostingList, Bytes, Ints]:
-    keys, own = to_slots(drafts.names)
-    lengths = drafts.header[:, NAMES]
-    chunk = np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths)
-    order = np.argsort(own, kind="stable")
-    first = order[np.searchsorted(own[order], np.arange(len(keys)))]
-    begins = offsets(drafts.label_lengths)
-    sizes = drafts.label_lengths[first]
-    found = PostingList(
-        keys,
-        offsets(np.bincount(own, minlength=len(keys))),
-        chunk[order],
-        drafts.flags[order].astype(np.uint16),
-        offsets(lengths),
-        own,
-    )
-    return found, drafts.labels[ranges(begins[first], sizes)], offsets(sizes)
+        names, counts = np.unique(self.names, return_counts=True)
+        return (
+            np.concatenate([keys, names ^ NAME_KEYS]),
+            np.concatenate([np.bincount(once, minlength=len(keys)), counts]),
+        )

@@ -49,6 +49,7 @@ class Indexes:
         self._store = store
         self._policy = policy
         self._sizes: dict[Key, tuple[float, int]] = {}
+        self._narrow: dict[Key, NarrowedCollection] = {}
         self._folder = folder
         self._segments = segments
         self._embedder = embedder
@@ -102,6 +103,13 @@ class Indexes:
         """The embedding of a query, remembered; None without an embedder."""
         return self._vector(query) if self._embedder else None
 
+    def _known_vector(self, query: str) -> "npt.NDArray[np.float32] | None":
+        """The same where narrowing asks for it: an embedder that fails is reported by who ranks."""
+        try:
+            return self.vector(query)
+        except EXPECTED:
+            return None
+
     def _embed(self, query: str) -> "npt.NDArray[np.float32]":
         assert self._embedder is not None
         vector: npt.NDArray[np.float32] = self._embedder.embed([query])[0]
@@ -149,7 +157,18 @@ class Indexes:
             self._sizes[key] = (now, chunks)
         if chunks <= self._policy.max_chunks:
             return None
-        return NarrowedCollection(cast(PostingStore, self._store), tenant, collection)
+        narrowed = self._narrow.get(key)
+        if narrowed is None:
+            if len(self._narrow) >= OPEN:
+                self._narrow = {}
+            narrowed = self._narrow[key] = NarrowedCollection(
+                cast(PostingStore, self._store),
+                tenant,
+                collection,
+                embedder=self._embedder,
+                vector=self._known_vector,
+            )
+        return narrowed
 
     def _collection(self, tenant: str, collection: str) -> Collection:
         key, surplus = (tenant, collection), []

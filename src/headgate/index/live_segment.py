@@ -4,7 +4,6 @@ Every count leaves dead chunks out, and is computed once, on first use.
 """
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from headgate.index.arrays import Ints
 from headgate.index.posting_list import frequencies, living_counts
 from headgate.index.segment import Segment
 from headgate.index.vectors import Halves, nearest
+from headgate.lazy import lazy_property
 
 
 @dataclass(frozen=True)
@@ -34,24 +34,24 @@ class LiveSegment:
     def __len__(self) -> int:
         return len(self.segment)
 
-    @cached_property
+    @lazy_property
     def alive(self) -> npt.NDArray[np.bool_]:
         """One flag per chunk."""
         flags = np.ones(len(self.segment), bool)
         flags[self.dead] = False
         return flags
 
-    @cached_property
+    @lazy_property
     def term_counts(self) -> Ints:
         """In how many living chunks each term occurs."""
         return frequencies(self.segment.terms, self.dead)
 
-    @cached_property
+    @lazy_property
     def name_counts(self) -> Ints:
         """In how many living chunks each name occurs."""
         return frequencies(self.segment.names, self.dead)
 
-    @cached_property
+    @lazy_property
     def case_counts(self) -> Ints:
         """How often each word stands inside a sentence, capitalized inside one, or small at a start."""
         return living_counts(self.segment.case, self.dead)
@@ -72,7 +72,7 @@ class LiveSegment:
         cosines = np.vecdot(self.vectors[rows].astype(np.float32), query)
         return rows, cosines.astype(np.float64)
 
-    @cached_property
+    @lazy_property
     def matrix(self) -> npt.NDArray[np.float32] | None:
         """The embeddings as floats, which multiply fast."""
         return None if self.vectors is None else self.vectors.astype(np.float32)

@@ -1,219 +1,207 @@
 """Narrowed: a collection too large for a process, searched in the database first.
 
-The store keeps its postings in blocks of a few thousand chunks, one list a term and block, and a draft of each chunk
-(index/drafts.py). A query reads the lists of its rarest terms, takes the CANDIDATES best chunks by
+The store keeps its postings in blocks of a few thousand chunks (blocks.py). The candidates of a query are
 
-    sum over terms of  idf · n / (n + 1)
+    by words     the best by  sum over its rarest terms of  idf · n / (n + 1)
+    by vectors   those nearest to its embedding, where there is one and the store searches vectors
+    by names     those that share a rare name with the best of them
 
-and the usual ranking runs over a segment of those. Sizes, lengths and how common a term is are those of the whole
-collection, so a score means what it means elsewhere. Blocks follow the change feed; many processes share the work, and each
+and the usual ranking runs over all of these. Blocks follow the change feed; many processes share the work, and each
 block is written by whichever holds the lease.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from headgate.errors import NotReady
-from headgate.index.arrays import Ints, Keys, find
-from headgate.index.drafts import CHARS, LANGUAGE, TOLD, Drafts, assemble, draft_chunks
-from headgate.index.live_segment import LiveSegment
-from headgate.index.segment import Segment, build
-from headgate.index.snapshot import SHORT, Fetch, Snapshot, is_conversation, name_languages
-from headgate.protocols import BLOCK_BITS, Block, PostingStore, Totals
-from headgate.rank.fields import table
-from headgate.rank.lexical import rarity
-from headgate.text.languages import LANGUAGES
+from headgate.errors import ConfigError, NotReady
+from headgate.index.arrays import Keys
+from headgate.index.blocks import make_block, signed
+from headgate.index.candidates import KeyCounts, best_by_names, best_by_words
+from headgate.index.draft_snapshot import DraftSnapshot, Neighbors, language_of
+from headgate.index.drafts import NAME_KEYS, Drafts
+from headgate.index.snapshot import Snapshot
+from headgate.index.vectors import EmbeddingCache
+from headgate.protocols import Embedder, PostingStore, Totals
+from headgate.rank.lexical import Weighing, distinct, lexical
+from headgate.rank.top import top
 from headgate.text.terms import word_terms
-from headgate.types import Change, Chunk
+from headgate.types import Chunk
 
-# chunks that are ranked. With 500 a request costs a third less, and questions over two documents lose .03 of their evidence
-CANDIDATES = 1_500
-_POSTINGS = 200_000  # postings read for a query, those of its rarest terms first
+WORDS = 600  # candidates by words
+NAMES = 200  # candidates by names
+NEAREST = 300  # candidates by vectors: as many as a ranking looks at
+_POSTINGS = 100_000  # postings read for the words of a query, those of its rarest first
+_NAME_POSTINGS = 5_000  # ... and for names
+_NAME_CHUNKS = 500  # chunks beyond which a name leads nowhere, as in the ranking
+_SEEDS = (
+    12  # best candidates whose names are followed: a few more than the ranking's, which may differ
+)
+_SPREAD = 0.7  # a name in df chunks gives each of them 1 / df to this power, as in the ranking
 _BATCH = 5_000  # changes that make a block
-_SPEAKERS = 1_000  # speakers that are told apart
+_NO_VECTORS = "vectors rank these alone until `headgate store embed` has made their index"
+_LEXICAL = Weighing(k1=1.2, b=0.75, title=2.0)
 
-Count = Callable[[Keys], Ints]
+Vector = Callable[[str], "npt.NDArray[np.float32] | None"]
+Draft = tuple[int, str, bytes]
 
 
 class NarrowedCollection:
-    """One collection of a store that keeps postings itself."""
+    """One collection of a store that keeps postings itself. `vector` gives the embedding of a query, or None."""
 
-    def __init__(self, store: PostingStore, tenant: str, name: str) -> None:
+    def __init__(
+        self,
+        store: PostingStore,
+        tenant: str,
+        name: str,
+        *,
+        embedder: Embedder | None = None,
+        vector: Vector = lambda query: None,
+    ) -> None:
         self._store, self._tenant, self._name = store, tenant, name
+        self._embeddings = EmbeddingCache(store, tenant, name, embedder) if embedder else None
+        self._vector = vector
+        self._counts = KeyCounts(self._look_up, seen=0)
 
     def follow_batch(self) -> bool:
         """Write the next block of postings; whether the end of the feed is reached, or another process is at it."""
         here = (self._tenant, self._name)
-        totals = self._store.posting_totals(*here)
-        if totals.seen >= self._store.head(*here):
+        totals, head = self._store.posting_state(*here)
+        if totals.seen >= head:
             return True
+        if not totals.seen and self._embeddings and self._store.can_search_vectors():
+            totals = totals._replace(vectors=self._embeddings.kind)
+        self._check_kind(totals)
         if not self._store.lease_postings(*here):
             return False
         changes = self._store.changes(*here, totals.seen, _BATCH)
         gone = Drafts(self._store.drafts_of(*here, [change.id for change in changes]))
-        self._store.save_block(*here, make_block(changes, gone, totals), after=totals.seen)
+        chunks = [change.chunk for change in changes if change.chunk is not None]
+        seen = changes[-1].seq if changes else totals.seen
+        rows = self._embeddings.rows_of(chunks, seen) if self._embeddings else None
+        block = make_block(changes, gone, totals, rows if totals.vectors else None)
+        self._store.save_block(*here, block, after=totals.seen)
         return len(changes) < _BATCH
 
     def snapshot(self, query: str, *, wait: bool) -> Snapshot:
         """What ranking reads for this query. Without `wait` the last complete blocks; NotReady where there are none."""
         here = (self._tenant, self._name)
-        while wait and not self.follow_batch():
-            pass
-        totals = self._store.posting_totals(*here)
+        totals, head = self._store.posting_state(*here)
+        if wait and totals.seen < head:
+            while not self.follow_batch():
+                pass
+            totals, head = self._store.posting_state(*here)
         if not totals.chunks:
             raise NotReady(
                 f"the postings of collection {self._name!r} are still being made",
                 retry_after=5.0,
                 hint="ask again later; everything else can be asked meanwhile",
             )
-        behind = totals.seen < self._store.head(*here)
-        picked = self._pick(query, totals)
-        found = self._store.drafts_at(*here, picked)
-        segment = assemble([id for id, _ in found], Drafts([draft for _, draft in found]))
-        made = NarrowedSnapshot(segment, self._fetch, totals, self._count_terms)
-        return made.stale if behind else made
+        self._check_kind(totals)
+        made = self._narrow(query, totals)
+        return made.stale if totals.seen < head else made
 
     def clear(self) -> None:
         """Throw the postings away; they are made again from the chunks."""
         self._store.clear_postings(self._tenant, self._name)
 
+    def _check_kind(self, totals: Totals) -> None:
+        """Refuse to mix embeddings of two models."""
+        kind = self._embeddings.kind if self._embeddings else "no embeddings"
+        if totals.vectors and totals.vectors != kind:
+            raise ConfigError(
+                f"collection {self._name!r} was indexed with {totals.vectors},"
+                f" and the settings ask for {kind}",
+                hint=f"run: headgate reindex --collection {self._name}, or set embed.model back",
+            )
+
+    def _narrow(self, query: str, totals: Totals) -> DraftSnapshot:
+        if self._counts.seen != totals.seen:
+            self._counts = KeyCounts(self._look_up, totals.seen)
+        asked = word_terms(query, language_of(totals))
+        terms = distinct(np.array([*chain(*asked)], np.uint64))
+        picked = self._pick(terms, totals)
+        vector = self._vector(query) if self._embeddings else None
+        near = self._nearest(vector, totals) if vector is not None else None
+        drafts = self._drafts_at({*picked, *(place for place, _ in near or ())})
+        more = self._follow_names(self._view(drafts, totals), terms, totals)
+        drafts += self._drafts_at({*more}.difference(place for place, _, _ in drafts))
+        if vector is None:
+            return self._view(drafts, totals, how="words and names")
+        if near is not None:
+            how, found = "words, vectors and names", _place_neighbors(near, drafts)
+        else:
+            how, found = f"words and names; {_NO_VECTORS}", self._compare(vector, drafts)
+        return self._view(drafts, totals, near=found, how=how)
+
+    def _view(
+        self,
+        drafts: Sequence[Draft],
+        totals: Totals,
+        *,
+        near: Neighbors | None = None,
+        how: str = "words",
+    ) -> DraftSnapshot:
+        ids, data = [id for _, id, _ in drafts], Drafts([draft for _, _, draft in drafts])
+        return DraftSnapshot(ids, data, self._fetch, totals, self._counts, near=near, how=how)
+
     def _fetch(self, ids: Sequence[str]) -> Sequence[Chunk]:
         return self._store.chunks(self._tenant, self._name, ids)
 
-    def _count_terms(self, terms: Keys) -> Ints:
-        counted = self._store.term_totals(self._tenant, self._name, _signed(terms))
-        return np.array([counted.get(term, 0) for term in _signed(terms)], np.int64)
+    def _look_up(self, keys: Sequence[int]) -> Mapping[int, int]:
+        return self._store.count_keys(self._tenant, self._name, keys)
 
-    def _pick(self, query: str, totals: Totals) -> list[int]:
-        """The places of the best chunks by the words of the query."""
-        asked = word_terms(query, _language(totals))
-        terms = np.unique(np.array([*chain(*asked)], np.uint64))
-        counts = self._count_terms(terms)
-        order = np.argsort(counts, kind="stable")
-        order = order[counts[order] > 0]
-        enough = np.searchsorted(np.cumsum(counts[order]), _POSTINGS, side="right")
-        order = order[: max(int(enough), 1)]
-        worth = dict(zip(_signed(terms[order]), rarity(totals.chunks, counts[order]), strict=True))
-        weigh = table(title=1.0, speaker=1.0, date=1.0)
-        places, values = [np.zeros(0, np.int64)], [np.zeros(0)]
-        for term, block, data in self._store.term_lists(self._tenant, self._name, list(worth)):
-            pairs = np.frombuffer(data, "<u2").reshape(2, -1)
-            times = weigh[pairs[1]]
-            places.append((block << BLOCK_BITS) + pairs[0].astype(np.int64))
-            values.append(worth[term] * times / (times + 1))
-        every, slots = np.unique(np.concatenate(places), return_inverse=True)
-        scores = np.bincount(slots, np.concatenate(values), minlength=len(every))
-        best = np.argsort(-scores, kind="stable")[:CANDIDATES]
-        picked: list[int] = np.sort(every[best]).tolist()
-        return picked
+    def _drafts_at(self, places: Collection[int]) -> list[Draft]:
+        return list(self._store.drafts_at(self._tenant, self._name, places))
 
+    def _pick(self, terms: Keys, totals: Totals) -> list[int]:
+        """The places of the best chunks by words."""
+        asked = signed(terms)
+        lists = self._store.key_lists(self._tenant, self._name, asked, budget=_POSTINGS)
+        self._counts.remember(lists, asked)
+        return best_by_words(lists, totals.chunks, WORDS)
 
-class NarrowedSnapshot(Snapshot):
-    """The candidates of one query, with the numbers of the whole collection."""
-
-    def __init__(self, segment: Segment, fetch: Fetch, totals: Totals, count: Count) -> None:
-        super().__init__([LiveSegment(segment)], fetch)
-        self._totals = totals
-        self._count_terms = count
-        self._known: dict[int, int] = {}
-
-    @property
-    def narrowed(self) -> str:
-        """What of the collection is looked at, for the trace."""
-        return f"{self.size:,} of {self.count:,} chunks"
-
-    @property
-    def count(self) -> int:
-        """How many chunks the collection has."""
-        return max(self._totals.chunks, self.size)
-
-    @property
-    def conversational(self) -> bool:
-        """Whether the collection's chunks are turns of conversations."""
-        t = self._totals
-        return is_conversation(
-            t.chunks, told=t.told, speaking=t.speaking, speakers=len(t.speakers), short=t.short
+    def _follow_names(self, view: DraftSnapshot, terms: Keys, totals: Totals) -> list[int]:
+        """The places of chunks that share a rare name with the best candidates by words."""
+        scores = lexical(view, terms, view.postings(terms), np.ones(len(terms)), _LEXICAL)
+        held = view.names(top(scores, _SEEDS, view.reading))
+        names = distinct(np.concatenate([np.zeros(0, np.uint64), *held]))
+        asked = signed(names ^ NAME_KEYS)
+        lists = self._store.key_lists(
+            self._tenant, self._name, asked, budget=_NAME_POSTINGS, most=_NAME_CHUNKS
         )
+        self._counts.remember(lists, asked)
+        return best_by_names(lists, totals.chunks, NAMES, spread=_SPREAD)
 
-    @property
-    def language(self) -> str:
-        """The languages of the collection."""
-        return _language(self._totals)
+    def _nearest(
+        self, vector: npt.NDArray[np.float32], totals: Totals
+    ) -> Sequence[tuple[int, float]] | None:
+        """Places and cosines of the nearest chunks; None where the store does not search vectors, or not quickly."""
+        if not totals.vectors:
+            return None
+        here = (self._tenant, self._name, totals.vectors)
+        halves = vector.astype(np.float16)
+        return self._store.nearest_places(*here, halves, NEAREST, chunks=totals.chunks)
 
-    @property
-    def _dirty(self) -> bool:
-        return False
-
-    def frequencies(self, terms: Keys) -> Ints:
-        """In how many chunks of the collection each term stands."""
-        new = np.array([term for term in terms.tolist() if term not in self._known], np.uint64)
-        if len(new):
-            self._known.update(zip(new.tolist(), self._count_terms(new).tolist(), strict=True))
-        slots, there = find(self.lives[0].segment.terms.keys, terms)
-        here = np.where(there, self.lives[0].term_counts[slots], 0) if len(slots) else slots
-        known = np.array([self._known[term] for term in terms.tolist()], np.int64)
-        return np.maximum(known, here)
-
-    def norms(self, *, b: float, title: float, head: bool) -> npt.NDArray[np.float32]:
-        """As in a snapshot, by the mean length of the whole collection."""
-        weights = np.array([title, 1.0 * head, 1.0 * head, 1.0])
-        mean = max(float(weights @ np.array(self._totals.fields)) / self.count, 1e-6)
-        length = self.lives[0].segment.fields @ weights
-        return np.asarray((1 - b) + (b / mean) * length, np.float32)
+    def _compare(self, vector: npt.NDArray[np.float32], drafts: Sequence[Draft]) -> Neighbors:
+        """The candidates that have an embedding, nearest first."""
+        assert self._embeddings is not None
+        found = self._embeddings.known_rows([id for _, id, _ in drafts])
+        ords = np.flatnonzero([id in found for _, id, _ in drafts])
+        if not len(ords):
+            return Neighbors(ords, np.zeros(0))
+        rows = np.array([found[drafts[ord][1]] for ord in ords.tolist()], np.float32)
+        cosines = np.vecdot(rows, vector).astype(np.float64)
+        order = np.argsort(-cosines, kind="stable")[:NEAREST]
+        return Neighbors(ords[order], cosines[order])
 
 
-def make_block(changes: Sequence[Change], gone: Drafts, totals: Totals) -> Block:
-    """The postings of a batch of changes, and the totals after it; `gone` are the drafts that it replaces or removes."""
-    fresh = [change for change in changes if change.chunk is not None]
-    segment = build([c.chunk for c in fresh if c.chunk], [c.place for c in fresh])
-    drafts = draft_chunks(segment)
-    added = Drafts(drafts)
-    terms = segment.terms
-    pairs = np.stack([terms.ords, terms.values]).astype("<u2")
-    begins = terms.starts.tolist()
-    lists = [
-        (term, pairs[:, begin:end].tobytes())
-        for term, begin, end in zip(_signed(terms.keys), begins, begins[1:], strict=False)
-    ]
-    plus, minus = added.distinct_terms(), gone.distinct_terms()
-    keys, slots = np.unique(np.concatenate([plus[0], minus[0]]), return_inverse=True)
-    difference = np.bincount(slots, np.concatenate([plus[1], -minus[1]]), minlength=len(keys))
-    return Block(
-        drafts=[(change.id, draft) for change, draft in zip(fresh, drafts, strict=True)],
-        gone=[change.id for change in changes],
-        lists=lists,
-        terms=dict(zip(_signed(keys), difference.astype(np.int64).tolist(), strict=True)),
-        totals=_add(_add(totals, gone, -1), added, 1)._replace(seen=changes[-1].seq)
-        if changes
-        else totals,
+def _place_neighbors(near: Sequence[tuple[int, float]], drafts: Sequence[Draft]) -> Neighbors:
+    """The nearest chunks among the candidates; one that changed meanwhile is none."""
+    ords = {place: ord for ord, (place, _, _) in enumerate(drafts)}
+    found = [(ords[place], cosine) for place, cosine in near if place in ords]
+    return Neighbors(
+        np.array([ord for ord, _ in found], np.int64), np.array([cosine for _, cosine in found])
     )
-
-
-def _add(totals: Totals, drafts: Drafts, sign: int) -> Totals:
-    header = drafts.header
-    languages = np.bincount(header[:, LANGUAGE], minlength=len(LANGUAGES))
-    before = np.zeros(len(LANGUAGES), np.int64)
-    before[: len(totals.languages)] = totals.languages
-    speakers = {*totals.speakers, *drafts.speakers[drafts.speakers > 0].astype(np.int64).tolist()}
-    return totals._replace(
-        chunks=totals.chunks + sign * len(header),
-        told=totals.told + sign * int(header[:, TOLD].sum()),
-        speaking=totals.speaking + sign * int((drafts.speakers > 0).sum()),
-        short=totals.short + sign * int((header[:, CHARS] < SHORT).sum()),
-        fields=tuple(np.add(totals.fields, sign * header[:, :4].sum(0)).tolist()),
-        languages=tuple(np.add(before, sign * languages).tolist()),
-        speakers=tuple(sorted(speakers)[:_SPEAKERS]),
-    )
-
-
-def _language(totals: Totals) -> str:
-    return name_languages(np.array(totals.languages or (0,)), totals.chunks)
-
-
-def _signed(terms: Keys) -> list[int]:
-    """Terms as the database writes them: its numbers have a sign."""
-    found: list[int] = terms.view(np.int64).tolist()
-    return found

@@ -8,7 +8,6 @@ its chunks are spread over segments.
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from headgate.index.segment import (
     STARTING_LOWER,
     case_key,
 )
+from headgate.lazy import lazy_property
 from headgate.protocols import Hits, Sequences, Spots
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
 from headgate.rank.lexical import distinct
@@ -74,7 +74,7 @@ class Snapshot:
         """Empty: a snapshot is the whole collection."""
         return ""
 
-    @cached_property
+    @lazy_property
     def stale(self) -> "Snapshot":
         """The same snapshot, which says that the store has gone on since."""
         stale = copy(self)
@@ -96,19 +96,19 @@ class Snapshot:
         columns = [getattr(live.segment, name) for live in self.lives]
         return np.concatenate(columns) if columns else np.zeros(0, np.int64)
 
-    @cached_property
+    @lazy_property
     def alive(self) -> npt.NDArray[np.bool_]:
         """One flag per ordinal."""
         flags = [live.alive for live in self.lives]
         return np.concatenate(flags) if flags else np.zeros(0, bool)
 
-    @cached_property
+    @lazy_property
     def _dirty(self) -> bool:
         return self.count < self.size
 
     # -- what kind of collection this is ---------------------------------------------------------
 
-    @cached_property
+    @lazy_property
     def conversational(self) -> bool:
         """Whether the chunks are turns of conversations."""
         speaker = self._column("speaker")[self.alive].astype(np.uint64)
@@ -121,7 +121,7 @@ class Snapshot:
             short=int((self._column("chars")[self.alive] < SHORT).sum()),
         )
 
-    @cached_property
+    @lazy_property
     def language(self) -> str:
         """The languages the chunks are written in, the commonest first, joined by "+"; mostly one."""
         votes = np.bincount(self._column("language")[self.alive], minlength=len(LANGUAGES))
@@ -264,15 +264,19 @@ class Snapshot:
     def _cased(self, flat: list[str], share: float) -> list[bool]:
         kinds = np.array([INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER], np.uint64)
         bare = np.array([case_key(word) for word in flat], np.uint64)
-        asked = (bare[:, None] | kinds).ravel()
-        counts = np.zeros(len(asked), np.int64)
-        for live in self.lives:
-            slots, there = find(live.segment.case.keys, asked)
-            counts[there] += live.case_counts[slots[there]]
+        counts = self._count_cases((bare[:, None] | kinds).ravel())
         lower, upper, starting = counts.reshape(-1, 3).T
         inside = lower + upper
         verdict = np.where(inside > 0, upper >= share * inside, starting == 0)
         return [bool(v) for v in verdict]
+
+    def _count_cases(self, asked: Keys) -> Ints:
+        """How often each case key stands in living chunks."""
+        counts = np.zeros(len(asked), np.int64)
+        for live in self.lives:
+            slots, there = find(live.segment.case.keys, asked)
+            counts[there] += live.case_counts[slots[there]]
+        return counts
 
     def labels(self, keys: Keys) -> list[str]:
         """How each name reads, in lower case."""
@@ -288,7 +292,7 @@ class Snapshot:
 
     # -- reading order ---------------------------------------------------------------------------
 
-    @cached_property
+    @lazy_property
     def _reading(self) -> Ints:
         return (self._column("place") << 24) + self._column("position")
 
@@ -296,7 +300,7 @@ class Snapshot:
         """A number per chunk that grows in reading order; ties in rank are broken by it."""
         return self._reading[ords]
 
-    @cached_property
+    @lazy_property
     def _order(self) -> tuple[Ints, Ints]:
         living = np.flatnonzero(self.alive)
         standing = living[np.argsort(self._reading[living], kind="stable")]
@@ -308,7 +312,7 @@ class Snapshot:
         """Each chunk's rank in reading order (-1 when dead), and the chunk at each rank."""
         return self._order
 
-    @cached_property
+    @lazy_property
     def _speakers(self) -> Keys:
         found = [np.zeros(0, np.uint64)]
         for live in self.lives:

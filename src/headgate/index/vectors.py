@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from headgate.errors import ConfigError
 from headgate.index.arrays import Ints
 from headgate.protocols import Embedder, Store
 from headgate.text.turns import part
@@ -53,7 +54,18 @@ class EmbeddingCache:
     def compute(self, chunks: Sequence[Chunk]) -> dict[str, bytes]:
         """The embeddings of some chunks by id, as the store keeps them."""
         made = self._embedder.embed([embedded_text(chunk) for chunk in chunks]).astype(np.float16)
+        if made.shape != (len(chunks), self._embedder.dimension):
+            raise ConfigError(
+                f"the embedder {self._embedder.name} gave {' × '.join(map(str, made.shape))} numbers for"
+                f" {len(chunks)} texts; it says that it has {self._embedder.dimension} dimensions",
+                hint="let its `dimension` be what it makes",
+            )
         return {chunk.id: row.tobytes() for chunk, row in zip(chunks, made, strict=True)}
+
+    def known_rows(self, ids: Sequence[str]) -> dict[str, Halves]:
+        """The embeddings that some chunks have already, by id."""
+        known = self._store.attached(self._tenant, self._collection, self.kind, ids)
+        return {id: np.frombuffer(value, np.float16) for id, value in known.items()}
 
     def _batch_rows(self, chunks: Sequence[Chunk], seen: int) -> Halves:
         where = (self._tenant, self._collection, self.kind)

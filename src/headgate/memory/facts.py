@@ -12,23 +12,21 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from heapq import nsmallest
-from math import isfinite
 
 from headgate.errors import InputError, LimitError, NotFound
 from headgate.memory.conflicts import Conflict, conflict
+from headgate.memory.fact_hits import FactHit, rank_key, sift_hits
 from headgate.memory.fact_index import FactIndex, unique_names
 from headgate.memory.injected import is_framing
-from headgate.notes import Fate, NoteCode, Stage
+from headgate.memory.trust import check_trust, decay_factor, with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore
 from headgate.text.fence import without_fences
 from headgate.text.names import entities
 from headgate.text.redact import redact
 from headgate.twins import in_thread
-from headgate.types import Candidate, Chunk, Fact, Plan, Sifted, TrustChange
+from headgate.types import Fact, Plan, Sifted
 
-DAY = 86_400.0
-HISTORY = 100  # changes of trust kept with a fact
 # best facts a recall considers; a word that all facts share would find them all
 MAX_CANDIDATES = 50
 COMPARED = 20  # similar facts that a new one is compared with
@@ -77,15 +75,6 @@ class Feedback:
     id: str
     old: float
     new: float
-
-
-@dataclass(frozen=True, slots=True)
-class FactHit:
-    """A fact that fits a query: its relevance, and its score with trust and age."""
-
-    fact: Fact
-    relevance: float
-    score: float
 
 
 class Facts:
@@ -152,7 +141,7 @@ class Facts:
             category=_clean(category) or "general",
             tags=unique_names(filter(None, map(_clean, tags))),
             entities=unique_names(filter(None, map(_clean, names)), entities(content)),
-            trust=_check_trust(self.policy.trust if trust is None else trust),
+            trust=check_trust(self.policy.trust if trust is None else trust),
             created=now,
             updated=now,
         )
@@ -181,7 +170,7 @@ class Facts:
             return (
                 changed
                 if trust is None
-                else with_trust(changed, _check_trust(trust), "set", self.now())
+                else with_trust(changed, check_trust(trust), "set", self.now())
             )
 
         return self.amend(fact.id, change)
@@ -209,10 +198,11 @@ class Facts:
         self, query: str, *, limit: int | None = None, min_trust: float | None = None
     ) -> list[FactHit]:
         """The facts that fit a query, best first, none under the minimal trust."""
-        least = self.policy.min_trust if min_trust is None else _check_trust(min_trust)
+        least = self.policy.min_trust if min_trust is None else check_trust(min_trust)
         most = self.policy.limit if limit is None else limit
-        fit = (hit for hit in self._hits(query) if self._fits(hit, least))
-        return nsmallest(max(most, 0), fit, key=_rank)
+        relevant = self.policy.min_relevance
+        fit = (h for h in self._hits(query) if h.fact.trust >= least and h.relevance >= relevant)
+        return nsmallest(max(most, 0), fit, key=rank_key)
 
     def recall(self, query: str, plan: Plan | None = None) -> Sifted:
         """The facts that fit a query as candidates of source "memory", all of them added here.
@@ -222,17 +212,8 @@ class Facts:
         policy = self.policy
         least = policy.min_trust if plan is None or plan.min_trust is None else plan.min_trust
         most = policy.limit if plan is None or plan.limit is None else plan.limit
-        judged: list[Candidate] = []
-        kept = 0
-        for hit in nsmallest(MAX_CANDIDATES, self._hits(query), key=_rank):
-            candidate = self._judge(hit, least)
-            if not candidate.dropped and kept >= most:
-                candidate = candidate.with_note(
-                    Stage.MEMORY, Fate.DROP, NoteCode.BEYOND_LIMIT, limit=most
-                )
-            kept += not candidate.dropped
-            judged.append(candidate)
-        return Sifted.split(judged, added=judged)
+        best = nsmallest(MAX_CANDIDATES, self._hits(query), key=rank_key)
+        return sift_hits(best, min_trust=least, min_relevance=policy.min_relevance, limit=most)
 
     def count_recall(self, ids: Iterable[str]) -> None:
         """Add one to the recall count of these facts."""
@@ -313,27 +294,6 @@ class Facts:
             factor = decay_factor(fact, now, half) if half else 1.0
             yield FactHit(fact, relevance, relevance * fact.trust * factor)
 
-    def _fits(self, hit: FactHit, min_trust: float) -> bool:
-        return hit.fact.trust >= min_trust and hit.relevance >= self.policy.min_relevance
-
-    def _judge(self, hit: FactHit, min_trust: float) -> Candidate:
-        """The fact as a candidate, dropped where it is not trusted or not relevant enough."""
-        candidate, least = _as_candidate(hit), self.policy.min_relevance
-        trust, relevance = hit.fact.trust, hit.relevance
-        if trust < min_trust:
-            return candidate.with_note(
-                Stage.MEMORY, Fate.DROP, NoteCode.LOW_TRUST, trust=trust, min_trust=min_trust
-            )
-        if relevance < least:
-            return candidate.with_note(
-                Stage.MEMORY,
-                Fate.DROP,
-                NoteCode.LOW_RELEVANCE,
-                relevance=relevance,
-                min_relevance=least,
-            )
-        return candidate
-
     def _content(self, text: str) -> str:
         content = redact(_clean(text)) if self.policy.redact else _clean(text)
         if not content:
@@ -353,50 +313,12 @@ class Facts:
         raise InputError("no free id was found for the fact")
 
 
-def _rank(hit: FactHit) -> tuple[float, str]:
-    """Best first; ties by content, since ids depend on when a fact was added."""
-    return -hit.score, hit.fact.content
-
-
-def _as_candidate(hit: FactHit) -> Candidate:
-    fact = hit.fact
-    chunk = Chunk(
-        id=fact.id,
-        text=fact.content,
-        document="facts",
-        source="memory",
-        metadata={"category": fact.category, "tags": fact.tags, "trust": fact.trust},
-    )
-    return Candidate(chunk, hit.score).with_note(
-        Stage.MEMORY, Fate.ADD, NoteCode.FACT, relevance=hit.relevance, trust=fact.trust
-    )
-
-
-def with_trust(fact: Fact, trust: float, reason: str, now: float) -> Fact:
-    """The fact with another trust, within 0..1, and the change in its history."""
-    new = round(min(1.0, max(0.0, trust)), 6)
-    step = TrustChange(now, fact.trust, new, reason)
-    return replace(fact, trust=new, updated=now, history=(*fact.history, step)[-HISTORY:])
-
-
-def decay_factor(fact: Fact, now: float, half_life_days: float) -> float:
-    """The factor for the age since a fact was last updated: 1 now, 1/2 after the half-life."""
-    age = max(0.0, now - max(fact.updated, fact.created)) / DAY
-    return float(0.5 ** (age / half_life_days))
-
-
 def _clean(text: str) -> str:
     """One line, without control characters and without what UTF-8 cannot hold."""
     if not isinstance(text, str):
         raise InputError(f"a fact is made of text, not {type(text).__name__}")
     shown = "".join(c if c.isprintable() or c.isspace() else " " for c in text)
     return " ".join(shown.encode("utf-8", "replace").decode().split())
-
-
-def _check_trust(trust: float) -> float:
-    if not (isfinite(trust) and 0 <= trust <= 1):
-        raise InputError(f"trust is {trust}; it must be within 0..1")
-    return float(trust)
 
 
 def _not_found(id: str) -> NotFound:

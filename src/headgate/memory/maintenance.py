@@ -11,7 +11,8 @@ from math import isfinite
 from headgate.errors import InputError
 from headgate.memory.conflicts import is_same_fact
 from headgate.memory.fact_index import unique_names
-from headgate.memory.facts import Facts, Feedback, decay_factor, with_trust
+from headgate.memory.facts import Facts, Feedback
+from headgate.memory.trust import decay_factor, with_trust
 from headgate.types import Fact
 
 

@@ -20,7 +20,7 @@ from headgate.types import Plan, Request, Sifted
 TENANTS_HELD = 256  # tenants whose facts stay in memory; those of others are read again when needed
 
 
-class MemoryStore(FactStore, TraceStore, Protocol):
+class FactAndTraceStore(FactStore, TraceStore, Protocol):
     """What memory needs of a store."""
 
 
@@ -29,7 +29,7 @@ class Memory:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: FactAndTraceStore,
         providers: ProviderPool | None = None,
         policy: FactsPolicy | None = None,
         *,

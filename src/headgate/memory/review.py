@@ -17,7 +17,8 @@ from typing import Protocol
 
 from headgate.errors import InputError, LimitError, NotFound, NotReady, StoreError
 from headgate.memory.ask_rate import AskRate
-from headgate.memory.facts import Facts, Feedback, with_trust
+from headgate.memory.facts import Facts, Feedback
+from headgate.memory.trust import with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore, ReviewStore
 from headgate.text.redact import redact

@@ -37,16 +37,16 @@ class WholeStore(Store, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class KindSum:
     """How many there are of a kind, and a checksum that no order changes."""
 
     count: int = 0
     checksum: int = 0
 
-    def add(self, value: object) -> "Tally":
-        """The tally with one more."""
+    def add(self, value: object) -> "KindSum":
+        """The sum with one more."""
         digest = blake2b(encode(value).encode(), digest_size=8).digest()
-        return Tally(self.count + 1, (self.checksum + int.from_bytes(digest, "big")) % 2**64)
+        return KindSum(self.count + 1, (self.checksum + int.from_bytes(digest, "big")) % 2**64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class Comparison:
 
     tenant: str
     kind: str
-    source: Tally
-    target: Tally
+    source: KindSum
+    target: KindSum
 
     @property
     def equal(self) -> bool:
@@ -96,18 +96,18 @@ def compare(
     """Every kind that either store holds of a tenant, in both."""
     one, two = tally(source, tenant, traces=traces), tally(target, tenant, traces=traces)
     return [
-        Comparison(tenant, kind, one.get(kind, Tally()), two.get(kind, Tally()))
+        Comparison(tenant, kind, one.get(kind, KindSum()), two.get(kind, KindSum()))
         for kind in dict.fromkeys((*one, *two))
     ]
 
 
-def tally(store: WholeStore, tenant: str, *, traces: bool = True) -> dict[str, Tally]:
+def tally(store: WholeStore, tenant: str, *, traces: bool = True) -> dict[str, KindSum]:
     """How much of each kind a store holds of a tenant."""
-    found: dict[str, Tally] = {}
+    found: dict[str, KindSum] = {}
     for kind, value in chain(
         _read_written(store, tenant), _read_kept(store, tenant, traces=traces)
     ):
-        found[kind] = found.get(kind, Tally()).add(value)
+        found[kind] = found.get(kind, KindSum()).add(value)
     return found
 
 

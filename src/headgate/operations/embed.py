@@ -2,16 +2,18 @@
 
 A PostgreSQL store hands out parts of the work (stores/postgres/embedding_work.py): start as many workers as you like, on as
 many machines. In any other store one process goes through the feed. Either way what is done is kept, so that a run which was
-stopped goes on where it was.
+stopped goes on where it was. Where a collection is narrowed in the database, its postings and the neighbor graph of its
+vectors are made too.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, cast
 
+from headgate.index.narrowed import NarrowedCollection
 from headgate.index.vectors import BATCH, EmbeddingCache
 from headgate.operations.copy import WholeStore
-from headgate.protocols import Embedder
+from headgate.protocols import Embedder, PostingStore
 from headgate.types import Chunk
 
 _POLL_S = 0.5  # between looks at parts that other workers hold
@@ -39,6 +41,13 @@ class EmbeddingWork(Protocol):
         """Do a part that nobody else does; how many embeddings were made, None where no part is free."""
 
 
+class VectorStore(PostingStore, Protocol):
+    """A store that searches vectors itself."""
+
+    def build_graph(self, tenant: str, collection: str, kind: str) -> bool:
+        """Make the neighbor graph of a collection's vectors; whether it was made now."""
+
+
 def embed_store(
     store: WholeStore,
     embedder: Embedder,
@@ -50,20 +59,44 @@ def embed_store(
 
     It returns when nothing is lacking, so it waits for parts that other workers hold, and does those of workers that die.
     """
-    places = [
-        (tenant, name)
-        for tenant in store.tenants()
-        for name in store.collections(tenant)
-        if collection in (None, name)
-    ]
     made = 0
-    for tenant, name in places:
+    for tenant, name in _places(store, collection):
         cache = EmbeddingCache(store, tenant, name, embedder)
         if hasattr(store, "embed_part"):
             made += _share(cast(EmbeddingWork, store), tenant, name, cache, on_chunks)
         else:
             made += _embed_alone(store, tenant, name, cache, on_chunks)
     return made
+
+
+def build_graphs(
+    store: WholeStore, embedder: Embedder, *, max_chunks: int, collection: str | None = None
+) -> int:
+    """Make the neighbor graphs of collections that are narrowed, with more chunks than this; how many were made.
+
+    StoreError says what a database lacks for it.
+    """
+    if not hasattr(store, "build_graph"):
+        return 0
+    made = 0
+    for tenant, name in _places(store, collection):
+        if store.size(tenant, name).chunks <= max_chunks:
+            continue
+        keeper = cast(VectorStore, store)
+        narrowed = NarrowedCollection(keeper, tenant, name, embedder=embedder)
+        while not narrowed.follow_batch():
+            pass
+        made += keeper.build_graph(tenant, name, EmbeddingCache(store, tenant, name, embedder).kind)
+    return made
+
+
+def _places(store: WholeStore, collection: str | None) -> list[tuple[str, str]]:
+    return [
+        (tenant, name)
+        for tenant in store.tenants()
+        for name in store.collections(tenant)
+        if collection in (None, name)
+    ]
 
 
 def _share(

@@ -16,7 +16,7 @@ _SHORTEST = 2  # characters that may stand for a whole id
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Match:
     """What has an id: its kind, where it is, and itself; a document is its chunks in reading order."""
 
     kind: Kind
@@ -25,7 +25,7 @@ class Found:
     value: tuple[Chunk, ...] | Fact | Trace | Review | None = None
 
 
-def find(gate: Headgate, id: str) -> Found:
+def find(gate: Headgate, id: str) -> Match:
     """The one thing that has this id, or whose id begins so; an error that lists them where there are several."""
     found = list(_exact(gate, id)) or (list(_begin(gate, id)) if len(id) >= _SHORTEST else [])
     if not found:
@@ -42,38 +42,38 @@ def find(gate: Headgate, id: str) -> Found:
     return _load(gate, found[0])
 
 
-def _exact(gate: Headgate, id: str) -> Iterator[Found]:
+def _exact(gate: Headgate, id: str) -> Iterator[Match]:
     store, tenant = gate.store, gate.tenant
     for collection in gate.collections():
         if store.digests(tenant, collection, [id]):
-            yield Found("document", id, collection)
+            yield Match("document", id, collection)
         elif store.chunks(tenant, collection, [id]):
-            yield Found("chunk", id, collection)
+            yield Match("chunk", id, collection)
     if store.fact(tenant, id):
-        yield Found("fact", id)
+        yield Match("fact", id)
     if store.trace(tenant, id):
-        yield Found("trace", id)
+        yield Match("trace", id)
     if store.review(tenant, id):
-        yield Found("review", id)
+        yield Match("review", id)
 
 
-def _begin(gate: Headgate, id: str) -> Iterator[Found]:
+def _begin(gate: Headgate, id: str) -> Iterator[Match]:
     """What has an id that begins so. Chunks are named after their documents, so only those are looked through."""
     store, tenant = gate.store, gate.tenant
     for collection in gate.collections():
         for name in store.digests(tenant, collection):
             if name.startswith(id):
-                yield Found("document", name, collection)
+                yield Match("document", name, collection)
             elif id.startswith(f"{name}#"):
                 chunks = store.scan(tenant, collection, document=name)
-                yield from (Found("chunk", c.id, collection) for c in chunks if c.id.startswith(id))
-    yield from (Found("fact", f.id) for f in store.facts(tenant) if f.id.startswith(id))
+                yield from (Match("chunk", c.id, collection) for c in chunks if c.id.startswith(id))
+    yield from (Match("fact", f.id) for f in store.facts(tenant) if f.id.startswith(id))
     traces = gate.traces(limit=gate.settings.trace.keep)
-    yield from (Found("trace", t.id) for t in traces if t.id.startswith(id))
-    yield from (Found("review", r.id) for r in store.reviews(tenant) if r.id.startswith(id))
+    yield from (Match("trace", t.id) for t in traces if t.id.startswith(id))
+    yield from (Match("review", r.id) for r in store.reviews(tenant) if r.id.startswith(id))
 
 
-def _load(gate: Headgate, found: Found) -> Found:
+def _load(gate: Headgate, found: Match) -> Match:
     """The same with what it is."""
     store, tenant, id = gate.store, gate.tenant, found.id
     value: tuple[Chunk, ...] | Fact | Trace | Review | None
@@ -88,4 +88,4 @@ def _load(gate: Headgate, found: Found) -> Found:
             value = store.trace(tenant, id)
         case "review":
             value = store.review(tenant, id)
-    return Found(found.kind, id, found.collection, value)
+    return Match(found.kind, id, found.collection, value)

@@ -2,7 +2,14 @@
 
 from headgate.stores.postgres.address import parse_address
 from headgate.stores.postgres.connection import Pool
-from headgate.stores.postgres.migrations import migrate, pending, refuse_newer, version
+from headgate.stores.postgres.migrations import (
+    has_vectors,
+    migrate,
+    pending,
+    refuse_newer,
+    vector_schema,
+    version,
+)
 
 
 def migrate_postgres(url: str, *, dry_run: bool) -> list[str]:
@@ -13,8 +20,9 @@ def migrate_postgres(url: str, *, dry_run: bool) -> list[str]:
         with pool.session() as connection:
             current = version(connection)
             refuse_newer(address, current)
+            vectors_in = "" if has_vectors(connection) else vector_schema(connection)
             if not dry_run:
                 migrate(connection, address)
-            return pending(current)
+            return pending(current, vectors_in=vectors_in)
     finally:
         pool.close()

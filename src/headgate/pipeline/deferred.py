@@ -54,7 +54,7 @@ class DeferredWrites:
         with self._changed:
             if self._closing or len(self._queue) >= self._most:
                 self.dropped += 1
-                return f"not stored: {len(self._queue)} writes are waiting{self._because()}"
+                return f"not stored: {len(self._queue)} writes are waiting{self._reason_suffix()}"
             self._queue.append(_Write(what, action))
             self._start()
             self._changed.notify_all()
@@ -146,5 +146,5 @@ class DeferredWrites:
             report(error, write.what)
         return True
 
-    def _because(self) -> str:
+    def _reason_suffix(self) -> str:
         return f" ({self._problem})" if self._problem else ""

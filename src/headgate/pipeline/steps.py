@@ -6,13 +6,14 @@ has work to do around its stage, that stands in find.py, several.py and fallback
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from headgate.errors import ConfigError, NotReady
 from headgate.graph.knowledge import anchors, paths
 from headgate.graph.project import project_of
+from headgate.lazy import lazy_property
 from headgate.memory.providers import Recollection
 from headgate.memory.review import ReviewQueue
 from headgate.notes import Stage
@@ -88,7 +89,7 @@ class Steps:
         """Whether the collections are loaded whole."""
         return self.plan.strategy is Strategy.STUFF
 
-    @cached_property
+    @lazy_property
     def project(self) -> str:
         """What the caller works on."""
         return project_of(self.request.cwd)

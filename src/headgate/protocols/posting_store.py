@@ -1,15 +1,22 @@
 """A posting store: a store that also keeps postings, for collections too large for a process to hold."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headgate.protocols.store import Store
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 BLOCK_BITS = 16  # a block has fewer chunks than 2 to this; a chunk's place is block << BLOCK_BITS | its own number
 
 
 class Totals(NamedTuple):
-    """What is known of a collection whose postings the store keeps: the last change seen, and sums over its chunks."""
+    """What is known of a collection whose postings the store keeps: the last change seen, and sums over its chunks.
+
+    `vectors` is the kind of embedding that the store searches as well, empty where it searches none.
+    """
 
     seen: int = 0
     chunks: int = 0
@@ -19,32 +26,74 @@ class Totals(NamedTuple):
     fields: tuple[int, ...] = (0, 0, 0, 0)
     languages: tuple[int, ...] = ()
     speakers: tuple[int, ...] = ()
+    vectors: str = ""
 
 
 class Block(NamedTuple):
-    """The postings of a batch of changes: drafts by chunk, who goes, a list a term, and what becomes of the totals."""
+    """The postings of a batch of changes: drafts by chunk, who goes, a list a key, and what becomes of the totals.
+
+    A list is pairs of 16-bit numbers: the chunk's number in the block, and a packed value. `vectors` has one embedding a
+    draft, in half floats, where the store searches them.
+    """
 
     drafts: Sequence[tuple[str, bytes]]
     gone: Sequence[str]
     lists: Sequence[tuple[int, bytes]]
-    terms: Mapping[int, int]
+    keys: Mapping[int, int]
     totals: Totals
+    vectors: "npt.NDArray[np.float16] | None" = None
+
+
+class KeyLists(NamedTuple):
+    """All lists of one key: in how many chunks it stands, the blocks' numbers and lists' sizes as big-endian 32 bits, the lists.
+
+    The last three are None where the lists were not asked for.
+    """
+
+    key: int
+    chunks: int
+    blocks: bytes | None
+    sizes: bytes | None
+    lists: bytes | None
 
 
 class PostingStore(Store, Protocol):
-    """A store that also keeps postings, for collections too large to be held as segments by a process."""
+    """A store that also keeps postings, for collections too large to be held as segments by a process.
 
-    def posting_totals(self, tenant: str, collection: str) -> Totals: ...
+    `posting_state` gives the totals and the last change of the feed. `key_lists` gives the lists of the rarest keys, as
+    many as have `budget` postings together, and those of one key at least; none of keys in more than `most` chunks.
+    `nearest_places` gives places and cosines of the chunks nearest to a vector, best first, None where looking would
+    take too long.
+    """
+
+    def posting_state(self, tenant: str, collection: str) -> tuple[Totals, int]: ...
     def lease_postings(self, tenant: str, collection: str) -> bool: ...
     def save_block(self, tenant: str, collection: str, block: Block, *, after: int) -> bool: ...
-    def term_totals(
-        self, tenant: str, collection: str, terms: Sequence[int]
+    def count_keys(
+        self, tenant: str, collection: str, keys: Sequence[int]
     ) -> Mapping[int, int]: ...
-    def term_lists(
-        self, tenant: str, collection: str, terms: Sequence[int]
-    ) -> Sequence[tuple[int, int, bytes]]: ...
+    def key_lists(
+        self,
+        tenant: str,
+        collection: str,
+        keys: Sequence[int],
+        *,
+        budget: int,
+        most: int | None = None,
+    ) -> Sequence[KeyLists]: ...
     def drafts_at(
-        self, tenant: str, collection: str, places: Sequence[int]
-    ) -> Sequence[tuple[str, bytes]]: ...
+        self, tenant: str, collection: str, places: Collection[int]
+    ) -> Sequence[tuple[int, str, bytes]]: ...
     def drafts_of(self, tenant: str, collection: str, ids: Sequence[str]) -> Sequence[bytes]: ...
     def clear_postings(self, tenant: str, collection: str) -> None: ...
+    def can_search_vectors(self) -> bool: ...
+    def nearest_places(
+        self,
+        tenant: str,
+        collection: str,
+        kind: str,
+        vector: "npt.NDArray[np.float16]",
+        k: int,
+        *,
+        chunks: int,
+    ) -> Sequence[tuple[int, float]] | None: ...

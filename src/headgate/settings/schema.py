@@ -129,7 +129,7 @@ def names() -> list[str]:
 
 def describe(name: str) -> str:
     """What a setting does."""
-    *_, (model, _) = _way(name)
+    *_, (model, _) = _fields_along(name)
     return " ".join(field_docs(model)[name.rpartition(".")[2]].split())
 
 
@@ -154,13 +154,13 @@ def hide_secrets(value: object) -> object:
 
 def tuning_policy(name: str) -> str:
     """The policy class whose Python argument a name is; empty for a setting and for an unknown name."""
-    for model, field in _way(name):
+    for model, field in _fields_along(name):
         if TUNING in field.metadata:
             return model.__name__
     return ""
 
 
-def _way(name: str) -> Iterator[tuple[type[BaseModel], FieldInfo]]:
+def _fields_along(name: str) -> Iterator[tuple[type[BaseModel], FieldInfo]]:
     """The fields on the way to a dotted name, each with the class that has it, as far as they are known."""
     model: type[BaseModel] = Settings
     for part in name.split("."):

@@ -78,7 +78,7 @@ def variants(
     window: Window,
 ) -> tuple[str, ...]:
     """Two to four queries, the question first; equal input gives equal queries. `project` is what the caller works on."""
-    stale = _dominant(window, policy)
+    stale = _dominance_test(window, policy)
     ties = _adjacent(query, (e for e in edges if e.predicate in TIES), stale)
     others = _adjacent(query, (e for e in edges if e.predicate not in TIES), stale)
     projects = [project] if _fresh(project, query, stale) else []
@@ -160,7 +160,7 @@ def _fresh(term: str, query: str, stale: Callable[[str], bool]) -> bool:
     return bool(words) and not all(word in said or stale(word) for word in words)
 
 
-def _dominant(window: Window, policy: ExpandPolicy) -> Callable[[str], bool]:
+def _dominance_test(window: Window, policy: ExpandPolicy) -> Callable[[str], bool]:
     """Whether a word makes up so much of the window that asking for it again leads nowhere new."""
     seen = Tokens.of(window.texts).values
     least = max(3, policy.dominant * seen.size)

@@ -92,7 +92,9 @@ def penalize(
         overlaps = overlap_with(window, cache, policy)(said, spoken).tolist()
         judged = [_judge(c, r, policy) for c, r in zip(candidates, overlaps, strict=True)]
         if best_effort and all(c.dropped for c in judged):
-            judged = [_spare(c, r) for c, r in zip(candidates, overlaps, strict=True)]
+            judged = [
+                _keep_for_best_effort(c, r) for c, r in zip(candidates, overlaps, strict=True)
+            ]
         order = sorted(range(len(judged)), key=lambda i: -judged[i].score)
     alive = [i for i in order if not judged[i].dropped]
     found = near_copies(tokens, alive, least=policy.copy_overlap) | copies(tokens, alive)
@@ -152,7 +154,7 @@ def _code(overlap: float, policy: PenalizePolicy) -> NoteCode:
     return NoteCode.PARTLY_IN_WINDOW if overlap >= policy.novel else NoteCode.NEW
 
 
-def _spare(candidate: Candidate, overlap: float) -> Candidate:
+def _keep_for_best_effort(candidate: Candidate, overlap: float) -> Candidate:
     """Everything is in the window already and the caller wants something all the same."""
     score = min(candidate.score, 0.0)
     return candidate.with_note(

@@ -1,7 +1,7 @@
 """Strategy: how content of some size should reach the model for a task.
 
 Loaded whole (STUFF), searched (RAG, for the largest along the graph), or both (HYBRID). The task is read from the query's
-keywords, or named by the caller. Every number here is published; what measurement changed is marked.
+keywords, or named by the caller. Numbers are those of the published design (docs/origins.md) where no comment says otherwise.
 `decide` builds its plan on these rules, and agents get them as the tool `context_strategy`.
 """
 
@@ -241,7 +241,7 @@ def _steps(
 ) -> tuple[str, ...]:
     """Next steps, naming only tools the caller has."""
 
-    def having(tool: str, step: str) -> list[str]:
+    def step_if_has(tool: str, step: str) -> list[str]:
         return [step] if tool in tools else []
 
     cap = f"Keep what is retrieved under {retrieval:,} tokens."
@@ -250,30 +250,30 @@ def _steps(
     steps = {
         Strategy.STUFF: [
             "Load all of the content directly; retrieval is not needed.",
-            *having("read_file", "Read each file whole with read_file."),
+            *step_if_has("read_file", "Read each file whole with read_file."),
         ],
         Strategy.HYBRID: [
             "Load the 3-5 most critical documents whole.",
-            *having("read_file", "Use read_file for those documents."),
-            *having("session_search", "Use session_search for what earlier sessions hold."),
-            *having("web_search", "Use web_search for what is still missing."),
-            *having("memory", "Use memory for facts that fill the gaps."),
+            *step_if_has("read_file", "Use read_file for those documents."),
+            *step_if_has("session_search", "Use session_search for what earlier sessions hold."),
+            *step_if_has("web_search", "Use web_search for what is still missing."),
+            *step_if_has("memory", "Use memory for facts that fill the gaps."),
             cap,
         ],
         Strategy.RAG: [
             "Load no whole documents; search for the passages that answer.",
-            *having("session_search", "Use session_search first."),
-            *having("web_search", "Use web_search and read at most 2-3 pages."),
-            *having("web_extract", "Use web_extract on those pages only."),
-            *having("memory", "Use memory for known facts."),
+            *step_if_has("session_search", "Use session_search first."),
+            *step_if_has("web_search", "Use web_search and read at most 2-3 pages."),
+            *step_if_has("web_extract", "Use web_extract on those pages only."),
+            *step_if_has("memory", "Use memory for known facts."),
             "Rerank what is found and keep the best.",
             cap,
             "Where precision matters, confirm with a second source.",
         ],
         Strategy.RAG_GRAPH: [
             "Query the knowledge graph for the subgraph around the question's entities.",
-            *having("memory", "Use memory for facts about those entities."),
-            *having("web_search", "Use web_search for what is not indexed."),
+            *step_if_has("memory", "Use memory for facts about those entities."),
+            *step_if_has("web_search", "Use web_search for what is not indexed."),
             cap,
         ],
     }[strategy]

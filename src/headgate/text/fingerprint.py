@@ -205,10 +205,10 @@ class WindowFingerprint:
         """
         version = value.get("version", 1)
         if version != FORMAT_VERSION:
-            raise _wrong("version", f"is {version!r}; this release reads {FORMAT_VERSION}")
+            raise _payload_error("version", f"is {version!r}; this release reads {FORMAT_VERSION}")
         rows = value.get("spans", [])
         if not isinstance(rows, Sequence) or not all(isinstance(row, Mapping) for row in rows):
-            raise _wrong("spans", "must be a list of objects")
+            raise _payload_error("spans", "must be a list of objects")
         pieces = tuple(_parse(row, "", f"spans[{i}].") for i, row in enumerate(rows))
         sketch = value.get("sketch")
         return cls(
@@ -227,20 +227,24 @@ def _parse(row: Mapping[str, Any], prefix: str, where: str) -> Fingerprint:
         for name in (f"{prefix}sha256", f"{prefix}simhash64", f"{prefix}minhash128", "token_count")
     )
     if not isinstance(digest_, str) or not _HEX_256.fullmatch(digest_):
-        raise _wrong(f"{where}{prefix}sha256", "must be 64 hex digits")
+        raise _payload_error(f"{where}{prefix}sha256", "must be 64 hex digits")
     if not isinstance(sim, str) or not _HEX_64.fullmatch(sim):
-        raise _wrong(f"{where}{prefix}simhash64", "must be 16 hex digits")
+        raise _payload_error(f"{where}{prefix}simhash64", "must be 16 hex digits")
     if not isinstance(mins, Sequence) or isinstance(mins, str) or len(mins) != MINHASH_PERM:
-        raise _wrong(f"{where}{prefix}minhash128", f"must be a list of {MINHASH_PERM} integers")
+        raise _payload_error(
+            f"{where}{prefix}minhash128", f"must be a list of {MINHASH_PERM} integers"
+        )
     if not all(type(m) is int and 0 <= m <= _EMPTY for m in mins):
-        raise _wrong(f"{where}{prefix}minhash128", f"holds something else than 0 to {_EMPTY}")
+        raise _payload_error(
+            f"{where}{prefix}minhash128", f"holds something else than 0 to {_EMPTY}"
+        )
     if type(count) is not int or count < 0:
-        raise _wrong(f"{where}token_count", "must be a whole number, 0 or more")
+        raise _payload_error(f"{where}token_count", "must be a whole number, 0 or more")
     shingles = count - shingle_size(count) + 1 if count else 0
     return Fingerprint(digest_, int(sim, 16), tuple(mins), count, shingles)
 
 
-def _wrong(field: str, what: str) -> InputError:
+def _payload_error(field: str, what: str) -> InputError:
     return InputError(
         f"the window fingerprint's {field} {what}",
         hint="send what WindowFingerprint.to_json gave, or the window's texts instead",

@@ -126,7 +126,7 @@ def detect(text: str, default: str = "english") -> str:
         if foreign < _CLEAR:
             return default if ENGLISH.isdisjoint(found) else "english"  # nobody else can win
         english = sum(map(_votes_for_english().get, found, repeat(0.0)))
-        if default == "english" and foreign + english < _least(english, len(found)):
+        if default == "english" and foreign + english < _votes_needed(english, len(found)):
             return default  # nor here: a word that both have gives both the same
     else:
         low = fold(low)
@@ -139,10 +139,10 @@ def detect(text: str, default: str = "english") -> str:
     best = max(totals, key=totals.__getitem__)
     if best == "english":
         return best if totals[best] else default
-    return best if totals[best] >= _least(totals["english"], len(found)) else default
+    return best if totals[best] >= _votes_needed(totals["english"], len(found)) else default
 
 
-def _least(english: float, words: int) -> float:
+def _votes_needed(english: float, words: int) -> float:
     """The votes that another language needs to win."""
     return max(_CLEAR * max(english, 1.0), _SHARE * words)
 

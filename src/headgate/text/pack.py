@@ -44,7 +44,7 @@ def pack(
     cut = _Cut(packed, count, shorten)
     left = _fill(prices, packed, room - kept_free, among=main, most=most, cut=cut) + kept_free
     left = _fill(prices, packed, left, among=aside, most=len(pieces))
-    _fill(prices, packed, left, among=main, most=most - sum(_both(packed.taken, main)))
+    _fill(prices, packed, left, among=main, most=most - sum(_intersect(packed.taken, main)))
     _trim(pieces, prices, packed, room, count)
     return packed
 
@@ -95,7 +95,7 @@ def _fill(
     return left
 
 
-def _both(taken: Sequence[bool], among: Sequence[bool]) -> list[bool]:
+def _intersect(taken: Sequence[bool], among: Sequence[bool]) -> list[bool]:
     return [a and b for a, b in zip(taken, among, strict=True)]
 
 

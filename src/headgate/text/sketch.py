@@ -72,19 +72,19 @@ class Places:
     def from_json(cls, value: object, *, width: int) -> "Places":
         """From what `to_json` gave; anything else is an InputError."""
         if not isinstance(value, Mapping):
-            raise _wrong("threes and fives must be objects with bits, count and data")
+            raise _sketch_error("threes and fives must be objects with bits, count and data")
         bits, count, data = value.get("bits"), value.get("count"), value.get("data")
         if not isinstance(bits, int) or not 1 <= bits <= _MAX_BITS:
-            raise _wrong(f"bits is {bits!r}; allowed are 1 to {_MAX_BITS}")
+            raise _sketch_error(f"bits is {bits!r}; allowed are 1 to {_MAX_BITS}")
         try:
             coded = np.frombuffer(b64decode(data or "", validate=True), dtype=f"<u{width}")
         except (TypeError, ValueError, binascii.Error):
-            raise _wrong(f"data is no base64 of {8 * width}-bit numbers") from None
+            raise _sketch_error(f"data is no base64 of {8 * width}-bit numbers") from None
         values = np.cumsum(coded, dtype=np.uint64)[coded != 256**width - 1]
         if values.size != count:
-            raise _wrong(f"count is {count!r}, but data holds {values.size}")
+            raise _sketch_error(f"count is {count!r}, but data holds {values.size}")
         if values.size and (int(values[-1]) >> bits or (np.diff(values) == 0).any()):
-            raise _wrong(f"data does not rise within {bits} bits")
+            raise _sketch_error(f"data does not rise within {bits} bits")
         return cls.of_sorted(values, bits, width)
 
 
@@ -120,14 +120,14 @@ class Sketch:
     def from_json(cls, value: object) -> "Sketch":
         """From what `to_json` gave; anything else is an InputError."""
         if not isinstance(value, Mapping):
-            raise _wrong("it must be an object with threes and fives")
+            raise _sketch_error("it must be an object with threes and fives")
         return cls(
             Places.from_json(value.get("threes"), width=2),
             Places.from_json(value.get("fives"), width=1),
         )
 
 
-def _wrong(what: str) -> InputError:
+def _sketch_error(what: str) -> InputError:
     return InputError(
         f"the window fingerprint's sketch cannot be read: {what}",
         hint="leave 'sketch' out, or send it as WindowFingerprint.to_json gave it",

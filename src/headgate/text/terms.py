@@ -74,11 +74,11 @@ def _open(compound: str) -> list[str]:
     simple = [word for word in _SEAM.split(compound) if word]
     parts = list(chain.from_iterable(map(_parts, simple)))
     if len(simple) > 1 and len(compound) <= _LONGEST:
-        return [_whole(simple), *parts]
+        return [_join_parts(simple), *parts]
     return parts
 
 
-def _whole(simple: list[str]) -> str:
+def _join_parts(simple: list[str]) -> str:
     """Written in one word; numbers keep a point between them, since 3.11 is not 311."""
     digits = all(word.isdigit() for word in simple)
     return fold((_POINT if digits else "").join(simple))

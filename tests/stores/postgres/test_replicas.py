@@ -32,8 +32,7 @@ def test_a_replica_is_read_while_it_is_near_and_the_main_server_when_it_is_not(
     reader = PostgresStore(f"{postgres_url}?replica=127.0.0.1:{replica.port}&max_staleness_s=2")
     writer.put("t", [document("a", "x")])
     wait_until(lambda: reader.head("t", "main") == 1)
-    with reader._replicas.read("t") as connection:
-        assert connection.execute("SELECT pg_is_in_recovery()").fetchone() == (True,)
+    assert reader._replicas.fetch("t", "SELECT pg_is_in_recovery()") == [(True,)]
     assert [chunk.text for chunk in reader.chunks("t", "main", ["a"])] == ["x"]
 
     # a replica that stops replaying falls behind: the bound holds

@@ -16,7 +16,7 @@ from headgate.integrations.blocks import LOGGER
 from headgate.integrations.hermes.host import Store
 from headgate.integrations.hermes.protocols import Message
 from headgate.integrations.hermes.tools import TOOLS, call
-from headgate.memory.facts import FactHit
+from headgate.memory.fact_hits import FactHit
 from headgate.memory.providers import needs_recall
 from headgate.text.fence import fence, fence_secret, quote
 from headgate.types import ContextBudget, fact_key

@@ -155,7 +155,7 @@ class FeedbackResult(BaseModel):
     new: float
 
 
-class Change(BaseModel):
+class ChangeResult(BaseModel):
     """One thing to set otherwise."""
 
     name: str
@@ -179,7 +179,7 @@ class WhyResult(BaseModel):
     entered: bool
     stage: str
     reason: str
-    changes: list[Change]
+    changes: list[ChangeResult]
     note: str
     left_out: list[LeftOut]
 

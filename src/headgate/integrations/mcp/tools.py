@@ -209,7 +209,7 @@ async def why(access: Access, asked: schemas.WhyArguments, style: Style) -> Call
         entered=found.entered,
         stage=found.stage,
         reason=_one_line(found.reason),
-        changes=[schemas.Change(name=c.name, was=c.was, now=c.now) for c in found.changes],
+        changes=[schemas.ChangeResult(name=c.name, was=c.was, now=c.now) for c in found.changes],
         note=_one_line(found.note),
         left_out=[],
     )

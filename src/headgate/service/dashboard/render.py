@@ -88,7 +88,7 @@ def render(request: Request, template: str, *, status: int = 200, **values: obje
             "caller": caller,
             "csrf": cookies.csrf_token(secret, cookies.key_in_cookie(request.scope)),
             "here": request.url.path,
-            "may": lambda scope: _may(caller, scope),
+            "may": lambda scope: _has_scope(caller, scope),
             "signed_in": bool(caller and caller.key),
             "views": VIEWS,
         }
@@ -142,7 +142,7 @@ def environment() -> Environment:
     return made
 
 
-def _may(caller: Caller | None, scope: str) -> bool:
+def _has_scope(caller: Caller | None, scope: str) -> bool:
     return caller is not None and scope in caller.scopes
 
 

@@ -26,7 +26,7 @@ router = APIRouter(prefix=f"{PREFIX}/requests", route_class=PageRoute, include_i
 Reader = Annotated[Caller, Depends(require_scope("read"))]
 
 
-class Knob(NamedTuple):
+class SliderRange(NamedTuple):
     """A number that a slider moves: its name, what a person reads, its range and its step."""
 
     name: str
@@ -37,20 +37,20 @@ class Knob(NamedTuple):
 
 
 KNOBS: Final = (
-    Knob("budget", "budget, tokens", 0, 2000, 10),
-    Knob("k", "k, most chunks", 1, 50, 1),
-    Knob("penalize.exponent", "penalty exponent", 0.1, 5, 0.05),
-    Knob("gate.min_entropy", "entropy floor", 0, 1, 0.01),
-    Knob("gate.min_ratio", "boilerplate floor", 0, 0.5, 0.01),
-    Knob("grade.lower", "relevance floor of the answer", 0, 1, 0.01),
-    Knob("grade.floor", "relevance floor of a chunk", 0, 1, 0.01),
+    SliderRange("budget", "budget, tokens", 0, 2000, 10),
+    SliderRange("k", "k, most chunks", 1, 50, 1),
+    SliderRange("penalize.exponent", "penalty exponent", 0.1, 5, 0.05),
+    SliderRange("gate.min_entropy", "entropy floor", 0, 1, 0.01),
+    SliderRange("gate.min_ratio", "boilerplate floor", 0, 0.5, 0.01),
+    SliderRange("grade.lower", "relevance floor of the answer", 0, 1, 0.01),
+    SliderRange("grade.floor", "relevance floor of a chunk", 0, 1, 0.01),
 )
 
 
 class Slider(NamedTuple):
     """A knob as it stands: where it rests (None: the part's own value) and where it was moved to."""
 
-    knob: Knob
+    knob: SliderRange
     rest: float | None
     value: float
 
@@ -99,7 +99,7 @@ def sliders(trace: Trace, settings: object, moved: Mapping[str, str]) -> list[Sl
     """The sliders for a request, moved as far as asked."""
     found = []
     for knob in KNOBS:
-        rest = _rest(knob, trace, settings)
+        rest = _resting_value(knob, trace, settings)
         wide = knob._replace(high=max(knob.high, 2 * (rest or 0)))
         found.append(Slider(wide, rest, _number(moved.get(knob.name), wide, rest)))
     return found
@@ -117,14 +117,14 @@ def _is_kept(row: FateRow | None) -> bool:
     return row is not None and row.kept
 
 
-def _rest(knob: Knob, trace: Trace, settings: object) -> float | None:
+def _resting_value(knob: SliderRange, trace: Trace, settings: object) -> float | None:
     """Where the knob stood: in the request, or in the settings."""
     group, _, name = knob.name.partition(".")
     value = getattr(getattr(settings, group), name) if name else getattr(trace.request, group)
     return None if value is None else float(value)
 
 
-def _number(text: str | None, knob: Knob, rest: float | None) -> float:
+def _number(text: str | None, knob: SliderRange, rest: float | None) -> float:
     where = knob.low if rest is None else rest
     try:
         return where if not text else min(knob.high, max(knob.low, float(text)))

@@ -32,7 +32,7 @@ SPENDERS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Circle:
+class CircleRow:
     """A circle of tool calls in a session: what was repeated, and the rungs that were reached at which copies."""
 
     what: str
@@ -42,7 +42,7 @@ class Circle:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class GuardTotals:
     """What the guard did in some calls."""
 
     calls: int
@@ -106,9 +106,9 @@ async def show_stream(request: Request, id: str, caller: Reader) -> Response:
     )
 
 
-def find_circles(traces: Sequence[Trace]) -> list[Circle]:
+def find_circles(traces: Sequence[Trace]) -> list[CircleRow]:
     """The circles among some calls (newest first): each as far as it went, with the rungs reached on the way."""
-    found: dict[tuple[str, float | str], Circle] = {}
+    found: dict[tuple[str, float | str], CircleRow] = {}
     for trace in reversed(traces):
         for step in trace.steps:
             if step.stage is Stage.CIRCLES:
@@ -116,14 +116,14 @@ def find_circles(traces: Sequence[Trace]) -> list[Circle]:
                 rungs = found[known].rungs if known in found else {}
                 copies = _number(step, "copies")
                 rungs = rungs | {str(step.facts.get("rung")): copies}
-                found[known] = Circle(str(step.facts.get("reason", "")), copies, trace.id, rungs)
+                found[known] = CircleRow(str(step.facts.get("reason", "")), copies, trace.id, rungs)
     return list(reversed(found.values()))
 
 
-def add_up(traces: Sequence[Trace]) -> Totals:
+def add_up(traces: Sequence[Trace]) -> GuardTotals:
     """What the guard did in these calls, and what that saved."""
     calls = [step for step in map(_call, traces) if step is not None]
-    return Totals(
+    return GuardTotals(
         len(calls),
         sum(step.stage is Stage.CUT for trace in traces for step in trace.steps),
         sum(_number(step, "rollbacks") for step in calls),

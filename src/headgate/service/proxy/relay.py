@@ -193,7 +193,7 @@ class Relay:
             self.usage.note(self.dialect.usage(found))
             pieces = self.dialect.read(found)
         except STRANGE as error:
-            raise _strange(event) from error
+            raise _shape_error(event) from error
         frame = Frame(event, len(pieces), as_it_came=self._calls == 1)
         self._hold(event)
         out: list[bytes] = []
@@ -225,7 +225,7 @@ class Relay:
             try:
                 written = self.dialect.write(piece)
             except STRANGE as error:
-                raise _strange(frame.data if frame else b"") from error
+                raise _shape_error(frame.data if frame else b"") from error
             if frame is None:  # half of a piece that was cut in two
                 out += self._write_rest()
                 out += [self._encode(event) for event in written]
@@ -292,6 +292,6 @@ class Relay:
         return end if self._calls > 1 else []
 
 
-def _strange(event: bytes) -> UpstreamError:
+def _shape_error(event: bytes) -> UpstreamError:
     start = event[:120].decode("utf-8", "replace").strip()
     return UpstreamError(f"the stream holds an event of a strange shape: {start}")

@@ -193,12 +193,12 @@ def request_path(scope: Scope) -> str:
     """The path as the client wrote it; one that climbs out of the version, however it is written, is refused."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     path = raw.split(b"?", 1)[0].decode("latin-1")
-    if not path.startswith(f"{PREFIX}/") or _climbs(path):
+    if not path.startswith(f"{PREFIX}/") or _has_parent_segment(path):
         raise InputError(f"the path {path[:200]!r} cannot be passed on")
     return path
 
 
-def _climbs(path: str) -> bool:
+def _has_parent_segment(path: str) -> bool:
     for _ in range(3):  # encoded twice is seen too
         path = unquote(path)
     return any(part.split(";")[0] == ".." for part in path.replace("\\", "/").split("/"))

@@ -40,7 +40,7 @@ async def guard_answer(
             pieces = dialect.pieces(answer) if answer else []
             usage.note(dialect.usage(answer or {}))
         except STRANGE as error:
-            raise _strange(error) from error
+            raise _shape_error(error) from error
         if len(body) > LARGE:
             calls = await asyncio.to_thread(_feed, session, pieces, texts)
         else:
@@ -62,7 +62,7 @@ async def guard_answer(
             figures = {"rollbacks": report.rollbacks, "cut_chars": report.cut_chars}
             joined = dialect.with_usage(joined, usage.total(last, figures))
     except STRANGE as error:
-        raise _strange(error) from error
+        raise _shape_error(error) from error
     return orjson.dumps(joined)
 
 
@@ -101,5 +101,5 @@ def _parse(body: bytes) -> Answer | None:
     return found if isinstance(found, dict) else None
 
 
-def _strange(error: Exception) -> UpstreamError:
+def _shape_error(error: Exception) -> UpstreamError:
     return UpstreamError(f"the upstream's answer is of a strange shape: {error!r}")

@@ -10,7 +10,8 @@ from starlette.responses import Response
 
 from headgate.errors import ScopeError
 from headgate.gateway import Headgate
-from headgate.memory.facts import AddedFact, FactHit, Feedback
+from headgate.memory.fact_hits import FactHit
+from headgate.memory.facts import AddedFact, Feedback
 from headgate.memory.maintenance import Merge, decay, merge
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, Page, StrictRoute, Text

@@ -185,7 +185,7 @@ class Turn:
         """The gateway's answer to the agent, behind what the agent has; whether it came to its end."""
         headers = forwardable(self.request.headers, (*NOT_SENT, *KEYS))
         headers += [(TURN_HEADER, self.name.encode()), (b"x-headgate-upstream", UPSTREAM.encode())]
-        headers += _own(self.request.headers)
+        headers += _headgate_headers(self.request.headers)
         try:
             response = await gateway.send(
                 self.request.method, self._path, headers, self.request.body
@@ -258,7 +258,7 @@ class Turn:
         await self.reply.end()
 
 
-def _own(headers: Headers) -> Headers:
+def _headgate_headers(headers: Headers) -> Headers:
     """What the agent wants of the gate itself."""
     return [
         (name, value)

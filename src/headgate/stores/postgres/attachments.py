@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.replicas import Replicas
-from headgate.stores.postgres.rows import HERE, Link, insert_rows
+from headgate.stores.postgres.rows import HERE, Link, as_text_array, insert_rows
 from headgate.stores.validate import check_name
 
 # the chunks are locked, so that none of them changes its text between the look at it and the commit
@@ -53,19 +53,10 @@ class PostgresAttachments:
     def attached(
         self, tenant: str, collection: str, kind: str, ids: Sequence[str]
     ) -> dict[str, bytes]:
-        with self._pool.read(tenant) as connection:
-            rows = connection.execute(
-                f"SELECT id, value FROM headgate.attachments WHERE {HERE}"
-                " AND kind = %s AND id = ANY(%s)",
-                (tenant, collection, kind, list(ids)),
-            )
-            return dict(rows.fetchall())
+        sql = f"SELECT id, value FROM headgate.attachments WHERE {HERE} AND kind = %s AND id = ANY(%s::text[])"
+        values = (tenant, collection, kind, as_text_array(ids))
+        return dict(self._pool.fetch(tenant, sql, values, binary=True))
 
     def kinds(self, tenant: str, collection: str) -> Mapping[str, int]:
-        with self._pool.read(tenant) as connection:
-            rows = connection.execute(
-                f"SELECT kind, count(*) FROM headgate.attachments WHERE {HERE}"
-                " GROUP BY kind ORDER BY kind",
-                (tenant, collection),
-            )
-            return dict(rows.fetchall())
+        sql = f"SELECT kind, count(*) FROM headgate.attachments WHERE {HERE} GROUP BY kind ORDER BY kind"
+        return dict(self._pool.fetch(tenant, sql, (tenant, collection)))

@@ -11,7 +11,7 @@ meanwhile is replaced unseen. A connection that raised an error is closed, not r
 
 import selectors
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Condition
 from typing import Any, TypeVar
@@ -78,6 +78,25 @@ class Pool:
         with self._transaction(f"BEGIN {kind}", tenant) as connection:
             yield connection
 
+    def fetch(
+        self,
+        tenant: str,
+        sql: str,
+        values: Sequence[object] | Mapping[str, object] = (),
+        *,
+        settings: Sequence[str] = (),
+        binary: bool = False,
+    ) -> list[TupleRow]:
+        """The rows of one statement that reads, in one round trip; `settings` hold for it alone."""
+        with self._connection() as connection:
+            lines = ["BEGIN READ ONLY", _name_tenant(connection, tenant), *settings]
+            with connection.pipeline():
+                for line in lines:
+                    connection.execute(line, prepare=False)
+                found = connection.execute(sql, values, binary=binary)
+                connection.execute("COMMIT", prepare=False)
+            return found.fetchall()
+
     @contextmanager
     def write(
         self, tenant: str, *, durable: bool = True, patience_s: float | None = None
@@ -123,7 +142,7 @@ class Pool:
         with self._connection() as connection:
             lines = [begin, *settings]
             if tenant is not None:
-                lines.insert(1, f"SET LOCAL headgate.tenant = {_quote(connection, tenant)}")
+                lines.insert(1, _name_tenant(connection, tenant))
             with connection.pipeline():  # one round trip for all
                 for line in lines:
                     connection.execute(line, prepare=False)
@@ -222,7 +241,12 @@ def run_again(action: Callable[[], T], *, tries: int = 3) -> T:
     return action()
 
 
-def _quote(connection: Connection, text: str) -> str:
+def _name_tenant(connection: Connection, tenant: str) -> str:
+    return f"SET LOCAL headgate.tenant = {quote(connection, tenant)}"
+
+
+def quote(connection: Connection, text: str) -> str:
+    """A text as a literal of SQL, for statements that take no parameters."""
     quoted = Escaping(connection.pgconn).escape_literal(text.encode())
     return bytes(quoted).decode()
 

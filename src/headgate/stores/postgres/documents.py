@@ -10,7 +10,13 @@ from headgate.stores.postgres.attachments import ATTACH
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.quota import check_quota
 from headgate.stores.postgres.replicas import Replicas
-from headgate.stores.postgres.rows import COLUMNS, HERE, insert_rows, refresh_statistics
+from headgate.stores.postgres.rows import (
+    COLUMNS,
+    HERE,
+    as_text_array,
+    insert_rows,
+    refresh_statistics,
+)
 from headgate.stores.postgres.tenants import KnownTenants
 from headgate.stores.postgres.writer import CollectionWriter
 from headgate.stores.validate import check_attachments, check_documents, check_name
@@ -101,32 +107,25 @@ class PostgresDocuments:
         values: list[object] = [tenant, collection]
         if ids is not None:
             sql, values = f"{sql} AND id = ANY(%s)", [*values, list(ids)]
-        with self._pool.read(tenant) as connection:
-            return dict(connection.execute(sql, values).fetchall())
+        return dict(self._pool.fetch(tenant, sql, values))
 
     def collections(self, tenant: str) -> Mapping[str, Size]:
-        with self._pool.read(tenant) as connection:
-            rows = connection.execute(
-                "SELECT collection, documents, chunks, chars FROM headgate.collections"
-                " WHERE tenant = %s AND documents > 0 ORDER BY collection",
-                (tenant,),
-            ).fetchall()
+        rows = self._pool.fetch(
+            tenant,
+            "SELECT collection, documents, chunks, chars FROM headgate.collections"
+            " WHERE tenant = %s AND documents > 0 ORDER BY collection",
+            (tenant,),
+        )
         return {name: Size(*counts) for name, *counts in rows}
 
     def size(self, tenant: str, collection: str) -> Size:
-        with self._pool.read(tenant) as connection:
-            row = connection.execute(
-                f"SELECT documents, chunks, chars FROM headgate.collections WHERE {HERE}",
-                (tenant, collection),
-            ).fetchone()
-        return Size(*row) if row else Size()
+        sql = f"SELECT documents, chunks, chars FROM headgate.collections WHERE {HERE}"
+        rows = self._pool.fetch(tenant, sql, (tenant, collection))
+        return Size(*rows[0]) if rows else Size()
 
     def chunks(self, tenant: str, collection: str, ids: Sequence[str]) -> list[Chunk]:
-        with self._replicas.read(tenant) as connection:
-            rows = connection.execute(
-                f"SELECT {COLUMNS} FROM headgate.chunks WHERE {HERE} AND id = ANY(%s)",
-                (tenant, collection, list(ids)),
-            ).fetchall()
+        sql = f"SELECT {COLUMNS} FROM headgate.chunks WHERE {HERE} AND id = ANY(%s::text[])"
+        rows = self._replicas.fetch(tenant, sql, (tenant, collection, as_text_array(ids)))
         found = {row[0]: from_row(collection, row) for row in rows}
         return [found[id] for id in dict.fromkeys(ids) if id in found]
 
@@ -141,8 +140,7 @@ class PostgresDocuments:
         )
         last: Row = (-1, -1)
         while True:
-            with self._pool.read(tenant) as connection:
-                rows = connection.execute(sql, (*values, *last)).fetchall()
+            rows = self._pool.fetch(tenant, sql, (*values, *last))
             for row in rows:
                 yield from_row(collection, row[1:])
             if len(rows) < _PAGE:
@@ -150,19 +148,16 @@ class PostgresDocuments:
             last = (rows[-1][0], rows[-1][3])
 
     def head(self, tenant: str, collection: str) -> int:
-        with self._replicas.read(tenant) as connection:
-            row = connection.execute(
-                f"SELECT seq FROM headgate.collections WHERE {HERE}", (tenant, collection)
-            ).fetchone()
-        return int(row[0]) if row else 0
+        sql = f"SELECT seq FROM headgate.collections WHERE {HERE}"
+        rows = self._replicas.fetch(tenant, sql, (tenant, collection))
+        return int(rows[0][0]) if rows else 0
 
     def changes(
         self, tenant: str, collection: str, after: int, limit: int = 10_000
     ) -> list[Change]:
         most = max(limit, 0)
         span = (tenant, collection, after, most)
-        with self._replicas.read(tenant) as connection:
-            rows = connection.execute(_CHANGES, (*span, *span, most)).fetchall()
+        rows = self._replicas.fetch(tenant, _CHANGES, (*span, *span, most))
         return [
             Change(seq, row[0])
             if place is None
@@ -171,12 +166,8 @@ class PostgresDocuments:
         ]
 
     def index_marks(self, tenant: str, collection: str) -> tuple[str, ...]:
-        with self._pool.read(tenant) as connection:
-            rows = connection.execute(
-                f"SELECT mark FROM headgate.index_marks WHERE {HERE} ORDER BY created DESC",
-                (tenant, collection),
-            ).fetchall()
-        return tuple(mark for (mark,) in rows)
+        sql = f"SELECT mark FROM headgate.index_marks WHERE {HERE} ORDER BY created DESC"
+        return tuple(mark for (mark,) in self._pool.fetch(tenant, sql, (tenant, collection)))
 
     def mark_index(self, tenant: str, collection: str, mark: str, *, former: str) -> None:
         """Every gateway has an index of its own: each keeps its last two marks, and the oldest go beyond a thousand."""

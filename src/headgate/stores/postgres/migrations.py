@@ -181,6 +181,23 @@ POLICIES = "".join(
 STEPS = (STORE, DOCUMENTS, RECORDS, TRACES, SHARED, POSTINGS, EMBEDDING_WORK, POLICIES)
 
 
+# Only where the database has pgvector: vectors.py. A step of its own kind, since the extension may come later.
+VECTORS = f"""
+CREATE TABLE headgate.posting_vectors (
+  tenant {NAME}, collection {NAME}, kind {NAME}, place bigint NOT NULL, embedding {{schema}}.halfvec NOT NULL,
+  PRIMARY KEY (tenant, collection, kind, place)
+) WITH (toast_tuple_target = 8160);
+ALTER TABLE headgate.posting_vectors ALTER embedding SET STORAGE EXTERNAL;
+{protect("posting_vectors", _OWN)}"""
+
+_HALFVEC = """
+SELECT quote_ident(n.nspname) FROM pg_catalog.pg_extension e
+JOIN pg_catalog.pg_type t ON t.typname = 'halfvec' AND t.typnamespace = e.extnamespace
+JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'
+"""
+_VECTORS_THERE = """
+SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'headgate' AND tablename = 'posting_vectors'
+"""
 _THERE = """
 SELECT count(*) FROM pg_catalog.pg_tables WHERE schemaname = 'headgate' AND tablename = 'migrations'
 """
@@ -196,10 +213,27 @@ def version(connection: Connection[TupleRow]) -> int:
     return int(found)
 
 
-def pending(current: int, *, steps: tuple[str, ...] = STEPS) -> list[str]:
-    """The SQL that a store of this version still needs, step by step."""
+def vector_schema(connection: Connection[TupleRow]) -> str:
+    """The schema of pgvector, quoted for SQL; empty where the database has none, or one without half floats."""
+    row = connection.execute(_HALFVEC).fetchone()
+    return str(row[0]) if row else ""
+
+
+def has_vectors(connection: Connection[TupleRow]) -> bool:
+    """Whether the store has a table for vectors."""
+    return connection.execute(_VECTORS_THERE).fetchone() != (0,)
+
+
+def lacks_vectors(connection: Connection[TupleRow]) -> bool:
+    """Whether the database has pgvector, and the store no table for it yet."""
+    return not has_vectors(connection) and bool(vector_schema(connection))
+
+
+def pending(current: int, *, steps: tuple[str, ...] = STEPS, vectors_in: str = "") -> list[str]:
+    """The SQL that a store of this version still needs, step by step; `vectors_in` where it lacks its table for vectors."""
     start = [START] if not current else []
-    return [*start, *(step.strip() + "\n" for step in steps[current:])]
+    last = [VECTORS.format(schema=vectors_in).strip() + "\n"] if vectors_in else []
+    return [*start, *(step.strip() + "\n" for step in steps[current:]), *last]
 
 
 def refuse_newer(address: Address, current: int, *, steps: tuple[str, ...] = STEPS) -> None:
@@ -219,13 +253,13 @@ def migrate(
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
         current = version(connection)
         refuse_newer(address, current, steps=steps)
-        if current == len(steps):
-            return 0
         if not current:
             connection.execute(START)
         for number, step in enumerate(steps[current:], current + 1):
             connection.execute(step)
             connection.execute("INSERT INTO headgate.migrations (number) VALUES (%s)", (number,))
+        if lacks_vectors(connection):
+            connection.execute(VECTORS.format(schema=vector_schema(connection)))
         connection.execute(
             "INSERT INTO headgate.store SELECT %s, %s, %s, 0"
             " WHERE NOT EXISTS (SELECT 1 FROM headgate.store)",

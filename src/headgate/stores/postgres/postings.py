@@ -1,44 +1,64 @@
 """PostgresPostings: the postings of large collections, in blocks that are written once.
 
 `postings` has one row a collection: the last change seen, the number of blocks, sums over all chunks, and until when a
-process has leased the work. `posting_lists` has one row a term and block. The place of a chunk is its block's number and its own in it. A chunk that changes or goes loses its draft; its
-postings stay in the old block, and whoever meets them finds no draft there.
+process has leased the work. `posting_lists` has one row a key (a term or a name) and block. The place of a chunk is its
+block's number and its own in it. A chunk that changes or goes loses its draft and its vector; its postings stay in the
+old block, and whoever meets them finds no draft there.
 
-Terms are found by equality alone. Under row-level security PostgreSQL uses an index only for operators that it knows to leak
+Keys are found by equality alone. Under row-level security PostgreSQL uses an index only for operators that it knows to leak
 nothing, and those of full text and arrays are not among them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import orjson
 
-from headgate.protocols import BLOCK_BITS, Block, Totals
+from headgate.protocols import BLOCK_BITS, Block, KeyLists, Totals
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.replicas import Replicas
-from headgate.stores.postgres.rows import HERE, insert_rows, refresh_statistics
+from headgate.stores.postgres.rows import HERE, as_array, insert_rows, refresh_statistics
+from headgate.stores.postgres.vectors import PostgresVectors, insert_vectors
 
 _LEASE = "30 seconds"  # a block takes one or two
 _COUNTED = "ON CONFLICT (tenant, collection, term) DO UPDATE SET chunks = posting_terms.chunks + excluded.chunks"
+_STATE = """
+SELECT c.seq, p.seen, p.totals FROM headgate.collections c LEFT JOIN headgate.postings p
+  ON p.tenant = c.tenant AND p.collection = c.collection
+WHERE c.tenant = %s AND c.collection = %s
+"""
+# the rarest keys first, as many as the budget holds; the lists of a key become one row, in the order of its blocks
+_LISTS = f"""
+WITH counted AS (
+  SELECT term, chunks, sum(chunks) OVER (ORDER BY chunks, term) AS together FROM headgate.posting_terms
+  WHERE {HERE} AND term = ANY(%s::bigint[]) AND chunks > 0)
+SELECT c.term, c.chunks, l.blocks, l.sizes, l.lists FROM counted c, LATERAL (
+  SELECT string_agg(int4send(block), ''::bytea) AS blocks,
+    string_agg(int4send(octet_length(list)), ''::bytea) AS sizes, string_agg(list, ''::bytea) AS lists
+  FROM (SELECT block, list FROM headgate.posting_lists
+    WHERE {HERE} AND term = c.term AND c.chunks <= %s AND (c.together <= %s OR c.together = c.chunks)
+    ORDER BY block) one) l
+"""
 
 
-class PostgresPostings:
-    """Postings in the tables `postings`, `posting_terms`, `posting_lists` and `posting_drafts`."""
+class PostgresPostings(PostgresVectors):
+    """Postings in the tables `postings`, `posting_terms`, `posting_lists`, `posting_drafts` and `posting_vectors`."""
 
     _pool: Pool
     _replicas: Replicas
 
-    def posting_totals(self, tenant: str, collection: str) -> Totals:
-        sql = f"SELECT seen, totals FROM headgate.postings WHERE {HERE}"
-        with self._pool.read(tenant) as connection:
-            row = connection.execute(sql, (tenant, collection)).fetchone()
-        if row is None:
-            return Totals()
-        found: dict[str, Any] = orjson.loads(row[1])
+    def posting_state(self, tenant: str, collection: str) -> tuple[Totals, int]:
+        rows = self._pool.fetch(tenant, _STATE, (tenant, collection))
+        if not rows:
+            return Totals(), 0
+        ((head, seen, totals),) = rows
+        if totals is None:
+            return Totals(), head
+        found: dict[str, Any] = orjson.loads(totals)
         for name in ("fields", "languages", "speakers"):
             if name in found:
                 found[name] = tuple(found[name])
-        return Totals(**found)._replace(seen=row[0])
+        return Totals(**found)._replace(seen=seen), head
 
     def lease_postings(self, tenant: str, collection: str) -> bool:
         """Whether this process may write the next block; it has some seconds for it."""
@@ -68,50 +88,62 @@ class PostgresPostings:
             if row is None:
                 return False
             (number,) = row
-            connection.execute(
-                f"DELETE FROM headgate.posting_drafts WHERE {HERE} AND id = ANY(%s)",
+            went = connection.execute(
+                f"DELETE FROM headgate.posting_drafts WHERE {HERE} AND id = ANY(%s) RETURNING place",
                 (*here, list(block.gone)),
-            )
+            ).fetchall()
             first = number << BLOCK_BITS
             drafts = [(*here, at, id, draft) for at, (id, draft) in enumerate(block.drafts, first)]
             insert_rows(connection, "posting_drafts", drafts)
-            lists = [(*here, term, number, data) for term, data in block.lists]
+            if block.vectors is not None:
+                kind = (*here, block.totals.vectors)
+                places = [at for (at,) in went]
+                insert_vectors(connection, *kind, block.vectors, first=first, gone=places)
+            lists = [(*here, key, number, data) for key, data in block.lists]
             insert_rows(connection, "posting_lists", lists)
-            counted = [(*here, term, count) for term, count in sorted(block.terms.items()) if count]
+            counted = [(*here, key, count) for key, count in sorted(block.keys.items()) if count]
             insert_rows(connection, "posting_terms", counted, on_conflict=_COUNTED)
         tables = ("posting_drafts", "posting_lists", "posting_terms")
         with self._pool.session() as connection:
             refresh_statistics(connection, block.totals.chunks, *tables)
         return True
 
-    def term_totals(self, tenant: str, collection: str, terms: Sequence[int]) -> Mapping[int, int]:
-        sql = f"SELECT term, chunks FROM headgate.posting_terms WHERE {HERE} AND term = ANY(%s)"
-        with self._replicas.read(tenant) as connection:
-            found = connection.execute(sql, (tenant, collection, list(terms)), binary=True)
-            return dict(found.fetchall())
+    def count_keys(self, tenant: str, collection: str, keys: Sequence[int]) -> Mapping[int, int]:
+        sql = f"SELECT term, chunks FROM headgate.posting_terms WHERE {HERE} AND term = ANY(%s::bigint[])"
+        values = (tenant, collection, as_array(keys))
+        return dict(self._replicas.fetch(tenant, sql, values, binary=True))
 
-    def term_lists(
-        self, tenant: str, collection: str, terms: Sequence[int]
-    ) -> Sequence[tuple[int, int, bytes]]:
-        sql = f"SELECT term, block, list FROM headgate.posting_lists WHERE {HERE} AND term = ANY(%s)"  # fmt: skip
-        with self._replicas.read(tenant) as connection:
-            found = connection.execute(sql, (tenant, collection, list(terms)), binary=True)
-            return found.fetchall()
+    def key_lists(
+        self,
+        tenant: str,
+        collection: str,
+        keys: Sequence[int],
+        *,
+        budget: int,
+        most: int | None = None,
+    ) -> Sequence[KeyLists]:
+        here = (tenant, collection)
+        bound = budget if most is None else most
+        values = (*here, as_array(keys), *here, bound, budget)
+        rows = self._replicas.fetch(tenant, _LISTS, values, binary=True)
+        return [KeyLists(*row) for row in rows]
 
     def drafts_at(
-        self, tenant: str, collection: str, places: Sequence[int]
-    ) -> Sequence[tuple[str, bytes]]:
-        """The drafts at these places, in order; those that went meanwhile are left out."""
+        self, tenant: str, collection: str, places: Collection[int]
+    ) -> Sequence[tuple[int, str, bytes]]:
+        """Place, id and draft of the chunks at these places, in order; those that went meanwhile are left out."""
+        if not places:
+            return []
         sql = (
-            f"SELECT id, draft FROM headgate.posting_drafts WHERE {HERE}"
+            f"SELECT place, id, draft FROM headgate.posting_drafts WHERE {HERE}"
             " AND place = ANY(%s::bigint[]) ORDER BY place"
         )
-        with self._replicas.read(tenant) as connection:
-            found = connection.execute(sql, (tenant, collection, list(places)), binary=True)
-            return found.fetchall()
+        values = (tenant, collection, as_array(places))
+        return self._replicas.fetch(tenant, sql, values, binary=True)
 
     def clear_postings(self, tenant: str, collection: str) -> None:
         """Throw the postings of a collection away; they are made again from its chunks."""
+        self.clear_vectors(tenant, collection)
         with self._pool.write(tenant) as connection:
             for table in ("postings", "posting_terms", "posting_lists", "posting_drafts"):
                 connection.execute(
@@ -120,6 +152,5 @@ class PostgresPostings:
 
     def drafts_of(self, tenant: str, collection: str, ids: Sequence[str]) -> Sequence[bytes]:
         sql = f"SELECT draft FROM headgate.posting_drafts WHERE {HERE} AND id = ANY(%s)"
-        with self._pool.read(tenant) as connection:
-            found = connection.execute(sql, (tenant, collection, list(ids)), binary=True)
-            return [draft for (draft,) in found.fetchall()]
+        values = (tenant, collection, list(ids))
+        return [draft for (draft,) in self._pool.fetch(tenant, sql, values, binary=True)]

@@ -18,6 +18,7 @@ from headgate.stores.postgres.quota import EDGES, FACTS, check_quota
 from headgate.stores.postgres.rows import (
     Link,
     add_to_counter,
+    as_text_array,
     fetch_one,
     insert_rows,
     lock_counter,
@@ -43,9 +44,9 @@ DELETE FROM headgate.edges WHERE tenant = %s AND source = %s AND predicate = %s 
 """
 # the strongest edges of each node, found in the order of an index
 _STRONGEST = """
-SELECT e.source, e.predicate, e.target, e.weight, e.provenance FROM unnest(%s::text[]) AS node,
-LATERAL (SELECT * FROM headgate.edges WHERE tenant = %s AND {side} = node COLLATE "C"
-ORDER BY weight DESC, {ties} LIMIT %s) e
+(SELECT e.source, e.predicate, e.target, e.weight, e.provenance FROM unnest(%(nodes)s::text[]) AS node,
+LATERAL (SELECT * FROM headgate.edges WHERE tenant = %(tenant)s AND {side} = node COLLATE "C"
+ORDER BY weight DESC, {ties} LIMIT %(limit)s) e)
 """
 _EDGE_BYTES = """
 SELECT coalesce(sum(octet_length(e.source) + octet_length(e.predicate) + octet_length(e.target)
@@ -56,6 +57,7 @@ JOIN headgate.edges e ON e.tenant = %s AND e.source = n.source COLLATE "C"
 """
 _OUT = _STRONGEST.format(side="source", ties="predicate, target")
 _IN = _STRONGEST.format(side="target", ties="source, predicate")
+_TOUCHING = {"out": _OUT, "in": _IN, "both": f"{_OUT} UNION {_IN}"}
 
 
 class PostgresRecords:
@@ -94,10 +96,12 @@ class PostgresRecords:
         self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000
     ) -> list[Edge]:
         check_direction(direction)
-        sides = [sql for name, sql in (("in", _OUT), ("out", _IN)) if direction != name]
-        values = (list(dict.fromkeys(nodes)), tenant, max(limit, 0))
-        with self._pool.read(tenant, frozen=True) as connection:
-            rows = [row for sql in sides for row in connection.execute(sql, values).fetchall()]
+        values = {
+            "nodes": as_text_array(dict.fromkeys(nodes)),
+            "tenant": tenant,
+            "limit": max(limit, 0),
+        }
+        rows = self._pool.fetch(tenant, _TOUCHING[direction], values)
         found = sorted(set(rows), key=lambda row: (-row[3], *row[:3], row[4]))
         return [Edge(*row) for row in found]
 
@@ -123,10 +127,8 @@ class PostgresRecords:
             return _read_fact(connection, tenant, id)
 
     def facts(self, tenant: str) -> list[Fact]:
-        with self._pool.read(tenant) as connection:
-            rows = connection.execute(
-                "SELECT body FROM headgate.facts WHERE tenant = %s ORDER BY id", (tenant,)
-            ).fetchall()
+        sql = "SELECT body FROM headgate.facts WHERE tenant = %s ORDER BY id"
+        rows = self._pool.fetch(tenant, sql, (tenant,))
         return [decode(Fact, body) for (body,) in rows]
 
     def forget(self, tenant: str, id: str) -> bool:
@@ -145,13 +147,13 @@ class PostgresRecords:
             return True
 
     def fact_changes(self, tenant: str, after: int) -> list[FactChange]:
-        with self._pool.read(tenant) as connection:
-            rows = connection.execute(
-                "SELECT seq, id, body FROM headgate.facts WHERE tenant = %s AND seq > %s UNION ALL"
-                " SELECT seq, id, NULL FROM headgate.forgotten WHERE tenant = %s AND seq > %s"
-                " ORDER BY 1",
-                (tenant, after) * 2,
-            ).fetchall()
+        rows = self._pool.fetch(
+            tenant,
+            "SELECT seq, id, body FROM headgate.facts WHERE tenant = %s AND seq > %s UNION ALL"
+            " SELECT seq, id, NULL FROM headgate.forgotten WHERE tenant = %s AND seq > %s"
+            " ORDER BY 1",
+            (tenant, after) * 2,
+        )
         return [
             FactChange(seq, id, None if body is None else decode(Fact, body))
             for seq, id, body in rows
@@ -224,19 +226,14 @@ class PostgresRecords:
             return True
 
     def review(self, tenant: str, id: str) -> Review | None:
-        with self._pool.read(tenant) as connection:
-            row = connection.execute(
-                "SELECT body FROM headgate.reviews WHERE tenant = %s AND id = %s", (tenant, id)
-            ).fetchone()
-        return decode(Review, row[0]) if row else None
+        sql = "SELECT body FROM headgate.reviews WHERE tenant = %s AND id = %s"
+        rows = self._pool.fetch(tenant, sql, (tenant, id))
+        return decode(Review, rows[0][0]) if rows else None
 
     def reviews(self, tenant: str, *, status: str | None = None) -> list[Review]:
         only, values = ("", [tenant]) if status is None else (" AND status = %s", [tenant, status])
-        with self._pool.read(tenant) as connection:
-            rows = connection.execute(
-                f"SELECT body FROM headgate.reviews WHERE tenant = %s{only} ORDER BY created, id",
-                values,
-            ).fetchall()
+        sql = f"SELECT body FROM headgate.reviews WHERE tenant = %s{only} ORDER BY created, id"
+        rows = self._pool.fetch(tenant, sql, values)
         return [decode(Review, body) for (body,) in rows]
 
     def decide(

@@ -6,13 +6,14 @@ wrote. A replica that fails or falls back is left alone for a while. Everything 
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from psycopg.rows import TupleRow
 
 from headgate.errors import StoreError
 from headgate.stores.postgres.address import Address
-from headgate.stores.postgres.connection import Connection, Pool
+from headgate.stores.postgres.connection import Pool
 
 _LOOK_S = 1.0  # between two looks at a replica's lag
 _REST_S = 5.0  # that a replica which failed is left alone
@@ -45,11 +46,11 @@ class Replicas:
         """Read the main server for a while, so that this process sees what it wrote."""
         self._wrote = time.monotonic()
 
-    @contextmanager
-    def read(self, tenant: str) -> Iterator[Connection]:
-        """A transaction that reads, on the first replica that is near enough, or on the main server."""
-        with (self._choose() or self._main).read(tenant) as connection:
-            yield connection
+    def fetch(
+        self, tenant: str, sql: str, values: Sequence[object] = (), *, binary: bool = False
+    ) -> list[TupleRow]:
+        """The rows of one statement, from the first replica that is near enough, or from the main server."""
+        return (self._choose() or self._main).fetch(tenant, sql, values, binary=binary)
 
     def close(self) -> None:
         """Close all connections to replicas."""

@@ -4,7 +4,7 @@ PostgreSQL takes no COPY into a table with row-level security. So many rows are 
 connection and inserted from there, which the policy checks; a few are inserted one by one, in one round trip.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from psycopg import Connection
 from psycopg.rows import TupleRow
@@ -17,6 +17,17 @@ _MANY = 1_000  # rows from which a wrong plan hurts
 _FEW = 50  # rows up to which a temporary table costs more than it saves
 
 Link = Connection[TupleRow]
+
+
+def as_array(numbers: Iterable[int]) -> str:
+    """Numbers as the text of an array, for `%s::bigint[]`: written at once, where a list is looked at number by number."""
+    return f"{{{','.join(map(str, numbers))}}}"
+
+
+def as_text_array(texts: Collection[str]) -> str:
+    """Texts as the text of an array, for `%s::text[]`."""
+    quoted = (text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
+    return '{"' + '","'.join(quoted) + '"}' if texts else "{}"
 
 
 def fetch_one(connection: Link, sql: str, values: Sequence[object] = ()) -> Row:

@@ -52,7 +52,6 @@ class PostgresShared:
         return bytes(stays)
 
     def remembered(self, tenant: str, key: bytes) -> bytes | None:
-        with self._pool.read(tenant) as connection:
-            sql = "SELECT value FROM headgate.remembered WHERE tenant = %s AND key = %s"
-            row = connection.execute(sql, (tenant, key)).fetchone()
-        return bytes(row[0]) if row else None
+        sql = "SELECT value FROM headgate.remembered WHERE tenant = %s AND key = %s"
+        rows = self._pool.fetch(tenant, sql, (tenant, key))
+        return bytes(rows[0][0]) if rows else None

@@ -15,7 +15,7 @@ from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.documents import PostgresDocuments
 from headgate.stores.postgres.embedding_work import PostgresEmbeddingWork
 from headgate.stores.postgres.keys import PostgresKeys
-from headgate.stores.postgres.migrations import STEPS, migrate, refuse_newer, version
+from headgate.stores.postgres.migrations import STEPS, lacks_vectors, migrate, refuse_newer, version
 from headgate.stores.postgres.postings import PostgresPostings
 from headgate.stores.postgres.records import PostgresRecords
 from headgate.stores.postgres.replicas import Replicas
@@ -62,6 +62,7 @@ class PostgresStore(
         self._tenants = KnownTenants(self._pool)
         self._clock = clock
         self._tenant_bytes = tenant_bytes
+        self._looked = {}
         try:
             self._upgrade(migrates=migrates)
         except BaseException:  # the caller gets no store that it could close
@@ -84,7 +85,7 @@ class PostgresStore(
         with self._pool.session() as connection:
             current = version(connection)
             refuse_newer(self.address, current)
-            if current < len(STEPS) and migrates:
+            if migrates and (current < len(STEPS) or lacks_vectors(connection)):
                 migrate(connection, self.address)
             elif current < len(STEPS):
                 raise StoreError(

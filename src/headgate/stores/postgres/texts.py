@@ -7,6 +7,7 @@ text is stored as it is, and can be searched as it is.
 from psycopg.abc import AdaptContext, Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.postgres import types
+from psycopg.pq import Format
 
 from headgate.errors import InputError
 
@@ -38,7 +39,14 @@ class TextLoader(Loader):
         return text.replace("\x010", "\0").replace("\x011", "\1") if "\1" in text else text
 
 
+class BinaryTextLoader(TextLoader):
+    """The same where rows come in binary: a text has the same bytes there."""
+
+    format = Format.BINARY
+
+
 def register_texts(context: AdaptContext) -> None:
     """Let a connection read and write texts this way."""
     context.adapters.register_dumper(str, TextDumper)
     context.adapters.register_loader("text", TextLoader)
+    context.adapters.register_loader("text", BinaryTextLoader)

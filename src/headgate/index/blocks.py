@@ -1,0 +1,82 @@
+"""Blocks: the postings of a batch of changes, as a database keeps them, and the totals of the collection after it.
+
+A block has one list a term and a name, and a draft of each chunk. Blocks are written once: a chunk that changes gets its
+postings in a later block, and its draft in the former one goes.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from headgate.index.arrays import Keys
+from headgate.index.drafts import CHARS, LANGUAGE, NAME_KEYS, TOLD, Drafts, draft_chunks
+from headgate.index.posting_list import PostingList
+from headgate.index.segment import build
+from headgate.index.snapshot import SHORT
+from headgate.index.vectors import Halves
+from headgate.protocols import Block, Totals
+from headgate.text.languages import LANGUAGES
+from headgate.types import Change
+
+_SPEAKERS = 1_000  # speakers that are told apart
+
+
+def make_block(
+    changes: Sequence[Change], gone: Drafts, totals: Totals, vectors: Halves | None = None
+) -> Block:
+    """The postings of a batch of changes, and the totals after it; `gone` are the drafts that it replaces or removes.
+
+    `vectors` has one row a change that brings a chunk.
+    """
+    fresh = [change for change in changes if change.chunk is not None]
+    segment = build([c.chunk for c in fresh if c.chunk], [c.place for c in fresh])
+    drafts = draft_chunks(segment)
+    added = Drafts(drafts)
+    plus, minus = added.count_keys(), gone.count_keys()
+    keys, slots = np.unique(np.concatenate([plus[0], minus[0]]), return_inverse=True)
+    difference = np.bincount(slots, np.concatenate([plus[1], -minus[1]]), minlength=len(keys))
+    return Block(
+        drafts=[(change.id, draft) for change, draft in zip(fresh, drafts, strict=True)],
+        gone=[change.id for change in changes],
+        lists=[
+            *_lists(segment.terms, segment.terms.keys),
+            *_lists(segment.names, segment.names.keys ^ NAME_KEYS),
+        ],
+        keys=dict(zip(signed(keys), difference.astype(np.int64).tolist(), strict=True)),
+        totals=_add(_add(totals, gone, -1), added, 1)._replace(seen=changes[-1].seq)
+        if changes
+        else totals,
+        vectors=vectors,
+    )
+
+
+def signed(keys: Keys) -> list[int]:
+    """Keys as the database writes them: its numbers have a sign."""
+    found: list[int] = keys.view(np.int64).tolist()
+    return found
+
+
+def _lists(part: PostingList, keys: Keys) -> list[tuple[int, bytes]]:
+    pairs = np.stack([part.ords, part.values], 1).astype("<u2")
+    begins = part.starts.tolist()
+    return [
+        (key, pairs[begin:end].tobytes())
+        for key, begin, end in zip(signed(keys), begins, begins[1:], strict=False)
+    ]
+
+
+def _add(totals: Totals, drafts: Drafts, sign: int) -> Totals:
+    header = drafts.header
+    languages = np.bincount(header[:, LANGUAGE], minlength=len(LANGUAGES))
+    before = np.zeros(len(LANGUAGES), np.int64)
+    before[: len(totals.languages)] = totals.languages
+    speakers = {*totals.speakers, *drafts.speakers[drafts.speakers > 0].astype(np.int64).tolist()}
+    return totals._replace(
+        chunks=totals.chunks + sign * len(header),
+        told=totals.told + sign * int(header[:, TOLD].sum()),
+        speaking=totals.speaking + sign * int((drafts.speakers > 0).sum()),
+        short=totals.short + sign * int((header[:, CHARS] < SHORT).sum()),
+        fields=tuple(np.add(totals.fields, sign * header[:, :4].sum(0)).tolist()),
+        languages=tuple(np.add(before, sign * languages).tolist()),
+        speakers=tuple(sorted(speakers)[:_SPEAKERS]),
+    )

@@ -1,0 +1,84 @@
+"""Candidates: which chunks of a large collection are worth ranking for a query.
+
+The database hands over lists of postings, one run a term or name, with the numbers of the blocks they come from. A
+chunk's place is its block's number and its own in it. All lists are joined, each posting has a value, and the values of
+one place are added up. Runs come sorted, so one stable sort merges them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from headgate.index.arrays import Ints, Keys
+from headgate.index.blocks import signed
+from headgate.protocols import BLOCK_BITS, KeyLists
+from headgate.rank.fields import table
+from headgate.rank.lexical import idf
+
+_MOST = 200_000  # counts that are remembered
+_PAIR = 4  # bytes of a posting: its number in the block and its value, 16 bits each
+
+Floats = npt.NDArray[np.float64]
+Look = Callable[[Sequence[int]], Mapping[int, int]]
+
+
+def best_by_words(lists: Sequence[KeyLists], chunks: int, most: int) -> list[int]:
+    """The places with the highest sums of idf · n / (n + 1), where a term stands n times; ascending."""
+    times = table(title=1.0, speaker=1.0, date=1.0).astype(np.float64)
+    return _best_places(
+        lists, [idf(chunks, found.chunks) for found in lists], times / (times + 1), most
+    )
+
+
+def best_by_names(lists: Sequence[KeyLists], chunks: int, most: int, *, spread: float) -> list[int]:
+    """The places with the highest sums of idf / df ** spread over the names that stand there; ascending."""
+    worth = [idf(chunks, found.chunks) / max(found.chunks, 1) ** spread for found in lists]
+    return _best_places(lists, worth, np.ones(1 << 16), most)
+
+
+def _best_places(
+    lists: Sequence[KeyLists], worth: Sequence[float], values: Floats, most: int
+) -> list[int]:
+    """The places with the highest sums: a posting counts its key's worth times what `values` has for its packed value."""
+    pairs = np.frombuffer(b"".join(found.lists or b"" for found in lists), "<u2").reshape(-1, 2)
+    blocks = np.frombuffer(b"".join(found.blocks or b"" for found in lists), ">i4")
+    sizes = np.frombuffer(b"".join(found.sizes or b"" for found in lists), ">i4") // _PAIR
+    lengths = [len(found.lists or b"") // _PAIR for found in lists]
+    places = np.repeat(blocks.astype(np.int64) << BLOCK_BITS, sizes) + pairs[:, 0]
+    order = np.argsort(places, kind="stable")
+    places = places[order]
+    if not len(places):
+        return []
+    begins = np.flatnonzero(np.append(True, places[1:] != places[:-1]))
+    counted = values[pairs[:, 1]] * np.repeat(worth, lengths)
+    scores = np.add.reduceat(counted[order], begins)
+    if len(scores) > most:
+        begins = begins[np.sort(np.argpartition(-scores, most - 1)[:most])]
+    best: list[int] = places[begins].tolist()
+    return best
+
+
+class KeyCounts:
+    """In how many chunks keys stand: remembered while the postings stay as they are."""
+
+    def __init__(self, look: Look, seen: int) -> None:
+        self._look = look
+        self.seen = seen
+        self._known: dict[int, int] = {}
+
+    def remember(self, lists: Sequence[KeyLists], asked: Sequence[int]) -> None:
+        """Keep the counts that came with lists; a key without any stands nowhere."""
+        self._known |= dict.fromkeys(asked, 0) | {found.key: found.chunks for found in lists}
+
+    def __call__(self, keys: Keys) -> Ints:
+        """The counts of some keys."""
+        asked = signed(keys)
+        new = [key for key in asked if key not in self._known]
+        if len(self._known) > _MOST:
+            self._known, new = {}, asked
+        if new:
+            found = self._look(new)
+            self._known |= {key: found.get(key, 0) for key in new}
+        known = self._known
+        return np.array([known[key] for key in asked], np.int64)

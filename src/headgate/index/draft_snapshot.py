@@ -1,0 +1,217 @@
+"""DraftSnapshot: the chunks that a database picked for one query, as ranking reads them.
+
+A ranking asks for some dozen terms and names. So nothing is sorted or inverted here: the keys of all drafts are one
+array each, which is looked through for the few that are wanted. Sizes, lengths and how common a term or a name is are
+those of the whole collection, so a score means what it means elsewhere.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from headgate.index.arrays import Ints, Keys, locate, offsets, ranges, split_texts
+from headgate.index.drafts import CHARS, NAME_KEYS, PLACE, POSITION, Drafts
+from headgate.index.snapshot import Fetch, Snapshot, is_conversation, name_languages
+from headgate.lazy import lazy_property
+from headgate.protocols import Hits, Sequences, Spots, Totals
+from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE, pack
+from headgate.rank.lexical import distinct
+
+Count = Callable[[Keys], Ints]
+"""In how many chunks of the collection each key of the database stands."""
+
+_COLUMNS = {"place": PLACE, "position": POSITION, "chars": CHARS}
+
+
+class Neighbors(NamedTuple):
+    """The chunks nearest to the query by their embeddings, best first, and their cosines."""
+
+    ords: Ints
+    cosines: npt.NDArray[np.float64]
+
+
+class DraftSnapshot(Snapshot):
+    """The candidates of one query, with the numbers of the whole collection. `narrowed` goes into the trace."""
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        drafts: Drafts,
+        fetch: Fetch,
+        totals: Totals,
+        count_keys: Count,
+        *,
+        near: Neighbors | None = None,
+        how: str = "",
+    ) -> None:
+        super().__init__((), fetch)
+        self._ids, self._drafts = ids, drafts
+        self._size = len(ids)
+        self._count = max(totals.chunks, self._size)
+        self._totals = totals
+        self._count_keys = count_keys
+        self._near = near
+        self._how = how
+
+    @property
+    def narrowed(self) -> str:
+        """What of the collection is looked at, and how it was found."""
+        return f"{self.size:,} of {self.count:,} chunks, by {self._how}"
+
+    def _column(self, name: str) -> npt.NDArray[np.int64]:
+        column: npt.NDArray[np.int64] = self._drafts.header[:, _COLUMNS[name]]
+        return column
+
+    @lazy_property
+    def alive(self) -> npt.NDArray[np.bool_]:
+        """One flag per ordinal."""
+        return np.ones(self.size, bool)
+
+    @lazy_property
+    def conversational(self) -> bool:
+        """Whether the collection's chunks are turns of conversations."""
+        t = self._totals
+        return is_conversation(
+            t.chunks, told=t.told, speaking=t.speaking, speakers=len(t.speakers), short=t.short
+        )
+
+    @lazy_property
+    def language(self) -> str:
+        """The languages of the collection."""
+        return language_of(self._totals)
+
+    # -- terms -----------------------------------------------------------------------------------
+
+    @lazy_property
+    def _term_starts(self) -> Ints:
+        return offsets(self._drafts.lengths)
+
+    @lazy_property
+    def _low_terms(self) -> npt.NDArray[np.uint16]:
+        return self._drafts.terms.astype(np.uint16)
+
+    @lazy_property
+    def _field_ends(self) -> Ints:
+        """Of each chunk where its title, date and speaker end, counted in terms."""
+        return np.cumsum(self._drafts.header[:, :BODY], 1)
+
+    def postings(self, terms: Keys) -> Hits:
+        """The candidates of each term, with counts by field."""
+        at, which = locate(self._drafts.terms, self._low_terms, terms)
+        owner = np.searchsorted(self._term_starts, at, side="right") - 1
+        field = self._fields(at - self._term_starts[owner], owner)
+        numbered = np.sort(((which * max(self.size, 1) + owner) << 2) | field)
+        pairs, field = numbered >> 2, numbered & 3
+        begins = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])) if len(pairs) else pairs
+        counts = [
+            np.add.reduceat((field == kind).astype(np.int64), begins) if len(begins) else begins
+            for kind in (TITLE, DATE, SPEAKER, BODY)
+        ]
+        which, ords = np.divmod(pairs[begins], max(self.size, 1))
+        return Hits(ords, pack(*counts), np.bincount(which, minlength=len(terms)))
+
+    def _fields(self, position: Ints, owner: Ints) -> Ints:
+        found: Ints = (position[:, None] >= self._field_ends[owner]).sum(1)
+        return found
+
+    def frequencies(self, terms: Keys) -> Ints:
+        """In how many chunks of the collection each term stands."""
+        return self._count_keys(terms)
+
+    def sequences(self, ords: Ints) -> Sequences:
+        """The terms of some chunks in reading order, chunk by chunk as asked."""
+        counts = self._drafts.lengths[ords]
+        found = self._drafts.terms[ranges(self._term_starts[ords], counts)]
+        fields = self._drafts.header[ords, : BODY + 1]
+        where = np.repeat(np.tile(np.arange(BODY + 1), len(ords)), fields.ravel())
+        return Sequences(found, np.repeat(np.arange(len(ords)), counts), where)
+
+    def spots(self, ords: Ints, terms: Keys) -> Spots:
+        """Where these terms stand in some chunks, chunk by chunk in reading order."""
+        counts = self._drafts.lengths[ords]
+        where = ranges(self._term_starts[ords], counts)
+        at, which = locate(self._drafts.terms[where], self._low_terms[where], terms)
+        begins = offsets(counts)
+        mine = np.searchsorted(begins, at, side="right") - 1
+        position = at - begins[mine]
+        titled = self._drafts.header[ords[mine], TITLE] > 0
+        return Spots(terms[which], mine, self._fields(position, ords[mine]), position, titled)
+
+    def norms(self, *, b: float, title: float, head: bool) -> npt.NDArray[np.float32]:
+        """As in a snapshot, by the mean length of the whole collection."""
+        weights = np.array([title, 1.0 * head, 1.0 * head, 1.0])
+        mean = max(float(weights @ np.array(self._totals.fields)) / self.count, 1e-6)
+        length = self._drafts.header[:, : BODY + 1] @ weights
+        return np.asarray((1 - b) + (b / mean) * length, np.float32)
+
+    # -- names -----------------------------------------------------------------------------------
+
+    @lazy_property
+    def _name_starts(self) -> Ints:
+        return offsets(self._drafts.name_counts)
+
+    @lazy_property
+    def _low_names(self) -> npt.NDArray[np.uint16]:
+        return self._drafts.names.astype(np.uint16)
+
+    def names(self, ords: Ints) -> list[Keys]:
+        """The names in each of some chunks."""
+        starts, flat = self._name_starts, self._drafts.names
+        return [flat[starts[ord] : starts[ord + 1]] for ord in ords.tolist()]
+
+    def named(self, keys: Keys, *, limit: int) -> Hits:
+        """The candidates of each name, with flags where it stands; none for names in more than `limit` chunks."""
+        rare = self._count_keys(keys ^ NAME_KEYS) <= limit
+        at, which = locate(self._drafts.names, self._low_names, keys)
+        order = np.argsort(which, kind="stable")
+        order = order[rare[which[order]]]
+        at, which = at[order], which[order]
+        ords = np.searchsorted(self._name_starts, at, side="right") - 1
+        return Hits(ords, self._drafts.flags[at], np.bincount(which, minlength=len(keys)))
+
+    def labels(self, keys: Keys) -> list[str]:
+        """How each name reads, in lower case."""
+        at, which = locate(self._drafts.names, self._low_names, keys)
+        known, first = np.unique(which, return_index=True)
+        read = split_texts(self._drafts.labels, self._drafts.label_starts, at[first])
+        found = dict(zip(known.tolist(), read, strict=True))
+        return [found.get(index, "") for index in range(len(keys))]
+
+    def _count_cases(self, asked: Keys) -> Ints:
+        case = self._drafts.case
+        halves = asked.astype(np.uint32).astype(np.uint64)
+        _, which = locate(case.astype(np.uint64), case.astype(np.uint16), halves)
+        return np.bincount(which, minlength=len(asked))
+
+    # -- reading order, vectors and records ------------------------------------------------------
+
+    @lazy_property
+    def _speakers(self) -> Keys:
+        header, starts = self._drafts.header, self._term_starts[:-1]
+        where = ranges(starts + header[:, TITLE] + header[:, DATE], header[:, SPEAKER])
+        return distinct(self._drafts.terms[where])
+
+    def nearest(self, vector: npt.ArrayLike, k: int) -> tuple[Ints, npt.NDArray[np.float64]]:
+        """The candidates whose embeddings lie nearest to the query, best first; they came with the candidates."""
+        if self._near is None:
+            return np.zeros(0, np.int64), np.zeros(0)
+        return self._near.ords[:k], self._near.cosines[:k]
+
+    def ids(self, ords: Ints) -> list[str]:
+        """The ids of some chunks."""
+        return [self._ids[ord] for ord in ords.tolist()]
+
+    @lazy_property
+    def _by_id(self) -> dict[str, int]:
+        return {id: ord for ord, id in enumerate(self._ids)}
+
+    def find(self, ids: Sequence[str]) -> Ints:
+        """The ordinals of candidates by id; -1 for an id that is none."""
+        return np.array([self._by_id.get(id, -1) for id in ids], np.int64)
+
+
+def language_of(totals: Totals) -> str:
+    """The languages of a collection whose postings a store keeps."""
+    return name_languages(np.array(totals.languages or (0,)), totals.chunks)

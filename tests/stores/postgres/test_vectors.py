@@ -1,0 +1,145 @@
+"""Embeddings of a large collection: searched by pgvector, one tenant's alone, and said clearly where that cannot be."""
+
+import numpy as np
+import psycopg
+import pytest
+from tests.postgres_server import running_server
+
+from headgate.errors import InputError, LimitError, StoreError
+from headgate.protocols import Block, Totals
+from headgate.stores.postgres.store import PostgresStore
+from headgate.testing.samples import document
+
+KIND = "embedding/axes/4"
+AXES = np.eye(4, dtype=np.float16)
+
+
+@pytest.fixture(scope="module")
+def vector_server():
+    """A server whose database `headgate` has pgvector, in a schema of its own."""
+    with running_server() as server:
+        with psycopg.connect(server.admin, dbname="headgate", autocommit=True) as admin:
+            found = admin.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
+            if found.fetchone() is None:
+                pytest.skip("this server comes without pgvector")
+            admin.execute("CREATE SCHEMA extensions; GRANT USAGE ON SCHEMA extensions TO gate")
+            admin.execute("CREATE EXTENSION vector SCHEMA extensions")
+            try:
+                admin.execute("SELECT '[1]'::extensions.halfvec OPERATOR(extensions.<#>) '[1]'")
+            except psycopg.OperationalError:
+                pytest.skip("the pgvector of this server is built for another processor")
+        yield server
+
+
+@pytest.fixture
+def store(vector_server):
+    store = PostgresStore(vector_server.url)
+    for tenant in ("t", "u"):
+        store.clear_postings(tenant, "main")
+        store.remove(tenant, "main")
+    yield store
+    store.close()
+
+
+def save(store, tenant, rows, *, gone=(), after=0, names=None):
+    """A block of chunks with these embeddings."""
+    if not after:
+        store.put(tenant, [document("a", "text")])
+    store.lease_postings(tenant, "main")
+    names = names or [f"{tenant}{n}" for n in range(len(rows))]
+    totals = Totals(seen=after + 1, chunks=len(rows), vectors=KIND)
+    drafts = [(name, b"draft") for name in names]
+    assert store.save_block(tenant, "main", Block(drafts, gone, [], {}, totals, rows), after=after)
+
+
+def nearest(store, tenant, vector, *, k=10, chunks=4):
+    return store.nearest_places(tenant, "main", KIND, vector, k, chunks=chunks)
+
+
+def test_the_nearest_come_first_with_their_cosines(store):
+    save(store, "t", AXES)
+    asked = np.array([0.6, 0.8, 0, 0], np.float16)
+    (first, near), (second, far), *rest = nearest(store, "t", asked)
+    assert (first, second) == (1, 0)
+    assert (near, far) == pytest.approx((0.8, 0.6), abs=1e-3)
+    assert [cosine for _, cosine in rest] == [0, 0]
+
+
+def test_a_graph_finds_the_same_and_holds_one_tenant_alone(store, vector_server):
+    dice = np.random.default_rng(7)
+    rows = dice.normal(size=(300, 4)).astype(np.float16)
+    rows /= np.linalg.norm(rows.astype(np.float32), axis=1, keepdims=True).astype(np.float16)
+    save(store, "t", rows)
+    save(store, "u", rows[::-1].copy())
+    before = nearest(store, "t", AXES[0])
+    assert store.build_graph("t", "main", KIND)
+    assert not store.build_graph("t", "main", KIND), "it is there"
+    assert nearest(store, "t", AXES[0], chunks=10**9) == before
+    assert nearest(store, "u", AXES[0], chunks=10**9) is None, "that one has no graph, and is large"
+    assert {place for place, _ in nearest(store, "u", AXES[0])} != {place for place, _ in before}
+    with psycopg.connect(vector_server.url, autocommit=True) as owner, owner.transaction():
+        owner.execute("SET LOCAL headgate.tenant = 't'; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")  # fmt: skip
+        plan = owner.execute(
+            "EXPLAIN SELECT place FROM headgate.posting_vectors WHERE tenant = 't' AND collection = 'main'"
+            f" AND kind = '{KIND}' ORDER BY embedding::extensions.halfvec(4)"
+            " OPERATOR(extensions.<#>) '[1,0,0,0]' LIMIT 10"
+        ).fetchall()
+        shown = "\n".join(line for (line,) in plan)
+        assert "Index Scan using vectors_" in shown, "row-level security does not stand in its way"
+        rows = owner.execute("SELECT DISTINCT tenant FROM headgate.posting_vectors").fetchall()
+        assert rows == [("t",)]
+
+
+def test_without_a_tenant_no_vector_is_seen(store, vector_server):
+    save(store, "t", AXES)
+    with psycopg.connect(vector_server.url) as owner:
+        assert owner.execute("SELECT * FROM headgate.posting_vectors").fetchall() == []
+
+
+def test_a_chunk_that_changes_or_goes_loses_its_vector(store):
+    save(store, "t", AXES, names=["a", "b", "c", "d"])
+    save(store, "t", AXES[3:], gone=["a", "b"], after=1, names=["a"])
+    found = dict(nearest(store, "t", AXES[0]))
+    assert len(found) == 3
+    assert found[1 << 16] == 0, "it has the new one"
+    store.clear_postings("t", "main")
+    assert nearest(store, "t", AXES[0]) == []
+
+
+def test_a_vector_of_another_dimension_is_refused(store):
+    save(store, "t", AXES)
+    with pytest.raises(InputError, match="dimensions"):
+        nearest(store, "t", AXES[0][:3])
+    with pytest.raises(LimitError, match=r"5,000 dimensions.*4,000"):
+        store.build_graph("t", "main", "embedding/wide/5000")
+
+
+def test_what_a_graph_lacks_is_said(store, postgres_url):
+    save(store, "t", AXES)
+    with pytest.raises(StoreError, match=r"were made without embedding/other/4.*headgate reindex"):
+        store.build_graph("t", "main", "embedding/other/4")
+    plain = PostgresStore(postgres_url)
+    assert not plain.can_search_vectors()
+    assert nearest(plain, "t", AXES[0]) is None
+    with pytest.raises(StoreError, match=r"no pgvector.*CREATE EXTENSION vector"):
+        plain.build_graph("t", "main", KIND)
+    plain.close()
+
+
+def test_a_store_whose_database_gets_the_extension_later_gets_its_table_when_it_is_opened(postgres):
+    with psycopg.connect(postgres.admin, autocommit=True) as admin:
+        admin.execute("CREATE DATABASE later OWNER gate")
+    url = postgres.url.replace("/headgate", "/later")
+    PostgresStore(url).close()
+    with psycopg.connect(postgres.admin, dbname="later", autocommit=True) as admin:
+        admin.execute("CREATE EXTENSION vector")
+    stays = PostgresStore(url, migrates=False)
+    assert not stays.can_search_vectors()
+    with pytest.raises(StoreError, match=r"no table for vectors yet.*headgate store migrate"):
+        stays.build_graph("t", "main", KIND)
+    later = PostgresStore(url)
+    assert later.can_search_vectors()
+    for store in (stays, later):
+        store.close()
+    with psycopg.connect(postgres.admin, autocommit=True) as admin:
+        admin.execute("DROP DATABASE later WITH (FORCE)")
