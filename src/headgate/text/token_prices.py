@@ -6,7 +6,7 @@ that of the few hundred characters that are one token each in cl100k, and that o
 Fitted by least squares to the relative error, an estimate that is too low counting threefold, with every price held between
 a floor above zero and its ceiling and drawn to what is usual for its kind. The texts are the seventeen labeled sets, code and
 configuration, manuals and declarations in many languages, sentences drawn from word frequencies of forty languages, and random
-hexadecimal and base64 text, so that letters in no language's order are dear.
+hexadecimal and base64 text, so that letters in no language's order are dear. `python bench/fit_tokens.py` fits them anew.
 """
 
 import string
@@ -14,11 +14,10 @@ import string
 import numpy as np
 import numpy.typing as npt
 
-# Prices are whole numbers of a fortieth of a token, so sums are exact, whatever their order.
+# Prices are whole numbers of a fortieth of a token, so sums are exact, whatever their order. In the tables a price is one
+# character.
 UNITS = 40
-_DIGITS = (
-    string.digits + string.ascii_uppercase + string.ascii_lowercase
-)  # a price as one character
+_DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 
 # Kinds of bytes: blank, the letters, digit, mark, end of line, and all bytes beyond ASCII.
 _BLANK, _DIGIT, _MARK, _LINE, _BEYOND = 0, 27, 28, 29, 30
