@@ -31,6 +31,7 @@ from headgate.gateway import Headgate
 PLOT = Path(".bench/soak.png")
 WARM_TEXTS = 12_000  # more than any cache remembers
 ASKED_TOGETHER = 20  # texts that one question of the warm-up is about
+FACTS = 10  # of each tenant, said again and again
 SETTLING = 0.2  # share of the run in which the traffic is still new
 
 
@@ -65,7 +66,7 @@ class Soak:
             row = {"id": f"d{rng.randrange(20)}", "text": text(rng)}
             call = client.post("/v1/documents", json={"documents": [row]}, headers=headers)
         elif kind == "remember":
-            call = client.post("/v1/facts", json={"content": f"Fact {rng.randrange(100)} of the ferry"}, headers=headers)  # fmt: skip
+            call = client.post("/v1/facts", json={"content": fact(rng.randrange(FACTS))}, headers=headers)  # fmt: skip
         else:
             call = client.get("/v1/traces", params={"limit": 20}, headers=headers)
         answer = await call
@@ -127,9 +128,15 @@ def prepare(folder, tenants):
         for n in range(tenants):
             own = gate.for_tenant(f"tenant{n}")
             own.add([{"id": f"d{i}", "text": text(rng)} for i in range(10)])
+            for number in range(FACTS):
+                own.remember(fact(number))
             keys.append(own.keys.create().token)
         gate.for_tenant("tenant0").add(warm_rows(), collection="growing")
     return keys
+
+
+def fact(number):
+    return f"Fact {number} of the ferry"
 
 
 def warm_rows():
