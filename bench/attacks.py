@@ -166,8 +166,8 @@ async def half_heads(target):
 
 @attack
 async def large_windows(target):
-    """Windows of ten megabytes that would all be stored, and lists that would read them."""
-    window = "the window says nothing new " * 350_000
+    """Windows of four megabytes that would all be stored, and lists that would read them."""
+    window = "the window says nothing new " * 140_000
     for n in range(6):
         await target.post("/v1/context", {"query": f"refunds {n}", "current_window_text": window})
     await asyncio.gather(*(target.get("/v1/traces?limit=1000") for _ in range(6)))
@@ -256,9 +256,9 @@ async def swelling_bodies(target):
 async def distinct_windows(target):
     """Windows in which nothing comes twice: many that could be remembered, and one as dense as there can be."""
     for n in range(8):
-        window = " ".join(f"{n}{m:x}" for m in range(700_000))
+        window = " ".join(f"{n}{m:x}" for m in range(400_000))
         await target.post("/v1/context", {"query": "refunds", "current_window_text": window})
-    dense = f'{{"query": "refunds", "current_window_text": "{dense_text(8_000_000)}"}}'
+    dense = f'{{"query": "refunds", "current_window_text": "{dense_text(4_000_000)}"}}'
     await target.send("POST", "/v1/context", content=dense.encode())
 
 
@@ -397,7 +397,7 @@ async def other_protocols(target):
 async def heavy_replays(target):
     """A trace whose every question is asked at once, under settings that make it dear."""
     asked = await target.post("/v1/context", {"query": " ".join(f"refund{n}" for n in range(5_000))})  # fmt: skip
-    trace = asked.json()["request_id"]
+    trace = asked.json()["trace"]
     wide = {"retrieve.k": "20000", "gate.order": ["x"] * 1000, "graph.max_results": 1e7, "penalize.weight": "nan"}  # fmt: skip
     changes = [{name: value} for name, value in wide.items()]
     await asyncio.gather(
