@@ -256,7 +256,7 @@ async def swelling_bodies(target):
 async def distinct_windows(target):
     """Windows in which nothing comes twice: many that could be remembered, and one as dense as there can be."""
     for n in range(8):
-        window = " ".join(f"{n}{m:x}" for m in range(400_000))
+        window = " ".join(f"{n}{m:x}" for m in range(240_000))
         await target.post("/v1/context", {"query": "refunds", "current_window_text": window})
     dense = f'{{"query": "refunds", "current_window_text": "{dense_text(4_000_000)}"}}'
     await target.send("POST", "/v1/context", content=dense.encode())

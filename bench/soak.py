@@ -32,6 +32,7 @@ PLOT = Path(".bench/soak.png")
 WARM_TEXTS = 12_000  # more than any cache remembers
 ASKED_TOGETHER = 20  # texts that one question of the warm-up is about
 FACTS = 10  # of each tenant, said again and again
+DOCUMENTS = 20  # of each tenant, replaced again and again
 SETTLING = 0.2  # share of the run in which the traffic is still new
 
 
@@ -63,7 +64,7 @@ class Soak:
                 "/v1/documents", json={"documents": rows, "collection": "growing"}, headers=own
             )
         elif kind == "add":
-            row = {"id": f"d{rng.randrange(20)}", "text": text(rng)}
+            row = {"id": f"d{rng.randrange(DOCUMENTS)}", "text": text(rng)}
             call = client.post("/v1/documents", json={"documents": [row]}, headers=headers)
         elif kind == "remember":
             call = client.post("/v1/facts", json={"content": fact(rng.randrange(FACTS))}, headers=headers)  # fmt: skip
@@ -128,7 +129,7 @@ def prepare(folder, tenants):
     with Headgate.open(folder) as gate:
         for n in range(tenants):
             own = gate.for_tenant(f"tenant{n}")
-            own.add([{"id": f"d{i}", "text": text(rng)} for i in range(10)])
+            own.add([{"id": f"d{i}", "text": text(rng)} for i in range(DOCUMENTS)])
             for number in range(FACTS):
                 own.remember(fact(number))
             keys.append(own.keys.create().token)

@@ -22,7 +22,7 @@ _LAST = np.uint64(2**64 - 1)  # ends every search
 _DEEP = 24
 
 # Tokens of a window from which it is searched anew for each request: a set of its shingles would take 24 bytes a token.
-SCANNED = 400_000
+SCANNED = 250_000
 _PIECE = 1 << 19  # tokens that are searched at a time
 _LARGE_SET = 1 << 18  # keys from which the table has half as many buckets
 
