@@ -2,6 +2,7 @@
 
     python bench/postgres.py ranking DATA [--queries 50]   scores over both stores on labeled sets, compared one by one
     python bench/postgres.py ingest [--rows 20000]         chunks a second, with the server on the same machine
+    python bench/postgres.py freshness [--times 30]        from a commit to the answer of another gateway
     python bench/postgres.py gateways [--kills 10]         two gateways under mixed load, one killed again and again
     python bench/postgres.py restart [--times 3]           the server restarted under load
 
@@ -73,6 +74,38 @@ def measure_ingest(server, count):
                 total = client + (there if name == "PostgreSQL" else 0)
                 print(f"{name:11} {added.chunks:,} chunks with their index: {added.chunks / wall:7,.0f}/s by the clock, "
                       f"{added.chunks / total:7,.0f}/s of CPU (client {client:.1f} s, server {there:.1f} s)")  # fmt: skip
+
+
+def measure_freshness(server, times):
+    """Seconds from the commit of one gateway until another answers with the new document."""
+    rng = random.Random(7)
+    rows = [{"id": f"r{n}", "text": text(rng, n)} for n in range(2000)]
+    kinds = {
+        "waits for its index": {},
+        "never waits": {"wait_for_index": False},
+        "narrowed": {"index": {"max_chunks": 100}, "wait_for_index": False},
+    }
+    with tempfile.TemporaryDirectory() as temporary:
+        writer = Headgate.open(f"{server.url}?cache={temporary}/writer")
+        writer.add(rows)
+        for name, settings in kinds.items():
+            with Headgate.open(f"{server.url}?cache={temporary}/{name[:5]}", **settings) as reader:
+                reader.reindex()
+                waits = sorted(
+                    wait_for_new(writer, reader, f"{name[:5]}-{n}") for n in range(times)
+                )
+            print(
+                f"{name:20} {times} documents: median {waits[times // 2]:.3f} s, slowest {waits[-1]:.3f} s"
+            )
+        writer.close()
+
+
+def wait_for_new(writer, reader, name):
+    writer.add([{"id": name, "text": f"The code of {name} is {name}."}])
+    began = time.monotonic()
+    while name not in reader.context(f"what is the code of {name}?", k=3).text:
+        time.sleep(0.005)
+    return time.monotonic() - began
 
 
 def server_cpu(server):
@@ -201,7 +234,7 @@ def restart_server(server, times):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["ranking", "ingest", "gateways", "restart"])
+    parser.add_argument("what", choices=["ranking", "ingest", "freshness", "gateways", "restart"])
     parser.add_argument("data", nargs="?")
     parser.add_argument("--queries", type=int, default=50)
     parser.add_argument("--rows", type=int, default=20_000)
@@ -213,6 +246,8 @@ def main():
             compare_rankings(server, given.data, given.queries)
         elif given.what == "ingest":
             measure_ingest(server, given.rows)
+        elif given.what == "freshness":
+            measure_freshness(server, given.times)
         elif given.what == "gateways":
             kill_gateways(server, given.kills)
         else:

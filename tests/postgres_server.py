@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+import pytest
 
 OWNER, PASSWORD = "gate", "s3cret/pass"
 _OPTIONS = {
@@ -112,6 +113,29 @@ def running_server(version=18, *, programs=None, options=()):
         yield server
     finally:
         server.delete()
+
+
+def need_pgvector(server):
+    """Skip the test where the server's programs come without pgvector."""
+    with psycopg.connect(server.admin) as admin:
+        found = admin.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
+        if found.fetchone() is None:
+            pytest.skip("this server comes without pgvector")
+
+
+@contextmanager
+def vector_server():
+    """A server of its own whose database has pgvector, in a schema of its own; tests are skipped where there is none."""
+    with running_server() as server:
+        need_pgvector(server)
+        with psycopg.connect(server.admin, dbname="headgate", autocommit=True) as admin:
+            admin.execute("CREATE SCHEMA extensions; GRANT USAGE ON SCHEMA extensions TO gate")
+            admin.execute("CREATE EXTENSION vector SCHEMA extensions")
+            try:
+                admin.execute("SELECT '[1]'::extensions.halfvec OPERATOR(extensions.<#>) '[1]'")
+            except psycopg.OperationalError:  # the server has crashed
+                pytest.skip("the pgvector of this server is built for another processor")
+        yield server
 
 
 def empty(server):

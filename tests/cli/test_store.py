@@ -135,3 +135,15 @@ def test_what_lacks_an_embedding_is_embedded(run, request, endpoint, monkeypatch
     code, out, _ = run("store", "embed", "--store", name, "--collection", "main")
     assert (code, out.startswith("embedded 0 chunks")) == (0, True)
     assert "s3cret" not in json.dumps(found) + out + err
+
+
+def test_what_a_large_collection_lacks_for_its_index_of_vectors_is_said(
+    run, url, endpoint, monkeypatch
+):
+    with Headgate.open(url) as gate:
+        gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(20))
+    monkeypatch.setenv("HEADGATE_EMBED__MODEL", endpoint)
+    monkeypatch.setenv("HEADGATE_INDEX__MAX_CHUNKS", "10")
+    code, out, err = run("store", "embed", "--store", url)
+    assert (code, out.startswith("embedded 20 chunks")) == (0, True)
+    assert "CREATE EXTENSION vector" in err

@@ -1,12 +1,36 @@
 """A collection that is too large for a process is narrowed inside a real PostgreSQL, and ranked as before."""
 
+import re
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
+from tests.postgres_server import vector_server
 
 from headgate import Headgate
+from headgate.errors import ConfigError
 from headgate.notes import Stage
+from headgate.operations.embed import build_graphs
 from headgate.policy import IndexPolicy
 
+MEANINGS = (
+    {"car", "cars", "automobile", "engine"},
+    {"doctor", "physician", "ward"},
+    {"tide", "sea"},
+)
 TOPICS = ("tides", "refunds", "engines", "gardens", "letters", "bridges", "clocks", "harbors")
+
+
+class Meanings:
+    """An embedder that knows a few words that mean the same."""
+
+    name, dimension = "meanings", 4
+
+    def embed(self, texts):
+        said = [set(re.findall(r"[a-z]+", text.lower())) for text in texts]
+        found = [[*(len(words & same) for same in MEANINGS), 0.01] for words in said]
+        rows = np.array(found, np.float32)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def rows(count):
@@ -91,3 +115,87 @@ def test_another_tenant_sees_none_of_it(gates):
     store = small.store
     assert store.posting_state("other", "main")[0].chunks == 0
     assert store.drafts_at("other", "main", range(40)) == []
+
+
+def test_what_shares_a_rare_name_with_the_best_is_a_candidate_too(gates, monkeypatch):
+    monkeypatch.setattr("headgate.index.narrowed.WORDS", 3)
+    wide, small = gates
+    wide.add(rows(100))
+    wide.add([
+        {"id": "first", "text": "The lighthouse at Skagen was built by Orla Brandt."},
+        {"id": "second", "text": "Years later Orla Brandt moved to Bergen and kept bees."},
+    ])  # fmt: skip
+    found, context = ranking(small, "who built the lighthouse at Skagen?")
+    assert found[0] == "first"
+    assert "second" in {candidate.chunk.id for candidate in context.trace.candidates}
+
+
+VEHICLES = [
+    {"id": "c-auto", "text": "An automobile with a new engine stood in the yard."},
+    {"id": "c-ward", "text": "The physician walked through the ward."},
+]
+
+
+def test_without_pgvector_vectors_rank_what_words_have_found(postgres_url):
+    narrow = IndexPolicy(max_chunks=10)
+    with Headgate.open(postgres_url, index=narrow, embedder=Meanings()) as gate:
+        gate.add([*rows(40), *VEHICLES])
+        found, context = ranking(gate, "which car stood in the yard?")
+        assert found[0] == "c-auto"
+        assert "vectors rank these alone" in narrowed_step(context)
+        assert ranking(gate, "cars")[0] == [], "no word leads there"
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    with vector_server() as server:
+        yield server
+
+
+def test_with_pgvector_vectors_find_what_words_do_not(vectors):
+    narrow = IndexPolicy(max_chunks=10)
+    with Headgate.open(vectors.url, index=narrow, embedder=Meanings(), tenant="a") as gate:
+        gate.add([*rows(40), *VEHICLES])
+        for made in (1, 0):
+            found, context = ranking(gate, "cars")
+            assert found[0] == "c-auto"
+            assert narrowed_step(context).endswith("by words, vectors and names")
+            assert build_graphs(gate.store, Meanings(), max_chunks=10) == made
+        gate.add([{"id": "c-auto", "text": "A bench stood in the yard."}])
+        assert ranking(gate, "cars")[0][0] != "c-auto", "it has lost that meaning"
+        gate.reindex()
+        assert ranking(gate, "doctor")[0][0] == "c-ward"
+    with Headgate.open(vectors.url, index=narrow, embedder=Meanings(), tenant="b") as other:
+        other.add(rows(40))
+        assert "c-ward" not in ranking(other, "doctor")[0], "it is another tenant's"
+
+
+def test_an_embedder_of_another_kind_is_refused_and_none_only_reads(vectors):
+    @dataclass
+    class Other(Meanings):
+        name: str = "other"
+
+    narrow = IndexPolicy(max_chunks=10)
+    with Headgate.open(vectors.url, index=narrow, embedder=Meanings(), tenant="c") as gate:
+        gate.add(rows(40))
+        ranking(gate, "cars")
+    with (
+        Headgate.open(vectors.url, index=narrow, embedder=Other(), tenant="c") as gate,
+        pytest.raises(ConfigError, match=r"indexed with embedding/meanings/4.*reindex"),
+    ):
+        ranking(gate, "clocks")
+    with Headgate.open(vectors.url, index=narrow, tenant="c") as gate:
+        assert ranking(gate, "clocks")[0]
+        gate.add([{"id": "new", "text": "It has no vector."}])
+        with pytest.raises(ConfigError, match="no embeddings"):
+            ranking(gate, "clocks")
+
+
+def test_an_embedder_that_makes_another_number_of_dimensions_is_named(postgres_url):
+    class Wrong(Meanings):
+        dimension = 5
+
+    with Headgate.open(postgres_url, index=IndexPolicy(max_chunks=10), embedder=Wrong()) as gate:
+        gate.add(rows(40))
+        with pytest.raises(ConfigError, match=r"meanings gave 40 × 4 numbers.*5 dimensions"):
+            ranking(gate, "clocks")

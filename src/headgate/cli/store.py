@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from headgate.cli.operations import check, open_postgres
 from headgate.cli.options import json_option, print_json
 from headgate.cli.terminal import SafeConsole, echo
-from headgate.errors import InputError, MissingExtra
+from headgate.errors import InputError, MissingExtra, StoreError
 from headgate.models.embed import embedder
 from headgate.operations.copy import Comparison, WholeStore, copy_store
 from headgate.settings import load
@@ -170,17 +170,22 @@ def embed(store: str | None, collection: str | None, as_json: bool) -> None:
                 collection=collection,
                 on_chunks=lambda done, total: bar.update(task, completed=done, total=total),
             )
-        most = settings.index.max_chunks
-        graphs = build_graphs(opened, model, max_chunks=most, collection=collection)
+        most, graphs, obstacle = settings.index.max_chunks, 0, ""
+        try:
+            graphs = build_graphs(opened, model, max_chunks=most, collection=collection)
+        except StoreError as error:  # the embeddings are there all the same
+            obstacle = str(error)
     finally:
         opened.close()
     seconds = time.monotonic() - began
     if as_json:
-        print_json({"store": hide_password(settings.store), "model": model.name, "dimension": model.dimension, "embedded": made, "graphs": graphs, "seconds": round(seconds, 3)})  # fmt: skip
+        print_json({"store": hide_password(settings.store), "model": model.name, "dimension": model.dimension, "embedded": made, "graphs": graphs, "obstacle": obstacle, "seconds": round(seconds, 3)})  # fmt: skip
         return
     echo(f"embedded {made:,} chunks with {model.name} in {seconds:.1f} s; none is lacking")
     if graphs:
         echo(f"made the index of vectors of {graphs} large collections")
+    if obstacle:
+        echo(f"the index of vectors of a large collection was not made: {obstacle}", err=True)
 
 
 store.add_command(check)

@@ -6,12 +6,13 @@ one place are added up. Runs come sorted, so one stable sort merges them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys
-from headgate.index.blocks import signed
+from headgate.index.blocks import to_signed
 from headgate.protocols import BLOCK_BITS, KeyLists
 from headgate.rank.fields import table
 from headgate.rank.lexical import idf
@@ -25,10 +26,15 @@ Look = Callable[[Sequence[int]], Mapping[int, int]]
 
 def best_by_words(lists: Sequence[KeyLists], chunks: int, most: int) -> list[int]:
     """The places with the highest sums of idf · n / (n + 1), where a term stands n times; ascending."""
+    worth = [idf(chunks, found.chunks) for found in lists]
+    return _best_places(lists, worth, _saturated(), most)
+
+
+@cache
+def _saturated() -> Floats:
+    """The share n / (n + 1) of each packed posting."""
     times = table(title=1.0, speaker=1.0, date=1.0).astype(np.float64)
-    return _best_places(
-        lists, [idf(chunks, found.chunks) for found in lists], times / (times + 1), most
-    )
+    return times / (times + 1)
 
 
 def best_by_names(lists: Sequence[KeyLists], chunks: int, most: int, *, spread: float) -> list[int]:
@@ -73,7 +79,7 @@ class KeyCounts:
 
     def __call__(self, keys: Keys) -> Ints:
         """The counts of some keys."""
-        asked = signed(keys)
+        asked = to_signed(keys)
         new = [key for key in asked if key not in self._known]
         if len(self._known) > _MOST:
             self._known, new = {}, asked

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from headgate.errors import ConfigError, NotReady
 from headgate.index.arrays import Keys
-from headgate.index.blocks import make_block, signed
+from headgate.index.blocks import make_block, to_signed
 from headgate.index.candidates import KeyCounts, best_by_names, best_by_words
 from headgate.index.draft_snapshot import DraftSnapshot, Neighbors, language_of
 from headgate.index.drafts import NAME_KEYS, Drafts
@@ -33,14 +33,12 @@ from headgate.types import Chunk
 WORDS = 600  # candidates by words
 NAMES = 200  # candidates by names
 NEAREST = 300  # candidates by vectors: as many as a ranking looks at
-_POSTINGS = 100_000  # postings read for the words of a query, those of its rarest first
+_POSTINGS = 60_000  # postings read for the words of a query, those of its rarest first
 _NAME_POSTINGS = 5_000  # ... and for names
 _NAME_CHUNKS = 500  # chunks beyond which a name leads nowhere, as in the ranking
-_SEEDS = (
-    12  # best candidates whose names are followed: a few more than the ranking's, which may differ
-)
+_SEEDS = 12  # best candidates whose names are followed: a few more than the ranking's
 _SPREAD = 0.7  # a name in df chunks gives each of them 1 / df to this power, as in the ranking
-_BATCH = 5_000  # changes that make a block
+_BATCH = 20_000  # changes that make a block: fewer blocks are read faster, larger ones take longer to make
 _NO_VECTORS = "vectors rank these alone until `headgate store embed` has made their index"
 _LEXICAL = Weighing(k1=1.2, b=0.75, title=2.0)
 
@@ -99,7 +97,8 @@ class NarrowedCollection:
                 retry_after=5.0,
                 hint="ask again later; everything else can be asked meanwhile",
             )
-        self._check_kind(totals)
+        if self._embeddings:
+            self._check_kind(totals)
         made = self._narrow(query, totals)
         return made.stale if totals.seen < head else made
 
@@ -158,7 +157,7 @@ class NarrowedCollection:
 
     def _pick(self, terms: Keys, totals: Totals) -> list[int]:
         """The places of the best chunks by words."""
-        asked = signed(terms)
+        asked = to_signed(terms)
         lists = self._store.key_lists(self._tenant, self._name, asked, budget=_POSTINGS)
         self._counts.remember(lists, asked)
         return best_by_words(lists, totals.chunks, WORDS)
@@ -168,7 +167,7 @@ class NarrowedCollection:
         scores = lexical(view, terms, view.postings(terms), np.ones(len(terms)), _LEXICAL)
         held = view.names(top(scores, _SEEDS, view.reading))
         names = distinct(np.concatenate([np.zeros(0, np.uint64), *held]))
-        asked = signed(names ^ NAME_KEYS)
+        asked = to_signed(names ^ NAME_KEYS)
         lists = self._store.key_lists(
             self._tenant, self._name, asked, budget=_NAME_POSTINGS, most=_NAME_CHUNKS
         )

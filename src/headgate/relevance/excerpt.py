@@ -5,15 +5,15 @@ nothing where there are none. The strip that holds most of the question comes fi
 missing, then the strips beside them; they are joined in reading order, with an ellipsis where something is left out.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from headgate.relevance.query_terms import Question
+from headgate.text.late_pattern import compile_late
 from headgate.text.terms import terms
 
 GAP = " … "
-_BORDER = re.compile(r"(?<=[.!?])\s+|(?<=[。！？।؟])|\n+")
+_BORDER = compile_late(r"(?<=[.!?])\s+|(?<=[。！？।؟])|\n+")
 _LONGEST = 400  # characters of a strip; longer ones are cut at spaces
 _MOST = 400  # strips that are looked at
 
@@ -26,8 +26,8 @@ def excerpt(
     held = [question.asked.intersection(terms(text[b:e], language)) for b, e in strips]
     chosen: list[int] = []
     shown = ""
-    for at in _ranked(held, question):
-        longer = _joined(text, strips, [*chosen, at])
+    for at in _rank_strips(held, question):
+        longer = _join_strips(text, strips, [*chosen, at])
         if fits(longer):
             chosen.append(at)
             shown = longer
@@ -59,7 +59,7 @@ def _bare(text: str, begin: int, end: int) -> tuple[int, int] | None:
     return (first, last) if first < last else None
 
 
-def _ranked(held: Sequence[frozenset[int]], question: Question) -> list[int]:
+def _rank_strips(held: Sequence[frozenset[int]], question: Question) -> list[int]:
     """Strips in the order in which they are worth showing: by what is still missing, then by how near they are."""
     missing, order = question.asked, list[int]()
     while True:
@@ -77,7 +77,7 @@ def _ranked(held: Sequence[frozenset[int]], question: Question) -> list[int]:
     return list(dict.fromkeys([*order, *beside]))
 
 
-def _joined(text: str, strips: Sequence[tuple[int, int]], chosen: Sequence[int]) -> str:
+def _join_strips(text: str, strips: Sequence[tuple[int, int]], chosen: Sequence[int]) -> str:
     """The chosen strips in reading order; what lies between neighbors stays, elsewhere an ellipsis stands."""
     shown, last = "", -1
     for at in sorted(chosen):

@@ -7,16 +7,18 @@ without spaces become pairs of signs (see letters.py).
 """
 
 import re
+from collections.abc import Container, Mapping
 from functools import cache
 from hashlib import blake2b
 from itertools import chain
+from threading import local
+from typing import NamedTuple
 
 import Stemmer
 
-from headgate.forks import ForkSafeLock
 from headgate.text.languages import choose, detect
 from headgate.text.late_pattern import compile_late
-from headgate.text.letters import MARKS, UNSPACED, fold, signs
+from headgate.text.letters import UNSPACED, fold, marks, signs
 from headgate.text.stopwords import stopwords
 
 _CACHE = 1_000_000  # pieces remembered per language; beyond it the table starts afresh
@@ -32,10 +34,11 @@ _TELLING = frozenset(
 
 _POSSESSIVE = re.compile(r"['\u2019][sS](?!\w)")
 _ASCII = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
-_ANY = compile_late(rf"[\w{MARKS}]+(?:[.-][\w{MARKS}]+)*")
+_ANY = compile_late(lambda: rf"[\w{marks()}]+(?:[.-][\w{marks()}]+)*")
 _SEAM = re.compile(r"[_.-]+")
 _SCRIPT = compile_late(rf"[{UNSPACED}]+|[^{UNSPACED}]+")
 _UNSPACED = compile_late(f"[{UNSPACED}]")
+_DIGIT = re.compile(r"\d")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
@@ -113,28 +116,33 @@ def _is_plain(word: str, low: str) -> bool:
     return word[1:] == low[1:] or word.isupper()
 
 
+class _Stemmer(local):
+    """Stems words of one language; a Snowball stemmer holds state, so each thread has its own."""
+
+    def __init__(self, language: str) -> None:
+        # what is stemmed is remembered, so the stemmer need not: its memory costs more than stemming
+        self.stem = Stemmer.Stemmer(language, 0).stemWord
+
+
 class _Terms(dict[str, int]):
     """A word -> its term in one language, 0 for a stopword, filled as words are met."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
         self._stops = stopwords(language)
-        # what is stemmed is remembered here, so the stemmer need not: its memory costs more than stemming
-        stemmer = Stemmer.Stemmer(language, 0) if language in _STEMMED else None
-        self._stem = stemmer.stemWord if stemmer else None
-        self._lock = ForkSafeLock()  # a Snowball stemmer holds state
+        self._stemmer = _Stemmer(language) if language in _STEMMED else None
 
     def __missing__(self, word: str) -> int:
         if len(self) >= _CACHE:
             self.clear()
         if word in self._stops:
             found = 0
-        elif self._stem is None or "\u3000" < word < "\ue000":  # signs of East Asia have no stems
+        elif (
+            self._stemmer is None or "\u3000" < word < "\ue000"
+        ):  # signs of East Asia have no stems
             found = number(word)
         else:
-            with self._lock:
-                stem = self._stem(word)
-            found = NUMBERS[stem]
+            found = NUMBERS[self._stemmer.stem(word)]
         self[word] = found
         return found
 
@@ -147,7 +155,7 @@ class _Table(dict[str, tuple[int, ...]]):
 
     def __init__(self, language: str) -> None:
         super().__init__()
-        self._terms = _Terms(language)
+        self.terms = _Terms(language)
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
         bare = piece.strip(_EDGES)
@@ -170,9 +178,10 @@ class _Table(dict[str, tuple[int, ...]]):
 
     def _read(self, piece: str) -> tuple[int, ...]:
         # most pieces are one plain word, and need none of the rules for identifiers
-        plain = piece.isalpha() and piece.isascii() and piece.islower()
-        found = [piece] if plain else words(piece)
-        return tuple(filter(None, map(self._terms.__getitem__, found)))
+        if piece.isalpha() and piece.isascii() and piece.islower():
+            term = self.terms[piece]
+            return (term,) if term else ()
+        return tuple(filter(None, map(self.terms.__getitem__, words(piece))))
 
 
 @cache
@@ -194,15 +203,47 @@ def word_terms(text: str, language: str = "english") -> list[tuple[int, ...]]:
     return [found for piece in text.split() if (found := table[piece])]
 
 
+class Cut(NamedTuple):
+    """A word cut in two: the terms of both parts, 0 for one that is too short, and how much of the word the first holds."""
+
+    first: int
+    second: int
+    share: float
+
+
+def cut_words(
+    text: str, language: str, wanted: Container[int], *, least: int
+) -> dict[int, list[Cut]]:
+    """The words of a text whose terms are wanted, by term, cut wherever a part keeps `least` letters or more."""
+    term = _table(choose(text, language)).terms
+    cuts = {}
+    for word in words(text):
+        if term[word] in wanted and least < len(word) <= _LONGEST and not _DIGIT.search(word):
+            cuts[term[word]] = [
+                Cut(
+                    term[word[:at]] if at >= least else 0,
+                    term[word[at:]] if len(word) - at >= least else 0,
+                    at / len(word),
+                )
+                for at in range(1, len(word))
+                if max(at, len(word) - at) >= least
+            ]
+    return cuts
+
+
 def _terms(pieces: list[str], language: str) -> list[int]:
     return list(chain.from_iterable(map(_table(language).__getitem__, pieces)))
 
 
-def read(text: str, pieces: list[str]) -> tuple[list[int], str]:
-    """The terms of a text, given as a whole and split at spaces, in its own language; and that language."""
+def piece_terms(language: str) -> Mapping[str, tuple[int, ...]]:
+    """What stands between two spaces -> its terms in a language, for every piece of text there is."""
+    return _table(language)
+
+
+def language_of(text: str, pieces: list[str]) -> str:
+    """The language of a text, given as a whole and split at spaces."""
     # What opens with many words that only English has needs no vote.
     sample = pieces[:_SAMPLE]
     if 8 * sum(map(_TELLING.__contains__, sample)) >= len(sample):
-        return _terms(pieces, "english"), "english"
-    language = detect(text)
-    return _terms(pieces, language), language
+        return "english"
+    return detect(text)

@@ -46,6 +46,13 @@ def test_tables_that_are_distributed_already_are_left_alone():
     assert settings_sql('we"ird').startswith('ALTER DATABASE "we""ird" SET citus.')
 
 
+def test_the_table_of_vectors_is_distributed_where_there_is_one():
+    everything = frozenset((*BY_TENANT, *REFERENCE))
+    lines = distribute_sql(done=everything, vectors=True)
+    assert sum("headgate.posting_vectors" in line for line in lines) == 3
+    assert distribute_sql(done=everything | {"posting_vectors"}, vectors=True) == []
+
+
 def test_a_server_without_citus_is_told_what_to_do(postgres_url):
     store = PostgresStore(postgres_url)
     with store.session() as connection, pytest.raises(StoreError, match="CREATE EXTENSION citus"):

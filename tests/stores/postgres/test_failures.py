@@ -84,3 +84,19 @@ def test_the_password_is_in_no_log_line_trace_or_text_of_an_open_gate(
     for name in tmp_path.rglob("*"):
         shown += name.read_text(errors="replace") if name.is_file() else ""
     assert "s3cret" not in shown + caplog.text
+
+
+def test_a_pooler_that_mixes_up_prepared_statements_is_told_of(postgres_url):
+    store = PostgresStore(postgres_url)
+    with pytest.raises(StoreError, match="prepared_statements=0"), store._pool.session() as one:
+        one.execute("EXECUTE nobody_prepared_this")
+    store.close()
+
+
+def test_without_prepared_statements_none_is_made(postgres_url):
+    store = PostgresStore(f"{postgres_url}?prepared_statements=0")
+    for _ in range(10):
+        store.head("t", "main")
+    with store._pool.session() as connection:
+        assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
+    store.close()

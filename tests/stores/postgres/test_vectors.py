@@ -3,7 +3,7 @@
 import numpy as np
 import psycopg
 import pytest
-from tests.postgres_server import running_server
+from tests.postgres_server import need_pgvector, vector_server
 
 from headgate.errors import InputError, LimitError, StoreError
 from headgate.protocols import Block, Totals
@@ -15,25 +15,14 @@ AXES = np.eye(4, dtype=np.float16)
 
 
 @pytest.fixture(scope="module")
-def vector_server():
-    """A server whose database `headgate` has pgvector, in a schema of its own."""
-    with running_server() as server:
-        with psycopg.connect(server.admin, dbname="headgate", autocommit=True) as admin:
-            found = admin.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
-            if found.fetchone() is None:
-                pytest.skip("this server comes without pgvector")
-            admin.execute("CREATE SCHEMA extensions; GRANT USAGE ON SCHEMA extensions TO gate")
-            admin.execute("CREATE EXTENSION vector SCHEMA extensions")
-            try:
-                admin.execute("SELECT '[1]'::extensions.halfvec OPERATOR(extensions.<#>) '[1]'")
-            except psycopg.OperationalError:
-                pytest.skip("the pgvector of this server is built for another processor")
+def server():
+    with vector_server() as server:
         yield server
 
 
 @pytest.fixture
-def store(vector_server):
-    store = PostgresStore(vector_server.url)
+def store(server):
+    store = PostgresStore(server.url)
     for tenant in ("t", "u"):
         store.clear_postings(tenant, "main")
         store.remove(tenant, "main")
@@ -65,7 +54,7 @@ def test_the_nearest_come_first_with_their_cosines(store):
     assert [cosine for _, cosine in rest] == [0, 0]
 
 
-def test_a_graph_finds_the_same_and_holds_one_tenant_alone(store, vector_server):
+def test_a_graph_finds_the_same_and_holds_one_tenant_alone(store, server):
     dice = np.random.default_rng(7)
     rows = dice.normal(size=(300, 4)).astype(np.float16)
     rows /= np.linalg.norm(rows.astype(np.float32), axis=1, keepdims=True).astype(np.float16)
@@ -77,7 +66,7 @@ def test_a_graph_finds_the_same_and_holds_one_tenant_alone(store, vector_server)
     assert nearest(store, "t", AXES[0], chunks=10**9) == before
     assert nearest(store, "u", AXES[0], chunks=10**9) is None, "that one has no graph, and is large"
     assert {place for place, _ in nearest(store, "u", AXES[0])} != {place for place, _ in before}
-    with psycopg.connect(vector_server.url, autocommit=True) as owner, owner.transaction():
+    with psycopg.connect(server.url, autocommit=True) as owner, owner.transaction():
         owner.execute("SET LOCAL headgate.tenant = 't'; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")  # fmt: skip
         plan = owner.execute(
             "EXPLAIN SELECT place FROM headgate.posting_vectors WHERE tenant = 't' AND collection = 'main'"
@@ -90,9 +79,9 @@ def test_a_graph_finds_the_same_and_holds_one_tenant_alone(store, vector_server)
         assert rows == [("t",)]
 
 
-def test_without_a_tenant_no_vector_is_seen(store, vector_server):
+def test_without_a_tenant_no_vector_is_seen(store, server):
     save(store, "t", AXES)
-    with psycopg.connect(vector_server.url) as owner:
+    with psycopg.connect(server.url) as owner:
         assert owner.execute("SELECT * FROM headgate.posting_vectors").fetchall() == []
 
 
@@ -127,6 +116,7 @@ def test_what_a_graph_lacks_is_said(store, postgres_url):
 
 
 def test_a_store_whose_database_gets_the_extension_later_gets_its_table_when_it_is_opened(postgres):
+    need_pgvector(postgres)
     with psycopg.connect(postgres.admin, autocommit=True) as admin:
         admin.execute("CREATE DATABASE later OWNER gate")
     url = postgres.url.replace("/headgate", "/later")

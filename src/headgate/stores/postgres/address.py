@@ -43,6 +43,8 @@ class Address:
     pool_size: int = 16
     timeout_s: float = 30.0
     """How long a statement, or a wait for a connection or a lock, may take."""
+    prepared_statements: int = 1
+    """0 where a pooler stands between that does not know them, as PgBouncer before 1.21 in transaction mode."""
     cache: Path | None = None
     """The folder of the indexes."""
     segments: Path | None = None
@@ -110,6 +112,7 @@ OPTIONS: Mapping[str, tuple[Callable[[str], Any], float, float]] = {
     "max_staleness_s": (float, 0.0, 3600.0),
     "pool_size": (int, 2, 1000),
     "timeout_s": (float, 0.1, 3600.0),
+    "prepared_statements": (int, 0, 1),
     "cache": (Path, 0, 0),
     "segments": (Path, 0, 0),
 }

@@ -7,20 +7,24 @@ the move would not see them otherwise. It is one transaction. Written for Citus 
 
 from headgate.errors import StoreError
 from headgate.stores.postgres.address import Address
-from headgate.stores.postgres.migrations import BY_TENANT, DIRECTORY
+from headgate.stores.postgres.migrations import BY_TENANT, DIRECTORY, has_vectors
 from headgate.stores.postgres.rows import Link
 
 REFERENCE = ("migrations", "store", *DIRECTORY)
 _FIRST, *_OTHERS = BY_TENANT
 
 
-def distribute_sql(*, done: frozenset[str] = frozenset()) -> list[str]:
-    """The statements that distribute a store; `done` are tables that are distributed already."""
-    tables = [table for table in (*BY_TENANT, *DIRECTORY) if table not in done]
+def distribute_sql(*, done: frozenset[str] = frozenset(), vectors: bool = False) -> list[str]:
+    """The statements that distribute a store; `done` are tables that are distributed already.
+
+    `vectors` says whether it has the table that only a database with pgvector has.
+    """
+    optional = ["posting_vectors"] if vectors else []
+    tables = [table for table in (*BY_TENANT, *optional, *DIRECTORY) if table not in done]
     first = [f"SELECT create_distributed_table('headgate.{_FIRST}', 'tenant')"]
     others = [
         f"SELECT create_distributed_table('headgate.{table}', 'tenant', colocate_with => 'headgate.{_FIRST}')"
-        for table in _OTHERS
+        for table in (*_OTHERS, *optional)
         if table not in done
     ]
     references = [
@@ -54,11 +58,12 @@ def distribute(connection: Link, address: Address) -> int:
         " WHERE c.relnamespace = 'headgate'::regnamespace"
     ).fetchall()
     done = frozenset(name for (name,) in rows)
+    vectors = has_vectors(connection)
     with connection.transaction():
-        for statement in distribute_sql(done=done):
+        for statement in distribute_sql(done=done, vectors=vectors):
             connection.execute(statement)
     connection.execute(settings_sql(connection.info.dbname))
-    return len({*BY_TENANT, *REFERENCE} - done)
+    return len({*BY_TENANT, *REFERENCE, *(["posting_vectors"] if vectors else [])} - done)
 
 
 def _require_citus(connection: Link, address: Address) -> None:

@@ -222,7 +222,11 @@ class Pool:
             time.sleep(pause)
 
     def _connect_once(self) -> Connection:
-        connection = Connection.connect(autocommit=True, **self._parameters)
+        connection = Connection.connect(
+            autocommit=True,
+            prepare_threshold=5 if self.address.prepared_statements else None,
+            **self._parameters,
+        )
         try:
             refuse_old_server(self.address, connection.info.server_version)
             register_texts(connection)

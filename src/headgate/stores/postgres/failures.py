@@ -30,6 +30,10 @@ _COMING_BACK = (
     "connection slots", "in recovery", "closed the connection", "reset by peer",
 )  # fmt: skip
 
+_POOLED = (
+    "stands behind a pooler that mixes up prepared statements",
+    "add prepared_statements=0 to the address, or set max_prepared_statements in PgBouncer 1.21 or newer",
+)
 # SQLSTATE -> what happened, what to do
 _STATES = {
     "42501": (
@@ -43,6 +47,8 @@ _STATES = {
         "name the main server, and this one as replica=host:port",
     ),
     "53100": ("cannot grow: its disk is full", "make room; nothing of this write was kept"),
+    "42P05": _POOLED,
+    "26000": _POOLED,
     "42P01": ("lacks a table", "run: headgate store migrate"),
     "3F000": ("has no schema headgate", "run: headgate store migrate"),
 }

@@ -20,7 +20,7 @@ from headgate.stores.postgres.replicas import Replicas
 from headgate.stores.postgres.rows import HERE, as_array, insert_rows, refresh_statistics
 from headgate.stores.postgres.vectors import PostgresVectors, insert_vectors
 
-_LEASE = "30 seconds"  # a block takes one or two
+_LEASE = "2 minutes"  # a large block takes ten seconds
 _COUNTED = "ON CONFLICT (tenant, collection, term) DO UPDATE SET chunks = posting_terms.chunks + excluded.chunks"
 _STATE = """
 SELECT c.seq, p.seen, p.totals FROM headgate.collections c LEFT JOIN headgate.postings p

@@ -46,7 +46,7 @@ class CollectionWriter:
     def put(self, documents: DocumentsById) -> int:
         """Put every document in the place of its former self; how many chunks changed."""
         heads = {id: Head.of(document) for id, document in documents.items()}
-        places, former_heads = self._held(documents)
+        places, former_heads = self._existing_documents(documents)
         former = self._former(list(places.values()))
         fresh = {row[0]: row for id, d in documents.items() for row in to_rows(d, heads[id])}
         stale = [id for id in former if id not in fresh]
@@ -148,7 +148,9 @@ class CollectionWriter:
     def _values(self, ids: Sequence[str]) -> tuple[str, str, str]:
         return self.tenant, self.collection, encode(ids)
 
-    def _held(self, documents: DocumentsById) -> tuple[dict[str, int], dict[str, Head]]:
+    def _existing_documents(
+        self, documents: DocumentsById
+    ) -> tuple[dict[str, int], dict[str, Head]]:
         """The place in reading order and the head of each document that is there already."""
         rows = self.connection.execute(
             f"SELECT id, place, title, metadata FROM documents WHERE {HERE} AND id {LISTED}",
