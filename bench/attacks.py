@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import gzip
 import json
-import random
 import shutil
 import signal
 import subprocess
@@ -23,6 +22,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import httpx2
+import numpy as np
 from workload import serve, status
 
 from headgate.gateway import Headgate
@@ -50,9 +50,13 @@ class Target:
         return time.monotonic() + self.seconds
 
     async def post(self, path, body, key=None, **options):
-        headers = {"authorization": f"Bearer {key or self.read}"}
+        headers = {
+            "authorization": f"Bearer {key or self.read}",
+            "content-type": "application/json",
+        }
+        content = json.dumps(body).encode()  # which sends half a surrogate pair too
         async with httpx2.AsyncClient(base_url=self.url, timeout=90) as client:
-            answer = await client.post(path, json=body, headers=headers, **options)
+            answer = await client.post(path, content=content, headers=headers, **options)
         self.statuses.append(answer.status_code)
         return answer
 
@@ -162,8 +166,8 @@ async def half_heads(target):
 
 @attack
 async def large_windows(target):
-    """Windows of ten megabytes that would all be stored, and lists that would read them."""
-    window = "the window says nothing new " * 350_000
+    """Windows of four megabytes that would all be stored, and lists that would read them."""
+    window = "the window says nothing new " * 140_000
     for n in range(6):
         await target.post("/v1/context", {"query": f"refunds {n}", "current_window_text": window})
     await asyncio.gather(*(target.get("/v1/traces?limit=1000") for _ in range(6)))
@@ -250,11 +254,12 @@ async def swelling_bodies(target):
 
 @attack
 async def distinct_windows(target):
-    """Windows in which no word comes twice, each of them remembered."""
+    """Windows in which nothing comes twice: many that could be remembered, and one as dense as there can be."""
     for n in range(8):
-        window = " ".join(f"{n}{m:x}" for m in range(1_000_000))
+        window = " ".join(f"{n}{m:x}" for m in range(240_000))
         await target.post("/v1/context", {"query": "refunds", "current_window_text": window})
-    await target.post("/v1/context", {"query": "refunds", "current_window_text": dense_text(10_000_000)})  # fmt: skip
+    dense = f'{{"query": "refunds", "current_window_text": "{dense_text(4_000_000)}"}}'
+    await target.send("POST", "/v1/context", content=dense.encode())
 
 
 @attack
@@ -329,7 +334,7 @@ async def hostile_fingerprints(target):
     """Fingerprints of windows that nobody had."""
     made = (await target.post("/v1/fingerprint", {"current_window_text": "one two three " * 400})).json()  # fmt: skip
     wild = [
-        {**made, "spans": made["spans"] * 20_000},
+        {**made, "spans": made["spans"] * 1_500},
         {**made, "spans": [{**made["spans"][0], "token_count": 2**62}] * 100},
         {**made, "global_simhash64": "f" * 10**6},
         {**made, "global_minhash128": [2**64] * 128},
@@ -339,7 +344,7 @@ async def hostile_fingerprints(target):
     ]
     for fingerprint in wild:
         body = {"query": "refunds", "current_window_fingerprint": fingerprint}
-        await target.post("/v1/context", body)
+        await target.send("POST", "/v1/context", content=json.dumps(body).encode())
 
 
 @attack
@@ -392,7 +397,7 @@ async def other_protocols(target):
 async def heavy_replays(target):
     """A trace whose every question is asked at once, under settings that make it dear."""
     asked = await target.post("/v1/context", {"query": " ".join(f"refund{n}" for n in range(5_000))})  # fmt: skip
-    trace = asked.json()["request_id"]
+    trace = asked.json()["trace"]
     wide = {"retrieve.k": "20000", "gate.order": ["x"] * 1000, "graph.max_results": 1e7, "penalize.weight": "nan"}  # fmt: skip
     changes = [{name: value} for name, value in wide.items()]
     await asyncio.gather(
@@ -500,8 +505,8 @@ def answer_of(model):
 
 def dense_text(length):
     """Ideographs by chance: every one a token, and no five of them twice."""
-    rng = random.Random(1)
-    return "".join(map(chr, rng.choices(range(0x4E00, 0x9F00), k=length)))
+    signs = np.random.default_rng(1).integers(0x4E00, 0x9F00, length)
+    return signs.astype("<u4").tobytes().decode("utf-32-le")
 
 
 def whole(head, body):

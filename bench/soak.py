@@ -31,6 +31,8 @@ from headgate.gateway import Headgate
 PLOT = Path(".bench/soak.png")
 WARM_TEXTS = 12_000  # more than any cache remembers
 ASKED_TOGETHER = 20  # texts that one question of the warm-up is about
+FACTS = 10  # of each tenant, said again and again
+DOCUMENTS = 20  # of each tenant, replaced again and again
 SETTLING = 0.2  # share of the run in which the traffic is still new
 
 
@@ -62,10 +64,10 @@ class Soak:
                 "/v1/documents", json={"documents": rows, "collection": "growing"}, headers=own
             )
         elif kind == "add":
-            row = {"id": f"d{rng.randrange(20)}", "text": text(rng)}
+            row = {"id": f"d{rng.randrange(DOCUMENTS)}", "text": text(rng)}
             call = client.post("/v1/documents", json={"documents": [row]}, headers=headers)
         elif kind == "remember":
-            call = client.post("/v1/facts", json={"content": f"Fact {rng.randrange(100)} of the ferry"}, headers=headers)  # fmt: skip
+            call = client.post("/v1/facts", json={"content": fact(rng.randrange(FACTS))}, headers=headers)  # fmt: skip
         else:
             call = client.get("/v1/traces", params={"limit": 20}, headers=headers)
         answer = await call
@@ -109,7 +111,8 @@ class Soak:
 
     async def delete_an_index(self):
         folders = sorted((self.folder / "index").iterdir())
-        shutil.rmtree(self.rng.choice(folders), ignore_errors=True)
+        if folders:  # those of small collections are in memory alone
+            shutil.rmtree(self.rng.choice(folders), ignore_errors=True)
 
     async def leave(self):
         _, writer = await asyncio.open_connection("127.0.0.1", int(self.url.rsplit(":", 1)[1]))
@@ -126,10 +129,16 @@ def prepare(folder, tenants):
     with Headgate.open(folder) as gate:
         for n in range(tenants):
             own = gate.for_tenant(f"tenant{n}")
-            own.add([{"id": f"d{i}", "text": text(rng)} for i in range(10)])
+            own.add([{"id": f"d{i}", "text": text(rng)} for i in range(DOCUMENTS)])
+            for number in range(FACTS):
+                own.remember(fact(number))
             keys.append(own.keys.create().token)
         gate.for_tenant("tenant0").add(warm_rows(), collection="growing")
     return keys
+
+
+def fact(number):
+    return f"Fact {number} of the ferry"
 
 
 def warm_rows():

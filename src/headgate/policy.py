@@ -38,7 +38,7 @@ class Limits(Policy):
 
     query_chars: PositiveCount = 100_000
     """Longest query, in characters."""
-    window_chars: PositiveCount = 20_000_000
+    window_chars: PositiveCount = 4_000_000
     """Longest window, in characters over all its blocks."""
     window_blocks: Tuning[PositiveCount] = 100_000
     """Most blocks in a window."""

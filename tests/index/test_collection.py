@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from headgate.index.collection import absorb, tidy
 from headgate.index.indexes import Indexes
-from headgate.index.snapshot import Snapshot
+from headgate.index.snapshot import Snapshot, is_conversation
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
@@ -165,3 +165,10 @@ def test_the_unseen_rate_of_a_large_collection_is_estimated_from_a_part_of_its_v
     whole = Snapshot(lives, lambda _: []).unseen_rate
     monkeypatch.setattr("headgate.index.snapshot._SAMPLED_CHUNKS", 300)
     assert Snapshot(lives, lambda _: []).unseen_rate == pytest.approx(whole, rel=0.15)
+
+
+def test_four_turns_of_five_make_a_conversation():
+    others = {"speaking": 0, "speakers": 0, "short": 0}
+    assert is_conversation(10, told=8, **others)
+    assert not is_conversation(10, told=7, **others)
+    assert not is_conversation(0, told=0, **others)

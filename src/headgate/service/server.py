@@ -11,12 +11,14 @@ from functools import partial
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 
 from headgate.errors import ConfigError
 from headgate.gateway import Headgate
 from headgate.policy import ServicePolicy
 from headgate.service.app import from_settings
 from headgate.service.auth import has_active_key, is_loopback
+from headgate.service.malloc import share_heaps
 from headgate.service.protocol import MARGIN_S, BoundedProtocol
 from headgate.service.workers import run_workers
 from headgate.settings import Settings
@@ -81,7 +83,7 @@ def configure(
     """How uvicorn runs the service of some settings; `folder` is what its processes share."""
     policy = settings.service
     return uvicorn.Config(
-        partial(from_settings, settings, folder),
+        partial(_start, settings, folder),
         factory=True,
         http=BoundedProtocol,
         workers=policy.workers,
@@ -94,6 +96,12 @@ def configure(
         timeout_graceful_shutdown=int(policy.drain_s + MARGIN_S),
         timeout_worker_healthcheck=HEALTHCHECK_S,
     )
+
+
+def _start(settings: Settings, folder: str | None) -> FastAPI:
+    """The service, in a process of its own."""
+    share_heaps()
+    return from_settings(settings, folder)
 
 
 def serve(settings: Settings, listener: socket.socket) -> None:

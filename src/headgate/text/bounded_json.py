@@ -23,15 +23,20 @@ def loads(data: bytes) -> Any:  # noqa: ANN401  (any JSON value)
 
 
 def has_more_values(data: bytes, most: int, *, piece: int = 1 << 20) -> bool:
-    """Whether some JSON holds more than so many values; it is looked at a piece at a time."""
+    """Whether some JSON holds more than so many values. It is looked at a piece of two bytes or more at a time."""
     if sum(data.count(mark) for mark in _MARKS) <= most:
         return False
-    data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    values, inside = 0, False
-    for at in range(0, len(data), piece):
-        part = np.frombuffer(data[at : at + piece], np.uint8)
-        quoted = np.logical_xor.accumulate(part == ord('"')) ^ inside
-        marks = np.logical_or.reduce([part == mark for mark in _MARKS])
+    values, inside, at = 0, False, 0
+    while at < len(data):
+        part = data[at : at + piece]
+        at += len(part)
+        if at < len(data) and (len(part) - len(part.rstrip(b"\\"))) % 2:
+            part, at = part[:-1], at - 1  # an escape stays whole
+        plain = np.frombuffer(part.replace(b"\\\\", b"").replace(b'\\"', b""), np.uint8)
+        if not plain.size:
+            continue
+        quoted = np.logical_xor.accumulate(plain == ord('"')) ^ inside
+        marks = np.logical_or.reduce([plain == mark for mark in _MARKS])
         values += int(np.count_nonzero(marks & ~quoted))
         inside = bool(quoted[-1])
         if values > most:

@@ -21,6 +21,11 @@ _LAST = np.uint64(2**64 - 1)  # ends every search
 # Hashes with the same top bits that are searched in steps: chance makes 8, only malice makes more.
 _DEEP = 24
 
+# Tokens of a window from which it is searched anew for each request: a set of its shingles would take 24 bytes a token.
+SCANNED = 250_000
+_PIECE = 1 << 19  # tokens that are searched at a time
+_LARGE_SET = 1 << 18  # keys from which the table has half as many buckets
+
 _ANY = 1 << 62
 
 Shares = NDArray[np.float64]
@@ -58,7 +63,8 @@ class HashSet:
     @classmethod
     def of_sorted(cls, keys: U64) -> "HashSet":
         """A set of hashes that are sorted and distinct."""
-        bits = max(4, (4 * keys.size).bit_length())  # four to eight buckets a key
+        # four to eight buckets a key; in a large set half as many, since it takes more room than it saves time
+        bits = max(4, ((4 if keys.size < _LARGE_SET else 2) * keys.size).bit_length())
         shift = np.uint64(64 - bits)
         tops = (keys >> shift).view(np.int64)
         first = np.full(
@@ -127,13 +133,27 @@ class WindowIndex:
         return by_shingles(tokens, self._hits)
 
     def _hits(self, tokens: U32, size: int) -> Bools:
-        return self.shingles(size).contains(shingle_hashes(tokens, size))
+        wanted = shingle_hashes(tokens, size)
+        if self.tokens.size > SCANNED and size not in self._sets:
+            return scan(self.tokens, wanted, size)
+        return self.shingles(size).contains(wanted)
 
     def shingles(self, size: int) -> HashSet:
         """The window's shingles of that size, made when first asked for."""
         if size not in self._sets:
             self._sets[size] = HashSet.of(shingle_hashes(self.tokens, size))
         return self._sets[size]
+
+
+def scan(window: U32, wanted: U64, size: int, *, piece: int = _PIECE) -> Bools:
+    """Which of the hashes are shingles of the window, found a piece at a time."""
+    ordered = np.unique(wanted)
+    found = np.zeros(ordered.size, dtype=bool)
+    for at in range(0, window.size - size + 1 if ordered.size else 0, piece):
+        hashes = shingle_hashes(window[at : at + piece + size - 1], size)
+        places = np.searchsorted(ordered[:-1], hashes)
+        found[places[ordered[places] == hashes]] = True
+    return np.asarray(found[np.searchsorted(ordered, wanted)])
 
 
 def by_shingles(

@@ -1,0 +1,21 @@
+"""Malloc: how the C library keeps freed memory, set for a process that runs for months.
+
+glibc gives each thread a heap of its own, and what one thread frees no other can use; and it raises the size from which a block is
+given back to the system each time such a block is freed. Both are good for a short run. A service with a pool of threads that build
+and merge arrays grows by what lies unused between them. So two heaps are shared, and large blocks always go back.
+"""
+
+import ctypes
+
+ARENAS = 2
+LARGE_BYTES = 1 << 20  # as large as an array over 130 000 chunks
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # malloc.h
+
+
+def share_heaps() -> bool:
+    """Set both, where the C library is glibc; whether it is. Heaps that exist already stay."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):
+        return False
+    return bool(mallopt(_M_ARENA_MAX, ARENAS) and mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES))

@@ -1,0 +1,36 @@
+import subprocess
+import sys
+
+import pytest
+
+from headgate.service.malloc import share_heaps
+
+COUNT = """
+import ctypes, sys, threading
+from headgate.service.malloc import share_heaps
+if sys.argv[2] == "shared":
+    share_heaps()
+libc, ready = ctypes.CDLL(None), threading.Barrier(9)
+def hold():
+    libc.malloc(50_000)
+    ready.wait()
+threads = [threading.Thread(target=hold) for _ in range(8)]
+[thread.start() for thread in threads]
+ready.wait()
+libc.fopen.restype = ctypes.c_void_p
+file = ctypes.c_void_p(libc.fopen(sys.argv[1].encode(), b"w"))
+libc.malloc_info(0, file)
+libc.fclose(file)
+"""
+
+
+def heaps(tmp_path, how):
+    said = tmp_path / how
+    subprocess.run([sys.executable, "-c", COUNT, str(said), how], check=True, timeout=120)
+    return said.read_text().count("<heap nr=")
+
+
+@pytest.mark.skipif(not share_heaps(), reason="the C library is not glibc")
+def test_threads_share_two_heaps(tmp_path):
+    assert heaps(tmp_path, "own") > 2
+    assert heaps(tmp_path, "shared") <= 2
