@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import gzip
 import json
+import random
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ import tempfile
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx2
 from workload import serve, status
@@ -58,6 +60,17 @@ class Target:
         headers = {"authorization": f"Bearer {key or self.read}"}
         async with httpx2.AsyncClient(base_url=self.url, timeout=90) as client:
             answer = await client.get(path, headers=headers)
+        self.statuses.append(answer.status_code)
+        return answer
+
+    async def send(self, method, path, *, key=None, headers=None, **options):
+        """One request as it is, whatever it is; None where it cannot even be sent."""
+        sent = {"authorization": f"Bearer {key or self.read}", "content-type": "application/json", "accept": "application/json, text/event-stream"}  # fmt: skip
+        try:
+            async with httpx2.AsyncClient(base_url=self.url, timeout=90) as client:
+                answer = await client.request(method, path, headers={**sent, **(headers or {})}, **options)  # fmt: skip
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError):
+            return None
         self.statuses.append(answer.status_code)
         return answer
 
@@ -222,6 +235,173 @@ async def unread_streams(target):
 
 
 @attack
+async def swelling_bodies(target):
+    """JSON whose values take thirty times its bytes, to every parser that a reader can reach."""
+    blocks = b"[" + b"[]," * 10_000_000 + b"0]"
+    bodies = {
+        "/v1/context": b'{"query": "refunds", "current_window_blocks": %b}' % blocks,
+        "/v1/chat/completions": b'{"model": "shape-0", "messages": %b}' % blocks,
+        "/v1/embeddings": b'{"model": "shape-0", "input": %b}' % blocks,
+        "/mcp": b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": %b}' % blocks,
+    }
+    for path, body in bodies.items():
+        await target.send("POST", path, content=body)
+
+
+@attack
+async def distinct_windows(target):
+    """Windows in which no word comes twice, each of them remembered."""
+    for n in range(8):
+        window = " ".join(f"{n}{m:x}" for m in range(1_000_000))
+        await target.post("/v1/context", {"query": "refunds", "current_window_text": window})
+    await target.post("/v1/context", {"query": "refunds", "current_window_text": dense_text(10_000_000)})  # fmt: skip
+
+
+@attack
+async def strange_numbers(target):
+    """Numbers that no column, no counter and no sum can hold, wherever a number is read."""
+    numbers = ("1e400", "-1e308", "1e308", "9223372036854775808", "-9223372036854775809", "0.1", "NaN", "9" * 5_000, "١٢")  # fmt: skip
+    fields = ("max_tokens", "k_rag", "context_length", "used_tokens", "threshold_tokens", "min_trust")  # fmt: skip
+    for number in numbers:
+        for path in ("/v1/traces", "/v1/facts", "/v1/reviews", "/v1/sessions"):
+            await target.send("GET", path, params={"limit": number, "offset": number, "after": number})  # fmt: skip
+        await target.send("GET", "/v1/graph/paths", params={"start": "a", "max_hops": number})
+        for field in fields:
+            body = f'{{"query": "refunds", "{field}": {number}}}'
+            await target.send("POST", "/v1/context", content=body.encode())
+        fact = f'{{"content": "a fact", "trust": {number}}}'
+        await target.send("POST", "/v1/facts", content=fact.encode(), key=target.write)
+        turn = f'{{"session": "s", "messages": [{{"content": "hello", "time": {number}, "salience": {number}, "phase": {number}}}]}}'  # fmt: skip
+        await target.send("POST", "/v1/turns", content=turn.encode(), key=target.write)
+        edge = f'{{"edges": [{{"source": "a", "predicate": "uses", "target": "b", "weight": {number}}}]}}'  # fmt: skip
+        await target.send("POST", "/v1/graph/edges", content=edge.encode(), key=target.write)
+
+
+@attack
+async def strange_names(target):
+    """Ids, titles, sessions, tags and collections that lead elsewhere, split lines, or are no text at all."""
+    for name in STRANGE_NAMES:
+        row = {"id": name, "text": "Refunds are paid.", "title": name, "collection": name, "metadata": {name: name}}  # fmt: skip
+        await target.post("/v1/documents", {"documents": [row]}, target.write)
+        await target.post("/v1/facts", {"content": f"refunds {name}", "tags": [name]}, target.write)
+        turns = {"session": name, "messages": [{"role": name, "name": name, "content": name}], "collection": name}  # fmt: skip
+        await target.post("/v1/turns", turns, target.write)
+        edges = {"edges": [{"source": name, "predicate": "uses", "target": name, "provenance": name}]}  # fmt: skip
+        await target.post("/v1/graph/edges", edges, target.write)
+        await target.post("/v1/context", {"query": name or "x", "collection": name, "session": name, "task": name})  # fmt: skip
+        quoted = quote(name.encode("utf-8", "surrogatepass"), safe="")
+        for path in ("documents", "facts", "traces", "reviews", "traces/x/why"):
+            await target.send("GET", f"/v1/{path}/{quoted}", params={"collection": name})
+        for path in ("requests", "store", "facts", "graph", "context", "static", "reviews"):
+            await target.send("GET", f"/dashboard/{path}/{quoted}?collection={quoted}&q={quoted}&page={quoted}")  # fmt: skip
+        printable = name.encode("latin-1", "replace").replace(b"\0", b"").replace(b"\r", b"").replace(b"\n", b"")  # fmt: skip
+        headers = {f"x-headgate-{of}": printable for of in ("collection", "session", "upstream", "budget", "k", "guard", "circles")}  # fmt: skip
+        await target.send("POST", "/v1/chat/completions", headers={**headers, "x-request-id": printable}, content=b'{"model": "shape-4", "messages": []}')  # fmt: skip
+
+
+@attack
+async def many_names(target):
+    """A reader who asks for ever new collections, sessions and conversations."""
+    until, n = target.until, 0
+    while time.monotonic() < until:
+        n += 1
+        await asyncio.gather(
+            target.post("/v1/context", {"query": f"refunds {n}", "collection": f"none{n}"}),
+            target.chat("shape-4", prompt_cache_key=f"s{n}"),
+            target.send("GET", "/v1/documents/none", params={"collection": f"none{n}"}),
+        )
+
+
+@attack
+async def dense_graphs(target):
+    """A graph in which everything is linked with everything, and the widest questions about it."""
+    names = [f"n{n}" for n in range(100)]
+    edges = [{"source": a, "predicate": "uses", "target": b} for a in names for b in names]
+    await target.post("/v1/graph/edges", {"edges": edges}, target.write)
+    for start in names[:5]:
+        params = {"start": start, "max_hops": 5, "max_results": 1000}
+        await target.send("GET", "/v1/graph/paths", params=params)
+    await target.post("/v1/context", {"query": " ".join(names), "include_graph": True})
+
+
+@attack
+async def hostile_fingerprints(target):
+    """Fingerprints of windows that nobody had."""
+    made = (await target.post("/v1/fingerprint", {"current_window_text": "one two three " * 400})).json()  # fmt: skip
+    wild = [
+        {**made, "spans": made["spans"] * 20_000},
+        {**made, "spans": [{**made["spans"][0], "token_count": 2**62}] * 100},
+        {**made, "global_simhash64": "f" * 10**6},
+        {**made, "global_minhash128": [2**64] * 128},
+        {**made, "sketch": {**made["sketch"], "threes": {**made["sketch"]["threes"], "bits": 64}}},
+        {**made, "sketch": dict.fromkeys(made["sketch"], "A" * 10**7)},
+        {**made, "version": 10**18},
+    ]
+    for fingerprint in wild:
+        body = {"query": "refunds", "current_window_fingerprint": fingerprint}
+        await target.post("/v1/context", body)
+
+
+@attack
+async def slow_bodies(target):
+    """Bodies that come a byte at a time, from a reader and from nobody."""
+    keys = (f"authorization: Bearer {target.read}\r\n", "")
+    held = [await asyncio.open_connection(target.host, target.port) for _ in range(100)]
+    for n, (_, writer) in enumerate(held):
+        writer.write(f"POST /v1/context HTTP/1.1\r\nhost: localhost\r\n{keys[n % 2]}content-length: 1000000\r\n\r\n".encode())  # fmt: skip
+    until = target.until
+    while time.monotonic() < until:
+        for _, writer in held:
+            with suppress(OSError):
+                writer.write(b"[")
+        await asyncio.sleep(0.2)
+    for _, writer in held:
+        writer.close()
+
+
+@attack
+async def other_protocols(target):
+    """Upgrades, packed bodies, odd methods and lengths."""
+    key = f"authorization: Bearer {target.read}\r\n"
+    for head, body in (
+        ("GET /v1/context HTTP/1.1\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n", b""),
+        ("GET / HTTP/1.1\r\nupgrade: h2c\r\nconnection: upgrade, http2-settings\r\nhttp2-settings: AAMAAABkAAQAAP__\r\n", b""),
+        ("PRI * HTTP/2.0\r\n", b"SM\r\n\r\n" + b"\0" * 1000),
+        ("POST /v1/context HTTP/1.1\r\ncontent-encoding: gzip\r\ncontent-type: application/json\r\n", BOMB),
+        ("POST /v1/chat/completions HTTP/1.1\r\ncontent-encoding: gzip\r\ncontent-type: application/json\r\n", BOMB),
+        ("POST /mcp HTTP/1.1\r\ncontent-encoding: gzip\r\ncontent-type: application/json\r\n", BOMB),
+        ("TRACE /v1/context HTTP/1.1\r\n", b""),
+        ("CONNECT evil.test:443 HTTP/1.1\r\n", b""),
+        ("POST http://evil.test/v1/chat/completions HTTP/1.1\r\n", b"{}"),
+        ("POST /v1/context HTTP/1.1\r\nexpect: 100-continue\r\n", b""),
+        ("GET /v1/traces HTTP/1.1\r\nrange: bytes=" + ",".join(["0-"] * 1_000) + "\r\n", b""),
+        ("POST /dashboard/sign-in HTTP/1.1\r\ncontent-type: multipart/form-data; boundary=x\r\n", b"--x\r\n" * 100_000),
+        ("POST /dashboard/sign-in HTTP/1.1\r\ncontent-type: application/x-www-form-urlencoded\r\n", b"a=1&" * 200_000),
+    ):  # fmt: skip
+        reader, writer = await asyncio.open_connection(target.host, target.port)
+        with suppress(OSError, TimeoutError):
+            writer.write(f"{head}host: localhost\r\n{key}content-length: {len(body)}\r\n\r\n".encode() + body)  # fmt: skip
+            async with asyncio.timeout(5):
+                first = await reader.readline()
+            if first[9:12].isdigit():
+                target.statuses.append(int(first[9:12]))
+        writer.close()
+
+
+@attack
+async def heavy_replays(target):
+    """A trace whose every question is asked at once, under settings that make it dear."""
+    asked = await target.post("/v1/context", {"query": " ".join(f"refund{n}" for n in range(5_000))})  # fmt: skip
+    trace = asked.json()["request_id"]
+    wide = {"retrieve.k": "20000", "gate.order": ["x"] * 1000, "graph.max_results": 1e7, "penalize.weight": "nan"}  # fmt: skip
+    changes = [{name: value} for name, value in wide.items()]
+    await asyncio.gather(
+        *(target.get(f"/v1/traces/{trace}/why") for _ in range(4)),
+        *(target.post(f"/v1/traces/{trace}/replay", {"settings": change}) for change in changes),
+    )
+
+
+@attack
 async def upstream_bombs(target):
     """An upstream whose small answers become a gigabyte."""
     await asyncio.gather(*(target.chat("bomb") for _ in range(4)), target.chat("bomb-stream", stream=True))  # fmt: skip
@@ -240,6 +420,18 @@ async def upstream_floods(target):
 
 
 @attack
+async def upstream_swelling(target):
+    """An upstream whose answers, or single events, hold millions of values."""
+    await asyncio.gather(target.chat("swelling"), target.chat("swelling"), target.chat("swelling-stream", stream=True))  # fmt: skip
+
+
+@attack
+async def upstream_crumbs(target):
+    """An upstream that sends a stream of nothing: crumbs, empty events, comments, lines without an end."""
+    await asyncio.gather(*(target.chat(name, stream=True) for name in ("crumbs", "comments", "blank", "one-line", "wild-index")))  # fmt: skip
+
+
+@attack
 async def upstream_shapes(target):
     """An upstream whose answers have any shape but the right one."""
     for n in range(len(SHAPES)):
@@ -247,6 +439,14 @@ async def upstream_shapes(target):
 
 
 BOMB = gzip.compress(b'{"x": "' + b"0" * (256 << 20) + b'"}', 9)
+WILD = b"".join(
+    b'data: {"choices": [{"index": %d, "delta": {"tool_calls": [{"index": %d, "id": "%d", "function": {"name": "f", "arguments": "{"}}]}}]}\n\n' % (n, 10**15 + n, n)
+    for n in range(200)
+)  # fmt: skip
+STRANGE_NAMES = [
+    "../../etc/passwd", "..\\..", "/", ".", "a\0b", "a\r\nset-cookie: x=1", "\u202egpj.exe", "\ud800", "con", "%2e%2e", "'; DROP TABLE chunks; --",
+    "<script>alert(1)</script>", "{{7*7}}", "%s%n", "a" * 1024, "a" * 100_000, "\u0300" * 1_000, "\x1b]0;x\x07", " ", "", "https://evil.test/", "::", "\ufdfa" * 1_000, "[" + "9" * 6_000 + "] x",
+]  # fmt: skip
 SHAPES = [
     "null", "[]", "1", '"x"', "{}", '{"choices": 1}', '{"choices": [1]}', '{"choices": [{"message": 1}]}',
     '{"choices": [{"message": {"content": 5}}]}', '{"usage": "x", "choices": []}', '{"choices": [{"message": {"tool_calls": 7}}]}',
@@ -287,8 +487,21 @@ def answer_of(model):
         "trailers": (head + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", b"a:b\r\n" * 5_000),
         "informational": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1_000),
         "endless-head": (head, b"a:b\r\n" * 5_000),
+        "swelling": (whole(head, b"[" + b"[]," * 2_500_000 + b"0]"), b""),
+        "swelling-stream": (stream + b"\r\n" + chunk(b'data: {"choices": [' + b"[]," * 5_000_000 + b"0]}\n\n"), b""),
+        "crumbs": (stream + b"\r\n" + chunk(b"data: "), chunk(b"x") * 5_000),
+        "comments": (stream + b"\r\n", chunk(b": on\n\n" * 5_000)),
+        "blank": (stream + b"\r\n", chunk(b"\r\n" * 5_000)),
+        "one-line": (stream + b"\r\n" + chunk(b"data: "), chunk(b"\r" * 5_000)),
+        "wild-index": (stream + b"\r\n", chunk(WILD)),
         "stream": (stream + b"\r\n", chunk(event * 200)),
     }[model]  # fmt: skip
+
+
+def dense_text(length):
+    """Ideographs by chance: every one a token, and no five of them twice."""
+    rng = random.Random(1)
+    return "".join(map(chr, rng.choices(range(0x4E00, 0x9F00), k=length)))
 
 
 def whole(head, body):

@@ -1,7 +1,8 @@
 """Build a labeled set of code from installed packages: python bench/code_set.py OUT [PACKAGE ...]
 
 Every function is a passage, without its docstring; the first sentence of a docstring is a question, and its function the
-answer. Without packages the standard library is read. The folder can be given to `headgate eval retrieval`.
+answer. What several functions say, as a blocking one and its async twin do, asks for none of them, and of functions with the
+same text one is there. Without packages the standard library is read. The folder can be given to `headgate eval retrieval`.
 """
 
 import ast
@@ -11,6 +12,7 @@ import random
 import sys
 import sysconfig
 import textwrap
+from collections import Counter
 from pathlib import Path
 
 PASSAGES, QUESTIONS = 5000, 150
@@ -47,15 +49,16 @@ def functions(path):
 
 
 def collect(folders):
-    rows, questions = [], []
+    rows, questions, texts = [], [], set()
     for root in folders:
         for path in sorted(root.rglob("*.py")):
             name = path.relative_to(root).as_posix()
             if "site-packages" in name or "test" in name:
                 continue
             for line, said, code in functions(path):
-                if len(code) not in LENGTH:
+                if len(code) not in LENGTH or code in texts:
                     continue
+                texts.add(code)
                 rows.append({"_id": f"{root.name}/{name}:{line}", "title": "", "text": code})
                 asked = " ".join(said.split("\n\n")[0].split())
                 if len(asked) in ASKED and len(asked.split()) >= 5:
@@ -69,8 +72,9 @@ def main(out, *packages):
     dice.shuffle(rows)
     rows = sorted(rows[:PASSAGES], key=lambda row: row["_id"])
     kept = {row["_id"] for row in rows}
-    once = {asked: id for id, asked in questions if id in kept}
-    chosen = dice.sample(sorted(once.items()), min(QUESTIONS, len(once)))
+    times = Counter(asked for _, asked in questions)
+    once = sorted((asked, id) for id, asked in questions if id in kept and times[asked] == 1)
+    chosen = dice.sample(once, min(QUESTIONS, len(once)))
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     asked = [{"_id": f"q{n}", "text": text} for n, (text, _) in enumerate(chosen)]

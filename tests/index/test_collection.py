@@ -85,6 +85,7 @@ def test_a_followed_index_ranks_as_one_built_at_once(kind):
         fresh = Indexes(store).snapshot("t", "main")
         assert mine.count == fresh.count == fresh.size
         assert mine.conversational == fresh.conversational
+        assert mine.unseen_rate == fresh.unseen_rate
         assert ranking(mine) == ranking(fresh)
 
     check()
@@ -141,3 +142,26 @@ def test_an_empty_collection_finds_nothing():
     found = retrieve("anything", view, RetrievePolicy())
     assert found.kept == ()
     assert propagate(found, "anything", view, PropagatePolicy()).kept == ()
+
+
+def test_the_unseen_rate_is_the_share_of_postings_whose_term_stands_in_one_chunk():
+    store = MemoryStore()
+    indexes = Indexes(store)
+    assert indexes.snapshot("t", "main").unseen_rate == 0.0
+    store.put(
+        "t", [document("a", ["harbor contract pump"], ""), document("b", ["harbor pump"], "")]
+    )
+    assert indexes.snapshot("t", "main").unseen_rate == 1 / 5
+    store.put("t", [document("c", ["contract valve"], "")])
+    assert indexes.snapshot("t", "main").unseen_rate == 1 / 7
+
+
+def test_the_unseen_rate_of_a_large_collection_is_estimated_from_a_part_of_its_vocabulary(
+    monkeypatch,
+):
+    texts = [f"pump of series {n % 400} bought in lot {n}x{n * 7 % 900}y" for n in range(900)]
+    chunks = [Chunk(f"c{n}", text, document=f"c{n}") for n, text in enumerate(texts)]
+    lives = absorb([], [Change(n + 1, c.id, c, n) for n, c in enumerate(chunks)])
+    whole = Snapshot(lives, lambda _: []).unseen_rate
+    monkeypatch.setattr("headgate.index.snapshot._SAMPLED_CHUNKS", 300)
+    assert Snapshot(lives, lambda _: []).unseen_rate == pytest.approx(whole, rel=0.15)

@@ -103,3 +103,17 @@ def test_a_name_has_another_key_than_the_term_that_reads_the_same():
     keys, _ = Drafts(draft_chunks(segment)).count_keys()
     assert set(segment.names.keys ^ NAME_KEYS) <= set(keys)
     assert not set(segment.names.keys ^ NAME_KEYS) & set(segment.terms.keys)
+
+
+def test_the_unseen_rate_of_drafts_is_that_of_a_segment_and_falls_with_the_size_of_the_collection():
+    texts = [f"pump of series{n % 150} bought in lot{n} by clerk{n % 90}" for n in range(600)]
+    whole, drafts = both(texts)
+    assert drafts.unseen_rate == pytest.approx(whole.unseen_rate, rel=0.3)
+    part = DraftSnapshot(
+        drafts.ids(np.arange(600)),
+        drafts._drafts,
+        whole.read,
+        drafts._totals._replace(chunks=60_000),
+        drafts._count_keys,
+    )
+    assert 0 < part.unseen_rate < drafts.unseen_rate / 2

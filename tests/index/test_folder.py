@@ -1,6 +1,7 @@
 """The index on disk: it comes back, survives damage and crashes, and shares its folder."""
 
 import json
+import mmap
 import os
 import shutil
 import subprocess
@@ -172,6 +173,25 @@ def test_a_crash_in_the_middle_of_saving_leaves_a_usable_index(
     view = Indexes(store, tmp_path).snapshot("t", "main")
     assert not view.degraded
     assert ranking(view) == truth(store)
+
+
+def is_mapped(array):
+    while getattr(array, "base", None) is not None:
+        array = array.base
+    return isinstance(getattr(array, "obj", array), mmap.mmap)
+
+
+def test_a_large_index_is_read_from_its_file_once_it_is_saved(tmp_path):
+    store = MemoryStore()
+    put(store, *range(600), text="{} " + "Vega signed contract at the harbor turbine " * 60)
+    index = Collection(store, "t", "main", folder=tmp_path / "index")
+    before = ranking(index.snapshot())
+    (live,) = index._state.lives
+    assert not is_mapped(live.segment.terms.own)
+    index.flush()
+    (live,) = index._state.lives
+    assert is_mapped(live.segment.terms.own)
+    assert ranking(index.snapshot()) == before == truth(store)
 
 
 def test_two_indexes_in_one_folder_never_mix(store, tmp_path):

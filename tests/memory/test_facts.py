@@ -42,6 +42,17 @@ def test_a_repeated_fact_is_the_existing_one(again):
     assert len(facts.all()) == 1
 
 
+def test_a_fact_that_is_just_relevant_enough_is_kept():
+    facts = new_facts(min_relevance=0.01)
+    facts.add("Alice keeps bees in Porto.")
+    (hit,) = facts.search("bees of Porto and Lisbon")
+    exact = Facts(facts._store, "t", FactsPolicy(min_relevance=hit.relevance), clock=FixedClock())
+    assert [c.chunk.id for c in exact.recall("bees of Porto and Lisbon", plan()).kept]
+    above = FactsPolicy(min_relevance=hit.relevance + 1e-6)
+    stricter = Facts(facts._store, "t", above, clock=FixedClock())
+    assert stricter.recall("bees of Porto and Lisbon", plan()).kept == ()
+
+
 def test_facts_that_differ_by_a_sign_are_two():
     facts = new_facts()
     facts.add("She writes C++")

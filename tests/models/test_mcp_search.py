@@ -9,8 +9,9 @@ from headgate.models.mcp_search import McpSearch
 SCRIPT = str(Path(__file__).with_name("search_server.py"))
 
 
-def server(kind, **how):
-    return McpSearch([sys.executable, SCRIPT, kind], **how)
+def server(kind, *, timeout_s=120.0, **how):
+    """The search of a server that may take its time to start, as on a busy machine."""
+    return McpSearch([sys.executable, SCRIPT, kind], timeout_s=timeout_s, **how)
 
 
 @pytest.mark.parametrize(("kind", "count"), [("good", 4), ("text", 3), ("prose", 1), ("many", 4)])

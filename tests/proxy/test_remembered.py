@@ -1,10 +1,10 @@
-"""Values that the proxy remembers, in a process that was forked."""
+"""Values that the proxy remembers: how many, and in a process that was forked."""
 
 import asyncio
 import os
 import warnings
 
-from headgate.service.proxy.remembered import Remembered
+from headgate.service.proxy.remembered import PRUNE_EVERY, Remembered
 
 
 def in_child(work):
@@ -39,4 +39,26 @@ def test_a_child_leaves_the_parents_connection_alone(tmp_path):
     assert in_child(lambda: remembered._connection is None and len(remembered._inherited) == 1) == 0
     assert remembered._connection is not None
     assert remembered._read(b"a") == b"1"
+    remembered.close()
+
+
+def test_memory_holds_so_many_bytes_and_the_latest_stay():
+    remembered = Remembered(memory_bytes=10)
+
+    async def keep():
+        for key in (b"a", b"b", b"a", b"c", b"d"):
+            await remembered.put(key, b"1234")
+        return [await remembered.get(key) for key in (b"a", b"b", b"c", b"d")]
+
+    assert asyncio.run(keep()) == [None, None, b"1234", b"1234"]
+
+
+def test_the_oldest_leave_a_file_that_is_too_large(tmp_path):
+    remembered = Remembered(tmp_path / "proxy.db", file_bytes=100_000)
+    for n in range(PRUNE_EVERY + 1):
+        remembered._write(b"%d" % n, b"x" * 1000)
+    held = [n for n in range(PRUNE_EVERY + 1) if remembered._read(b"%d" % n)]
+    assert held[-1] == PRUNE_EVERY
+    assert 0.7 * PRUNE_EVERY < len(held) < 0.8 * PRUNE_EVERY
+    assert held == list(range(held[0], PRUNE_EVERY + 1))
     remembered.close()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headgate.protocols import Hits
-from headgate.rank.name_hop import MOST, Names, hearing, new_shares, open_share, spread
+from headgate.rank.name_hop import MOST, Names, new_shares, open_share, receptivity, spread
 
 
 def names_of(ords, owned):
@@ -29,9 +29,9 @@ def alike(ords):
 
 def test_a_chunk_hears_what_it_holds_of_the_open_part_of_the_query():
     hits = Hits(np.array([0, 3, 1, 2, 3]), np.ones(5, np.uint16), np.array([2, 0, 3]))
-    heard = hearing(hits, np.array([1.0, 9.0, 3.0]), np.array([0, 1]), least=0.2)
+    receive = receptivity(hits, np.array([1.0, 9.0, 3.0]), np.array([0, 1]), least=0.2)
     # seed 0 holds the first term and leaves the third open; seed 1 the other way round
-    assert heard(np.array([2, 3, 4])) == pytest.approx(
+    assert receive(np.array([2, 3, 4])) == pytest.approx(
         np.array([[0.95, 0.95, 0.2], [0.2, 0.45, 0.2], [0.95, 1.2, 0.2]])
     )
 
@@ -52,8 +52,8 @@ def test_what_better_chunks_hold_already_is_not_new():
 
 def test_without_known_terms_everyone_hears_alike():
     none = Hits(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.array([0]))
-    heard = hearing(none, np.zeros(1), np.array([0]), least=0.2)
-    assert heard(np.array([1, 2])) == pytest.approx(np.full((2, 2), 0.2))
+    receive = receptivity(none, np.zeros(1), np.array([0]), least=0.2)
+    assert receive(np.array([1, 2])) == pytest.approx(np.full((2, 2), 0.2))
 
 
 def test_a_seed_gets_nothing_back_of_its_own():

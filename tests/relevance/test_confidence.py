@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from headgate.index.indexes import Indexes
 from headgate.notes import Stage
-from headgate.relevance.confidence import confidences, evidence, symbols
+from headgate.relevance.confidence import confidences, evidence
 from headgate.relevance.query_terms import ask, match
 from headgate.stages.grade import Action, Calibrated, GradePolicy, grade, refine
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -153,12 +153,6 @@ async def test_a_refusal_names_the_best_three_that_it_refused(large):
     assert named[0].startswith(max(graded.confidences, key=graded.confidences.__getitem__))
 
 
-def test_symbols_tell_code_from_prose():
-    assert symbols(['{"name": "a", "parameters": {"type": "object"}}']) > 0.06
-    assert symbols(["The harbor of Quito was restored, they say."]) == 0
-    assert symbols([]) == symbols([""]) == 0
-
-
 async def test_the_best_chunk_has_the_highest_confidence(large):
     query = "When was the harbor of Quito restored?"
     graded = await verdict(large, query)
@@ -183,7 +177,7 @@ async def test_of_a_long_chunk_the_strip_with_the_answer_stays_wherever_it_stand
 class Words:
     """A vocabulary that has seen nothing or everything."""
 
-    language = "english"
+    language, conversational, unseen_rate = "english", False, 0.0
 
     def __init__(self, count, df):
         self.count, self.df = count, df
@@ -205,14 +199,53 @@ def test_any_input_gives_confidences_in_range(query, rows, count, df):
     assert all(0 <= mark <= 1 for mark in marks)
 
 
-def test_an_unseen_word_counts_half_beside_code():
+def features(query, texts, shown):
+    view = collection(texts)
+    question = ask(query, view)
+    found = match(question, Chunk("x", shown), view.language)
+    return evidence(question, [found], [shown], view)
+
+
+def test_an_unseen_word_says_nothing_beside_json():
     prose, code = "play a song for the user", '{"name": "play", "args": {"song": "str"}}'
-    view = collection([prose, code])
-    question = ask("play wrecking ball", view)
+    several = [prose, code] * 3  # so that no word is new
+    assert features("play wrecking ball", several, prose)["unseen"] == pytest.approx(2 / 3)
+    assert features("play wrecking ball", several, code)["unseen"] == 0
 
-    def unseen(text):
-        found = match(question, Chunk("x", text), view.language)
-        return evidence(question, [found], [text], view.count)["unseen"]
 
-    assert unseen(prose) == pytest.approx(2 / 3)
-    assert unseen(code) == pytest.approx(1 / 3)
+def test_what_the_window_shows_speaks_for_the_collection_and_not_for_memory(large):
+    query = "When was the harbor of Quito restored by the council?"
+    ranking = retrieve(query, large, RetrievePolicy(keep=10)).kept
+    weak = ranking[-1]
+    foreign = Candidate(Chunk("fact", "Bees like the garden of Lima.", source="memory"), 0.5)
+    alone = confidences(query, [weak, foreign], large, found=ranking)
+    with_window = confidences(query, [weak, foreign], large, found=ranking, seen=ranking[:3])
+    assert with_window[0] > alone[0]
+    assert with_window[1] == alone[1]
+
+
+def test_an_unseen_word_says_less_where_new_words_are_common():
+    again = ["the harbor was closed", "the harbor was closed again", "closed harbor"]
+    ever_new = ["the harbor was closed", "pumps valves engines", "rivers bridges"]
+    query, shown = "when did the harbor of Trondheim freeze", "the harbor was closed"
+    stale, fresh = (features(query, texts, shown) for texts in (again, ever_new))
+    assert fresh["unseen"] < stale["unseen"]
+    assert fresh["cover"] > stale["cover"]
+
+
+def test_in_a_handful_of_chunks_an_unseen_word_still_says_half():
+    found = features("harbor of Trondheim", ["the harbor was closed"], "the harbor was closed")
+    assert found["unseen"] == pytest.approx(1 / 2 / 2)
+
+
+def test_who_speaks_in_a_conversation_is_in_the_right_place():
+    lines = [
+        f"[{n % 28 + 1} May] {who}: the {thing} was {verb}"
+        for n, (who, thing, verb) in enumerate(
+            (w, t, v) for w in ("Fahim", "Muhhamed") for t in THINGS for v in VERBS
+        )
+    ]
+    known = features("What are Fahim's hobbies?", lines, lines[0])
+    strange = features("What are Melanie's hobbies?", lines, lines[0])
+    assert known["cover"] > 0.45
+    assert strange["cover"] == 0

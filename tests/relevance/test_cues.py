@@ -3,13 +3,13 @@
 import pytest
 
 from headgate.index.indexes import Indexes
-from headgate.relevance.cues import Shares, cues
+from headgate.relevance.cues import CueFactors, cues
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Chunk, Document
 
-BY = Shares(asking=0.5, other=0.1, timeless=0.3)
+BY = CueFactors(question=0.5, other_speaker=0.1, undated=0.3)
 
 
 @pytest.mark.parametrize(

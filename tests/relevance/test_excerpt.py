@@ -12,7 +12,7 @@ from headgate.relevance.query_terms import ask
 class Words:
     """A vocabulary in which every term is rare."""
 
-    language, count = "english", 100
+    language, count, conversational, unseen_rate = "english", 100, False, 0.0
 
     def frequencies(self, terms):
         return np.ones(len(terms), np.int64)

@@ -10,7 +10,7 @@ from headgate.types import GRAPH, Candidate, Chunk
 class Words:
     """A vocabulary in which every term is rare."""
 
-    language, count = "english", 100
+    language, count, conversational, unseen_rate = "english", 100, False, 0.0
 
     def frequencies(self, terms):
         return np.ones(len(terms), np.int64)
@@ -29,13 +29,23 @@ def test_what_ranked_far_below_and_holds_nothing_new_is_left_over():
     assert is_left_over(QUERY, [found("A harbor in Perth.", 0.3)], SEEN, Words())
 
 
-def test_what_ranked_nearly_as_well_is_not():
-    assert not is_left_over(QUERY, [found("A harbor in Perth.", 0.8)], SEEN, Words())
+def test_what_ranked_nearly_as_well_and_holds_much_of_the_question_is_not():
+    near = [found("The harbor of Perth was restored.", 0.8)]
+    assert not is_left_over(QUERY, near, SEEN, Words())
+
+
+def test_a_score_alone_does_not_save_what_holds_little_of_the_question():
+    assert is_left_over(QUERY, [found("A harbor in Perth.", 0.8)], SEEN, Words())
+
+
+def test_beside_a_window_that_holds_nothing_of_the_question_nothing_is_left_over():
+    seen = [found("Engines and pumps.", 1.0)]
+    assert not is_left_over(QUERY, [found("Rivers.", 0.1)], seen, Words())
 
 
 def test_what_holds_another_part_of_the_question_is_not():
     asked = QUERY + " by the council"
-    assert not is_left_over(asked, [found("The council met.", 0.4)], SEEN, Words())
+    assert not is_left_over(asked, [found("The council met.", 0.6)], SEEN, Words())
 
 
 def test_a_path_through_the_graph_is_not():

@@ -9,7 +9,7 @@ from headgate.types import Chunk
 class Words:
     """A vocabulary of a hundred chunks that knows some words."""
 
-    language, count, conversational = "english", 100, False
+    language, count, conversational, unseen_rate = "english", 100, False, 0.0
 
     def __init__(self, **seen):
         self.seen = {terms(word)[0]: df for word, df in seen.items()}
@@ -44,3 +44,15 @@ def test_a_phrase_counts_only_side_by_side():
     far = match(question, Chunk("a", "a policy on every refund"), "english")
     assert near.phrase > 0 == far.phrase
     assert near.mass == far.mass
+
+
+def test_a_word_that_only_asks_counts_where_the_collection_knows_it():
+    query = "Summarize the harbor dispute, please"
+    assert ask(query, Words(harbor=3)).asked == {key("harbor"), key("dispute")}
+    assert key("summarize") in ask(query, Words(harbor=3, summarize=2)).asked
+
+
+def test_an_unseen_compound_is_asked_for_by_its_parts():
+    question = ask("harborstation", Words(harbor=3, station=5))
+    assert question.asked == {key("harbor"), key("station")}
+    assert not question.unseen

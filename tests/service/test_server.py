@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx2
@@ -196,8 +196,12 @@ def _counted(url):
 
 def _children(pid):
     """The workers of a supervisor, without the helper process of multiprocessing."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(n) for n in children if "spawn_main" in Path(f"/proc/{n}/cmdline").read_text()]
+    found = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with suppress(OSError):  # it is gone by now
+            if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
+                found.append(int(child))
+    return found
 
 
 def test_a_clean_end_of_one_process_is_exit_code_zero(tmp_path):

@@ -140,6 +140,11 @@ def test_where_k_binds_and_not_the_room_length_does_not_count():
     assert ids(gate(candidates, 5000, quarter, POLICY, k=1).kept) == ["c0"]
 
 
+def test_where_the_room_binds_and_not_k_length_counts():
+    candidates = found("best", prose(4, 100), prose(5, 90), scores=[1, 0.505, 0.5])
+    assert ids(gate(candidates, 230, quarter, POLICY, k=3).kept) == ["c0", "c2"]
+
+
 def test_k_counts_what_fits_and_leaves_graph_paths_alone():
     texts = (prose(6, 2000), "one thing", "another thing", "a third thing")
     rows = found(*texts, scores=[1.0, 0.9, 0.8, 0.2])

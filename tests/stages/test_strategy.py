@@ -7,14 +7,12 @@ from hypothesis import strategies as st
 from headgate.errors import InputError
 from headgate.stages.strategy import (
     CONTEXT_STRATEGY_TOOL,
-    GROUPS,
-    NAMED_TASKS,
-    TaskPolicy,
     choose_strategy,
     classify_task,
     context_strategy,
     estimate_content_tokens,
 )
+from headgate.stages.tasks import GROUPS, NAMED_TASKS, TaskPolicy
 
 
 @pytest.mark.parametrize(

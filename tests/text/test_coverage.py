@@ -158,6 +158,31 @@ def test_the_cache_forgets_the_least_recently_used():
     assert cache.index(["x y z"]) is not first
 
 
+def test_the_cache_forgets_windows_that_are_too_large_in_sum():
+    cache = WindowCache(clock=lambda: 0.0, window_tokens=10)
+    first, second = cache.index(["a b c d"]), cache.index(["e f g h i j"])
+    assert cache.index(["a b c d"]) is first
+    assert cache.index(["e f g h i j"]) is second
+    third = cache.index(["k"])
+    assert cache.index(["k"]) is third
+    assert cache.index(["e f g h i j"]) is second
+    assert cache.index(["a b c d"]) is not first
+
+
+def test_a_window_larger_than_the_cache_is_not_kept():
+    cache = WindowCache(clock=lambda: 0.0, window_tokens=3)
+    assert cache.index(["a b c d"]) is not cache.index(["a b c d"])
+    small = cache.index(["a"])
+    assert cache.index(["a"]) is small
+
+
+def test_a_text_that_is_kept_again_counts_once():
+    cache = WindowCache(clock=lambda: 0.0, age_s=-1, text_tokens=6)
+    for _ in range(3):
+        cache.tokens(["a b c", "d e f"])
+    assert len(cache._texts) == 2
+
+
 def test_stored_bytes_are_believed_and_foreign_ones_read_again():
     cache = WindowCache(clock=lambda: 0.0)
     (stored,) = pack(["other words"])

@@ -84,7 +84,7 @@ class Run:
 
     def figures(self, held_out: Fitted | None = None) -> Figures:
         """All figures of the set; judged by constants fitted without it where they are given."""
-        ours = self.ours if held_out is None else _judged(self, held_out)
+        ours = self.ours if held_out is None else _judge_again(self, held_out)
         p50, p95 = np.percentile(self.seconds, [50, 95]) if self.seconds else (0.0, 0.0)
         return {
             **ours.means(),
@@ -197,7 +197,7 @@ class _Bench:
         view = self.gate.index(collection)
         question, best = ask(text, view), shown.chunks[:LOOK]
         matches = [match(question, chunk, view.language) for chunk in best]
-        return evidence(question, matches, [chunk.text for chunk in best], view.count)
+        return evidence(question, matches, [chunk.text for chunk in best], view)
 
 
 def _measure(run: Run, bench: _Bench, query: Query) -> None:
@@ -209,12 +209,12 @@ def _measure(run: Run, bench: _Bench, query: Query) -> None:
     talk = view.conversational
     figures = _figures(ranking, labels, bench.budgets, talk=talk)
     if bench.through_context:
-        figures |= _framed(bench, ranking, labels, talk=talk)
+        figures |= _framed_figures(bench, ranking, labels, talk=talk)
         figures |= _through(run, bench, query, ranking)
     run.ours.add(figures)
-    run.misses.append(_missed(query, ranking, labels))
+    run.misses.append(_list_missed(query, ranking, labels))
     for name, tally in run.baselines.items():
-        plain = bm25.rank(query["text"], view) if name == "bm25" else _fused(gate, query)
+        plain = bm25.rank(query["text"], view) if name == "bm25" else _rank_fused(gate, query)
         baseline = _figures(plain, labels, bench.budgets, talk=True)
         for budget in bench.budgets if bench.through_context else ():
             inside = bm25.fill(plain, budget - bench.room, bench.cost)
@@ -233,7 +233,7 @@ def _rank(gate: Headgate, text: str, collection: str) -> tuple[tuple[Candidate, 
     return wired.kept, time.process_time() - began
 
 
-def _fused(gate: Headgate, query: Query) -> tuple[Candidate, ...]:
+def _rank_fused(gate: Headgate, query: Query) -> tuple[Candidate, ...]:
     """The ranking of BM25 and the embedder by reciprocal ranks."""
     view = gate.index(query.get("collection", "main"))
     vector = gate.embed(query["text"])
@@ -263,7 +263,7 @@ def _figures(
     return figures
 
 
-def _framed(
+def _framed_figures(
     bench: _Bench, ranking: Sequence[Candidate], labels: Mapping[str, int], *, talk: bool
 ) -> dict[str, float]:
     figures = {}
@@ -308,7 +308,7 @@ def _refuse(run: Run, bench: _Bench, collection: str, source: str, text: str) ->
     run.ours.add({"stopped": float(not given.chunks)})
 
 
-def _judged(run: Run, held_out: Fitted) -> Tally:
+def _judge_again(run: Run, held_out: Fitted) -> Tally:
     """The figures as a grader with other constants makes them: it shows all or nothing."""
     own = [one for one in run.asked if one.answerable]
     refused = np.array([held_out.refuses(one) for one in own], bool)
@@ -325,7 +325,7 @@ def _judged(run: Run, held_out: Fitted) -> Tally:
     return judged
 
 
-def _missed(query: Query, ranking: Sequence[Candidate], labels: Mapping[str, int]) -> Figures:
+def _list_missed(query: Query, ranking: Sequence[Candidate], labels: Mapping[str, int]) -> Figures:
     """Which labeled passages are not among the first ten, and where they stand (0: nowhere)."""
     order = list(dict.fromkeys(c.chunk.document for c in ranking))
     places = {d: order.index(d) + 1 if d in order else 0 for d in labels}

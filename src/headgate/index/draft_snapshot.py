@@ -22,6 +22,9 @@ from headgate.rank.lexical import distinct
 Count = Callable[[Keys], Ints]
 """In how many chunks of the collection each key of the database stands."""
 
+_PARTS = 4
+_SAMPLED_TERMS = np.uint64((1 << 64) // _PARTS)  # terms are digests: a quarter of them lies below
+_SAMPLED_CHUNKS = 64
 _COLUMNS = {"place": PLACE, "position": POSITION, "chars": CHARS}
 
 
@@ -119,6 +122,28 @@ class DraftSnapshot(Snapshot):
     def frequencies(self, terms: Keys) -> Ints:
         """In how many chunks of the collection each term stands."""
         return self._count_keys(terms)
+
+    @lazy_property
+    def unseen_rate(self) -> float:
+        """As in a snapshot, for the whole collection, by a part of the candidates' terms.
+
+        By Heaps' law a vocabulary grows as text ** share, where share is the part of it that was met once; so the chance of a
+        new term falls as text ** (share - 1).
+        """
+        at = np.flatnonzero(self._drafts.terms < _SAMPLED_TERMS)
+        owner = np.searchsorted(self._term_starts, at, side="right") - 1
+        vocabulary, slots = np.unique(self._drafts.terms[at], return_inverse=True)
+        chunks = np.bincount(distinct(slots * max(self.size, 1) + owner) // max(self.size, 1))
+        once = int((chunks == 1).sum())
+        if not once:
+            return 0.0
+        # how many postings there are is told by some chunks: among some terms the commonest would decide it
+        some = min(self.size, _SAMPLED_CHUNKS)
+        few = self.sequences(np.arange(some))
+        held = len({*zip(few.terms.tolist(), few.owner.tolist(), strict=True)})
+        growth = self.count / self.size
+        rate = _PARTS * once / max(held / some * self.size, 1.0)
+        return float(min(1.0, rate * growth ** (once / len(vocabulary) - 1)))
 
     def sequences(self, ords: Ints) -> Sequences:
         """The terms of some chunks in reading order, chunk by chunk as asked."""

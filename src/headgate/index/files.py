@@ -38,12 +38,12 @@ class DamagedIndex(StoreError):
     """An index file is missing, cut short or altered; the index can be rebuilt from the store."""
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, *parts: bytes | memoryview) -> None:
     """Write a file whole or not at all: under a temporary name, flushed, then renamed."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as out:
-            out.write(content)
+            out.writelines(parts)
             out.flush()
             os.fsync(out.fileno())
         temporary.replace(path)
@@ -54,18 +54,19 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def save_segment(segment: Segment, path: Path) -> None:
     """Write a segment to a file."""
-    arrays = {name: np.ascontiguousarray(array) for name, array in _arrays(segment, "")}
-    table, parts, offset = {}, [], 0
-    for name, array in arrays.items():
-        raw = array.tobytes()
-        pad = -len(raw) % _ALIGN
+    table: dict[str, Any] = {}
+    parts: list[bytes | memoryview] = []
+    offset = crc = 0
+    for name, array in _arrays(segment, ""):
         table[name] = [array.dtype.str, array.shape, offset]
-        parts += [raw, bytes(pad)]
-        offset += len(raw) + pad
-    data = b"".join(parts)
-    head = json.dumps({"crc": crc32(data), "size": len(data), "arrays": table}).encode()
+        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        for part in (raw, bytes(-len(raw) % _ALIGN)):
+            parts.append(part)
+            offset += len(part)
+            crc = crc32(part, crc)
+    head = json.dumps({"crc": crc, "size": offset, "arrays": table}).encode()
     head += b" " * (-(len(_MAGIC) + 8 + len(head)) % _ALIGN)
-    write_whole(path, b"".join([_MAGIC, len(head).to_bytes(8, "little"), head, data]))
+    write_whole(path, _MAGIC, len(head).to_bytes(8, "little"), head, *parts)
 
 
 def _arrays(part: object, prefix: str) -> Iterator[tuple[str, Array]]:
@@ -85,6 +86,11 @@ def _map(path: Path) -> npt.NDArray[np.uint8]:
             return np.frombuffer(file.read(), np.uint8)
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **_WITHOUT_DESCRIPTOR)
     return np.frombuffer(mapped, np.uint8)
+
+
+def is_mapped(path: Path) -> bool:
+    """Whether a file is large enough to be mapped when it is opened."""
+    return path.stat().st_size > _READ
 
 
 def load_segment(path: Path, *, verify: bool = False) -> Segment:

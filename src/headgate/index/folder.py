@@ -24,6 +24,7 @@ from headgate.index import ann
 from headgate.index.files import (
     CHECKED,
     DamagedIndex,
+    is_mapped,
     load_segment,
     load_vectors,
     save_segment,
@@ -148,16 +149,9 @@ def _digest(dead: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> str:
 def write_state(folder: Path, state: IndexState, mark: str) -> IndexState:
     """Write what is not on disk yet, then the manifest, then delete files that it no longer names."""
     kept, entries = [], []
-    for live in state.lives:
-        name = live.file or f"{uuid4().hex}.seg"
-        if not live.file:
-            save_segment(live.segment, folder / name)
-            if live.vectors is not None:
-                write_whole(folder / f"{name}.vectors", live.vectors.tobytes())
-                if len(live) >= ann.LARGE and ann.is_available():
-                    ann.build_graph(
-                        live.vectors, folder / f"{name}.near", first_rows=live.graph_file
-                    )
+    for held in state.lives:
+        name = held.file or f"{uuid4().hex}.seg"
+        live = held if held.file else _save_live(folder, name, held)
         dead = f"{name}.{_digest(live.dead)}.dead" if len(live.dead) else ""
         if dead and not (folder / dead).exists():
             write_whole(folder / dead, live.dead.astype(np.int64).tobytes())
@@ -178,6 +172,24 @@ def write_state(folder: Path, state: IndexState, mark: str) -> IndexState:
     write_whole(folder / "manifest.json", json.dumps(manifest).encode())
     _delete_unnamed(folder, {"manifest.json", "lock", *(n for e in entries for n in e.values())})
     return replace(state, mark=mark, lives=tuple(kept))
+
+
+def _save_live(folder: Path, name: str, live: LiveSegment) -> LiveSegment:
+    """Save a segment and its embeddings; the segment as its files give it, where they are mapped.
+
+    So memory is given back that would else be held twice, by this process and by the system's file cache.
+    """
+    file = folder / name
+    save_segment(live.segment, file)
+    segment, vectors = live.segment, live.vectors
+    if vectors is not None:
+        stored = folder / f"{name}.vectors"
+        write_whole(stored, vectors.tobytes())
+        if len(live) >= ann.LARGE and ann.is_available():
+            ann.build_graph(vectors, folder / f"{name}.near", first_rows=live.graph_file)
+        vectors = load_vectors(stored, len(live)) if is_mapped(stored) else vectors
+    segment = load_segment(file) if is_mapped(file) else segment
+    return replace(live, segment=segment, vectors=vectors)
 
 
 def delete_index(folder: Path) -> None:

@@ -68,7 +68,7 @@ class Indexes:
 
     def snapshot(self, tenant: str, collection: str, query: str = "") -> Snapshot:
         """The postings of one collection, caught up with the store; of a large one those that matter to the query."""
-        if narrowed := self._narrowed(tenant, collection):
+        if narrowed := self._open_narrowed(tenant, collection):
             return narrowed.snapshot(query, wait=True)
         opened = self._collection(tenant, collection)
         snapshot = opened.snapshot()
@@ -81,7 +81,7 @@ class Indexes:
 
         NotReady where there are none yet. What is missing is followed in the background.
         """
-        if narrowed := self._narrowed(tenant, collection):
+        if narrowed := self._open_narrowed(tenant, collection):
             self._follow_later((tenant, collection))
             return narrowed.snapshot(query, wait=False)
         opened = self._collection(tenant, collection)
@@ -117,7 +117,7 @@ class Indexes:
 
     def rebuild(self, tenant: str, collection: str) -> Snapshot:
         """Delete the index of a collection and build it again from the store."""
-        if narrowed := self._narrowed(tenant, collection):
+        if narrowed := self._open_narrowed(tenant, collection):
             narrowed.clear()
             return narrowed.snapshot("", wait=True)
         with self._changed:
@@ -142,9 +142,9 @@ class Indexes:
             collection.flush()
 
     def _follower(self, tenant: str, collection: str) -> Collection | NarrowedCollection:
-        return self._narrowed(tenant, collection) or self._collection(tenant, collection)
+        return self._open_narrowed(tenant, collection) or self._collection(tenant, collection)
 
-    def _narrowed(self, tenant: str, collection: str) -> NarrowedCollection | None:
+    def _open_narrowed(self, tenant: str, collection: str) -> NarrowedCollection | None:
         """The collection as the store narrows it, where it is too large to be held here and the store can."""
         if not hasattr(self._store, "save_block"):
             return None

@@ -69,7 +69,7 @@ class PublishedIndex:
         """Publish the index in a folder, whose write lock is held, unless that is hardly newer; whether it was."""
         try:
             former = self._newest()
-            if count < LEAST or (former and seen - _seen(former) < max(1, count // _PART)):
+            if count < LEAST or (former and seen - _read_seen(former) < max(1, count // _PART)):
                 return False
             # where the shared storage is not mounted, nothing is made in its place
             if not self._root.parent.is_dir():
@@ -100,7 +100,7 @@ class PublishedIndex:
         """The version that has seen most, of those that the store knows."""
         versions = self._versions()
         known = set(self._store.index_marks(self._tenant, self._collection)) if versions else set()
-        return max((v for v in versions if _mark(v) in known), key=_seen, default=None)
+        return max((v for v in versions if _mark(v) in known), key=_read_seen, default=None)
 
     def _versions(self) -> list[Path]:
         try:
@@ -133,7 +133,7 @@ class PublishedIndex:
         """Delete versions that have seen less, those of an undone history, and what dead publishers left."""
         known = self._store.index_marks(self._tenant, self._collection)
         for version in self._versions():
-            if _seen(version) < seen or _mark(version) not in known:
+            if _read_seen(version) < seen or _mark(version) not in known:
                 shutil.rmtree(version, ignore_errors=True)
         for left in self._place.glob(f"*{_TEMPORARY}"):
             with suppress(OSError):
@@ -141,7 +141,7 @@ class PublishedIndex:
                     shutil.rmtree(left, ignore_errors=True)
 
 
-def _seen(version: Path) -> int:
+def _read_seen(version: Path) -> int:
     return int(version.name.partition("-")[0])
 
 

@@ -39,6 +39,8 @@ _FEW_CHUNKS, _FEW_OF = 2, 0.01  # fewer chunks of a language are taken for quota
 SHORT = 600  # characters; half of a conversation's lines are shorter
 _LONG = 256  # postings from which a list is copied by itself; shorter ones are copied all at once
 _FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
+_MOST_KEY = (1 << 64) - 1
+_SAMPLED_CHUNKS = 4_000  # chunks from which on a part of the vocabulary stands for all of it
 
 BEHIND = "the index is behind the store and follows in the background"
 
@@ -141,6 +143,29 @@ class Snapshot:
             total[there] += live.term_counts[slots[there]]
         return total
 
+    @lazy_property
+    def unseen_rate(self) -> float:
+        """The chance that the next term of such a text is new here.
+
+        By Good and Turing it is the share of terms that were met once: postings of terms of one chunk, over all postings.
+        """
+        postings = sum(int(live.term_counts.sum()) for live in self.lives)
+        if not postings:
+            return 0.0
+        # terms are digests in order, so those below a bound are a fair sample, whatever segments they lie in
+        sampled = min(_SAMPLED_CHUNKS, self.count)
+        bound = np.uint64(_MOST_KEY * sampled // self.count)
+        parts = [
+            (live.segment.terms.keys[:end], live.term_counts[:end])
+            for live in self.lives
+            if (end := int(live.segment.terms.keys.searchsorted(bound, side="right")))
+        ]
+        if not parts:
+            return 0.0
+        _, slots = np.unique(np.concatenate([keys for keys, _ in parts]), return_inverse=True)
+        chunks = np.bincount(slots, np.concatenate([counts for _, counts in parts]))
+        return min(1.0, int((chunks == 1).sum()) * self.count / sampled / postings)
+
     def _hits(
         self,
         keys: Keys,
@@ -156,7 +181,7 @@ class Snapshot:
                 living += np.where(there, counts[slots], 0)
                 parts.append((incidence, base, slots, there))
         rare = np.ones(len(keys), bool) if limit is None else living <= limit
-        return self._living(_copied(parts, rare))
+        return self._living(_copy_lists(parts, rare))
 
     def _living(self, hits: Hits) -> Hits:
         if not self._dirty:
@@ -251,17 +276,17 @@ class Snapshot:
         asked = keys.tolist()
         new = [key for key in asked if key not in known]
         if new:
-            known.update(zip(new, self._judged(new, share), strict=True))
+            known.update(zip(new, self._judge_names(new, share), strict=True))
         return np.array([known[key] for key in asked], bool)
 
-    def _judged(self, keys: list[int], share: float) -> list[bool]:
+    def _judge_names(self, keys: list[int], share: float) -> list[bool]:
         read = self.labels(np.array(keys, np.uint64))
         labels = [[w for w in label.split() if w not in ENGLISH] for label in read]
         flat = sorted({word for found in labels for word in found})
-        cased = dict(zip(flat, self._cased(flat, share), strict=True))
+        cased = dict(zip(flat, self._judge_words(flat, share), strict=True))
         return [any(cased[word] for word in found) for found in labels]
 
-    def _cased(self, flat: list[str], share: float) -> list[bool]:
+    def _judge_words(self, flat: list[str], share: float) -> list[bool]:
         kinds = np.array([INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER], np.uint64)
         bare = np.array([case_key(word) for word in flat], np.uint64)
         counts = self._count_cases((bare[:, None] | kinds).ravel())
@@ -396,7 +421,7 @@ def _among(own: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]) -> npt.ND
     return hit
 
 
-def _copied(
+def _copy_lists(
     parts: Sequence[tuple[PostingList, int, Ints, npt.NDArray[np.bool_]]],
     wanted: npt.NDArray[np.bool_],
 ) -> Hits:

@@ -71,7 +71,7 @@ def parse_row(row: object, *, collection: str, id: str = "", size: int = 0) -> T
         title=_title(row),
         collection=_text_field(row, "collection", "") or collection,
         source=_text_field(row, "source", "") or "document",
-        metadata=_bounded({**rest, **given}),
+        metadata=_check_metadata({**rest, **given}),
         size=size or len(text),
         origin=LINE if id and not own else "",
     )
@@ -136,7 +136,7 @@ def _title(row: Mapping[str, Any]) -> str:
     return title
 
 
-def _bounded(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """The metadata, which stands beside each chunk and so must be small."""
     if metadata and len(repr(metadata)) > METADATA_BYTES // 4:
         try:

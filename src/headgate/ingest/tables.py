@@ -13,6 +13,7 @@ import orjson
 from headgate.errors import InputError
 from headgate.ingest.decode import HEAD, Undecodable, bom_encoding, decode, is_binary
 from headgate.ingest.rows import FILE, Skip, Text, parse_row
+from headgate.text.bounded_json import loads
 
 MAX_LINE = 64 << 20  # bytes of the longest row; a file without line ends is not a table
 
@@ -126,7 +127,7 @@ def _parse_line(line: bytes, name: str, collection: str) -> Items:
     if not line.strip():
         return
     try:
-        row = orjson.loads(line)
+        row = loads(line)
     except orjson.JSONDecodeError as error:
         yield Skip(name, f"not valid JSON: {error}", len(line))
         return

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from headgate.errors import MissingExtra, UpstreamError
+from headgate.text.bounded_json import loads
 
 MAX_BYTES = 8_000_000  # far above any honest answer: 10 000 search hits are about 5 MB
 
@@ -51,7 +52,7 @@ async def call_json(
     if status != 200:
         raise UpstreamError(f"{_origin(endpoint.url)} answered {status}")
     try:
-        return orjson.loads(data)
+        return loads(data)
     except orjson.JSONDecodeError as error:
         raise UpstreamError(
             f"{_origin(endpoint.url)} answered {_kind(kind)} instead of JSON"

@@ -42,8 +42,13 @@ class Spots(NamedTuple):
 
 
 class TermIndex(Protocol):
-    """Terms of a collection: who has them, how many do, what a chunk is made of, and how long chunks are."""
+    """Terms of a collection: who has them, how many do, what a chunk is made of, and how long chunks are.
 
+    `unseen_rate` is the chance that a term of a text that belongs here has never been seen here.
+    """
+
+    @property
+    def unseen_rate(self) -> float: ...
     def postings(self, terms: "npt.NDArray[np.uint64]") -> Hits: ...
     def frequencies(self, terms: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.int64]": ...
     def sequences(self, ords: "npt.NDArray[np.int64]") -> Sequences: ...

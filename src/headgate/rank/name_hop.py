@@ -21,7 +21,7 @@ from headgate.rank.fields import IN_BODY, IN_TITLE
 from headgate.rank.lexical import Floats, Ints, Keys, distinct, within
 
 # ordinals -> what each giver's mass is worth to each (giver × ordinal)
-Hearing = Callable[[Ints], Floats]
+Receptivity = Callable[[Ints], Floats]
 NONE = np.zeros(0, np.uint64)
 _POSTING = 31  # bits for the number of a posting below that of its chunk
 MOST = 500  # chunks that a hop may lift: several times what a ranking holds
@@ -94,7 +94,7 @@ def _only(hits: Hits, fits: npt.NDArray[np.bool_]) -> Hits:
     return Hits(hits.ords[stays], hits.values[stays], hits.counts[fits])
 
 
-def masses(view: Postings, names: Names, strength: Floats, *, without: Keys) -> Floats:
+def name_masses(view: Postings, names: Names, strength: Floats, *, without: Keys) -> Floats:
     """How much of each seed's mass goes to each of its names (seed × name)."""
     useful = (names.counts >= 2) & ~within(without, names.keys)
     share = np.log(view.count / np.maximum(names.counts, 1)) * useful
@@ -104,7 +104,7 @@ def masses(view: Postings, names: Names, strength: Floats, *, without: Keys) -> 
     return np.asarray(spread * ((strength / strength[0]) ** 2)[:, None], np.float64)
 
 
-def ways(names: Names, *, gamma: float, title: float) -> Floats:
+def posting_shares(names: Names, *, gamma: float, title: float) -> Floats:
     """What part of its name's mass each posting lets through: less where many hold the name, more in a title."""
     inside = np.maximum(names.counts, 1) ** -gamma
     titled = title * np.maximum(names.title_counts, 1) ** -gamma
@@ -113,19 +113,19 @@ def ways(names: Names, *, gamma: float, title: float) -> Floats:
     )
 
 
-def spread(names: Names, way: Floats, mass: Floats, seeds: Ints, heard: Hearing) -> Reach:
+def spread(names: Names, way: Floats, mass: Floats, seeds: Ints, receive: Receptivity) -> Reach:
     """Send each giver's mass through its names; a seed (the first rows of mass) does not get back what it gave."""
     if not len(names.ords):
         return Reach(names.ords, np.zeros(0))
-    order, ords, begins = _reached(names, way * mass.sum(0)[names.which])
+    order, ords, begins = _top_postings(names, way * mass.sum(0)[names.which])
     sent = np.add.reduceat(mass[:, names.which[order]] * way[order], begins, axis=1)
     sent[: len(seeds)][seeds[:, None] == ords] = 0.0
-    force = (sent * heard(ords)).sum(0)
+    force = (sent * receive(ords)).sum(0)
     reached = force > 1e-12
     return Reach(ords[reached], force[reached])
 
 
-def _reached(names: Names, flow: Floats) -> tuple[Ints, Ints, Ints]:
+def _top_postings(names: Names, flow: Floats) -> tuple[Ints, Ints, Ints]:
     """The postings of the chunks that most flows to, sorted by chunk; those chunks; where each begins."""
     numbered = np.sort((names.ords << _POSTING) | np.arange(len(names.ords)))
     order = numbered & ((1 << _POSTING) - 1)  # twice as fast as argsort
@@ -145,14 +145,14 @@ def _begins(ranked: Ints) -> Ints:
 def open_share(hits: Hits, worth: Floats, chunk: int) -> float:
     """The share of the query's worth that one chunk does not hold."""
     total = float(worth.sum())
-    held = _held(hits, np.arange(len(hits.counts)), np.array([chunk]))[:, 0]
+    held = _term_matrix(hits, np.arange(len(hits.counts)), np.array([chunk]))[:, 0]
     return 1.0 - float(worth[held].sum()) / total if total else 1.0
 
 
 def new_shares(hits: Hits, worth: Floats, ranked: Ints, *, weight: float = 1.0) -> Floats:
     """For each of some ranked chunks, the share of the query's worth that the leading ones above it do not hold, weighted."""
     known = np.flatnonzero(hits.counts)
-    held = _held(hits, known, ranked)
+    held = _term_matrix(hits, known, ranked)
     above = np.logical_or.accumulate(held, axis=1)
     told = np.zeros_like(held)
     told[:, 1:] = above[:, np.minimum(np.arange(len(ranked) - 1), LEADING - 1)]
@@ -160,7 +160,7 @@ def new_shares(hits: Hits, worth: Floats, ranked: Ints, *, weight: float = 1.0) 
     return np.asarray(weight * np.minimum(share, MOST_NEW), np.float64)
 
 
-def hearing(hits: Hits, worth: Floats, seeds: Ints, *, least: float) -> Hearing:
+def receptivity(hits: Hits, worth: Floats, seeds: Ints, *, least: float) -> Receptivity:
     """Least + the share of the query's worth that a seed leaves open and a chunk holds, for every seed and chunk.
 
     The last row is for mass that no seed gave, for which the whole query is open.
@@ -169,15 +169,15 @@ def hearing(hits: Hits, worth: Floats, seeds: Ints, *, least: float) -> Hearing:
     worth = worth[known]
     total, first = float(worth.sum()) or 1.0, len(seeds)
 
-    def heard(ords: Ints) -> Floats:
-        held = _held(hits, known, np.concatenate([seeds, ords]))
+    def receive(ords: Ints) -> Floats:
+        held = _term_matrix(hits, known, np.concatenate([seeds, ords]))
         lacks = worth * np.vstack([~held[:, :first].T, np.ones((1, len(known)), bool)])
         return np.asarray(least + lacks @ held[:, first:] / total, np.float64)
 
-    return heard
+    return receive
 
 
-def _held(hits: Hits, known: Ints, asked: Ints) -> npt.NDArray[np.bool_]:
+def _term_matrix(hits: Hits, known: Ints, asked: Ints) -> npt.NDArray[np.bool_]:
     """Which of some chunks hold which of some terms (term × chunk)."""
     ends = np.cumsum(hits.counts)
     held = np.zeros((len(known), len(asked)), bool)

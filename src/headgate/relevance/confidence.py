@@ -3,25 +3,31 @@
     confidence(d) = knows(q) * score(d) / score(best)
 knows is a logistic model with one set of constants for every kind of text. For it speaks how much of the query the best
 chunk holds (terms weighed by rarity) and whether query terms stand side by side; against it the share of query terms that
-the collection has never seen, and the size of the collection, since among many chunks some match by chance. In code and
-JSON, which is full of symbols, words are weaker evidence either way. Words cannot judge what only an embedder found.
+the collection has never seen, and the size of the collection, since among many chunks some match by chance. A term that was
+never seen says less where fitting texts often bring new ones, and nothing in JSON, where a call's values stand in no description
+of it. The name of a speaker is common in a conversation and rare elsewhere, so it counts as much as a term can.
+Words cannot judge what only an embedder found.
 """
 
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
+from headgate.rank.lexical import within
 from headgate.relevance.calibration import KNOWS, LOWER
-from headgate.relevance.query_terms import Match, Question, Vocabulary, ask, match
+from headgate.relevance.query_terms import Match, Question, ask, match
+from headgate.relevance.vocabulary import Vocabulary
+from headgate.text.symbols import likeness_to_code
 from headgate.types import Candidate
 
 LOOK = 10  # candidates that tell whether the collection knows
 LONG = 40  # terms of a question from which shares of it say little, so that it is never refused; labeled ones have up to 31
 _FULL_SIZE = 4  # log10 of the chunks of a large collection
-_MANY_SYMBOLS = 0.06  # share of symbols in code (.08) and JSON (.13); prose has .01, Markdown .03
-_UNSAID = 0.5  # in code and JSON an unseen word counts this much less: a call's values stand in no description of it
+_MOST_UNSEEN = (
+    0.5  # of an unseen rate; in a handful of chunks nearly every term is new, which tells nothing
+)
 _FULL_PHRASE = 3  # rarities of an unseen term, beyond which more of a phrase counts no more
-_SYMBOLS = b'{}[]()<>=_":;/\\|#*+&%$@^~`'
-_SAMPLE = 1000  # characters of a chunk that show what kind of text it is
 
 
 def confidences(
@@ -48,7 +54,7 @@ def confidences(
         best = sorted(members, key=lambda c: -c.score)[:LOOK]
         best += seen[:LOOK] if own else ()
         matches = [match(question, c.chunk, words.language) for c in best]
-        sure = knows(evidence(question, matches, [c.chunk.text for c in best], words.count))
+        sure = knows(evidence(question, matches, [c.chunk.text for c in best], words))
         if len(question.worth) > LONG:
             sure = max(sure, LOWER)
         for at, share in zip(group, _shares(question, members, words.language), strict=True):
@@ -63,29 +69,36 @@ def knows(features: dict[str, float]) -> float:
 
 
 def evidence(
-    question: Question, best: Sequence[Match], texts: Sequence[str], count: int
+    question: Question, best: Sequence[Match], texts: Sequence[str], words: Vocabulary
 ) -> dict[str, float]:
     """How well the best candidates cover the question, each number 0..1; the features of `knows`."""
     # What came from memory or the web may hold words that the collection has never seen.
     unseen = question.unseen.difference(*(one.held for one in best))
-    code = min(1.0, symbols(texts) / _MANY_SYMBOLS)
+    told = 1 - min(words.unseen_rate, _MOST_UNSEEN) if unseen else 1.0  # what an unseen term tells
+    speakers = _speakers(question, words)
+    worth = {
+        key: (question.full if key in speakers else rarity) * (told if key in unseen else 1.0)
+        for key, rarity in question.worth.items()
+    }
+    held = max((sum(map(worth.__getitem__, one.held)) for one in best), default=0.0)
+    phrase = max((one.phrase for one in best), default=0.0) / question.full
+    code = likeness_to_code(texts)
     return {
         "bias": 1.0,
-        "cover": max((one.mass for one in best), default=0.0) / question.total,
-        "phrase": min(max((one.phrase for one in best), default=0.0) / question.full, _FULL_PHRASE)
-        / _FULL_PHRASE,
-        "unseen": len(unseen) / max(1, len(question.worth)) * (1 - _UNSAID * code),
-        "size": math.log10(max(count, 1)) / _FULL_SIZE,
+        "cover": held / (sum(worth.values()) or 1.0),
+        "phrase": min(phrase, _FULL_PHRASE) / _FULL_PHRASE,
+        "unseen": len(unseen) / max(1, len(worth)) * told * (1 - code),
+        "size": math.log10(max(words.count, 1)) / _FULL_SIZE,
         "symbols": code,
     }
 
 
-def symbols(texts: Sequence[str]) -> float:
-    """The share of symbols that code is written with, over the beginnings of some texts."""
-    heads = "".join(text[:_SAMPLE] for text in texts)
-    raw = heads.encode("utf-8", "surrogatepass")
-    others = len(heads) - len(raw) + len(raw.translate(None, _SYMBOLS))
-    return 1 - others / len(heads) if heads else 0.0
+def _speakers(question: Question, words: Vocabulary) -> frozenset[int]:
+    """The terms of the question that name someone who speaks in the collection."""
+    if not words.conversational:
+        return frozenset()
+    asked = np.array(sorted(question.asked), np.uint64)
+    return frozenset(asked[within(words.speakers(), asked)].tolist())
 
 
 def _shares(question: Question, members: Sequence[Candidate], language: str) -> list[float]:

@@ -25,12 +25,12 @@ _TIME = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class CueFactors:
     """What is left of a line's score when it asks, is another's than the one asked about, or tells no time."""
 
-    asking: float
-    other: float
-    timeless: float
+    question: float
+    other_speaker: float
+    undated: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +69,15 @@ def speaks_of_time(text: str) -> bool:
     return _looks(text).speaks_of_time
 
 
-def cues(query: str, texts: Sequence[str], language: str, by: Shares) -> list[float]:
+def cues(query: str, texts: Sequence[str], language: str, by: CueFactors) -> list[float]:
     """What is left of the score of each line, given as it stands with date and speaker."""
     lines = [_looks(text) for text in texts]
     asked = {*terms(query, language)}
     named = {s for s in {k.speaker for k in lines} if not asked.isdisjoint(terms(s, language))}
     when = "english" in language and _WHEN.search(query) is not None
     return [
-        (by.asking if line.asks else 1.0)
-        * (by.other if len(named) == 1 and line.speaker not in named else 1.0)
-        * (by.timeless if when and not line.speaks_of_time else 1.0)
+        (by.question if line.asks else 1.0)
+        * (by.other_speaker if len(named) == 1 and line.speaker not in named else 1.0)
+        * (by.undated if when and not line.speaks_of_time else 1.0)
         for line in lines
     ]

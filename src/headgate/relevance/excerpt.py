@@ -26,8 +26,8 @@ def excerpt(
     held = [question.asked.intersection(terms(text[b:e], language)) for b, e in strips]
     chosen: list[int] = []
     shown = ""
-    for at in _ranked(held, question):
-        longer = _joined(text, strips, [*chosen, at])
+    for at in _rank_strips(held, question):
+        longer = _join_strips(text, strips, [*chosen, at])
         if fits(longer):
             chosen.append(at)
             shown = longer
@@ -59,7 +59,7 @@ def _bare(text: str, begin: int, end: int) -> tuple[int, int] | None:
     return (first, last) if first < last else None
 
 
-def _ranked(held: Sequence[frozenset[int]], question: Question) -> list[int]:
+def _rank_strips(held: Sequence[frozenset[int]], question: Question) -> list[int]:
     """Strips in the order in which they are worth showing: by what is still missing, then by how near they are."""
     missing, order = question.asked, list[int]()
     while True:
@@ -77,7 +77,7 @@ def _ranked(held: Sequence[frozenset[int]], question: Question) -> list[int]:
     return list(dict.fromkeys([*order, *beside]))
 
 
-def _joined(text: str, strips: Sequence[tuple[int, int]], chosen: Sequence[int]) -> str:
+def _join_strips(text: str, strips: Sequence[tuple[int, int]], chosen: Sequence[int]) -> str:
     """The chosen strips in reading order; what lies between neighbors stays, elsewhere an ellipsis stands."""
     shown, last = "", -1
     for at in sorted(chosen):

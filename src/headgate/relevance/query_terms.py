@@ -1,41 +1,26 @@
 """Question: a query in the light of a collection, and what a chunk holds of it.
 
 Each term is worth its rarity in the collection, log(1 + (N - df + .5) / (df + .5)); a term that the collection has
-never seen is worth the most.
+never seen is worth the most. A word that it has never seen is read as its known parts (compounds.py).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from functools import cache, lru_cache
+from itertools import chain, pairwise
 
 import numpy as np
 
 from headgate.rank.lexical import idf
+from headgate.relevance.compounds import read_query
+from headgate.relevance.vocabulary import Vocabulary
 from headgate.text.terms import terms
 from headgate.types import MEMORY, Chunk
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-
-class Vocabulary(Protocol):
-    """What a collection knows of words: how many chunks there are, and how many hold a term."""
-
-    @property
-    def count(self) -> int:
-        """How many chunks there are."""
-        ...
-
-    @property
-    def language(self) -> str:
-        """The language whose stems its terms are."""
-        ...
-
-    def frequencies(self, terms: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.int64]":
-        """How many chunks hold each term."""
-        ...
+_REQUESTS = (
+    "summarize summary discuss describe explain tell find give show list help please hello hey hi thank"
+    " want need know like look something anything"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +53,12 @@ class Match:
 
 
 def ask(query: str, words: Vocabulary) -> Question:
-    """The query's terms with their worth in this collection."""
-    asked = terms(query, words.language)
-    keys = list(dict.fromkeys(asked))
-    seen = dict(zip(keys, _frequencies(keys, words), strict=True))
+    """The query's terms with their worth in this collection; of words that only ask, those that the collection knows."""
+    read = list(chain.from_iterable(read_query(query, words)))
+    found = list(dict.fromkeys(read))
+    counts = dict(zip(found, _frequencies(found, words), strict=True))
+    seen = {key: df for key, df in counts.items() if df or key not in _requests()}
+    keys, asked = list(seen), [key for key in read if key in seen]
     n = words.count
     worth = {key: idf(n, df) for key, df in seen.items()}
     return Question(
@@ -108,6 +95,12 @@ def bag(chunk: Chunk, language: str) -> frozenset[int]:
     if chunk.source == MEMORY and chunk.metadata.get("tags"):
         held |= _bag(" ".join(chunk.metadata["tags"]), language)
     return held
+
+
+@cache
+def _requests() -> frozenset[int]:
+    """Words that ask for something and name nothing."""
+    return frozenset(terms(_REQUESTS, "english"))
 
 
 def _frequencies(keys: list[int], words: Vocabulary) -> list[int]:

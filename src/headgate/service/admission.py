@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headgate.errors import ClosingError, DeadlineError, HeadgateError
 from headgate.policy import ServicePolicy
 from headgate.service.auth import Auth
-from headgate.service.body import ClientGone, read_body
+from headgate.service.body import BufferedReceive, ClientGone, read_body
 from headgate.service.dashboard.paths import is_open
 from headgate.service.limits import CallerLimits
 from headgate.service.problems import refusal
@@ -125,7 +125,7 @@ class Admission:
                 state.status = 499  # as other servers log it; nobody receives it
                 return
             with end_when_revoked(self._auth, scope, state):
-                await self._app(scope, _BufferedReceive(body, receive), send)
+                await self._app(scope, BufferedReceive(body, receive), send)
 
     def _cut_off(self) -> HeadgateError:
         """Why a request did not end in time."""
@@ -162,20 +162,6 @@ class _Sender:
                 (b"x-request-id", self._state.id.encode()),
             ]
         await self._send(message)
-
-
-class _BufferedReceive:
-    """Returns a body that was read already, then whatever the connection sends."""
-
-    def __init__(self, body: bytes, receive: Receive) -> None:
-        self._body: bytes | None = body
-        self._receive = receive
-
-    async def __call__(self) -> Message:
-        if self._body is None:
-            return await self._receive()
-        body, self._body = self._body, None
-        return {"type": "http.request", "body": body, "more_body": False}
 
 
 async def _receive_disconnect() -> Message:

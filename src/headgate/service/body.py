@@ -1,6 +1,6 @@
 """Request bodies: read whole, and refused as soon as they are known to be too large."""
 
-from starlette.types import Receive, Scope
+from starlette.types import Message, Receive, Scope
 
 from headgate.errors import LimitError
 
@@ -33,3 +33,18 @@ async def read_body(scope: Scope, receive: Receive, *, limit: int, setting: str)
             raise too_large
         more = message.get("more_body", False)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+class BufferedReceive:
+    """Returns a body that was read already, then whatever the connection sends."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        """The next message."""
+        if self._body is None:
+            return await self._receive()
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}

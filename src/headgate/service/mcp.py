@@ -15,11 +15,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from headgate.errors import AccessError, MissingExtra, ScopeError
+from headgate.errors import AccessError, LimitError, MissingExtra, ScopeError
+from headgate.service.body import BufferedReceive
 from headgate.service.origin import is_same_origin
 from headgate.service.problems import refusal
 from headgate.service.request_state import RequestState
 from headgate.service.state import ServiceState
+from headgate.text.bounded_json import MOST_VALUES, has_more_values
 
 PATH = "/mcp"
 
@@ -53,7 +55,12 @@ class McpEndpoint:
         async with self._starting:
             if self._running is None:
                 await self._start()
-        await self._sessions.handle_request(scope, receive, send)
+        body = (await receive()).get("body", b"")
+        if has_more_values(body, MOST_VALUES):
+            error = LimitError(f"the body holds more than {MOST_VALUES:,} values", hint="send less")
+            await refusal(error, state.id)(scope, receive, send)
+            return
+        await self._sessions.handle_request(scope, BufferedReceive(body, receive), send)
 
     async def close(self) -> None:
         """End the server and what it still serves."""

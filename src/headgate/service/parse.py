@@ -6,12 +6,13 @@ Lone surrogates, NaN and endless nesting are refused as invalid JSON, with the p
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
-import orjson
 from fastapi import Query
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.requests import Request
 from starlette.responses import Response
+
+from headgate.text.bounded_json import loads
 
 
 class Body(BaseModel):
@@ -41,7 +42,7 @@ Collection = Annotated[str, Query(min_length=1, max_length=1024, description="Th
 
 class _OrjsonRequest(Request):
     async def json(self) -> Any:  # noqa: ANN401  (any JSON value)
-        return orjson.loads(await self.body())
+        return loads(await self.body())
 
 
 class StrictRoute(APIRoute):

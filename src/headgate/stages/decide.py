@@ -12,17 +12,15 @@ from typing import Any
 
 from headgate.errors import InputError
 from headgate.policy import PositiveCount, Tuning
-from headgate.stages.strategy import (
+from headgate.stages.strategy import UNKNOWN_SIZE, choose_strategy, retrieval_budget
+from headgate.stages.tasks import (
     CRISIS,
     GROUPS,
-    UNKNOWN_SIZE,
     Matching,
     TaskPolicy,
     category_of,
-    choose_strategy,
     classify_task,
     has_keyword,
-    retrieval_budget,
 )
 from headgate.types import ContextBudget, Plan, Request, Strategy, Tier
 

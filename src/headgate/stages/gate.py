@@ -81,7 +81,7 @@ def gate(
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
     judged = [_floor(candidate, policy) for candidate in candidates]
     alive = [candidate for candidate in judged if not candidate.dropped]
-    shown = [_shown(candidate, preview_chars) for candidate in alive]
+    shown = [_piece_of(candidate, preview_chars) for candidate in alive]
     costs = [count(text + "\n") for text in shown]
     worths = [_worth(candidate, policy) for candidate in alive]
     by_worth = _best_first(alive, worths, policy)
@@ -221,7 +221,7 @@ def _floor(candidate: Candidate, policy: GatePolicy) -> Candidate:
     return candidate
 
 
-def _shown(candidate: Candidate, preview_chars: int | None) -> str:
+def _piece_of(candidate: Candidate, preview_chars: int | None) -> str:
     """The piece that compose will show, at its least: the number has one digit, and quoting is left to compose."""
     chunk = candidate.chunk
     if chunk.source == GRAPH or preview_chars is None:

@@ -23,7 +23,7 @@ from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Grader
 from headgate.relevance.calibration import LOWER, UPPER
 from headgate.relevance.confidence import confidences
-from headgate.relevance.query_terms import Vocabulary
+from headgate.relevance.vocabulary import Vocabulary
 from headgate.types import Candidate, Chunk, Sifted
 
 FLOOR = 0.0005  # the built-in grader decides about the whole answer; single chunks are the gate's

@@ -3,7 +3,8 @@
 "entities" (default): the best chunks pass their mass to chunks that share a rare proper name with them
 (rank/name_hop.py); given knowledge edges carry it on to the names and chunks they lead to:
 s = s1 + min(.5, open)·x / max x, where a seed holds a rare name of the query and `open` is the share of the query that
-the best chunk does not hold: an answer in one place needs no second one. There a chunk gains once more by the share of
+the best chunk does not hold: an answer in one place needs no second one. In code, where capitals make no names, it is less,
+and in JSON nothing (text/symbols.py). There a chunk gains once more by the share of
 the query that the better ones do not hold, since the parts of such an answer differ.
 "fire": leaky integrate-and-fire over given edges, neighbors and shared names (rank/integrate_and_fire.py).
 Work goes outward from the seeds: its cost follows their names and edges, never the corpus.
@@ -29,18 +30,19 @@ from headgate.rank.name_hop import (
     Names,
     Reach,
     gather,
-    hearing,
-    masses,
+    name_masses,
     new_shares,
     open_share,
+    posting_shares,
+    receptivity,
     spread,
     strongest,
-    ways,
 )
 from headgate.rank.scores import Scores, scores_of
 from headgate.rank.top import best, top
-from headgate.relevance.cues import Shares, cues
+from headgate.relevance.cues import CueFactors, cues
 from headgate.text.names import names
+from headgate.text.symbols import likeness_to_code
 from headgate.text.terms import number, terms, words
 from headgate.text.turns import add_head
 from headgate.types import Candidate, Edge, Sifted
@@ -104,9 +106,9 @@ class PropagatePolicy(Policy):
         return self.hops if self.mode == "fire" else 1
 
     @property
-    def shares(self) -> Shares:
+    def shares(self) -> CueFactors:
         """The shares of the cues."""
-        return Shares(self.question_factor, self.other_speaker_factor, self.undated_factor)
+        return CueFactors(self.question_factor, self.other_speaker_factor, self.undated_factor)
 
 
 def propagate(
@@ -143,7 +145,8 @@ def start_of(found: Sifted, query: str, view: Postings, policy: PropagatePolicy)
     said = tuple(dict.fromkeys((*sorted(names(query)), *words(query))))
     own = distinct(np.array([number(name) for name in said], np.uint64))
     led = _gather_names(view, seeds, policy, own=own)
-    return Start(scores, hits, seeds, scores.strength[: policy.seeds], said, own, led)
+    prose = 1 - likeness_to_code([c.chunk.text for c in found.kept[: policy.seeds]])
+    return Start(scores, hits, seeds, scores.strength[: policy.seeds], said, own, led, prose)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +160,7 @@ class Start:
     said: tuple[str, ...]
     own: Keys
     names: Names
+    prose: float  # how little the best chunks look like code, where capitals make no names
 
     def nodes(self, view: Postings) -> tuple[str, ...]:
         """What is worth asking a graph about: the query's names, the seeds' ids and the seeds' names."""
@@ -183,7 +187,9 @@ def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[
     """What shared names and given edges reach; nothing where neither the query's names nor edges lead anywhere."""
     carried = _carry_mass(view, start, edges, policy) if edges else {}
     worth = rarity(view.count, start.hits.counts) * (start.hits.counts > 0)
-    gain = policy.weight if carried else min(policy.weight, _left_open(start, worth))
+    gain = policy.weight
+    if not carried:
+        gain = min(gain, start.prose * _left_open(start, worth))
     if gain <= 0:
         return _Lift(Reach(start.seeds[:0], np.zeros(0)))
     extra = np.array(sorted({number(node.lower()) for node in carried}), np.uint64)
@@ -192,14 +198,14 @@ def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[
         if carried
         else start.names
     )
-    mass = masses(view, led, start.strength, without=start.own)
+    mass = name_masses(view, led, start.strength, without=start.own)
     given = np.zeros(len(led.keys))
     for node, force in carried.items():
         given[led.keys == number(node.lower())] += force
     mass = np.vstack([mass, given])
-    way = ways(led, gamma=policy.spread, title=policy.title)
-    heard = hearing(start.hits, worth, start.seeds, least=policy.min_share)
-    reach = _join_linked(view, spread(led, way, mass, start.seeds, heard), carried)
+    way = posting_shares(led, gamma=policy.spread, title=policy.title)
+    receive = receptivity(start.hits, worth, start.seeds, least=policy.min_share)
+    reach = _join_linked(view, spread(led, way, mass, start.seeds, receive), carried)
     peak = reach.force.max() if len(reach.force) else 1.0
     flow = mass.sum(0)[led.which] * way
     lifted = Reach(reach.ords, gain * reach.force / peak)

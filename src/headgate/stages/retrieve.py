@@ -25,6 +25,7 @@ from headgate.rank.head_bonus import heads
 from headgate.rank.lexical import Weighing, lexical, phrases, rarity
 from headgate.rank.scores import SEEDS, Found, Scores
 from headgate.rank.top import best, top
+from headgate.relevance.compounds import read_query
 from headgate.text.terms import word_terms
 from headgate.types import Candidate
 
@@ -137,8 +138,9 @@ def _weighing(policy: RetrievePolicy) -> Weighing:
 
 
 def _match_terms(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
-    asked = word_terms(query, view.language)
-    keys, times = np.unique(np.array([*chain(*asked)], np.uint64), return_counts=True)
+    # plain BM25 takes words as they are
+    read = word_terms(query, view.language) if policy.mode == "rrf" else read_query(query, view)
+    keys, times = np.unique(np.array([*chain(*read)], np.uint64), return_counts=True)
     hits = view.postings(keys)
     known = hits.counts > 0
     if not known.any():
@@ -151,7 +153,7 @@ def _match_terms(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
     leads = top(scores, depth, view.reading)
     if policy.mode == "scored":
         rare = dict(zip(keys[known].tolist(), idf[known].tolist(), strict=True))
-        _add_bonuses(view, leads[: policy.phrase_depth], asked, rare, scores, policy=policy)
+        _add_bonuses(view, leads[: policy.phrase_depth], read, rare, scores, policy=policy)
     ceiling, whole = (float((n * idf).sum() * (by.k1 + 1)) for n in (weights, times))
     left_open = 1.0 - min(float(scores[leads].max()) / whole, 1.0)
     return _Match(keys, hits, scores, leads, ceiling, left_open)

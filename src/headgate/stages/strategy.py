@@ -1,60 +1,31 @@
 """Strategy: how content of some size should reach the model for a task.
 
-Loaded whole (STUFF), searched (RAG, for the largest along the graph), or both (HYBRID). The task is read from the query's
-keywords, or named by the caller. Numbers are those of the published design (docs/origins.md) where no comment says otherwise.
+Loaded whole (STUFF), searched (RAG, for the largest along the graph), or both (HYBRID). tasks.py tells what kind of task it
+is. Numbers are those of the published design (docs/origins.md) where no comment says otherwise.
 `decide` builds its plan on these rules, and agents get them as the tool `context_strategy`.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from headgate.errors import InputError
-from headgate.policy import Policy
-from headgate.text.crisis import is_crisis
+from headgate.stages.tasks import CRISIS, TaskClass, TaskPolicy, category_of, classify_task
 from headgate.types import ContextBudget, Strategy
 
-CRISIS = "crisis"
-
-# group -> (task category, keywords); the first group that matches decides
-GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    CRISIS: ("rag_critical", (
-        "suicid", "kill myself", "end my life", "want to die", "self-harm", "crisis", "emergency",
-        "988", "don't want to live", "better off dead",
-    )),
-    "factual": ("rag_critical", (
-        "what is", "who is", "when did", "where is", "how many", "cite", "source", "reference",
-        "according to", "evidence", "fact check", "verify", "accurate", "precise", "research",
-        "paper", "study", "arxiv",
-    )),
-    "creative": ("stuff_friendly", (
-        "write a", "draft", "story", "poem", "creative", "brainstorm", "idea", "imagine", "design",
-        "translate", "rewrite", "summarize this", "review this code", "refactor",
-    )),
-    "analysis": ("hybrid", (
-        "analyze", "compare", "evaluate", "assess", "plan", "strategy", "pros and cons",
-        "trade-off", "explain", "describe", "how does", "why does",
-    )),
-}  # fmt: skip
-
-NAMED_TASKS: Mapping[str, frozenset[str]] = {
-    "stuff_friendly": frozenset({
-        "summarization", "creative_writing", "brainstorming", "translation", "style_transfer",
-        "code_generation", "code_review", "conversation",
-    }),
-    "rag_critical": frozenset({
-        "factual_qa", "fact_verification", "research", "legal_analysis", "medical_lookup",
-        "crisis_intervention", "data_extraction", "citation_generation", "debugging",
-    }),
-    "hybrid": frozenset({
-        "analysis", "comparison", "planning", "report_writing", "code_explanation",
-        "documentation", "tutorial_creation",
-    }),
-}  # fmt: skip
-
-CATEGORIES = ("rag_critical", "stuff_friendly", "hybrid", "unknown")
+__all__ = [
+    "CONTEXT_STRATEGY_TOOL",
+    "SIZE_HINTS",
+    "StrategyChoice",
+    "TaskClass",
+    "TaskPolicy",
+    "choose_strategy",
+    "classify_task",
+    "context_strategy",
+    "estimate_content_tokens",
+    "retrieval_budget",
+]
 
 SIZE_HINTS = {
     "tiny": 2_000, "small": 8_000, "medium": 32_000,
@@ -63,30 +34,6 @@ SIZE_HINTS = {
 UNKNOWN_SIZE = 64_000
 
 CHARS_PER_TOKEN = 4  # published, for content of which only the size is known
-
-Matching = Literal["word", "substring"]
-
-
-class TaskPolicy(Policy):
-    """How a task is recognized: keyword matching, and what callers add to the named tasks."""
-
-    matching: Matching = "word"
-    """'word': a keyword must begin at a word start, and a crisis must tell of a person in danger; 'substring': any keyword
-    anywhere."""
-    stuff_friendly: frozenset[str] = frozenset()
-    """More task names that are stuff_friendly."""
-    rag_critical: frozenset[str] = frozenset()
-    """More task names that are rag_critical."""
-    hybrid: frozenset[str] = frozenset()
-    """More task names that are hybrid."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskClass:
-    """What kind of task a query is, and which group of keywords says so ('' for none)."""
-
-    task: str
-    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,40 +47,6 @@ class StrategyChoice:
     utilization_pct: float
     retrieval_budget_tokens: int
     steps: tuple[str, ...]
-
-
-def classify_task(query: str, *, matching: Matching = "word") -> TaskClass:
-    """The category of a query, by the first group with a keyword in it.
-
-    Matching "word", a keyword alone makes no crisis: the query must tell of a person in danger (text/crisis.py).
-    """
-    for group, (task, keywords) in GROUPS.items():
-        if group == CRISIS and matching == "word":
-            found = is_crisis(query)
-        else:
-            found = has_keyword(query, keywords, matching)
-        if found:
-            return TaskClass(task, group)
-    return TaskClass("unknown")
-
-
-def has_keyword(query: str, keywords: Sequence[str], matching: Matching) -> bool:
-    """Whether the query holds one of the keywords."""
-    text = query.lower().replace("’", "'")
-    if matching == "substring":
-        return any(keyword in text for keyword in keywords)
-    return bool(re.search(rf"(?<!\w)(?:{'|'.join(map(re.escape, keywords))})", text))
-
-
-def category_of(task: str, policy: TaskPolicy) -> str:
-    """The category of a task that the caller names: a category itself, or a named task."""
-    if task in CATEGORIES:
-        return task
-    for category, names in NAMED_TASKS.items():
-        if task in names or task in getattr(policy, category):
-            return category
-    named = sorted(name for names in NAMED_TASKS.values() for name in names)
-    raise InputError(f"task is {task!r}", hint=f"use one of: {', '.join((*CATEGORIES, *named))}")
 
 
 def estimate_content_tokens(

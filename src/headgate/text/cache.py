@@ -1,7 +1,7 @@
 """Cache: windows and texts that were read before are not read again.
 
 Keys are the raw texts (hashing one costs a microsecond; its normal form would cost ten). Entries leave when
-there are too many (least recently used first) or when they are too old. A window that grew by appending, in
+there are too many or too large ones (least recently used first) or when they are too old. A window that grew by appending, in
 blocks or in its last text, starts from the index it had.
 """
 
@@ -20,12 +20,25 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """A mapping that forgets: at most `entries`, none older than `age_s`. Safe to share between threads."""
+    """A mapping that forgets: at most `entries` of at most `size` in sum, none older than `age_s`.
 
-    def __init__(self, entries: int, age_s: float, clock: Callable[[], float]) -> None:
+    `measure` is the size of a value. Safe to share between threads.
+    """
+
+    def __init__(
+        self,
+        entries: int,
+        age_s: float,
+        clock: Callable[[], float],
+        *,
+        size: int,
+        measure: Callable[[V], int],
+    ) -> None:
         self._entries = entries
         self._age_s = age_s
         self._clock = clock
+        self._left = size
+        self._measure = measure
         self._items: OrderedDict[K, tuple[float, V]] = OrderedDict()
         self._lock = ForkSafeLock()
 
@@ -51,10 +64,12 @@ class Recent(Generic[K, V]):
         now = self._clock()
         with self._lock:
             for key, value in items.items():
+                if key in self._items:
+                    self._left += self._measure(self._items.pop(key)[1])
                 self._items[key] = (now, value)
-                self._items.move_to_end(key)
-            while len(self._items) > self._entries:
-                self._items.popitem(last=False)
+                self._left -= self._measure(value)
+            while len(self._items) > self._entries or (self._left < 0 and self._items):
+                self._left += self._measure(self._items.popitem(last=False)[1][1])
 
     def latest(self) -> list[K]:
         """The keys, most recently used first."""
@@ -72,9 +87,15 @@ class WindowCache:
         entries: int = 10_000,  # published
         windows: int = 32,  # an index of 128 k tokens holds 4 MB
         age_s: float = 1200.0,  # published: 10 to 30 minutes
+        text_tokens: int = 4_000_000,  # of all remembered texts: 10 000 chunks have 2 million
+        window_tokens: int = 2_000_000,  # of all remembered windows
     ) -> None:
-        self._texts: Recent[str, U32] = Recent(entries, age_s, clock)
-        self._windows: Recent[tuple[str, ...], WindowIndex] = Recent(windows, age_s, clock)
+        self._texts: Recent[str, U32] = Recent(
+            entries, age_s, clock, size=text_tokens, measure=lambda tokens: tokens.size
+        )
+        self._windows: Recent[tuple[str, ...], WindowIndex] = Recent(
+            windows, age_s, clock, size=window_tokens, measure=lambda index: index.tokens.size
+        )
 
     def index(self, texts: Sequence[str]) -> WindowIndex:
         """The index of a window, as much of it re-used as is known."""

@@ -7,9 +7,11 @@ without spaces become pairs of signs (see letters.py).
 """
 
 import re
+from collections.abc import Container
 from functools import cache
 from hashlib import blake2b
 from itertools import chain
+from typing import NamedTuple
 
 import Stemmer
 
@@ -36,6 +38,7 @@ _ANY = compile_late(rf"[\w{MARKS}]+(?:[.-][\w{MARKS}]+)*")
 _SEAM = re.compile(r"[_.-]+")
 _SCRIPT = compile_late(rf"[{UNSPACED}]+|[^{UNSPACED}]+")
 _UNSPACED = compile_late(f"[{UNSPACED}]")
+_DIGIT = re.compile(r"\d")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
@@ -147,7 +150,7 @@ class _Table(dict[str, tuple[int, ...]]):
 
     def __init__(self, language: str) -> None:
         super().__init__()
-        self._terms = _Terms(language)
+        self.terms = _Terms(language)
 
     def __missing__(self, piece: str) -> tuple[int, ...]:
         bare = piece.strip(_EDGES)
@@ -172,7 +175,7 @@ class _Table(dict[str, tuple[int, ...]]):
         # most pieces are one plain word, and need none of the rules for identifiers
         plain = piece.isalpha() and piece.isascii() and piece.islower()
         found = [piece] if plain else words(piece)
-        return tuple(filter(None, map(self._terms.__getitem__, found)))
+        return tuple(filter(None, map(self.terms.__getitem__, found)))
 
 
 @cache
@@ -192,6 +195,34 @@ def word_terms(text: str, language: str = "english") -> list[tuple[int, ...]]:
     """The terms of a text, those of each piece between spaces together; pieces without any are left out."""
     table = _table(choose(text, language))
     return [found for piece in text.split() if (found := table[piece])]
+
+
+class Cut(NamedTuple):
+    """A word cut in two: the terms of both parts, 0 for one that is too short, and how much of the word the first holds."""
+
+    first: int
+    second: int
+    share: float
+
+
+def cut_words(
+    text: str, language: str, wanted: Container[int], *, least: int
+) -> dict[int, list[Cut]]:
+    """The words of a text whose terms are wanted, by term, cut wherever a part keeps `least` letters or more."""
+    term = _table(choose(text, language)).terms
+    cuts = {}
+    for word in words(text):
+        if term[word] in wanted and least < len(word) <= _LONGEST and not _DIGIT.search(word):
+            cuts[term[word]] = [
+                Cut(
+                    term[word[:at]] if at >= least else 0,
+                    term[word[at:]] if len(word) - at >= least else 0,
+                    at / len(word),
+                )
+                for at in range(1, len(word))
+                if max(at, len(word) - at) >= least
+            ]
+    return cuts
 
 
 def _terms(pieces: list[str], language: str) -> list[int]:

@@ -5,7 +5,7 @@ in a wrong encoding) is counted and skipped. Only regular files are read, and li
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from headgate.errors import InputError, NotFound
+from headgate.text.bounded_json import loads
 
 MAX_LINE = 64 << 20
 SUFFIXES = (".jsonl", ".ndjson", ".json")
@@ -40,7 +41,7 @@ class Lines:
     def _document(self, source: BinaryIO) -> Iterator[Any]:
         """A file that is one JSON value: a list gives its elements."""
         data = source.read(MAX_LINE + 1)
-        for value in self._parse(data):
+        for value in self._parse(data, orjson.loads):
             if isinstance(value, list):
                 yield from value
             else:
@@ -50,16 +51,16 @@ class Lines:
         while line := source.readline(MAX_LINE):
             if len(line) < MAX_LINE or line.endswith(b"\n"):
                 if not line.isspace():
-                    yield from self._parse(line)
+                    yield from self._parse(line, loads)
                 continue
             self.skipped += 1
             while (more := source.readline(MAX_LINE)) and not more.endswith(b"\n"):
                 pass
 
-    def _parse(self, data: bytes) -> Iterator[Any]:
+    def _parse(self, data: bytes, read: Callable[[bytes], Any]) -> Iterator[Any]:
         self.size += len(data)
         try:
-            value = orjson.loads(data)
+            value = read(data)
         except orjson.JSONDecodeError:
             self.skipped += 1
             return

@@ -18,6 +18,7 @@ from headgate.service.proxy.request import parse_options
 from headgate.service.proxy.transport import Response, header
 from headgate.service.proxy.upstreams import Upstreams, returned_headers
 from headgate.service.proxy.whole_body import read_parts
+from headgate.text.bounded_json import loads
 
 MODELS = "/v1/models"
 BODILESS = (204, 205, 304)
@@ -73,7 +74,7 @@ def _model_of(scope: Scope, body: bytes) -> str:
     if b"json" not in header(scope["headers"], b"content-type"):
         return ""
     try:
-        fields = orjson.loads(body)
+        fields = loads(body)
     except orjson.JSONDecodeError:
         return ""
     model = fields.get("model") if isinstance(fields, dict) else None
@@ -102,7 +103,7 @@ async def _models_of(upstreams: Upstreams, name: str, scope: Scope) -> list[dict
                 body = await upstreams.bodies.read(response, 8_000_000)
             finally:
                 await response.close()
-        found = orjson.loads(body)
+        found = loads(body)
     except (HeadgateError, TimeoutError, orjson.JSONDecodeError):
         return None
     rows = found.get("data") if isinstance(found, dict) and response.status == 200 else None

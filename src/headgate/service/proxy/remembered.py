@@ -19,7 +19,11 @@ from headgate.forks import renew_in_children
 from headgate.protocols import SharedState
 
 MEMORY = 4096  # values kept in memory
+MEMORY_BYTES = (
+    32 << 20
+)  # and their sizes together: a usual block has 4 kB, a caller may ask for a hundred times that
 ROWS = 100_000  # values kept in the file; beyond, the oldest go
+FILE_BYTES = 1 << 30  # size of the file beyond which the oldest quarter goes
 AGE_S = 30 * 86_400.0  # and those that were written so long ago
 PRUNE_EVERY = 500  # writes between two looks at what is old
 
@@ -28,14 +32,23 @@ class Remembered:
     """Values by key; the first one written stays."""
 
     def __init__(
-        self, path: Path | None = None, *, shared: SharedState | None = None, tenant: str = ""
+        self,
+        path: Path | None = None,
+        *,
+        shared: SharedState | None = None,
+        tenant: str = "",
+        memory_bytes: int = MEMORY_BYTES,
+        file_bytes: int = FILE_BYTES,
     ) -> None:
         self._path = path
         self._shared = shared
         self._tenant = tenant
+        self._memory_bytes = memory_bytes
+        self._file_bytes = file_bytes
         self._memory: OrderedDict[bytes, bytes] = OrderedDict()
         self._connection: sqlite3.Connection | None = None
         self._inherited: list[sqlite3.Connection] = []
+        self._bytes = 0
         self._lock = Lock()
         self._writes = 0
         self.failure = ""
@@ -73,10 +86,13 @@ class Remembered:
                 self._connection = None
 
     def _keep(self, key: bytes, value: bytes) -> bytes:
-        kept = self._memory.setdefault(key, value)
-        if len(self._memory) > MEMORY:
-            self._memory.popitem(last=False)
-        return kept
+        if key in self._memory:
+            return self._memory[key]
+        self._memory[key] = value
+        self._bytes += len(value)
+        while len(self._memory) > MEMORY or self._bytes > self._memory_bytes:
+            self._bytes -= len(self._memory.popitem(last=False)[1])
+        return value
 
     def _read(self, key: bytes) -> bytes | None:
         if self._shared is not None:
@@ -130,6 +146,11 @@ class Remembered:
             "ORDER BY written DESC LIMIT 1 OFFSET ?)",
             (ROWS,),
         )
+        if _used_bytes(connection) > self._file_bytes:
+            connection.execute(
+                "DELETE FROM remembered WHERE written <= (SELECT written FROM remembered "
+                "ORDER BY written LIMIT 1 OFFSET (SELECT count(*) / 4 FROM remembered))"
+            )
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -145,3 +166,12 @@ class Remembered:
             connection.execute("CREATE INDEX IF NOT EXISTS by_age ON remembered (written)")
             self._connection = connection
         return self._connection
+
+
+def _used_bytes(connection: sqlite3.Connection) -> int:
+    """The size of a database without its free pages."""
+    (size,), (pages,), (free,) = (
+        connection.execute(f"PRAGMA {name}").fetchone()
+        for name in ("page_size", "page_count", "freelist_count")
+    )
+    return int(size * (pages - free))

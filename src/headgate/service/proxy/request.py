@@ -16,6 +16,7 @@ from headgate.guard.policy import CirclesPolicy
 from headgate.guard.resume import Message
 from headgate.policy import ProxyPolicy
 from headgate.service.proxy.transport import Headers, header
+from headgate.text.bounded_json import loads
 
 GUARD_HEADERS = {
     "detector": "x-headgate-guard-detector",
@@ -79,7 +80,7 @@ def parse_request(
     """The request in a body, or an error that names what is wrong with it."""
     _check_content_type(headers)
     try:
-        fields = orjson.loads(body)
+        fields = loads(body)
     except orjson.JSONDecodeError as error:
         raise InvalidRequest(f"the body is not valid JSON: {error}") from error
     if not isinstance(fields, dict):

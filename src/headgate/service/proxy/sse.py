@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from headgate.errors import UpstreamError
+from headgate.text.bounded_json import loads
 
 END = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2,}")  # further blank lines say nothing
 LINE = re.compile(rb"\r\n|\r|\n")
@@ -69,7 +70,7 @@ def payload(event: bytes) -> bytes:
 def parse(data: bytes) -> dict[str, Any]:
     """The JSON object in an event's data; UpstreamError for anything else."""
     try:
-        found = orjson.loads(data)
+        found = loads(data)
     except orjson.JSONDecodeError as error:
         raise UpstreamError(
             f"the stream holds an event that is not JSON: {_beginning(data)}"

@@ -18,6 +18,7 @@ from headgate.guard.dialects.usage import UsageSum
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
 from headgate.service.proxy.relay import STRANGE
+from headgate.text.bounded_json import loads
 from headgate.text.tokens import estimate_tokens
 
 CallAgain = Callable[[Call], Awaitable[bytes]]
@@ -94,7 +95,7 @@ def _slices(piece: Piece) -> Iterator[Piece]:
 def _parse(body: bytes) -> Answer | None:
     """The object in a reply; None where it is something else, which then passes as it is."""
     try:
-        found = orjson.loads(body)
+        found = loads(body)
     except orjson.JSONDecodeError as error:
         start = body[:120].decode("utf-8", "replace").strip()
         raise UpstreamError(f"the upstream's answer is not JSON: {start or '(nothing)'}") from error

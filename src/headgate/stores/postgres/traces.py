@@ -36,7 +36,7 @@ class PostgresTraces:
         tenant = trace.request.tenant
         self._tenants.add(tenant)
         kept = trim(trace, text=text)
-        body = pack_trace(kept, partial(self._held, tenant))
+        body = pack_trace(kept, partial(self._stored_chunks, tenant))
         summary = encode(TraceSummary.of(kept))
         with self._pool.write(tenant, durable=False) as connection:
             number = next_number(connection, tenant, "trace")
@@ -54,7 +54,7 @@ class PostgresTraces:
         with self._pool.read(tenant) as connection:
             sql = "SELECT body FROM headgate.traces WHERE tenant = %s AND id = %s"
             row = connection.execute(sql, (tenant, id)).fetchone()
-        return unpack_trace(row[0], partial(self._held, tenant)) if row else None
+        return unpack_trace(row[0], partial(self._stored_chunks, tenant)) if row else None
 
     def traces(self, tenant: str, *, limit: int = 100) -> list[TraceSummary]:
         with self._pool.read(tenant) as connection:
@@ -83,7 +83,7 @@ class PostgresTraces:
                 gone += self._delete(tenant, _BEYOND, cut[0]) if cut else 0
         return gone
 
-    def _held(self, tenant: str, collection: str, ids: list[str]) -> list[Chunk]:
+    def _stored_chunks(self, tenant: str, collection: str, ids: list[str]) -> list[Chunk]:
         with self._pool.read(tenant) as connection:
             sql = f"SELECT {COLUMNS} FROM headgate.chunks WHERE {HERE} AND id = ANY(%s)"
             rows = connection.execute(sql, (tenant, collection, list(ids))).fetchall()

@@ -226,8 +226,8 @@ class Pool:
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
-    connection.execute(f"BEGIN {kind}")
     try:
+        connection.execute(f"BEGIN {kind}")
         yield
         connection.execute("COMMIT")
     except BaseException:

@@ -37,7 +37,7 @@ class SqliteTraces:
     def save_trace(self, trace: Trace, *, keep: int = 10_000, text: bool = True) -> None:
         tenant = trace.request.tenant
         kept = trim(trace, text=text)
-        body = pack_trace(kept, partial(self._held, tenant))
+        body = pack_trace(kept, partial(self._stored_chunks, tenant))
         summary = encode(TraceSummary.of(kept))
         with self._pool.write(durable=False) as connection:
             number = next_number(connection, tenant, "trace")
@@ -50,7 +50,7 @@ class SqliteTraces:
         with self._pool.read() as connection:
             sql = "SELECT body FROM traces WHERE tenant = ? AND id = ?"
             row = connection.execute(sql, (tenant, id)).fetchone()
-        return unpack_trace(row[0], partial(self._held, tenant)) if row else None
+        return unpack_trace(row[0], partial(self._stored_chunks, tenant)) if row else None
 
     def traces(self, tenant: str, *, limit: int = 100) -> list[TraceSummary]:
         with self._pool.read() as connection:
@@ -76,7 +76,7 @@ class SqliteTraces:
                 gone += self._delete(_BEYOND, tenant, cut[0]) if cut else 0
         return gone
 
-    def _held(self, tenant: str, collection: str, ids: list[str]) -> list[Chunk]:
+    def _stored_chunks(self, tenant: str, collection: str, ids: list[str]) -> list[Chunk]:
         with self._pool.read() as connection:
             sql = f"SELECT {COLUMNS} FROM chunks WHERE {HERE} AND id {LISTED}"
             rows = connection.execute(sql, (tenant, collection, encode(ids)))

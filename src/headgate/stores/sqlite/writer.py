@@ -45,7 +45,7 @@ class CollectionWriter:
     def put(self, documents: DocumentsById) -> int:
         """Put every document in the place of its former self; how many chunks changed."""
         heads = {id: Head.of(document) for id, document in documents.items()}
-        places, former_heads = self._held(documents)
+        places, former_heads = self._existing_documents(documents)
         former = self._former(list(places.values()))
         new = compare(documents, heads, former)
         added = [id for id in documents if id not in places]
@@ -137,7 +137,9 @@ class CollectionWriter:
     def _values(self, ids: Sequence[str]) -> tuple[str, str, str]:
         return self.tenant, self.collection, encode(ids)
 
-    def _held(self, documents: DocumentsById) -> tuple[dict[str, int], dict[str, Head]]:
+    def _existing_documents(
+        self, documents: DocumentsById
+    ) -> tuple[dict[str, int], dict[str, Head]]:
         """The place in reading order and the head of each document that is there already."""
         rows = self.connection.execute(
             f"SELECT id, place, title, metadata FROM documents WHERE {HERE} AND id {LISTED}",

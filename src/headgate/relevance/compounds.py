@@ -1,0 +1,60 @@
+"""Compounds: a word of a query that the collection has never seen, read as the parts of it that the collection has.
+
+German joins words, and Turkish adds endings that no stemmer takes off, so a fitting question often has words that stand in
+no chunk as they are. Such a word is cut in two at every place. Of the cuts with known parts the one that keeps most of the
+word is taken, and its known parts stand for the word, if they are at least SHARE of it.
+"""
+
+from collections.abc import Collection, Iterable
+from itertools import chain, islice
+
+import numpy as np
+
+from headgate.relevance.vocabulary import Vocabulary
+from headgate.text.terms import Cut, cut_words, word_terms
+
+# letters of a part, and how much of the word known parts must hold: nDCG@10 of German .936 -> .944, of Turkish .940 -> .947.
+# With parts of 4 letters Turkish has .944; between .5 and .7 of the word nothing changes.
+LEAST = 5
+SHARE = 0.6
+_MOST = 32  # unseen words of a query that are cut, which bounds the work
+
+
+def read_query(query: str, words: Vocabulary) -> list[tuple[int, ...]]:
+    """The terms of a query, those of each piece between spaces together; an unseen word as its known parts."""
+    pieces = word_terms(query, words.language)
+    known = _known(chain.from_iterable(pieces), words)
+    unseen = (key for key, seen in known.items() if not seen)
+    if not (parts := _parts(query, frozenset(islice(unseen, _MOST)), words)):
+        return pieces
+    return [tuple(chain.from_iterable(parts.get(key, (key,)) for key in piece)) for piece in pieces]
+
+
+def _known(keys: Iterable[int], words: Vocabulary) -> dict[int, bool]:
+    """Which terms the collection has seen."""
+    asked = list(dict.fromkeys(keys))
+    counts = words.frequencies(np.array(asked, np.uint64)).tolist() if asked else ()
+    return {key: count > 0 for key, count in zip(asked, counts, strict=True)}
+
+
+def _parts(query: str, unseen: Collection[int], words: Vocabulary) -> dict[int, tuple[int, ...]]:
+    """The known parts of the unseen terms that have any."""
+    cuts = cut_words(query, words.language, unseen, least=LEAST) if unseen else {}
+    every = chain.from_iterable(
+        chain.from_iterable(cut[:2] for cut in found) for found in cuts.values()
+    )
+    known = _known(filter(None, every), words)
+
+    def held(cut: Cut) -> float:
+        first, second = known.get(cut.first, False), known.get(cut.second, False)
+        return cut.share * first + (1 - cut.share) * second
+
+    def rank(cut: Cut) -> tuple[float, float]:
+        return held(cut), min(cut.share, 1 - cut.share)  # of two that hold alike, the more even one
+
+    best = {key: max(found, key=rank) for key, found in cuts.items()}
+    return {
+        key: tuple(part for part in cut[:2] if known.get(part))
+        for key, cut in best.items()
+        if held(cut) >= SHARE
+    }

@@ -1,0 +1,31 @@
+"""Propagate: what shared names and given edges lead to. The kernels below it have tests of their own."""
+
+from headgate.index.indexes import Indexes
+from headgate.stages.propagate import PropagatePolicy, propagate, start_of
+from headgate.stages.retrieve import RetrievePolicy, retrieve
+from headgate.stores.memory.store import MemoryStore
+from headgate.types import Chunk, Document, Edge
+
+TEXTS = (
+    "A clerk of the harbor wrote it down.",
+    "Sorrel keeps bees.",
+    "Thyme keeps goats.",
+    *(f"Filler number {n} about rivers." for n in range(20)),
+)
+
+
+def view_of(*texts):
+    store = MemoryStore()
+    chunks = [Chunk(f"c{n}", text, document=f"c{n}") for n, text in enumerate(texts)]
+    store.put("default", [Document(chunk.id, chunks=(chunk,)) for chunk in chunks])
+    return Indexes(store).snapshot("default", "main")
+
+
+def test_a_stronger_edge_lifts_its_chunk_higher():
+    view, query, policy = view_of(*TEXTS), "harbor clerk", PropagatePolicy()
+    found = retrieve(query, view, RetrievePolicy(feedback=0))
+    edges = [Edge("harbor", "near", "c1", 1.0), Edge("harbor", "near", "c2", 0.4)]
+    start = start_of(found, query, view, policy)
+    wired = propagate(found, query, view, policy, start=start, edges=edges)
+    scores = {c.chunk.id: c.score for c in wired.kept}
+    assert scores["c0"] > scores["c1"] > scores["c2"] > 0

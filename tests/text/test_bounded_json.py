@@ -1,0 +1,48 @@
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.text.bounded_json import MOST_VALUES, has_more_values, loads
+
+
+@pytest.mark.parametrize("value", [b"[]", b"{}", b"0", b'""', b'{"a":0}', b"[[0]]"])
+def test_a_body_that_would_swell_is_not_parsed(value):
+    data = b"[" + (value + b",") * MOST_VALUES + b"0]"
+    with pytest.raises(orjson.JSONDecodeError, match="more than 500,000 values"):
+        loads(data)
+
+
+def test_a_long_text_is_parsed_whatever_stands_in_it():
+    text = ',[{"\\' * MOST_VALUES
+    assert loads(orjson.dumps({"text": text})) == {"text": text}
+
+
+def test_as_many_values_as_allowed_are_parsed():
+    data = b"[0" + b",0" * (MOST_VALUES - 1) + b"]"
+    assert len(loads(data)) == MOST_VALUES
+    with pytest.raises(orjson.JSONDecodeError):
+        loads(data[:-1] + b",0]")
+
+
+TEXT = st.text(alphabet='",\\[{a\n', max_size=8)
+VALUES = st.recursive(
+    st.integers(-9, 9) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+)
+
+
+def count(value):
+    """Commas and opening brackets outside strings in compact JSON."""
+    if isinstance(value, dict):
+        return max(1, len(value)) + sum(map(count, value.values()))
+    if isinstance(value, list):
+        return max(1, len(value)) + sum(map(count, value))
+    return 0
+
+
+@given(VALUES, st.integers(1, 9))
+def test_values_are_counted_outside_strings_only(value, piece):
+    data, held = orjson.dumps(value), count(value)
+    assert not has_more_values(data, held, piece=piece)
+    assert has_more_values(data, held - 1, piece=piece)
