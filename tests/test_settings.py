@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from headgate.errors import ConfigError
+from headgate.policy import Policy
 from headgate.settings import Settings, inspect, load
 from headgate.stages.retrieve import RetrievePolicy
 
@@ -17,6 +18,30 @@ def _an_empty_folder(tmp_path, monkeypatch):
 def test_defaults_stand_when_nothing_is_set():
     settings = load(environ={})
     assert (settings.tenant, settings.gate.min_ratio) == ("default", 0.08)
+
+
+def kinds(policy):
+    """The values of a policy with their types: 6000 and 6000.0 are equal, and print differently."""
+    return {
+        name: kinds(value) if isinstance(value, Policy) else (type(value), value)
+        for name, value in policy
+    }
+
+
+def test_defaults_are_what_their_checks_would_make_of_them():
+    # `default` makes no checks, so that starting takes no time for them
+    assert kinds(Settings.default()) == kinds(Settings.model_validate({}))
+    for name, default in Settings.default():
+        if isinstance(default, Policy):
+            assert kinds(default) == kinds(type(default).model_validate({})), name
+
+
+def test_what_is_set_is_checked_as_when_everything_is():
+    changes = {"store": "kb", "gate.min_entropy": "0.9", "service.rate": 5}
+    tree = {"store": "kb", "gate": {"min_entropy": "0.9"}, "service": {"rate": 5}}
+    made = load(environ={}, arguments=changes)
+    assert kinds(made) == kinds(Settings.model_validate(tree))
+    assert made == Settings.model_validate(tree)
 
 
 def test_arguments_beat_the_environment_which_beats_the_file(tmp_path):

@@ -7,7 +7,7 @@ and only a benchmark can find a better one. All other fields are settings, in fi
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
@@ -24,7 +24,13 @@ Tuning = Annotated[T, TUNING]
 class Policy(BaseModel):
     """Base of every stage's policy: immutable, range-checked, closed to unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    # checks are made when they are first needed: making them all takes longer than a short command does
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, defer_build=True)
+
+    @classmethod
+    def default(cls) -> Self:
+        """The policy as it is when nothing is set. A test has checked the defaults, so none are made here."""
+        return cls.model_construct()
 
 
 class Limits(Policy):
@@ -92,7 +98,7 @@ class ServicePolicy(Policy):
     """Callers without a key, from this machine only: "auto" until the first key exists, "loopback" always."""
     body_bytes: PositiveCount = 32 << 20
     """Largest request body."""
-    rate: Positive = 6000
+    rate: Positive = 6000.0
     """Requests a minute for one key, on average; callers without a key are not limited by rate."""
     burst: Tuning[PositiveCount] = 600
     """Requests one key may send at once after a pause."""

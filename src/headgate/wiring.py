@@ -12,7 +12,8 @@ from headgate.errors import InputError, LimitError
 from headgate.explain.log import NAME, PerformanceLog
 from headgate.index.indexes import Indexes
 from headgate.memory.memory import Memory
-from headgate.memory.provider_pool import ProviderPool, load_plugins
+from headgate.memory.plugins import load_plugins
+from headgate.memory.provider_pool import ProviderPool
 from headgate.models.embed import embedder
 from headgate.models.grade import llm_grader
 from headgate.models.search import searcher

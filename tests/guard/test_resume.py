@@ -10,6 +10,7 @@ from headgate.guard.resume import (
     FINISH,
     LADDER,
     NUDGE,
+    OPENING,
     RETRY,
     TURNS,
     Stop,
@@ -31,9 +32,19 @@ def test_the_ladder_goes_back_then_asks_for_an_end():
     calls = [words(attempt) for attempt in (1, 2, 3, 4)]
     assert [call.messages[-1]["content"] for call in calls] == [NUDGE, FINISH, FINISH, FINISH]
     histories = [call.messages[-2]["content"] for call in calls]
-    assert histories == ["One thing. ", TEXT, "One thing. ", "One thing. "]
+    assert histories == ["One thing. ", "One thing. ", TEXT, TEXT]
     assert all(call.sampling is None for call in calls)
     assert [call.steering for call in calls] == [rung.turn for rung in (*LADDER, LADDER[-1])]
+
+
+def test_the_last_try_shows_the_model_only_how_a_long_answer_begins():
+    text = "It begins so. " + "Something new each time, number %d. " * 20 % tuple(range(20))
+    stop = Stop(text + "and and and", onset=len(text))
+    histories = [words(attempt, stop).messages[-2]["content"] for attempt in (1, 2, 3)]
+    assert histories[:2] == [text, text]
+    assert text.startswith(histories[2])
+    assert 200 < len(histories[2]) <= OPENING
+    assert histories[2].endswith(". ")
 
 
 def test_with_sampling_the_history_is_what_the_client_has():

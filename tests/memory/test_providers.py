@@ -5,14 +5,13 @@ import subprocess
 import sys
 import threading
 import time
-from importlib.metadata import EntryPoint
 
 import pytest
 
 from headgate.errors import ConfigError
 from headgate.gateway import Headgate
 from headgate.memory import provider_pool as pool_module
-from headgate.memory.provider_pool import ProviderPool, RecallPolicy, load_plugins
+from headgate.memory.provider_pool import ProviderPool, RecallPolicy
 from headgate.memory.provider_slot import accepted_options
 from headgate.memory.providers import (
     ProviderAnswer,
@@ -358,31 +357,6 @@ def test_answers_become_candidates_under_the_plan():
 def test_the_same_piece_comes_once():
     recalled = Recollection((ProviderAnswer("a", "answered", "- one\n- one"),))
     assert len(candidates(recalled.answers, RecallPolicy()).kept) == 1
-
-
-def test_plugins_come_from_entry_points(monkeypatch):
-    entries = [
-        EntryPoint("b", f"{__name__}:Old", "headgate.memory"),
-        EntryPoint("a", f"{__name__}:Half", "headgate.memory"),
-    ]
-    monkeypatch.setitem(sys.modules, __name__, sys.modules[Old.__module__])
-    monkeypatch.setattr(pool_module, "entry_points", lambda group: entries)
-    assert [p.name for p in load_plugins()] == ["half", "old"]
-
-
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [
-        ("nowhere_at_all:X", "cannot be loaded"),
-        ("math:nope", "cannot be loaded"),
-        ("builtins:dict", "no prefetch"),
-    ],
-)
-def test_a_broken_plugin_is_named(monkeypatch, value, reason):
-    entries = [EntryPoint("bad", value, "headgate.memory")]
-    monkeypatch.setattr(pool_module, "entry_points", lambda group: entries)
-    with pytest.raises(ConfigError, match=rf"'bad'.*{reason}"):
-        load_plugins()
 
 
 def test_an_async_provider_keeps_its_loop():

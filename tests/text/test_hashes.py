@@ -14,6 +14,12 @@ texts = st.lists(
 )
 
 
+@given(st.lists(st.sampled_from(["", "plain text", "größer 漢字", "a_b 3.5%", "é"]), max_size=8))
+def test_a_text_has_the_same_tokens_among_others_as_alone(found):
+    together = [part.tolist() for part in Tokens.of(found).split()]
+    assert together == [Tokens.of([text]).values.tolist() for text in found]
+
+
 @given(texts, st.sampled_from([1, 3, 8]))
 def test_reading_in_pieces_gives_the_same_tokens(found, size):
     whole = Tokens.of(found)

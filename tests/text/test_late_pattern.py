@@ -22,6 +22,14 @@ def test_it_is_not_compiled_before_it_is_used():
         broken.search("x")
 
 
+def test_a_function_may_give_the_pattern_when_it_is_needed():
+    asked = []
+    late = compile_late(lambda: asked.append(1) or r"\d+")
+    assert asked == []
+    assert late.findall("1 and 22") == late.findall("1, 22") == ["1", "22"]
+    assert asked == [1]
+
+
 def test_it_has_nothing_that_a_pattern_has_not():
     with pytest.raises(AttributeError):
         compile_late("x").rewind()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.letters import MARKS, UPPER, fold, signs
+from headgate.text.letters import capitals, fold, marks, signs
 
 
 @pytest.mark.parametrize(
@@ -28,18 +28,18 @@ def test_what_may_be_written_or_not_makes_no_difference(one, other):
 
 def test_the_vowel_signs_of_hindi_stay():
     assert fold("हिन्दी") == "हिन्दी"
-    assert re.fullmatch(rf"[\w{MARKS}]+", "हिन्दी")
+    assert re.fullmatch(rf"[\w{marks()}]+", "हिन्दी")
 
 
 @pytest.mark.parametrize("letter", "AÄŞİŁČЖΩԱÉ")
 def test_capitals_are_capitals_in_every_alphabet(letter):
-    assert re.fullmatch(f"[{UPPER}]", letter)
-    assert not re.fullmatch(f"[{UPPER}]", letter.lower()[0])
+    assert re.fullmatch(f"[{capitals()}]", letter)
+    assert not re.fullmatch(f"[{capitals()}]", letter.lower()[0])
 
 
 @pytest.mark.parametrize("letter", "aßहあ中한ıªא")
 def test_letters_without_case_are_no_capitals(letter):
-    assert not re.fullmatch(f"[{UPPER}]", letter)
+    assert not re.fullmatch(f"[{capitals()}]", letter)
 
 
 def test_chinese_becomes_pairs_of_characters():

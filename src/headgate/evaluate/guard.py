@@ -186,12 +186,13 @@ def _watch(stream: LabeledStream, detector: Detector) -> Watched:
             continue
         watched.stall = stall
         hold: int | None = getattr(detector, "hold", None)
-        if hold is not None and hold != held_from:
+        if hold is not None and held_from is None:
+            held_from = max(hold, watched.chars - len(chunk))  # what came before has gone out
             watched.holds += 1
-            _note_hold(watched, hold)
+            _note_hold(watched, held_from)
         elif hold is None and held_from is not None:
             watched.held += watched.chars - held_from
-        held_from = hold
+            held_from = None
     if held_from is not None and watched.stall is None:
         watched.held_last = watched.chars - held_from
     return watched

@@ -186,7 +186,7 @@ class _Bench:
         chunk = candidate.chunk
         return self.count(frame(1, chunk.title, chunk.text) + "\n")
 
-    def ungraded(self, text: str, collection: str, budget: int) -> Context:
+    def ungraded_context(self, text: str, collection: str, budget: int) -> Context:
         """What `context()` gives when nothing is refused."""
         return self._open.context(text, budget=budget, collection=collection)
 
@@ -284,7 +284,7 @@ def _through(
         began = time.process_time()
         given = bench.gate.context(text, budget=budget, collection=collection)
         spent = time.process_time() - began
-        ungraded = bench.ungraded(text, collection, budget)
+        ungraded = bench.ungraded_context(text, collection, budget)
         figures[f"context_evidence@{budget}"] = _share({c.document for c in given.chunks}, labels)
         shown = {c.document for c in ungraded.chunks}
         figures[f"ungraded_evidence@{budget}"] = _share(shown, labels)
@@ -302,7 +302,7 @@ def _through(
 def _refuse(run: Run, bench: _Bench, collection: str, source: str, text: str) -> None:
     """Ask a foreign question, and note whether it came back empty."""
     given = bench.gate.context(text, budget=JUDGED, collection=collection)
-    ungraded = bench.ungraded(text, collection, JUDGED)
+    ungraded = bench.ungraded_context(text, collection, JUDGED)
     seen = bench.features(text, collection, ungraded)
     run.asked.append(Asked(run.labeled.name, source, seen))
     run.ours.add({"stopped": float(not given.chunks)})

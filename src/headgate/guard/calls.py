@@ -7,7 +7,7 @@ parallel calls come in any order. A call that is never answered is a step that e
 types and anything malformed are passed over.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from headgate.guard.steps import Step
@@ -48,7 +48,7 @@ class Reader:
             if kind == "call":
                 if self._answered:
                     done += self._close()
-                self._open.append((id, Step(name, value, at=at)))
+                self._open.append((id, Step(name, value, at)))
             elif kind == "result":
                 done += self._answer(id, value, at)
             elif kind == "human":
@@ -57,13 +57,15 @@ class Reader:
             else:
                 done += self._close()
                 if kind == "text":
-                    done.append(Step("", result=value, at=at, answered=True))
+                    step = Step("")
+                    step.answer(value, at)
+                    done.append(step)
         return done
 
     def _answer(self, id: str, value: object, at: int) -> list[Step]:
         for asked, step in self._open:
             if asked == id and not step.answered:
-                step.result, step.answered, step.at = value, True, at
+                step.answer(value, at)
                 self._answered += 1
                 return self._close() if self._answered == len(self._open) else []
         return []
@@ -96,22 +98,19 @@ def events_of(message: object) -> Sequence[Event]:
 def _assistant(message: Message) -> Sequence[Event]:
     content = message.get("content")
     calls = [event for block in _blocks(content) for event in _item(block)] if content else []
-    if message.get("tool_calls") or message.get("function_call"):
-        calls += _chat_calls(message)
-    if calls:
-        return (_TURN, *calls)
-    words = spoken(content)
-    return (_TURN, Event("text", value=words)) if words else (_TURN,)
-
-
-def _chat_calls(message: Message) -> Iterator[Event]:
     for call in _blocks(message.get("tool_calls")):
         made = call.get("function") or call.get("custom")
         if isinstance(made, dict):
             value = made.get("arguments", made.get("input"))
-            yield Event("call", _id(call.get("id")), str(made.get("name")), value)
+            calls.append(Event("call", _id(call.get("id")), str(made.get("name")), value))
     if isinstance(old := message.get("function_call"), dict):
-        yield Event("call", _id(old.get("name")), str(old.get("name")), old.get("arguments"))
+        calls.append(
+            Event("call", _id(old.get("name")), str(old.get("name")), old.get("arguments"))
+        )
+    if calls:
+        return (_TURN, *calls)
+    words = spoken(content)
+    return (_TURN, Event("text", value=words)) if words else (_TURN,)
 
 
 def _user(message: Message) -> Sequence[Event]:

@@ -1,10 +1,10 @@
 """Detectors: text in, Stall out. No I/O, bounded memory, any chunking.
 
 RepeatDetector looks for exact contiguous repetition. Every 32 characters it searches the last 16 in
-what came before, and where the last characters have just been said, the last 8 for periods below 8; the
-distance to a hit is a candidate period p. One comparison tells whether the tail really repeats, a walk back finds its exact start, and from
-then on the run is followed until it breaks or is long enough for a verdict (see unit_kinds.py).
-All looks are taken at absolute offsets, so the verdict cannot depend on how the text was cut up.
+what came before; the distance to a hit is a candidate period p. One comparison tells whether the tail really
+repeats, a walk back finds its exact start, and from then on the run is followed until it breaks or is long enough
+for a verdict (see unit_kinds.py). All these looks are taken at absolute offsets, so the verdict cannot depend on how the
+text was cut up. A glance at the end of what was fed holds tiny units back earlier; it has no part in the verdict.
 """
 
 from dataclasses import dataclass
@@ -52,28 +52,29 @@ class LengthPolicy(Protocol):
 
 # Short periods are looked for often with a short needle, longer ones rarely with a long needle: a run must repeat
 # by more than one period before it matters, so a long period can wait, and a long needle has few hits.
-#   every 16 characters   the last 2, for periods up to 7; where they recur, there and 8 later the last 8
-#   every 32              the last 16, for periods up to 256
+#   every 32 characters   the last 16, for periods up to 256
 #   every 64              the last 64, for 257 to 512
 #   every 128 / 256       the same, to 1 024 / to 4 096
-GLANCE, TINY = 16, 8
-LEAD = 16  # characters kept before the fresh text, so that those looks need no more
 STRIDE = 32
-FILLED = frozenset(4 * char for char in PADDING)  # inside a ruler or a blank: not worth a look
-NEVER = 1 << 62  # the offset of a look that is not taken
+# Periods below 8 are glanced for at the end of what was fed: every 16 characters whether the last 2 recur among the 9 before; where they do, there
+# and 8 later whether the last 8 do. So a run is seen before it has more than 24 characters.
+GLANCE, TINY = 16, 8
+FILLED = frozenset(TINY * char for char in PADDING)  # inside a ruler or a blank: not worth a look
+CONTEXT = 48  # characters before the fresh text in which such a run may begin
 LONGEST = 4096
 CLOSE = 16  # the near stride while a suspicion is in the air ...
 CLOSER = 8  # ... and when it is about to come true
 LASTING = 40  # least period that is tried again when it had not lasted long enough
 TRIES = 2  # candidates per look; the nearest hit is nearly always the period
 DEEP = (48, 64, 84, 112, 148, 196, 256)  # needles for units that repeat parts of themselves
-PULSE = 8  # a followed run is compared at least this many characters at a time
+PULSE = 12  # a followed run, which is held back, is compared so many characters at a time
 MORE = 64  # least characters before a second verdict on a loop that was already cut once
 # A needle whose last 8 characters recur just before is a stutter ("-----", "ababab"): it nearly matches
 # almost anywhere, which makes the longest search slow, so it is then made 4 times more rarely.
 STUTTER, AMONG, RARELY = 8, 24, 4
 # Characters remembered: two copies of the longest unit, and slack for the walk back.
 HISTORY = 3 * LONGEST
+REMEMBERED = 32  # units whose kind, and kinds whose lengths, are remembered
 DEFAULT = RepeatPolicy()
 DEFAULT_MIN_SUSPECT: dict[
     int, int
@@ -91,26 +92,23 @@ class RepeatDetector:
     def __init__(self, policy: LengthPolicy | None = None) -> None:
         self.policy: LengthPolicy = policy or DEFAULT
         self._min_suspect = DEFAULT_MIN_SUSPECT if policy is None else {}
-        self._finds_tiny = self.policy.min_suspect(1) <= 2 * TINY
         self.reset()
 
     def reset(self) -> None:
         """Forget everything seen."""
-        self._fresh = ""  # fed, but not looked at ...
-        self._lead = 0  # ... except for so many characters before it
-        self._fresh_base = 0  # the offset of its first character
+        self._fresh = ""  # fed, but not looked at
+        self._search_chars = STRIDE  # nothing but a glance is due before so many are fresh ...
+        self._due_chars = GLANCE  # ... and nothing at all before so many
         self._text = ""  # what is remembered ...
         self._base = 0  # ... and the offset of its first character
         self._next = STRIDE  # offset of the next look
-        self._next_tiny = GLANCE if self._finds_tiny else NEVER  # the same for periods below 8
-        self._due_chars = min(self._next, self._next_tiny)  # nothing to do before so many are fresh
-        self._search_chars = STRIDE  # nothing but glances for tiny periods before so many are
         self._period = 0  # of the run that is followed; 0 while none is
         self._candidate = 0  # a period that has not lasted long enough yet
         self._onset = self._at = self._trigger = 0
         self._reported = False
         self._kind = ""
         self._kinds: dict[str, str] = {}
+        self._lengths: dict[tuple[int, str], tuple[int, int]] = {}
         self.hold: int | None = None
         """Offset from which the tail should be held back, while a repetition is suspected."""
 
@@ -137,50 +135,55 @@ class RepeatDetector:
         self._reported = False
 
     def _advance(self, fresh: str) -> Stall | None:
-        """Take the looks that are due: those for tiny periods in the fresh text, all others in what is remembered."""
-        base, due, size = self._fresh_base, self._search_chars, len(fresh)
-        at = self._next_tiny - base
-        while at <= due and at <= size:
-            # The same as in _search_tiny; the short text, and the single character first, make it cheap.
-            if (at + base) & 8 or (
-                fresh[at - 1] in fresh[at - 8 : at - 1]
-                and fresh[at - 2 : at] in fresh[at - 9 : at - 1]
-                and fresh[at - 4 : at] not in FILLED
-            ):
-                if fresh[at - 8 : at] in fresh[at - 15 : at - 1]:
-                    due = size
-                    break
-                at += 8
+        """Glance at the end of the text, or take the looks that are due."""
+        size = len(fresh)
+        if size < self._search_chars:
+            # Nearly all glances end here; the single character first makes them cheap.
+            if size >= GLANCE and (fresh[-1] not in fresh[-8:-1] or fresh[-2:] not in fresh[-9:-1]):
+                self._due_chars = self._search_chars
             else:
-                at += 16
-        self._next_tiny = at + base
-        if due <= size:
-            return self._search_and_follow(fresh)
-        self._due_chars = at if at < due else due
-        return None
-
-    def _search_and_follow(self, fresh: str) -> Stall | None:
+                self._glance(self._text[-CONTEXT:] + fresh, size)
+            return None
         text, self._text, self._fresh = self._text, "", ""
-        text += fresh[self._lead :]  # the only reference, so it grows in place
+        text += fresh  # the only reference, so it grows in place
         stall = self._follow(text) if self._period else None
         while not self._period and self._search(text):
             found = self._follow(text)
             stall = stall or found
-        self._fresh = fresh[-LEAD:]
-        self._lead = LEAD
-        self._fresh_base = before = self._base + len(text) - LEAD
-        if self._period:
-            self._due_chars, self._search_chars = self._next_offset() - before, -NEVER
-        else:
-            self._search_chars = due = self._next - before
-            tiny = self._next_tiny - before
-            self._due_chars = tiny if tiny < due else due
+        due = self._next_offset() if self._period else self._next
+        self._due_chars = self._search_chars = due = due - self._base - len(text)
         self._text = text if len(text) <= 2 * HISTORY else self._trim(text)
+        if not self._period:
+            if self.hold is not None or (text[-1] in text[-8:-1] and text[-2:] in text[-9:-1]):
+                self._glance(text[-2 * CONTEXT :], 0)
+            elif due > GLANCE:
+                self._due_chars = GLANCE
         return stall
 
+    def _glance(self, text: str, fresh: int) -> None:
+        """Hold back where a tiny unit repeats at the end of the text, and say when to glance again."""
+        last, wait = text[-8:], TINY
+        if last in FILLED:
+            self.hold, wait = None, GLANCE
+        elif last not in text[-15:-1]:
+            self.hold = None
+        elif self.hold is None:
+            self.hold = self._tiny_hold(text, self._base + len(self._text) + fresh)
+        due = fresh + wait
+        self._due_chars = due if due < self._search_chars else self._search_chars
+
+    def _tiny_hold(self, text: str, end: int) -> int | None:
+        """From where to hold back a unit below 8 characters that repeats up to the end of the text, an offset."""
+        size = len(text)
+        period = size - 8 - text.rfind(text[-8:], max(0, size - 15), size - 1)
+        least, _ = self._lengths_of(period, self._kind_of(text[-period:]))
+        if least > 2 * TINY or not _repeats(text, size, period, least):
+            return None
+        return end - size + _run_start(text, size - least, period, 0) + period + least
+
     def _next_offset(self) -> int:
-        pulse = self._at + PULSE
-        return pulse if self._reported else min(pulse, self._trigger)
+        pulse, trigger = self._at + PULSE, self._trigger
+        return pulse if self._reported or pulse < trigger else trigger
 
     def _trim(self, text: str) -> str:
         spare = (self._at if self._period else self._next) - self._base - HISTORY
@@ -199,30 +202,12 @@ class RepeatDetector:
         if self._next - self._at <= CLOSE and self._search_behind_run(text, at):
             return True
         while at <= last:
-            if self._next_tiny - base <= at and self._search_tiny(text, at):
-                return True
             found = rfind(text[at - 16 : at], at - 272 if at > 272 else 0, at - 1)
             step = 32 if found < 0 else self._try_near(text, at, found)
             if not step or (not at & 63 and at > 320 and self._search_far(text, at)):
                 return True
             at += step - at % step  # the next multiple of the step
         self._next = base + at
-        return self._next_tiny - base <= last and self._search_tiny(text, last)
-
-    def _search_tiny(self, text: str, end: int) -> bool:
-        """Look for periods below 8 up to an offset; True when a run is locked."""
-        at = self._next_tiny - self._base
-        while at <= end:
-            if at & 8 or (
-                text[at - 2 : at] in text[at - 9 : at - 1] and text[at - 4 : at] not in FILLED
-            ):
-                found = text.rfind(text[at - 8 : at], at - 15, at - 1)
-                if found >= 0 and self._lock(text, at, at - 8 - found):
-                    return True
-                at += 8
-            else:
-                at += 16
-        self._next_tiny = self._base + at
         return False
 
     def _search_far(self, text: str, at: int) -> bool:
@@ -307,9 +292,9 @@ class RepeatDetector:
             if period >= LASTING and period > self._candidate:
                 self._candidate = period
             return False
-        policy, unit = self.policy, text[at - period : at]
+        unit = text[at - period : at]
         kind = self._kind_of(unit)
-        least = policy.suspect(period, kind)
+        least, most = self._lengths_of(period, kind)
         if not _repeats(text, at, period, least):
             return False
         shortest = _shortest(unit)
@@ -319,15 +304,26 @@ class RepeatDetector:
             self._candidate = 0
         start = _run_start(text, at - least, period, max(0, at - HISTORY))
         self._period, self._kind, self._reported = period, kind, False
-        self._at = self.hold = self._base + at
-        self._onset = self._base + start
-        self._trigger = max(self._at, self._onset + policy.stall(period, kind))
+        self._at, self._onset = self._base + at, self._base + start
+        if self.hold is None:
+            self.hold = self._onset + period + least if period < TINY else self._at
+        self._trigger = max(self._at, self._onset + most)
         return True
+
+    def _lengths_of(self, period: int, kind: str) -> tuple[int, int]:
+        """Repeated characters that are suspect, and characters of the run that are a stall."""
+        lengths = self._lengths.get((period, kind))
+        if lengths is None:
+            if len(self._lengths) >= REMEMBERED:
+                self._lengths.clear()
+            lengths = self.policy.suspect(period, kind), self.policy.stall(period, kind)
+            self._lengths[period, kind] = lengths
+        return lengths
 
     def _kind_of(self, unit: str) -> str:
         kind = self._kinds.get(unit)
         if kind is None:
-            if len(self._kinds) >= 32:
+            if len(self._kinds) >= REMEMBERED:
                 self._kinds.clear()
             kind = self._kinds[unit] = self.policy.kind(unit)
         return kind
@@ -355,8 +351,6 @@ class RepeatDetector:
         """The run broke: whether it was a part of a longer unit that goes on. Else look on from here."""
         self._period, self.hold = 0, None
         self._next = (self._at // CLOSE + 1) * CLOSE
-        if self._finds_tiny:
-            self._next_tiny = (self._at // TINY + 1) * TINY
         longer, self._candidate = self._candidate, 0
         at = self._at - self._base
         if not longer or _shortest(text[at - longer : at]) < longer:

@@ -37,6 +37,46 @@ class Climb:
     ended: Circle | None = None
 
 
+class Climber:
+    """Follows a conversation message by message, and keeps which rungs it has reached."""
+
+    def __init__(self, policy: CirclesPolicy) -> None:
+        self._rungs = policy.active
+        self._least = self._rungs[-1][0] if self._rungs else 0
+        self._end = policy.rungs.get("end")
+        self._finder = CircleFinder()
+        self._marks: list[Mark] = []
+        self._last: tuple[int, Rung] | None = None  # period and rung in which it stands
+
+    def feed(self, at: int, events: Sequence[Event]) -> None:
+        """Take the next message in, as its events."""
+        if not self._rungs or not self._finder.feed(at, events):
+            return
+        run = self._finder.run
+        tail = run.tail(self._least)
+        if tail is None:
+            self._last = None
+            return
+        reached = (tail[0], self._rung(tail[1]))
+        if reached != self._last and run.kind == "calls":
+            circle = run.circle(self._least)
+            assert circle is not None
+            self._marks.append(Mark(at, reached[1], circle))
+        self._last = reached
+
+    def _rung(self, made: int) -> Rung:
+        """The highest rung that so many copies reach; they are enough for the lowest."""
+        for copies, rung in self._rungs:
+            if made >= copies:
+                return rung
+        return self._rungs[-1][1]
+
+    @property
+    def climb(self) -> Climb:
+        """What the ladder says of the conversation so far."""
+        return Climb(tuple(self._marks), self._finder.circle(self._end) if self._end else None)
+
+
 def climb(messages: Sequence[Any], policy: CirclesPolicy) -> Climb:
     """All rungs that a conversation has reached, message by message."""
     return climb_events(map(events_of, messages), policy)
@@ -44,28 +84,10 @@ def climb(messages: Sequence[Any], policy: CirclesPolicy) -> Climb:
 
 def climb_events(messages: Iterable[Sequence[Event]], policy: CirclesPolicy) -> Climb:
     """As `climb`, of messages that are read already."""
-    rungs = policy.active
-    if not rungs:
-        return Climb()
-    finder, marks = CircleFinder(), list[Mark]()
-    last: tuple[int, Rung] | None = None  # period and rung in which the conversation stands
-    least = rungs[-1][0]
+    climber = Climber(policy)
     for at, events in enumerate(messages):
-        if not finder.feed(at, events):
-            continue
-        tail = finder.run.tail(least)
-        if tail is None:
-            last = None
-            continue
-        period, made = tail
-        reached = (period, next(name for copies, name in rungs if made >= copies))
-        if reached != last and finder.run.kind == "calls":
-            circle = finder.circle(least)
-            assert circle is not None
-            marks.append(Mark(at, reached[1], circle))
-        last = reached
-    end = policy.rungs.get("end")
-    return Climb(tuple(marks), finder.circle(end) if end else None)
+        climber.feed(at, events)
+    return climber.climb
 
 
 def annotate(messages: Sequence[Any], marks: Sequence[Mark]) -> list[Any]:

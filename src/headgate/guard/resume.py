@@ -10,7 +10,7 @@ ladder of words stands in for it: go back to the last sentence before the loop, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from headgate.errors import InputError
 from headgate.guard.policy import SAMPLING, Resume
@@ -30,10 +30,16 @@ TURNS = (
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One try by words alone: the turn, and whether the history ends before the loop instead of within it."""
+    """One try by words alone: the turn, and where the answer so far ends in the history that the model sees.
+
+    kept     where the client's text ends, within the loop
+    before   at the last line or sentence before the loop
+    opening  the same within the first OPENING characters: what misled the model may stand anywhere later. An answer
+             that is no longer than that is kept, since a greedy model says the same to the same again
+    """
 
     turn: str
-    back: bool = False
+    history: Literal["kept", "before", "opening"] = "kept"
 
 
 NUDGE = (
@@ -44,7 +50,8 @@ FINISH = "Stop here. Write one short closing sentence for your answer and nothin
 
 # For targets that take no sampling. Measured on a small chat model, greedily: going back to the last sentence before
 # the loop helps every wording, and asking for a closing sentence is the surest (docs/guard.md).
-LADDER = (Rung(NUDGE, back=True), Rung(FINISH), Rung(FINISH, back=True))
+LADDER = (Rung(NUDGE, "before"), Rung(FINISH, "before"), Rung(FINISH, "opening"))
+OPENING = 300  # characters
 
 # For a tool call or structured output that looped and was thrown away whole.
 RETRY = "Your last attempt repeated itself without end and was discarded. Do it again, and keep it short."
@@ -121,7 +128,7 @@ def next_call(
     if how == "restart" and changed is not None:
         return Call(messages, changed, answer_now=stop.reasoning)
     rung = _rung(stop, attempt, heated=changed is not None)
-    text = before_loop(stop) if rung.back and divergence is None else stop.text
+    text = stop.text if divergence is not None else _history(stop, rung)
     if how == "prefill":
         injected = divergence or ""
         if not text + injected:
@@ -138,6 +145,16 @@ def _rung(stop: Stop, attempt: int, *, heated: bool) -> Rung:
     if heated:
         return Rung(TURNS[min(attempt, len(TURNS)) - 1])
     return Rung(RETRY) if stop.whole else LADDER[min(attempt, len(LADDER)) - 1]
+
+
+def _history(stop: Stop, rung: Rung) -> str:
+    """The answer so far, as the model is to see it."""
+    if rung.history == "kept":
+        return stop.text
+    text = before_loop(stop)
+    if rung.history == "before":
+        return text
+    return text[: last_boundary(text[:OPENING]) or OPENING] if len(text) > OPENING else stop.text
 
 
 def before_loop(stop: Stop) -> str:

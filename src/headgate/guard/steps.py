@@ -7,8 +7,7 @@ A step that waits (a tool that sleeps, a result that says work is under way) equ
 """
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import count
 from typing import Any
@@ -39,27 +38,28 @@ _waiting = count()  # so that no call that waits equals another
 _numbers: dict[tuple[str, int, int], int] = {}
 
 
-@dataclass(slots=True, eq=False)
 class Step:
-    """One thing that happened: a call and what came back, or (tool "") a text. `at` is the message with the result."""
+    """One thing that happened: a call and what came back, or (tool "") a text. `at` is the message with the result.
 
-    tool: str
-    arguments: Any = None
-    result: Any = None
-    at: int = 0
-    answered: bool = False
-    first: "Step | None" = None  # the first step that this one is the same as
-    _call: int | None = None
-    _outcome: int | None = None
+    `call` is a number that is the same for the same tool and arguments; a call that waits has its own.
+    """
 
-    @property
-    def call(self) -> int:
-        """A number that is the same for the same tool and arguments; its own for a call that waits."""
-        if self._call is None:
-            number = _arguments_number(self.arguments)
-            waits = number == _WAITS or _is_waiting(self.tool)
-            self._call = hash((self.tool, next(_waiting) if waits else number))
-        return self._call
+    __slots__ = ("_outcome", "answered", "arguments", "at", "call", "first", "result", "tool")
+
+    def __init__(self, tool: str, arguments: Any = None, at: int = 0) -> None:  # noqa: ANN401  (any JSON)
+        self.tool, self.arguments, self.at = tool, arguments, at
+        self.result: Any = None
+        self.answered = False
+        self.first: Step | None = None  # the first step that this one is the same as
+        number = _arguments_number(arguments)
+        if number == _WAITS or _is_waiting(tool):
+            number = next(_waiting)
+        self.call = hash((tool, number))
+        self._outcome: int | None = None
+
+    def answer(self, result: Any, at: int) -> None:  # noqa: ANN401
+        """Take in what came back."""
+        self.result, self.at, self.answered = result, at, True
 
     @property
     def outcome(self) -> int:
@@ -73,13 +73,18 @@ class Step:
         """Whether the step waits for something outside: then the same again is polling."""
         return self.outcome == _WAITS
 
-    def same(self, other: "Step") -> bool:
-        """Whether the other is the same call with the same result."""
-        if self.call != other.call or not (self.answered and other.answered):
-            return False
-        if isinstance(self.result, str) and self.result == other.result:
-            return True
-        return self.outcome == other.outcome
+    def find_same(self, others: Iterable["Step"]) -> "Step | None":
+        """The first of the others that is the same call with the same result."""
+        if not self.answered:
+            return None
+        call, result = self.call, self.result
+        is_text = isinstance(result, str)
+        for other in others:
+            if other.call != call or not other.answered:
+                continue
+            if (is_text and result == other.result) or self.outcome == other.outcome:
+                return other
+        return None
 
 
 @lru_cache(maxsize=1024)
@@ -138,7 +143,7 @@ def _is_under_way(text: str) -> bool:
 def _arguments_number(arguments: object) -> int:
     if isinstance(arguments, str):
         return _remember("arguments", arguments, _text_number)
-    return _value_number(arguments if arguments is not None else {})
+    return _NO_ARGUMENTS if arguments is None else _value_number(arguments)
 
 
 def _text_number(text: str) -> int:
@@ -162,3 +167,6 @@ def _tidy(value: object) -> object:
         return value
     value = value.strip()
     return value if "\n" in value or "  " not in value else " ".join(value.split())
+
+
+_NO_ARGUMENTS = _value_number({})

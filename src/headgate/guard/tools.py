@@ -63,47 +63,49 @@ class Run:
 
     def __init__(self, kind: Literal["calls", "text"]) -> None:
         self.kind: Literal["calls", "text"] = kind
-        self._steps: list[Step] = []
+        self.steps: list[Step] = []
         self._calls: list[int] = []  # the number of each step's call
         self._chars = 0  # of results that had to be compared
         self._repeats = _NONE  # by period, from 1: how many steps equal the one a period before
 
-    def __len__(self) -> int:
-        return len(self._steps)
-
     def is_inside(self, circle: Circle) -> bool:
         """Whether a circle begins well behind the first step, so that nothing before it belongs to it."""
-        return self._repeats[circle.period - 1] + 2 * MAX_PERIOD < len(self._steps)
+        return self._repeats[circle.period - 1] + 2 * MAX_PERIOD < len(self.steps)
 
     def push(self, step: Step) -> None:
         """One more step."""
-        near = self._steps[: -MAX_PERIOD - 1 : -1]
-        lately = step.call in self._calls[-MAX_PERIOD:]
-        if lately:
+        call, twin = step.call, None
+        near = self.steps[: -MAX_PERIOD - 1 : -1]
+        if call in self._calls[-MAX_PERIOD:]:
             self._chars += len(text_of(step.result))
-            lately = self._chars <= MAX_CHARS
-        self._steps.append(step)
-        self._calls.append(step.call)
-        twin = next((other for other in near if step.same(other)), None) if lately else None
+            if self._chars <= MAX_CHARS:
+                twin = step.find_same(near)
+        self.steps.append(step)
+        self._calls.append(call)
         if twin is None:  # the rule: nothing like it happened lately
             self._repeats = _NONE
             return
-        step.first = twin.first or twin
-        again = [(other.first or other) is step.first for other in near]
-        counts = zip(self._repeats, again, strict=False)
-        self._repeats = (*(n + 1 if is_same else 0 for n, is_same in counts), *_NONE[len(near) :])
+        first = step.first = twin.first or twin
+        repeats = [
+            n + 1 if (other.first or other) is first else 0
+            for n, other in zip(self._repeats, near, strict=False)
+        ]
+        self._repeats = (*repeats, *_NONE[len(near) :])
 
     def clear(self) -> None:
         """Forget all steps."""
-        if self._steps:
-            self._steps, self._calls, self._chars, self._repeats = [], [], 0, _NONE
+        if self.steps:
+            self.steps, self._calls, self._chars, self._repeats = [], [], 0, _NONE
 
     def tail(self, copies: int) -> tuple[int, int] | None:
         """Period and copies of the shortest circle at the tail that has at least so many."""
+        if self._repeats is _NONE:
+            return None
         for period, repeats in enumerate(self._repeats, 1):
             if repeats and repeats + period >= copies * period:
-                if any(step.waits for step in self._steps[-period:]):
-                    return None
+                for step in self.steps[-period:]:
+                    if step.waits:
+                        return None
                 return period, (repeats + period) // period
         return None
 
@@ -113,7 +115,7 @@ class Run:
         if found is None:
             return None
         period, made = found
-        part = self._steps[-self._repeats[period - 1] - period :]
+        part = self.steps[-self._repeats[period - 1] - period :]
         tried = tuple(map(shorten, part[-period:]))
         return Circle(period, made, tried, part[0].at, part[-1].at, self.kind)
 
@@ -143,7 +145,7 @@ class CircleFinder:
     @property
     def run(self) -> Run:
         """What happened last: calls, or texts where the model only spoke."""
-        return self._texts or self._calls
+        return self._texts if self._texts.steps else self._calls
 
     def circle(self, copies: int = COPIES) -> Circle | None:
         """The circle at the end of what was fed, None where there is none."""
@@ -167,7 +169,7 @@ def check(messages: Iterable[Any], *, copies: int = COPIES) -> Circle | None:
             finder.feed(at, events_of(known[at]))
         circle = finder.circle(copies)
         if start == 0 or (
-            len(finder.run) >= enough and (circle is None or finder.run.is_inside(circle))
+            len(finder.run.steps) >= enough and (circle is None or finder.run.is_inside(circle))
         ):
             return circle
 

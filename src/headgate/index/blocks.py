@@ -42,7 +42,7 @@ def make_block(
             *_lists(segment.terms, segment.terms.keys),
             *_lists(segment.names, segment.names.keys ^ NAME_KEYS),
         ],
-        keys=dict(zip(signed(keys), difference.astype(np.int64).tolist(), strict=True)),
+        keys=dict(zip(to_signed(keys), difference.astype(np.int64).tolist(), strict=True)),
         totals=_add(_add(totals, gone, -1), added, 1)._replace(seen=changes[-1].seq)
         if changes
         else totals,
@@ -50,7 +50,7 @@ def make_block(
     )
 
 
-def signed(keys: Keys) -> list[int]:
+def to_signed(keys: Keys) -> list[int]:
     """Keys as the database writes them: its numbers have a sign."""
     found: list[int] = keys.view(np.int64).tolist()
     return found
@@ -61,7 +61,7 @@ def _lists(part: PostingList, keys: Keys) -> list[tuple[int, bytes]]:
     begins = part.starts.tolist()
     return [
         (key, pairs[begin:end].tobytes())
-        for key, begin, end in zip(signed(keys), begins, begins[1:], strict=False)
+        for key, begin, end in zip(to_signed(keys), begins, begins[1:], strict=False)
     ]
 
 

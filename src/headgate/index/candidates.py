@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys
-from headgate.index.blocks import signed
+from headgate.index.blocks import to_signed
 from headgate.protocols import BLOCK_BITS, KeyLists
 from headgate.rank.fields import table
 from headgate.rank.lexical import idf
@@ -79,7 +79,7 @@ class KeyCounts:
 
     def __call__(self, keys: Keys) -> Ints:
         """The counts of some keys."""
-        asked = signed(keys)
+        asked = to_signed(keys)
         new = [key for key in asked if key not in self._known]
         if len(self._known) > _MOST:
             self._known, new = {}, asked

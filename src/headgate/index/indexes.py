@@ -42,7 +42,7 @@ class Indexes:
         store: Store,
         folder: Path | None = None,
         embedder: Embedder | None = None,
-        policy: IndexPolicy = IndexPolicy(),  # noqa: B008  (frozen)
+        policy: IndexPolicy = IndexPolicy.default(),  # noqa: B008  (frozen)
         *,
         segments: Path | None = None,
     ) -> None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from headgate.errors import ConfigError, NotReady
 from headgate.index.arrays import Keys
-from headgate.index.blocks import make_block, signed
+from headgate.index.blocks import make_block, to_signed
 from headgate.index.candidates import KeyCounts, best_by_names, best_by_words
 from headgate.index.draft_snapshot import DraftSnapshot, Neighbors, language_of
 from headgate.index.drafts import NAME_KEYS, Drafts
@@ -157,7 +157,7 @@ class NarrowedCollection:
 
     def _pick(self, terms: Keys, totals: Totals) -> list[int]:
         """The places of the best chunks by words."""
-        asked = signed(terms)
+        asked = to_signed(terms)
         lists = self._store.key_lists(self._tenant, self._name, asked, budget=_POSTINGS)
         self._counts.remember(lists, asked)
         return best_by_words(lists, totals.chunks, WORDS)
@@ -167,7 +167,7 @@ class NarrowedCollection:
         scores = lexical(view, terms, view.postings(terms), np.ones(len(terms)), _LEXICAL)
         held = view.names(top(scores, _SEEDS, view.reading))
         names = distinct(np.concatenate([np.zeros(0, np.uint64), *held]))
-        asked = signed(names ^ NAME_KEYS)
+        asked = to_signed(names ^ NAME_KEYS)
         lists = self._store.key_lists(
             self._tenant, self._name, asked, budget=_NAME_POSTINGS, most=_NAME_CHUNKS
         )

@@ -45,12 +45,6 @@ def to_slots(flat: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
     return keys, slots.astype(np.uint32)
 
 
-def count_keys(flat: Keys, lengths: Ints) -> Counts:
-    """Count keys; `lengths` says how many of the flat list each chunk owns."""
-    keys, own = to_slots(flat)
-    return Counts(keys, np.bincount(own, minlength=len(keys)), offsets(lengths), own)
-
-
 def living_counts(part: Counts, dead: Ints) -> Ints:
     """The counts without what dead chunks contributed."""
     return part.counts - _dead_counts(part.own_starts, part.own, dead, len(part.keys))

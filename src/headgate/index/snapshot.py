@@ -13,14 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys, find, offsets, ranges, split_texts
+from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
 from headgate.index.live_segment import LiveSegment
 from headgate.index.posting_list import PostingList
-from headgate.index.segment import (
-    INSIDE_LOWER,
-    INSIDE_UPPER,
-    STARTING_LOWER,
-    case_key,
-)
 from headgate.lazy import lazy_property
 from headgate.protocols import Hits, Sequences, Spots
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE

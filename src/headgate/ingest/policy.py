@@ -30,5 +30,5 @@ class IngestPolicy(Policy):
     """Text that is written in one transaction."""
     batch_documents: Tuning[PositiveCount] = 2000
     """Documents that are written in one transaction."""
-    chunk: ChunkPolicy = ChunkPolicy()
+    chunk: ChunkPolicy = ChunkPolicy.default()
     """How texts are cut."""

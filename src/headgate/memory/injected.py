@@ -6,7 +6,6 @@ quotation ("according to the notes"), aside. One other word, number or "not" mak
 Kept per tenant, newest last, up to a limit; what other processes injected is read from their stored traces.
 """
 
-import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
@@ -16,6 +15,7 @@ from headgate.forks import ForkSafeLock
 from headgate.notes import Fate, Stage
 from headgate.protocols import TraceStore
 from headgate.text.hashes import Tokens
+from headgate.text.late_pattern import compile_late
 from headgate.text.stopwords import ENGLISH
 from headgate.text.words import tokens
 from headgate.types import Trace
@@ -25,8 +25,8 @@ MAX_CHARS = 200_000  # of injected text per tenant: the blocks of some hundred r
 TRACES_READ = 50  # of other processes, where the newest stored trace is not one of ours
 STATEMENT = 3  # words; less says nothing by itself
 
-_SENTENCE = re.compile(r"(?<=[.!?;:。！？])\s+|\n+")
-_CITATION = re.compile(r"\[\d+\]")
+_SENTENCE = compile_late(r"(?<=[.!?;:。！？])\s+|\n+")
+_CITATION = compile_late(r"\[\d+\]")
 _NEGATIONS = frozenset(
     """no nor not only cannot can't couldn't didn't doesn't don't hadn't hasn't haven't isn't aren't mustn't shan't
     shouldn't wasn't weren't won't wouldn't""".split()  # noqa: SIM905 - a paragraph reads better

@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
-from importlib.metadata import entry_points
 
 from pydantic import Field
 
@@ -21,7 +20,6 @@ from headgate.memory.provider_slot import ProviderSlot, name_of
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, MemoryProvider
 
-ENTRY_POINTS = "headgate.memory"
 # how long opening waits for providers to initialize; a slower one goes on, and the first question waits for it
 START_WAIT_S = 1.0
 
@@ -197,26 +195,3 @@ class ProviderPool:
         with self._lock:
             slot.running -= 1
             slot.health = replace(slot.health, seconds=self._clock() - began)
-
-
-def load_plugins() -> list[MemoryProvider]:
-    """Providers that installed packages offer under the entry-point group `headgate.memory`, by name.
-
-    An entry names a class or function that makes a provider without arguments.
-    """
-    made: list[MemoryProvider] = []
-    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
-        try:
-            provider = entry.load()()
-        except (ImportError, AttributeError, TypeError, ValueError, OSError, RuntimeError) as error:
-            raise ConfigError(
-                f"the memory plugin {entry.name!r} cannot be loaded: {error}",
-                hint=f"repair or uninstall the package that offers {entry.value}",
-            ) from error
-        if not callable(getattr(provider, "prefetch", None)):
-            raise ConfigError(
-                f"the memory plugin {entry.name!r} has no prefetch()",
-                hint="a provider has a name, is_available() and prefetch(query, ...)",
-            )
-        made.append(provider)
-    return made

@@ -21,6 +21,7 @@ from headgate.memory.provider_slot import ProviderUnavailable
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.protocols import MemoryProvider
 from headgate.text.fence import fence, quote
+from headgate.text.late_pattern import compile_late
 from headgate.types import Candidate, Chunk, Plan, Sifted
 
 Status = Literal["answered", "empty", "unavailable", "late", "failed", "unasked"]
@@ -33,9 +34,11 @@ _WORDS = (
     r"|perfect|yes|yep|yeah|no|nope|sure|bye|goodbye|see you|later|welcome|please|there|all|team|everyone|again"
     r"|so much|very much|a lot|hallo|hola|bonjour|ciao|salut|moin|servus|danke|merci|gracias"
 )
-_GREETING = re.compile(rf"(?:(?:{_WORDS})[\W_]*)+", re.IGNORECASE)
-_LABEL = re.compile(r"^##", re.MULTILINE)  # in an answer it would pass for another provider's label
-_COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(?:\s|$)")
+_GREETING = compile_late(rf"(?:(?:{_WORDS})[\W_]*)+", re.IGNORECASE)
+_LABEL = compile_late(
+    r"^##", re.MULTILINE
+)  # in an answer it would pass for another provider's label
+_COMMAND = compile_late(r"/[A-Za-z][\w:.-]*(?:\s|$)")
 
 
 @dataclass(frozen=True, slots=True)

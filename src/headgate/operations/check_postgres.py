@@ -44,7 +44,7 @@ def _check_role(store: PostgresStore) -> Iterator[Finding]:
 
 
 def _check_counts(store: PostgresStore, tenant: str, *, repair: bool) -> Iterator[Finding]:
-    for collection, *sizes, behind in store.counted(tenant):
+    for collection, *sizes, behind in store.compare_sizes(tenant):
         held, right = sizes[:4], sizes[4:]
         if held != right:
             if repair:

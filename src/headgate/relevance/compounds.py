@@ -23,14 +23,14 @@ _MOST = 32  # unseen words of a query that are cut, which bounds the work
 def read_query(query: str, words: Vocabulary) -> list[tuple[int, ...]]:
     """The terms of a query, those of each piece between spaces together; an unseen word as its known parts."""
     pieces = word_terms(query, words.language)
-    known = _known(chain.from_iterable(pieces), words)
+    known = _seen_terms(chain.from_iterable(pieces), words)
     unseen = (key for key, seen in known.items() if not seen)
     if not (parts := _parts(query, frozenset(islice(unseen, _MOST)), words)):
         return pieces
     return [tuple(chain.from_iterable(parts.get(key, (key,)) for key in piece)) for piece in pieces]
 
 
-def _known(keys: Iterable[int], words: Vocabulary) -> dict[int, bool]:
+def _seen_terms(keys: Iterable[int], words: Vocabulary) -> dict[int, bool]:
     """Which terms the collection has seen."""
     asked = list(dict.fromkeys(keys))
     counts = words.frequencies(np.array(asked, np.uint64)).tolist() if asked else ()
@@ -43,18 +43,19 @@ def _parts(query: str, unseen: Collection[int], words: Vocabulary) -> dict[int, 
     every = chain.from_iterable(
         chain.from_iterable(cut[:2] for cut in found) for found in cuts.values()
     )
-    known = _known(filter(None, every), words)
+    known = _seen_terms(filter(None, every), words)
 
-    def held(cut: Cut) -> float:
+    def held_share(cut: Cut) -> float:
         first, second = known.get(cut.first, False), known.get(cut.second, False)
         return cut.share * first + (1 - cut.share) * second
 
     def rank(cut: Cut) -> tuple[float, float]:
-        return held(cut), min(cut.share, 1 - cut.share)  # of two that hold alike, the more even one
+        # of two that hold alike, the more even one
+        return held_share(cut), min(cut.share, 1 - cut.share)
 
     best = {key: max(found, key=rank) for key, found in cuts.items()}
     return {
         key: tuple(part for part in cut[:2] if known.get(part))
         for key, cut in best.items()
-        if held(cut) >= SHARE
+        if held_share(cut) >= SHARE
     }

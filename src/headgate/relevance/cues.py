@@ -10,14 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from headgate.text.late_pattern import compile_late
 from headgate.text.terms import terms
 from headgate.text.turns import part
 
-_WHEN = re.compile(r"^\W*when\b|\bhow long\b|\b(?:what|which) (?:year|month|day|date|time)\b", re.I)
+_WHEN = compile_late(
+    r"^\W*when\b|\bhow long\b|\b(?:what|which) (?:year|month|day|date|time)\b", re.I
+)
 _TAIL = 400  # characters at the end of a line that are looked at for a question and a remark
 _DAYS = "mon|tues|wednes|thurs|fri|satur|sun|to|yester"
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
-_TIME = re.compile(
+_TIME = compile_late(
     rf"\b(?:(?:{_DAYS})day|{_MONTHS}|tonight|tomorrow|ago|last|next|recently|since"
     r"|week|weekend|month|years?|\d+)\b",
     re.I,

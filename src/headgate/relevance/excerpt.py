@@ -5,15 +5,15 @@ nothing where there are none. The strip that holds most of the question comes fi
 missing, then the strips beside them; they are joined in reading order, with an ellipsis where something is left out.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from headgate.relevance.query_terms import Question
+from headgate.text.late_pattern import compile_late
 from headgate.text.terms import terms
 
 GAP = " … "
-_BORDER = re.compile(r"(?<=[.!?])\s+|(?<=[。！？।؟])|\n+")
+_BORDER = compile_late(r"(?<=[.!?])\s+|(?<=[。！？।؟])|\n+")
 _LONGEST = 400  # characters of a strip; longer ones are cut at spaces
 _MOST = 400  # strips that are looked at
 

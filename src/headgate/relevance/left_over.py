@@ -26,7 +26,7 @@ def is_left_over(
     """Whether every one of the rest is left over beside what the window shows already."""
     question = ask(query, words)
     shown = [holds(question, c.chunk, words.language) for c in seen]
-    best = max((_ranked(c) for c in seen), default=0.0)
+    best = max((_ranking_score(c) for c in seen), default=0.0)
     most = max(map(question.sum, shown), default=0.0)
     if best <= 0 or most <= 0:
         return False
@@ -34,13 +34,13 @@ def is_left_over(
 
     def adds(candidate: Candidate) -> float:
         held = holds(question, candidate.chunk, words.language)
-        near = (_ranked(candidate) / best + question.sum(held) / most) / 2
+        near = (_ranking_score(candidate) / best + question.sum(held) / most) / 2
         return near + question.sum(open_terms & held) / question.total
 
     return all(c.chunk.source not in SIDE and adds(c) < LEAST for c in rest)
 
 
-def _ranked(candidate: Candidate) -> float:
+def _ranking_score(candidate: Candidate) -> float:
     """The score with which a candidate was found, before the window was looked at."""
     scores = [note.score for note in candidate.notes if note.stage in _RANKING]
     return scores[-1] if scores else candidate.score

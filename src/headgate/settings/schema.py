@@ -51,57 +51,57 @@ class Settings(Policy):
     """Token counter: 'estimate', or an exact one by vocabulary, as 'o200k_base' (extra 'tokens')."""
     redact: bool = True
     """Whether keys and tokens of well-known forms are replaced before traces, facts, reviews and logs are stored."""
-    limits: Limits = Limits()
+    limits: Limits = Limits.default()
     """The largest inputs a request may bring."""
-    ingest: IngestPolicy = IngestPolicy()
+    ingest: IngestPolicy = IngestPolicy.default()
     """How much is read and written at a time, and how texts are cut."""
-    embed: EmbedPolicy = EmbedPolicy()
+    embed: EmbedPolicy = EmbedPolicy.default()
     """Which model turns texts into vectors."""
-    decide: DecidePolicy = DecidePolicy()
+    decide: DecidePolicy = DecidePolicy.default()
     """Whether to retrieve, and how much."""
-    retrieve: RetrievePolicy = RetrievePolicy()
+    retrieve: RetrievePolicy = RetrievePolicy.default()
     """How chunks are found and scored."""
-    propagate: PropagatePolicy = PropagatePolicy()
+    propagate: PropagatePolicy = PropagatePolicy.default()
     """How far hits lift what they are wired to."""
-    facts: FactsPolicy = FactsPolicy()
+    facts: FactsPolicy = FactsPolicy.default()
     """How remembered facts are trusted, found and forgotten."""
-    recall: RecallPolicy = RecallPolicy()
+    recall: RecallPolicy = RecallPolicy.default()
     """How long memory providers may take, and when they are left alone."""
-    graph: GraphPolicy = GraphPolicy()
+    graph: GraphPolicy = GraphPolicy.default()
     """How far knowledge is followed, and what a path is worth."""
-    slice: Tuning[SlicePolicy] = SlicePolicy()
+    slice: Tuning[SlicePolicy] = SlicePolicy.default()
     """How far admissibility reaches from an anchor turn."""
-    penalize: PenalizePolicy = PenalizePolicy()
+    penalize: PenalizePolicy = PenalizePolicy.default()
     """How hard what the model already sees is pushed down."""
-    expand: ExpandPolicy = ExpandPolicy()
+    expand: ExpandPolicy = ExpandPolicy.default()
     """When and how to ask a second time."""
-    gate: GatePolicy = GatePolicy()
+    gate: GatePolicy = GatePolicy.default()
     """What is worth its tokens."""
-    grade: GradePolicy = GradePolicy()
+    grade: GradePolicy = GradePolicy.default()
     """When found text counts as relevant."""
-    grader: GraderPolicy = GraderPolicy()
+    grader: GraderPolicy = GraderPolicy.default()
     """Which language model grades relevance."""
-    search: SearchPolicy = SearchPolicy()
+    search: SearchPolicy = SearchPolicy.default()
     """Where to look when a collection does not know."""
-    review: ReviewPolicy = ReviewPolicy()
+    review: ReviewPolicy = ReviewPolicy.default()
     """When a person is asked, and what an answer is worth."""
-    compose: ComposePolicy = ComposePolicy()
+    compose: ComposePolicy = ComposePolicy.default()
     """How the block is filled and laid out."""
-    log: LogPolicy = LogPolicy()
+    log: LogPolicy = LogPolicy.default()
     """The line per request beside the store."""
-    index: IndexPolicy = IndexPolicy()
+    index: IndexPolicy = IndexPolicy.default()
     """How much of a store one process indexes."""
-    trace: TracePolicy = TracePolicy()
+    trace: TracePolicy = TracePolicy.default()
     """How long traces are kept."""
-    guard: GuardPolicy = GuardPolicy()
+    guard: GuardPolicy = GuardPolicy.default()
     """How the model's stream is watched, held back and resumed."""
-    circles: CirclesPolicy = CirclesPolicy()
+    circles: CirclesPolicy = CirclesPolicy.default()
     """What is done about an agent that repeats the same tool calls with the same results."""
-    fuse: FusePolicy = FusePolicy()
+    fuse: FusePolicy = FusePolicy.default()
     """How much sessions, keys and tenants may spend."""
-    proxy: ProxyPolicy = ProxyPolicy()
+    proxy: ProxyPolicy = ProxyPolicy.default()
     """The endpoints that speak like OpenAI and Anthropic."""
-    service: ServicePolicy = ServicePolicy()
+    service: ServicePolicy = ServicePolicy.default()
     """The HTTP service."""
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:

@@ -10,7 +10,6 @@ sentences, the strips graded, the best rejoined in reading order, as a rendering
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -24,6 +23,7 @@ from headgate.protocols import Grader
 from headgate.relevance.calibration import LOWER, UPPER
 from headgate.relevance.confidence import confidences
 from headgate.relevance.vocabulary import Vocabulary
+from headgate.text.late_pattern import compile_late
 from headgate.types import Candidate, Chunk, Sifted
 
 FLOOR = 0.0005  # the built-in grader decides about the whole answer; single chunks are the gate's
@@ -239,7 +239,7 @@ def review_reason(graded: Graded | None, searched: Action | None, *, group: str 
     return f"{reason}; the best refused: {graded.refusal}" if graded.refusal else reason
 
 
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n{2,}|(?<=[。！？])")
+_SENTENCE = compile_late(r"(?<=[.!?。！？])\s+|\n{2,}|(?<=[。！？])")
 
 
 async def _marks(query: str, candidates: Sequence[Candidate], grader: Grader) -> list[float]:

@@ -189,7 +189,7 @@ def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[
     worth = rarity(view.count, start.hits.counts) * (start.hits.counts > 0)
     gain = policy.weight
     if not carried:
-        gain = min(gain, start.prose * _left_open(start, worth))
+        gain = min(gain, start.prose * _open_weight(start, worth))
     if gain <= 0:
         return _Lift(Reach(start.seeds[:0], np.zeros(0)))
     extra = np.array(sorted({number(node.lower()) for node in carried}), np.uint64)
@@ -215,7 +215,7 @@ def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[
     return _Lift(lifted, led, flow, news)
 
 
-def _left_open(start: Start, worth: Floats) -> float:
+def _open_weight(start: Start, worth: Floats) -> float:
     """The share of the query that the best chunk leaves open; 0 when no seed holds a rare name of the query."""
     held = start.names.keys[start.names.owned.any(0)]
     if not within(held, start.own).any():

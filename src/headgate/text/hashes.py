@@ -9,7 +9,7 @@ stored. The constants are literals and the arithmetic is unsigned 64-bit: equal 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any
 
 import numpy as np
@@ -150,6 +150,22 @@ def _batches(pieces: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _read_folded(folded: Sequence[str]) -> Tokens:
+    """Texts of ASCII apart from the others: their bytes are their characters, which is three times faster."""
+    plain = np.array([text.isascii() for text in folded], bool)
+    if plain.all() or not plain.any():
+        return _read_joined(folded)
+    parts = [_read_joined(list(compress(folded, which))) for which in (plain, ~plain)]
+    begins = np.concatenate([parts[0].bounds[:-1], parts[1].bounds[:-1] + parts[0].values.size])
+    counts = np.concatenate([part.counts for part in parts])
+    back = np.argsort(np.concatenate([np.flatnonzero(plain), np.flatnonzero(~plain)]))
+    begins, counts = begins[back], counts[back]
+    bounds = np.zeros(len(folded) + 1, dtype=np.int64)
+    np.cumsum(counts, out=bounds[1:])
+    where = np.repeat(begins - bounds[:-1], counts) + np.arange(bounds[-1])
+    return Tokens(np.concatenate([part.values for part in parts])[where], bounds)
+
+
+def _read_joined(folded: Sequence[str]) -> Tokens:
     joined = "\n".join(folded)
     ends = np.cumsum([len(text) + 1 for text in folded], dtype=np.int64)
     bounds = np.zeros(len(folded) + 1, dtype=np.int64)

@@ -12,7 +12,7 @@ from functools import cache
 from itertools import repeat
 
 from headgate.text.late_pattern import compile_late
-from headgate.text.letters import MARKS, UNSPACED, fold
+from headgate.text.letters import UNSPACED, fold, marks
 from headgate.text.stopwords import ENGLISH, stopwords
 
 _CYRILLIC = "абвгдежзийклмнопрстуфхцчш"
@@ -72,7 +72,9 @@ LANGUAGES = tuple(LETTERS)
 
 # Letters in lower case, a blank for every other byte: cutting ASCII this way is several times faster than a pattern.
 _WORDS_ONLY = bytes(ord(chr(b).lower()) if chr(b).isalpha() and b < 128 else 32 for b in range(256))
-_WORD = compile_late(rf"(?:[^\W\d_]++|[{MARKS}]++)++")
+_WORD = compile_late(lambda: rf"(?:[^\W\d_]++|[{marks()}]++)++")
+_CACHE = 250_000  # pieces remembered; beyond it the table starts afresh
+_LONGEST = 40  # characters; longer pieces are seldom met twice
 _SAMPLE = 1000  # characters at the beginning of a text that vote
 _UNSPACED = compile_late(f"[{UNSPACED}]+")
 # Another language than English needs 1.5 times its votes, 1.5 at least, and .06 a word: of 600 pieces of source
@@ -117,29 +119,69 @@ def _votes_for_english() -> dict[str, float]:
     }
 
 
+class _Ballot:
+    """How many words a piece of text has, and what it gives to which languages; equal ones are one object."""
+
+    __slots__ = ("votes", "words")
+
+    def __init__(self, words: int, votes: tuple[tuple[str, float], ...]) -> None:
+        self.words = words
+        self.votes = votes
+
+
+class _Ballots(dict[str, _Ballot]):
+    """What stands between two spaces -> its ballot, filled as it is met."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._unique: dict[tuple[int, tuple[tuple[str, float], ...]], _Ballot] = {}
+
+    def __missing__(self, piece: str) -> _Ballot:
+        low = fold(piece)
+        words = [low] if low.isalpha() else _WORD.findall(low)
+        votes = _votes_of_words()
+        given = [vote for word in words if word in votes for vote in votes[word]]
+        if not low.isascii():
+            votes = _votes_of_letters()
+            given += [vote for letter in low if letter in votes for vote in votes[letter]]
+            given += [("english", float(len(signs))) for signs in _UNSPACED.findall(low)]
+        content = len(words), _sum(given) if given else ()
+        if len(piece) > _LONGEST:
+            return _Ballot(*content)
+        if len(self) >= _CACHE:
+            self.clear()
+            self._unique.clear()
+        ballot = self._unique.get(content)
+        if ballot is None:
+            ballot = self._unique.setdefault(content, _Ballot(*content))
+        self[piece] = ballot
+        return ballot
+
+
+_BALLOTS = _Ballots()
+
+
 def detect(text: str, default: str = "english") -> str:
     """The language of a text; English unless another one clearly wins, and the default where nothing speaks."""
-    low = text[:_SAMPLE]
-    if low.isascii():
-        found = low.encode().translate(_WORDS_ONLY).decode().split()
+    sample = text[:_SAMPLE]
+    if sample.isascii():
+        found = sample.encode().translate(_WORDS_ONLY).decode().split()
         foreign = sum(map(_foreign_words().__contains__, found))
         if foreign < _CLEAR:
             return default if ENGLISH.isdisjoint(found) else "english"  # nobody else can win
         english = sum(map(_votes_for_english().get, found, repeat(0.0)))
         if default == "english" and foreign + english < _votes_needed(english, len(found)):
             return default  # nor here: a word that both have gives both the same
-    else:
-        low = fold(low)
-        found = _WORD.findall(low)
     totals = dict.fromkeys(LANGUAGES, 0.0)
-    _count(found, _votes_of_words(), totals)
-    if not low.isascii():
-        _count(low, _votes_of_letters(), totals)
-        totals["english"] += sum(map(len, _UNSPACED.findall(low)))
+    words = 0
+    for ballot, times in Counter(map(_BALLOTS.__getitem__, sample.split())).items():
+        words += times * ballot.words
+        for language, share in ballot.votes:
+            totals[language] += times * share
     best = max(totals, key=totals.__getitem__)
     if best == "english":
         return best if totals[best] else default
-    return best if totals[best] >= _votes_needed(totals["english"], len(found)) else default
+    return best if totals[best] >= _votes_needed(totals["english"], words) else default
 
 
 def _votes_needed(english: float, words: int) -> float:
@@ -156,7 +198,9 @@ def choose(text: str, languages: str) -> str:
     return found if found in more else first
 
 
-def _count(voters: Iterable[str], votes: Votes, totals: dict[str, float]) -> None:
-    for voter, times in Counter(filter(votes.__contains__, voters)).items():
-        for language, share in votes[voter]:
-            totals[language] += times * share
+def _sum(votes: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    """The votes that each language gets in all."""
+    totals: dict[str, float] = {}
+    for language, share in votes:
+        totals[language] = totals.get(language, 0.0) + share
+    return tuple(totals.items())

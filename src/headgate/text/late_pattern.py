@@ -4,18 +4,20 @@ Compiling all patterns of the package takes longer than a short command does, an
 """
 
 import re
+from collections.abc import Callable
 from typing import Any, cast
 
 
 class LatePattern:
     """Stands for a compiled pattern; the methods that were used once are as fast as its own."""
 
-    def __init__(self, pattern: str, flags: int) -> None:
+    def __init__(self, pattern: str | Callable[[], str], flags: int) -> None:
         self._source = pattern, flags
 
     def compile(self) -> re.Pattern[str]:
         """The pattern itself."""
-        return re.compile(*self._source)
+        pattern, flags = self._source
+        return re.compile(pattern if isinstance(pattern, str) else pattern(), flags)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  (whatever a pattern has)
         value = getattr(self.compile(), name)
@@ -23,6 +25,6 @@ class LatePattern:
         return value
 
 
-def compile_late(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """The pattern, compiled at its first use."""
+def compile_late(pattern: str | Callable[[], str], flags: int = 0) -> re.Pattern[str]:
+    """The pattern, or the one that a function gives, compiled at its first use."""
     return cast("re.Pattern[str]", LatePattern(pattern, flags))

@@ -8,26 +8,45 @@ consonant with its vowels. `fold` gives the form in which words are compared.
 
 import unicodedata
 from collections import defaultdict
+from functools import cache
 from itertools import chain
 from operator import add
 
 from headgate.text.late_pattern import compile_late
 
 
+@cache
 def _characters() -> tuple[str, str]:
-    """All marks, and all capitals, beyond ASCII."""
+    """All marks, and all capitals, beyond ASCII, as ranges; reading the tables takes some milliseconds."""
     # the blocks left out, of ideographs and Hangul, hold letters without marks and without case
     blocks = chain(range(0x80, 0x3400), range(0xA000, 0xAC00), range(0xF900, 0x11000))
-    kinds: dict[str, list[str]] = defaultdict(list)
-    for char in map(chr, blocks):
-        kinds[unicodedata.category(char)].append(char)
+    kinds: dict[str, list[int]] = defaultdict(list)
+    for code in blocks:
+        kinds[unicodedata.category(chr(code))].append(code)
     marks = sorted(kinds["Mn"] + kinds["Mc"] + kinds["Me"])
-    return "".join(marks), "".join(sorted(kinds["Lu"] + kinds["Lt"]))
+    return _ranges(marks), _ranges(sorted(kinds["Lu"] + kinds["Lt"]))
 
 
-MARKS, _CAPITALS = _characters()
-UPPER = "A-Z" + _CAPITALS
-"""The inside of a character class of all capitals."""
+def _ranges(codes: list[int]) -> str:
+    """Ascending code points as ranges: a pattern tries every single one beyond U+FFFF by itself."""
+    runs: list[list[int]] = []
+    for code in codes:
+        if runs and runs[-1][1] == code - 1:
+            runs[-1][1] = code
+        else:
+            runs.append([code, code])
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in runs)
+
+
+def marks() -> str:
+    """The inside of a character class of all combining marks."""
+    return _characters()[0]
+
+
+def capitals() -> str:
+    """The inside of a character class of all capitals."""
+    return "A-Z" + _characters()[1]
+
 
 _INDIC = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai and Lao, Burmese, Khmer
 _EAST = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # kana, Han
@@ -37,10 +56,12 @@ UNSPACED = f"{_INDIC}{_EAST}{_HANGUL}"
 
 # A vowel written before its consonant, the consonant, then stacked consonants, vowels and tones.
 _SIGN = compile_late(
-    "[\u0e40-\u0e44\u0ec0-\u0ec4]?"
-    "[^\u0e40-\u0e44\u0ec0-\u0ec4]"
-    f"(?:[\u17d2\u1039].|[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3{MARKS}])*"
-    "|."
+    lambda: (
+        "[\u0e40-\u0e44\u0ec0-\u0ec4]?"
+        "[^\u0e40-\u0e44\u0ec0-\u0ec4]"
+        f"(?:[\u17d2\u1039].|[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3{marks()}])*"
+        "|."
+    )
 )
 _IS_INDIC = compile_late(f"[{_INDIC}]")
 

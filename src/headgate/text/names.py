@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from headgate.text.late_pattern import compile_late
-from headgate.text.letters import UPPER
+from headgate.text.letters import capitals
 from headgate.text.stopwords import ENGLISH
 
 ENTITY_CHARS = 80  # longer matches are sentences
@@ -19,15 +19,16 @@ TEXT_CHARS = 20_000  # entities of a longer text are those of its beginning
 _CACHE = 1_000_000  # spans remembered; beyond it the table starts afresh
 
 
-def _span(upper: str) -> re.Pattern[str]:
+def _span(upper: str) -> str:
     # a look-behind after the capital lets the scan run to the next capital instead of the next word
-    return compile_late(
+    return (
         rf"[{upper}](?<!\w[{upper}])[\w'\u2019-]+"
         rf"(?:\s+(?:(?:of|the|de|von|van|and)\s+)?[{upper}][\w'\u2019-]+)*"
     )
 
 
-_SPAN, _ASCII_SPAN = _span(UPPER), _span("A-Z")
+_SPAN, _ASCII_SPAN = compile_late(lambda: _span(capitals())), compile_late(_span("A-Z"))
+_RARE_CAPITAL = compile_late(lambda: f"[{capitals()}]".replace("A-Z", "", 1))
 _WORD = re.compile(r"\(?([^\W\d_][\w'\u2019-]*)")
 _GOES_ON = frozenset(",;)'\u2019-_")  # a sentence goes on after these, as after a letter or a digit
 
@@ -39,12 +40,12 @@ _SHAPED = compile_late(
 )
 
 
-def _run(upper: str) -> re.Pattern[str]:
+def _run(upper: str) -> str:
     title = rf"[{upper}](?<!\w[{upper}])(?:[\w’'&-]|\.(?=\w))*"
-    return compile_late(rf"{title}(?: (?:of|de|van|von|der|the|and|&) {title}| {title}| \d+\b)*")
+    return rf"{title}(?: (?:of|de|van|von|der|the|and|&) {title}| {title}| \d+\b)*"
 
 
-_RUN, _ASCII_RUN = _run(UPPER), _run("A-Z")
+_RUN, _ASCII_RUN = compile_late(lambda: _run(capitals())), compile_late(_run("A-Z"))
 _OPENERS = '.!?:•*-–—])"“('  # after one of these a capital may only open a sentence
 _SPELLED = re.compile(r"[^\W_]+(?:['’_.-][^\W_]+)*")
 
@@ -77,7 +78,7 @@ _SPANS = _Spans()
 def names(text: str) -> set[str]:
     """The names in a text, lower case: whole spans, and their words of four letters or more."""
     # looking for other capitals than A-Z costs three times as much, so only where there are some
-    plain = text.isascii() or not any(char > "\x7f" and char.isupper() for char in set(text))
+    plain = text.isascii() or not _RARE_CAPITAL.search(text)
     pattern = _ASCII_SPAN if plain else _SPAN
     return set(chain.from_iterable(map(_SPANS.__getitem__, pattern.findall(text))))
 

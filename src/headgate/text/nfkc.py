@@ -57,7 +57,9 @@ def _piece_end(text: str, start: int) -> int:
 @cache
 def _may_hold_long_run() -> re.Pattern[str]:
     """More marks in a row than are allowed, or what may be; made once, in milliseconds."""
-    return re.compile(f"[{_marks(0x10000)}{_BEYOND}]{{{MAX_MARKS + 1}}}")
+    mark = f"[{_marks(0x10000)}{_BEYOND}]"
+    # a class at the beginning lets the search run from mark to mark; a repeated one does not
+    return re.compile(f"{mark}{mark}{{{MAX_MARKS}}}")
 
 
 @cache

@@ -9,11 +9,13 @@ import re
 from functools import lru_cache
 from hashlib import sha256
 
+from headgate.text.late_pattern import compile_late
+
 REMEMBERED_CHARS = 10_000
 
 # name, what must stand in the text before the pattern is tried, and the pattern
 _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
-    (name, hints, re.compile(pattern))
+    (name, hints, compile_late(pattern))
     for name, hints, pattern in (
         ("headgate-key", ("hg_",), r"(?<!\w)hg_[\w-]{43}(?![\w-])"),
         ("anthropic-key", ("sk-ant-",), r"(?<!\w)sk-ant-[\w-]{20,200}"),

@@ -7,18 +7,18 @@ without spaces become pairs of signs (see letters.py).
 """
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from functools import cache
 from hashlib import blake2b
 from itertools import chain
+from threading import local
 from typing import NamedTuple
 
 import Stemmer
 
-from headgate.forks import ForkSafeLock
 from headgate.text.languages import choose, detect
 from headgate.text.late_pattern import compile_late
-from headgate.text.letters import MARKS, UNSPACED, fold, signs
+from headgate.text.letters import UNSPACED, fold, marks, signs
 from headgate.text.stopwords import stopwords
 
 _CACHE = 1_000_000  # pieces remembered per language; beyond it the table starts afresh
@@ -34,7 +34,7 @@ _TELLING = frozenset(
 
 _POSSESSIVE = re.compile(r"['\u2019][sS](?!\w)")
 _ASCII = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
-_ANY = compile_late(rf"[\w{MARKS}]+(?:[.-][\w{MARKS}]+)*")
+_ANY = compile_late(lambda: rf"[\w{marks()}]+(?:[.-][\w{marks()}]+)*")
 _SEAM = re.compile(r"[_.-]+")
 _SCRIPT = compile_late(rf"[{UNSPACED}]+|[^{UNSPACED}]+")
 _UNSPACED = compile_late(f"[{UNSPACED}]")
@@ -116,28 +116,33 @@ def _is_plain(word: str, low: str) -> bool:
     return word[1:] == low[1:] or word.isupper()
 
 
+class _Stemmer(local):
+    """Stems words of one language; a Snowball stemmer holds state, so each thread has its own."""
+
+    def __init__(self, language: str) -> None:
+        # what is stemmed is remembered, so the stemmer need not: its memory costs more than stemming
+        self.stem = Stemmer.Stemmer(language, 0).stemWord
+
+
 class _Terms(dict[str, int]):
     """A word -> its term in one language, 0 for a stopword, filled as words are met."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
         self._stops = stopwords(language)
-        # what is stemmed is remembered here, so the stemmer need not: its memory costs more than stemming
-        stemmer = Stemmer.Stemmer(language, 0) if language in _STEMMED else None
-        self._stem = stemmer.stemWord if stemmer else None
-        self._lock = ForkSafeLock()  # a Snowball stemmer holds state
+        self._stemmer = _Stemmer(language) if language in _STEMMED else None
 
     def __missing__(self, word: str) -> int:
         if len(self) >= _CACHE:
             self.clear()
         if word in self._stops:
             found = 0
-        elif self._stem is None or "\u3000" < word < "\ue000":  # signs of East Asia have no stems
+        elif (
+            self._stemmer is None or "\u3000" < word < "\ue000"
+        ):  # signs of East Asia have no stems
             found = number(word)
         else:
-            with self._lock:
-                stem = self._stem(word)
-            found = NUMBERS[stem]
+            found = NUMBERS[self._stemmer.stem(word)]
         self[word] = found
         return found
 
@@ -173,9 +178,10 @@ class _Table(dict[str, tuple[int, ...]]):
 
     def _read(self, piece: str) -> tuple[int, ...]:
         # most pieces are one plain word, and need none of the rules for identifiers
-        plain = piece.isalpha() and piece.isascii() and piece.islower()
-        found = [piece] if plain else words(piece)
-        return tuple(filter(None, map(self.terms.__getitem__, found)))
+        if piece.isalpha() and piece.isascii() and piece.islower():
+            term = self.terms[piece]
+            return (term,) if term else ()
+        return tuple(filter(None, map(self.terms.__getitem__, words(piece))))
 
 
 @cache
@@ -229,11 +235,15 @@ def _terms(pieces: list[str], language: str) -> list[int]:
     return list(chain.from_iterable(map(_table(language).__getitem__, pieces)))
 
 
-def read(text: str, pieces: list[str]) -> tuple[list[int], str]:
-    """The terms of a text, given as a whole and split at spaces, in its own language; and that language."""
+def piece_terms(language: str) -> Mapping[str, tuple[int, ...]]:
+    """What stands between two spaces -> its terms in a language, for every piece of text there is."""
+    return _table(language)
+
+
+def language_of(text: str, pieces: list[str]) -> str:
+    """The language of a text, given as a whole and split at spaces."""
     # What opens with many words that only English has needs no vote.
     sample = pieces[:_SAMPLE]
     if 8 * sum(map(_TELLING.__contains__, sample)) >= len(sample):
-        return _terms(pieces, "english"), "english"
-    language = detect(text)
-    return _terms(pieces, language), language
+        return "english"
+    return detect(text)

@@ -55,7 +55,7 @@ class UsageSum:
         }
         return {**usage, **sums, "headgate": {**figures, "calls": calls}}
 
-    def cached(self) -> "CachedInput":
+    def cached_input(self) -> "CachedInput":
         """Input of all calls so far that the provider's cache has to do with."""
         calls = [*self._severed, self.current]
         details = [call.get(name) for call in calls for name in DETAILS]

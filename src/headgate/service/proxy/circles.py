@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 from headgate.guard.calls import events_of, is_from_model
+from headgate.guard.climb_cache import ClimbCache
 from headgate.guard.dialects.dialect import Dialect, OwnAnswer
-from headgate.guard.ladder import Climb, annotate, climb, ending
+from headgate.guard.ladder import Climb, annotate, ending
 from headgate.guard.policy import CirclesPolicy
 from headgate.guard.tools import Circle
 from headgate.service.proxy.asgi import Reply
@@ -21,10 +22,10 @@ STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache
 
 
 def apply_ladder(
-    request: ProxyRequest, dialect: Dialect, policy: CirclesPolicy
+    request: ProxyRequest, dialect: Dialect, policy: CirclesPolicy, climbs: ClimbCache
 ) -> tuple[ProxyRequest, Climb]:
     """The request with its notes, and what it reached."""
-    found = climb(request.messages, policy)
+    found = climbs.climb(request.messages, policy, size=len(request.body))
     noted = annotate(request.messages, found.marks)
     if any(a is not b for a, b in zip(noted, request.messages, strict=True)):
         request = request.with_messages(noted, dialect)

@@ -117,7 +117,7 @@ class GuardedExchange:
     def _note_tokens(self, usage: UsageSum) -> None:
         """The tokens of all calls: as the upstream reported them, else estimated from what the client has."""
         self._call.input_tokens, reported = usage.tokens()
-        self._call.cached_input = usage.cached()
+        self._call.cached_input = usage.cached_input()
         self._call.output_tokens = reported or estimate_tokens(self._session.text)
 
     # Asking again

@@ -14,6 +14,7 @@ import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.errors import BusyError, ConfigError, HeadgateError
+from headgate.guard.climb_cache import ClimbCache
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest
 from headgate.guard.dialects.error_codes import status_of
@@ -65,6 +66,7 @@ class Proxy:
     ) -> None:
         self.policy, self.guard = policy, guard or GuardPolicy()
         self._circles, self._fuse, self._key = circles or CirclesPolicy(), fuse, key
+        self._climbs = ClimbCache()
         by_model = [
             str(changes.get("rescue_upstream", "")) for changes in self.guard.models.values()
         ]
@@ -178,9 +180,11 @@ class Proxy:
         if (
             len(request.body) > LARGE
         ):  # reading it takes milliseconds, and longer where it is hostile
-            request, call.climb = await asyncio.to_thread(apply_ladder, request, dialect, policy)
+            request, call.climb = await asyncio.to_thread(
+                apply_ladder, request, dialect, policy, self._climbs
+            )
         else:
-            request, call.climb = apply_ladder(request, dialect, policy)
+            request, call.climb = apply_ladder(request, dialect, policy, self._climbs)
         if call.climb.marks or call.climb.ended:
             headers["x-headgate-circles"] = describe(call.climb)
         call.sent, call.length = request.fields, request.options.window

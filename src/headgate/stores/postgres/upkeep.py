@@ -95,7 +95,7 @@ class PostgresUpkeep:
             cursor.execute("DELETE FROM headgate.secrets WHERE tenant = %s", (tenant,))
             cursor.executemany("INSERT INTO headgate.secrets VALUES (%s, %s, %s, %s, %s)", rows)
 
-    def counted(self, tenant: str) -> list[Row]:
+    def compare_sizes(self, tenant: str) -> list[Row]:
         """Of each collection: its name, the four sizes as noted and as they are, and whether its feed is behind."""
         return self.query(tenant, _COUNTED, (tenant, tenant, tenant))
 

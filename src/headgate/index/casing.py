@@ -1,0 +1,62 @@
+"""Casing: how often words are written with a capital inside sentences, and small at their starts.
+
+A capital inside a sentence speaks for a name, one that opens a sentence proves nothing. A word is counted under a key:
+its number, with the low bits free for how it stands.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from headgate.index.arrays import Ints, offsets
+from headgate.index.posting_list import Counts, to_slots
+from headgate.text.names import ends, word
+from headgate.text.stopwords import ENGLISH
+from headgate.text.terms import NUMBERS
+
+INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER = 0, 1, 2
+_KIND = 7  # the low bits of a case key hold how the word stood ...
+_ENDS = 4  # ... and, while reading, whether a sentence may end after it
+
+
+def case_key(word: str) -> int:
+    """The key under which a word is counted, its low bits free for how it stands."""
+    return NUMBERS[word.lower()] & ~_KIND
+
+
+def case_of(piece: str) -> int:
+    """The case key of the word that a piece of text is (0 when it cannot be a name), and whether a sentence may end."""
+    plain = piece.isalpha()  # most pieces are a word and nothing else
+    found = piece if plain else word(piece)
+    key = 0
+    if len(found) > 2 and found.lower() not in ENGLISH:
+        key = case_key(found) | (INSIDE_UPPER if found[0].isupper() else INSIDE_LOWER)
+    return key if plain or not ends(piece) else key | _ENDS
+
+
+def count_case(
+    cases: npt.NDArray[np.uint64], slots: npt.NDArray[np.int32], lengths: Ints
+) -> Counts:
+    """Count the words of texts by how they stand.
+
+    `cases` has what `case_of` says of each distinct piece, `slots` the pieces of all texts in reading order, `lengths` how
+    many of them each text has.
+    """
+    ended = np.empty(len(slots), bool)
+    ended[1:] = ((cases & np.uint64(_ENDS)) > 0)[slots[:-1]]
+    ended[offsets(lengths)[:-1][lengths > 0]] = True
+    # a piece inside a sentence, and the same piece at its start, are two variants
+    bare = cases & ~np.uint64(_ENDS)
+    counted = bare > _KIND
+    upper = (bare & np.uint64(INSIDE_UPPER)) > 0
+    keys = np.stack([bare, bare | np.uint64(STARTING_LOWER)], 1).ravel()
+    stays = np.stack([counted, counted & ~upper], 1).ravel()
+    variants = 2 * slots + ended
+    kept = stays[variants]
+    before = offsets(kept.view(np.uint8))[offsets(lengths)]
+    variants = variants[kept]
+    used = np.bincount(variants, minlength=len(keys)) > 0
+    found, places = to_slots(keys[used])
+    of_variant = np.zeros(len(keys), np.uint32)
+    of_variant[used] = places
+    own = of_variant[variants]
+    return Counts(found, np.bincount(own, minlength=len(found)), before, own)

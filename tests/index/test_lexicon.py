@@ -1,0 +1,78 @@
+"""The lexicon: a piece has one slot a language, and what it says of a slot stays true."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from headgate.index import lexicon as module
+from headgate.index.casing import case_of
+from headgate.index.lexicon import Lexicon, current_lexicon
+from headgate.index.segment import build
+from headgate.text.terms import terms
+from headgate.types import Chunk
+
+PIECES = ["harbors", "Harbor,", "the", "getUserName", "3.11", "(Oslo)", "Häuser", "潮は六時に"]
+
+
+def known(lexicon, slot):
+    counts, found, cases = lexicon.read(np.array([slot]))
+    return counts.tolist(), found.tolist(), cases.tolist()
+
+
+@pytest.mark.parametrize("language", ["english", "german"])
+def test_a_slot_has_the_terms_and_the_case_of_its_piece(language):
+    lexicon = Lexicon()
+    slots = [lexicon.slots(language)[piece] for piece in PIECES]
+    for piece, slot in zip(PIECES, slots, strict=True):
+        found = terms(piece, language)
+        assert known(lexicon, slot) == ([len(found)], found, [case_of(piece)])
+
+
+def test_a_piece_keeps_its_slot_and_has_another_in_another_language():
+    lexicon = Lexicon()
+    first = lexicon.slots("english")["Häuser"]
+    assert lexicon.slots("english")["Häuser"] == first
+    assert lexicon.slots("german")["Häuser"] != first
+    assert len(lexicon) == 2
+
+
+def test_a_long_piece_is_read_and_not_remembered():
+    lexicon = Lexicon()
+    piece = "x" * 50
+    first, second = (lexicon.slots("english")[piece] for _ in range(2))
+    assert first != second
+    assert known(lexicon, first) == known(lexicon, second)
+
+
+def test_several_slots_are_read_in_the_order_asked_for():
+    lexicon = Lexicon()
+    slots = [lexicon.slots("english")[piece] for piece in PIECES]
+    counts, found, _ = lexicon.read(np.array(slots[::-1]))
+    assert found.tolist() == [term for piece in PIECES[::-1] for term in terms(piece)]
+    assert counts.tolist() == [len(terms(piece)) for piece in PIECES[::-1]]
+
+
+def test_a_full_lexicon_gives_way_to_a_new_one_and_texts_read_the_same(monkeypatch):
+    chunks = [Chunk(f"c{n}", f"Harbor {n} met Oslo at pier{n}.") for n in range(20)]
+    before = build(chunks, range(20))
+    monkeypatch.setattr(module, "_PIECES", 5)
+    old = current_lexicon()
+    after = build(chunks, range(20))
+    assert current_lexicon() is not old
+    assert np.array_equal(before.terms.own, after.terms.own)
+    assert np.array_equal(before.terms.keys, after.terms.keys)
+    assert np.array_equal(before.case.counts, after.case.counts)
+
+
+def test_threads_that_add_at_once_lose_nothing():
+    lexicon = Lexicon()
+    pieces = [f"word{n}" for n in range(3000)]
+
+    def read(_):
+        return [lexicon.slots("english")[piece] for piece in pieces]
+
+    with ThreadPoolExecutor(4) as pool:
+        for slots in pool.map(read, range(4)):
+            _, found, _ = lexicon.read(np.array(slots))
+            assert found.tolist() == [term for piece in pieces for term in terms(piece)]

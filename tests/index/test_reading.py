@@ -1,0 +1,79 @@
+"""Reading a batch of chunks gives what reading each word by itself would."""
+
+from collections import Counter
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
+from headgate.index.segment import build
+from headgate.rank.fields import IN_BODY, IN_HEAD, IN_TITLE
+from headgate.text.names import ends, word
+from headgate.text.stopwords import ENGLISH
+from headgate.text.terms import language_of, terms
+from headgate.text.turns import part
+from headgate.types import Chunk
+
+WORDS = ["Oslo", "harbor", "the", "of", "Harbor.", "(Vega)", "met", "und", "Häuser", "nicht", "潮は", "x", "3.11", "don't"]  # fmt: skip
+texts = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+titles = st.sampled_from(["", "Vega", "Lisbon harbor"])
+spoken = texts.map(lambda text: f"[3 May] Ann: {text}")
+chunks = st.lists(st.tuples(st.one_of(texts, spoken), titles), max_size=6)
+
+
+def made(parts):
+    return [Chunk(f"c{n}", text, title=title) for n, (text, title) in enumerate(parts)]
+
+
+def case_counts(chunks):
+    """Every word counted by hand: inside sentences by its capital, and small at their starts."""
+    counts = Counter()
+    for chunk in chunks:
+        fresh = True
+        for piece in part(chunk.text).body.split():
+            found = word(piece)
+            upper = found[:1].isupper()
+            if len(found) > 2 and found.lower() not in ENGLISH and not (fresh and upper):
+                kind = STARTING_LOWER if fresh else INSIDE_UPPER if upper else INSIDE_LOWER
+                counts[case_key(found) | kind] += 1
+            fresh = ends(piece)
+    return dict(counts)
+
+
+@given(chunks)
+def test_each_chunk_has_its_terms_field_by_field(parts):
+    segment = build(made(parts), range(len(parts)))
+    for n, ((text, title), (begin, end)) in enumerate(
+        zip(parts, pairwise(segment.terms.own_starts.tolist()), strict=True)
+    ):
+        line = part(text)
+        language = language_of(line.body, line.body.split())
+        fields = [terms(field, language) for field in (title, line.date, line.speaker, line.body)]
+        own = segment.terms.keys[segment.terms.own[begin:end]].tolist()
+        assert own == [term for field in fields for term in field]
+        assert segment.fields[n].tolist() == list(map(len, fields))
+
+
+@given(chunks)
+def test_words_are_counted_by_how_they_stand(parts):
+    found = build(made(parts), range(len(parts))).case
+    assert dict(zip(found.keys.tolist(), found.counts.tolist(), strict=True)) == case_counts(
+        made(parts)
+    )
+    assert found.counts.sum() == len(found.own) == found.own_starts[-1]
+
+
+def test_a_name_knows_where_it_stands():
+    segment = build([Chunk("a", "[3 May] Ann: we met Vega", title="Lisbon Vega")], [0])
+    starts = segment.label_starts.tolist()
+    labels = [bytes(segment.labels[a:b]).decode() for a, b in pairwise(starts)]
+    flags = dict(zip(labels, segment.names.values.tolist(), strict=True))
+    assert flags["vega"] == IN_BODY | IN_TITLE
+    assert flags["ann"] == IN_HEAD
+    assert flags["lisbon vega"] == IN_TITLE
+
+
+def test_a_batch_of_nothing_is_empty():
+    segment = build([], [])
+    assert len(segment) == len(segment.terms.keys) == len(segment.case.keys) == 0
