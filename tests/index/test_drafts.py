@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.index.blocks import make_block, signed
+from headgate.index.blocks import make_block, to_signed
 from headgate.index.draft_snapshot import DraftSnapshot
 from headgate.index.drafts import NAME_KEYS, Drafts, draft_chunks
 from headgate.index.live_segment import LiveSegment
@@ -41,7 +41,7 @@ def both(texts):
     whole = Snapshot([LiveSegment(segment)], lambda ids: [])
 
     def count(keys):
-        return np.array([block.keys.get(key, 0) for key in signed(keys)], np.int64)
+        return np.array([block.keys.get(key, 0) for key in to_signed(keys)], np.int64)
 
     drafts = Drafts([draft for _, draft in block.drafts])
     return whole, DraftSnapshot([c.id for c in chunks], drafts, whole.read, block.totals, count)
