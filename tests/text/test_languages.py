@@ -3,7 +3,8 @@
 import pytest
 import Stemmer
 
-from headgate.text.languages import LANGUAGES, choose, detect
+from headgate.text.languages import _LATER, _WORD, LANGUAGES, choose, detect
+from headgate.text.letters import fold
 from headgate.text.stopwords import CODES, ENGLISH, stopwords
 from headgate.text.terms import terms
 
@@ -97,3 +98,16 @@ def test_terms_of_a_mixed_collection_meet_whatever_language_asks():
     both = "english+german"
     assert terms("Welche Häuser sind die ältesten?", both) == terms("Häuser ältesten", "german")
     assert terms("Which are the oldest houses?", both) == terms("oldest houses", "english")
+
+
+def test_signs_that_are_no_letters_do_not_change_the_language():
+    for text in SENTENCES.values():
+        quoted = "“" + text.replace(" ", " – ", 1) + "” €5 → √2"
+        assert detect(quoted) == detect(text)
+
+
+def test_no_letter_is_taken_for_a_sign():
+    # `detect` cuts texts of Latin-1 and signs by bytes, which would lose letters of other blocks
+    signs = [chr(code) for code in range(0x100, 0x11000) if not _LATER.search(chr(code))]
+    assert len(signs) > 1000
+    assert not [sign for sign in signs if _WORD.search(sign) or _WORD.search(fold(sign))]

@@ -109,7 +109,7 @@ def _assistant(message: Message) -> Sequence[Event]:
         )
     if calls:
         return (_TURN, *calls)
-    words = spoken(content)
+    words = plain_text(content)
     return (_TURN, Event("text", value=words)) if words else (_TURN,)
 
 
@@ -118,7 +118,7 @@ def _user(message: Message) -> Sequence[Event]:
     blocks = list(_blocks(content))
     events = [event for block in blocks for event in _item(block)]
     others = [block for block in blocks if kind_of(block) not in RESULT_TYPES]
-    words = content if isinstance(content, str) else spoken(others)
+    words = content if isinstance(content, str) else plain_text(others)
     pictures = any(kind_of(block) not in _TEXTS for block in others)
     if pictures or _without_reminders(words):
         events.append(Event("human", value=words))
@@ -151,7 +151,7 @@ def _item(item: Message) -> Sequence[Event]:
     return ()
 
 
-def spoken(content: object) -> str:
+def plain_text(content: object) -> str:
     """The plain text of a message's content."""
     if isinstance(content, str):
         return content
@@ -170,7 +170,7 @@ def opening(messages: Iterable[object]) -> str:
     texts: list[str] = []
     for message in messages:
         if isinstance(message, dict):
-            texts.append(spoken(message.get("content")))
+            texts.append(plain_text(message.get("content")))
             if any(event.kind == "human" for event in events_of(message)):
                 break
     return "\n".join(texts)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from headgate.guard.calls import events_of, kind_of, spoken
+from headgate.guard.calls import events_of, kind_of, plain_text
 from headgate.guard.steps import as_json
 
 IMAGE_TOKENS = 1_500  # about what providers charge for a screenshot
@@ -27,7 +27,7 @@ def parts_of(message: dict[str, Any]) -> Iterator[Part]:
     if role in ("system", "developer"):
         yield Part("system", _flat(content)[0])
         return
-    if role == "assistant" and (words := spoken(content)):
+    if role == "assistant" and (words := plain_text(content)):
         yield Part("text", words)
     if thought := _thinking(message):
         yield Part("thinking", thought)
@@ -40,7 +40,7 @@ def parts_of(message: dict[str, Any]) -> Iterator[Part]:
             text, images = _flat(event.value)
             yield Part("result", text, event.id, images=images)
         was_human |= event.kind == "human"
-    if role == "user" and (words := spoken(content)):
+    if role == "user" and (words := plain_text(content)):
         yield Part("human" if was_human else "system", words)
 
 
