@@ -183,7 +183,7 @@ def embed(store: str | None, collection: str | None, as_json: bool) -> None:
         return
     echo(f"embedded {made:,} chunks with {model.name} in {seconds:.1f} s; none is lacking")
     if graphs:
-        echo(f"made the index of vectors of {graphs} large collections")
+        echo(f"large collections whose index of vectors was made: {graphs}")
     if obstacle:
         echo(f"the index of vectors of a large collection was not made: {obstacle}", err=True)
 

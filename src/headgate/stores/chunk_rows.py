@@ -35,6 +35,36 @@ def to_rows(document: Document, head: Head) -> Iterator[Row]:
                chunk.admission, chunk.text)  # fmt: skip
 
 
+class Difference(NamedTuple):
+    """What putting documents changes: the rows they have now, and ids of chunks that go, that are written, and whose attachments go."""
+
+    fresh: Mapping[str, Row]
+    stale: Sequence[str]
+    changed: Sequence[str]
+    outdated: Sequence[str]
+    chars: int
+    """By how many characters the collection grows."""
+
+
+def compare(
+    documents: Mapping[str, Document], heads: Mapping[str, Head], former: Mapping[str, Row]
+) -> Difference:
+    """Compare documents with the rows that the store holds of them, row by row."""
+    fresh = {row[0]: row for id, d in documents.items() for row in to_rows(d, heads[id])}
+    changed = [id for id, row in fresh.items() if former.get(id) != row]
+    return Difference(
+        fresh=fresh,
+        stale=[id for id in former if id not in fresh],
+        changed=changed,
+        outdated=[
+            id
+            for id in changed
+            if id in former and title_and_text(former[id]) != title_and_text(fresh[id])
+        ],
+        chars=count_chars(fresh) - count_chars(former),
+    )
+
+
 def own_part(row: Row, head: Head) -> tuple[str | None, str | None, int]:
     """The title and metadata that are stored with a chunk, and the bytes it takes; None for what its document has."""
     title = None if row[4] and row[4] == head.title else row[4]

@@ -9,7 +9,7 @@ numbers of the feed; rows that are gone are deleted, and their removal gets a nu
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headgate.stores.chunk_rows import Head, Row, count_bytes, count_chars, title_and_text, to_rows
+from headgate.stores.chunk_rows import Head, Row, compare, count_bytes, count_chars
 from headgate.stores.postgres.rows import COLUMNS, HERE, Link, fetch_one, insert_rows
 from headgate.stores.validate import DocumentsById, chunk_clash
 
@@ -51,31 +51,19 @@ class CollectionWriter:
         places = self._places(documents)
         former = self._former(list(places.values()))
         heads = {id: Head.of(document) for id, document in documents.items()}
-        fresh = {row[0]: row for id, d in documents.items() for row in to_rows(d, heads[id])}
-        stale = [id for id in former if id not in fresh]
+        new = compare(documents, heads, former)
         added = [id for id in documents if id not in places]
         for id in added:
             self.place += 1
             places[id] = self.place
-        self._delete_chunks(stale)
-        changed = [id for id, row in fresh.items() if former.get(id) != row]
-        self._refuse_clash([id for id in changed if id not in former], fresh)
-        self._delete(
-            "attachments",
-            [
-                id
-                for id in changed
-                if id in former and title_and_text(former[id]) != title_and_text(fresh[id])
-            ],
-        )
+        self._delete_chunks(new.stale)
+        self._refuse_clash([id for id in new.changed if id not in former], new.fresh)
+        self._delete("attachments", new.outdated)
         self._insert_documents(documents, heads, places)
-        self._insert(changed, fresh, former, places)
-        self._add_sizes(
-            documents=len(added),
-            chunks=len(fresh) - len(former),
-            chars=count_chars(fresh) - count_chars(former),
-        )
-        return len(stale) + len(changed)
+        self._insert(new.changed, new.fresh, former, places)
+        grown = len(new.fresh) - len(former)
+        self._add_sizes(documents=len(added), chunks=grown, chars=new.chars)
+        return len(new.stale) + len(new.changed)
 
     def clear_some(self, count: int) -> tuple[int, bool]:
         """Remove the first documents, of about `count` chunks; how many chunks went, and whether any are left."""

@@ -8,12 +8,11 @@ import sqlite3
 from headgate.stores.chunk_rows import (
     Head,
     Row,
+    compare,
     count_bytes,
     count_chars,
     from_row,
     own_part,
-    title_and_text,
-    to_rows,
 )
 
 __all__ = [
@@ -22,13 +21,12 @@ __all__ = [
     "LISTED",
     "Head",
     "Row",
+    "compare",
     "count_bytes",
     "count_chars",
     "from_row",
     "next_number",
     "own_part",
-    "title_and_text",
-    "to_rows",
 ]
 
 _SHARED = """coalesce({0}, (SELECT d.{0} FROM documents d WHERE d.tenant = chunks.tenant

@@ -16,11 +16,10 @@ from headgate.stores.sqlite.rows import (
     LISTED,
     Head,
     Row,
+    compare,
     count_bytes,
     count_chars,
     own_part,
-    title_and_text,
-    to_rows,
 )
 from headgate.stores.validate import DocumentsById, chunk_clash
 
@@ -48,33 +47,23 @@ class CollectionWriter:
         heads = {id: Head.of(document) for id, document in documents.items()}
         places, former_heads = self._existing_documents(documents)
         former = self._former(list(places.values()))
-        fresh = {row[0]: row for id, d in documents.items() for row in to_rows(d, heads[id])}
-        stale = [id for id in former if id not in fresh]
+        new = compare(documents, heads, former)
         added = [id for id in documents if id not in places]
         for id in added:
             self.place += 1
             places[id] = self.place
-        self._delete_chunks(stale)
-        changed = [id for id, row in fresh.items() if former.get(id) != row]
-        self._detach(
-            [
-                id
-                for id in changed
-                if id in former and title_and_text(former[id]) != title_and_text(fresh[id])
-            ]
-        )
+        self._delete_chunks(new.stale)
+        self._detach(new.outdated)
         self._insert_documents(documents, heads, former_heads, places)
-        self._insert(changed, fresh, former, places, heads)
+        self._insert(new.changed, new.fresh, former, places, heads)
         moved = {id for id, head in former_heads.items() if head != heads[id]}
         if moved:
-            kept = fresh.keys() - set(changed)
-            self._store_own_parts([fresh[id] for id in kept if fresh[id][1] in moved], heads)
-        self._add_sizes(
-            documents=len(added),
-            chunks=len(fresh) - len(former),
-            chars=count_chars(fresh) - count_chars(former),
-        )
-        return len(stale) + len(changed)
+            kept = new.fresh.keys() - set(new.changed)
+            rows = [new.fresh[id] for id in kept if new.fresh[id][1] in moved]
+            self._store_own_parts(rows, heads)
+        grown = len(new.fresh) - len(former)
+        self._add_sizes(documents=len(added), chunks=grown, chars=new.chars)
+        return len(new.stale) + len(new.changed)
 
     def clear_some(self, count: int) -> tuple[int, bool]:
         """Remove the first documents, of about `count` chunks; how many chunks went, and whether any are left."""
