@@ -5,7 +5,8 @@ knows is a logistic model with one set of constants for every kind of text. For 
 chunk holds (terms weighed by rarity) and whether query terms stand side by side; against it the share of query terms that
 the collection has never seen, and the size of the collection, since among many chunks some match by chance. A term that was
 never seen says less where fitting texts often bring new ones, and nothing in JSON, where a call's values stand in no description
-of it. The name of a speaker is common in a conversation and rare elsewhere, so it counts as much as a term can.
+of it. The name of a speaker is common in a conversation and rare elsewhere, and so is the topic of a collection, a term in more than
+half of its chunks: each counts as much as a term can.
 Words cannot judge what only an embedder found.
 """
 
@@ -27,6 +28,7 @@ _FULL_SIZE = 4  # log10 of the chunks of a large collection
 _MOST_UNSEEN = (
     0.5  # of an unseen rate; in a handful of chunks nearly every term is new, which tells nothing
 )
+_TOPIC = math.log(2)  # the rarity of a term in half of the chunks
 _FULL_PHRASE = 3  # rarities of an unseen term, beyond which more of a phrase counts no more
 
 
@@ -75,9 +77,9 @@ def evidence(
     # What came from memory or the web may hold words that the collection has never seen.
     unseen = question.unseen.difference(*(one.held for one in best))
     told = 1 - min(words.unseen_rate, _MOST_UNSEEN) if unseen else 1.0  # what an unseen term tells
-    speakers = _speakers(question, words)
+    known = _speakers(question, words) | _topics(question)
     worth = {
-        key: (question.full if key in speakers else rarity) * (told if key in unseen else 1.0)
+        key: (question.full if key in known else rarity) * (told if key in unseen else 1.0)
         for key, rarity in question.worth.items()
     }
     held = max((sum(map(worth.__getitem__, one.held)) for one in best), default=0.0)
@@ -99,6 +101,11 @@ def _speakers(question: Question, words: Vocabulary) -> frozenset[int]:
         return frozenset()
     asked = np.array(sorted(question.asked), np.uint64)
     return frozenset(asked[within(words.speakers(), asked)].tolist())
+
+
+def _topics(question: Question) -> frozenset[int]:
+    """The terms of the question that most chunks of the collection hold."""
+    return frozenset(key for key, rarity in question.worth.items() if rarity < _TOPIC)
 
 
 def _shares(question: Question, members: Sequence[Candidate], language: str) -> list[float]:
