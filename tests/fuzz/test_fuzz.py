@@ -1,6 +1,6 @@
 """Fuzzing: whatever comes in, what comes out is a result or one of our own errors.
 
-A few cases of each on every run; `make fuzz CASES=100000` for more, and their number at the end. What asks a whole service
+A few cases of each on every run; `make fuzz CASES=100000` for more. What asks a whole service
 gets a tenth of the cases: it takes a hundred times as long.
 """
 

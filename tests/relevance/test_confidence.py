@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from headgate.index.indexes import Indexes
 from headgate.notes import Stage
+from headgate.relevance.calibration import LOWER, UPPER
 from headgate.relevance.confidence import confidences, evidence
 from headgate.relevance.query_terms import ask, match
 from headgate.stages.grade import Action, Calibrated, GradePolicy, grade, refine
@@ -225,7 +226,7 @@ def test_what_the_window_shows_speaks_for_the_collection_and_not_for_memory(larg
 
 
 def test_an_unseen_word_says_less_where_new_words_are_common():
-    again = ["the harbor was closed", "the harbor was closed again", "closed harbor"]
+    again = ["the harbor was closed", "the harbor was closed again", "pumps again", "pumps closed"]
     ever_new = ["the harbor was closed", "pumps valves engines", "rivers bridges"]
     query, shown = "when did the harbor of Trondheim freeze", "the harbor was closed"
     stale, fresh = (features(query, texts, shown) for texts in (again, ever_new))
@@ -249,3 +250,13 @@ def test_who_speaks_in_a_conversation_is_in_the_right_place():
     strange = features("What are Melanie's hobbies?", lines, lines[0])
     assert known["cover"] > 0.45
     assert strange["cover"] == 0
+
+
+def test_a_question_about_the_one_topic_of_a_collection_is_not_refused_for_a_new_word():
+    topics = ("by card", "after a storm", "for groups", "by phone", "in winter", "for children")
+    view = collection([f"The refund of the ferry {topic}." for topic in topics])
+    query = "how is the refund of the ferry paid?"
+    ranking = retrieve(query, view, RetrievePolicy(keep=10)).kept
+    assert max(confidences(query, ranking, view)) > UPPER
+    foreign = "who painted the ceiling of the chapel?"
+    assert max(confidences(foreign, ranking, view)) < LOWER
