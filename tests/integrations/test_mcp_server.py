@@ -160,7 +160,7 @@ async def test_facts_are_remembered_recalled_and_judged(connect):
 async def test_why_tells_what_was_left_out_and_what_would_let_it_in(connect):
     async with connect() as client:
         query = "refunds and parcels"
-        context = await call(client, "get_context", query=query, max_tokens=300)
+        context = await call(client, "get_context", query=query, max_tokens=280)
         trace = context.structured_content["trace"]
         left = (await call(client, "why", trace=trace)).structured_content["left_out"]
         assert left

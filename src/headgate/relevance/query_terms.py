@@ -53,11 +53,11 @@ class Match:
 
 
 def ask(query: str, words: Vocabulary) -> Question:
-    """The query's terms with their worth in this collection; of words that only ask, those that the collection knows."""
+    """The query's terms with their worth in this collection; of words that only ask, those that it knows, unless there are no others."""
     read = list(chain.from_iterable(read_query(query, words)))
     found = list(dict.fromkeys(read))
     counts = dict(zip(found, _frequencies(found, words), strict=True))
-    seen = {key: df for key, df in counts.items() if df or key not in _requests()}
+    seen = {key: df for key, df in counts.items() if df or key not in _requests()} or counts
     keys, asked = list(seen), [key for key in read if key in seen]
     n = words.count
     worth = {key: idf(n, df) for key, df in seen.items()}
