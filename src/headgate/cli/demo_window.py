@@ -21,10 +21,7 @@ QUESTIONS = (
 )
 BUDGET = 500
 # the pages that say how it works; pyproject.toml puts the same ones into the package
-PAGES = (
-    "compose", "decide", "faq", "gate", "grade", "graph", "guard", "memory", "retrieval", "review", "tools",
-    "traces", "tutorial", "window", "xray",
-)  # fmt: skip
+PAGES = ("faq", "gate", "grade", "guard", "memory", "tools", "traces", "tutorial", "window")
 
 
 @dataclass(frozen=True, slots=True)
