@@ -143,9 +143,14 @@ class ResponsesDialect:
 
     def plain_text(self, event: Event) -> str | None:
         """The delta of an output text."""
-        if event.get("type") == TEXT_DELTA and event.get("output_index") not in self._tools:
-            text = event.get("delta")
-            if isinstance(text, str) and text:
+        if event.get("type") == TEXT_DELTA:
+            index, text = event.get("output_index"), event.get("delta")
+            if (
+                isinstance(index, int)
+                and index not in self._tools
+                and isinstance(text, str)
+                and text
+            ):
                 self._deltas[CONTENT] = event
                 return text
         return None
