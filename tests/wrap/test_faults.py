@@ -33,7 +33,10 @@ def test_no_turn_fails_whatever_happens_to_the_gateway(bench, monkeypatch):
 def test_without_any_gateway_calls_go_straight_to_the_upstream(bench, monkeypatch):
     monkeypatch.setattr(bench_wrap, "PIECE_S", 0.0)
     before = bench.supervisor.routes["straight"]
-    for gateway in bench.supervisor.pool._gateways:
-        bench.loop.call_soon_threadsafe(gateway.failed.set)
-    assert bench.turn("chat, streamed")[0] == bench_wrap.PROSE
-    assert bench.supervisor.routes["straight"] == before + 1
+    for _ in range(20):  # one that was being started may become ready in between
+        for gateway in bench.supervisor.pool._gateways:
+            bench.loop.call_soon_threadsafe(gateway.failed.set)
+        assert bench.turn("chat, streamed")[0] == bench_wrap.PROSE
+        if bench.supervisor.routes["straight"] > before:
+            return
+    pytest.fail("every call found a gateway")
