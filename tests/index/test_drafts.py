@@ -75,7 +75,7 @@ def test_names_are_the_same_from_drafts_as_from_a_segment(texts, limit):
     ords = np.arange(len(texts))
     same(drafts.names(ords), whole.names(ords))
     keys = np.unique(np.concatenate([np.array([7], np.uint64), *whole.names(ords)]))[::-1]
-    same(drafts.named(keys, limit=limit), whole.named(keys, limit=limit))
+    same(drafts.find_names(keys, limit=limit), whole.find_names(keys, limit=limit))
     assert drafts.labels(keys) == whole.labels(keys)
     assert drafts.proper(keys, share=0.5).tolist() == whole.proper(keys, share=0.5).tolist()
 

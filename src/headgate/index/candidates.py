@@ -27,11 +27,11 @@ Look = Callable[[Sequence[int]], Mapping[int, int]]
 def best_by_words(lists: Sequence[KeyLists], chunks: int, most: int) -> list[int]:
     """The places with the highest sums of idf · n / (n + 1), where a term stands n times; ascending."""
     worth = [idf(chunks, found.chunks) for found in lists]
-    return _best_places(lists, worth, _saturated(), most)
+    return _best_places(lists, worth, _saturation(), most)
 
 
 @cache
-def _saturated() -> Floats:
+def _saturation() -> Floats:
     """The share n / (n + 1) of each packed posting."""
     times = table(title=1.0, speaker=1.0, date=1.0).astype(np.float64)
     return times / (times + 1)

@@ -186,7 +186,7 @@ class DraftSnapshot(Snapshot):
         starts, flat = self._name_starts, self._drafts.names
         return [flat[starts[ord] : starts[ord + 1]] for ord in ords.tolist()]
 
-    def named(self, keys: Keys, *, limit: int) -> Hits:
+    def find_names(self, keys: Keys, *, limit: int) -> Hits:
         """The candidates of each name, with flags where it stands; none for names in more than `limit` chunks."""
         rare = self._count_keys(keys ^ NAME_KEYS) <= limit
         at, which = locate(self._drafts.names, self._low_names, keys)

@@ -261,7 +261,7 @@ class Snapshot:
                 found[i] = part.keys[part.own[part.own_starts[local] : part.own_starts[local + 1]]]
         return found
 
-    def named(self, keys: Keys, *, limit: int) -> Hits:
+    def find_names(self, keys: Keys, *, limit: int) -> Hits:
         """The living chunks of each name, with flags where it stands; none for names in more than `limit`."""
         return self._hits(keys, lambda live: (live.segment.names, live.name_counts), limit)
 

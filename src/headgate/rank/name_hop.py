@@ -64,7 +64,7 @@ def gather(
     mine = view.names(seeds)
     own = distinct(np.concatenate(mine)) if mine else np.zeros(0, np.uint64)
     keys = distinct(np.concatenate([own, extra])) if len(extra) else own
-    hits = view.named(keys, limit=limit)
+    hits = view.find_names(keys, limit=limit)
     fits = ((hits.counts > 1) | ((hits.counts > 0) & within(query, keys))) & within(own, keys)
     fits[fits] = view.proper(keys[fits], share=share)
     fits |= (hits.counts > 0) & within(extra, keys)

@@ -97,7 +97,7 @@ class Remembered:
     def _read(self, key: bytes) -> bytes | None:
         if self._shared is not None:
             try:
-                return self._shared.remembered(self._tenant, key)
+                return self._shared.recall(self._tenant, key)
             except StoreError as error:
                 self.failure = error.message
                 return None

@@ -51,7 +51,7 @@ class PostgresShared:
             (stays,) = fetch_one(connection, sql, (tenant, key))
         return bytes(stays)
 
-    def remembered(self, tenant: str, key: bytes) -> bytes | None:
+    def recall(self, tenant: str, key: bytes) -> bytes | None:
         sql = "SELECT value FROM headgate.remembered WHERE tenant = %s AND key = %s"
         rows = self._pool.fetch(tenant, sql, (tenant, key))
         return bytes(rows[0][0]) if rows else None
