@@ -16,14 +16,14 @@ def test_help_lists_every_command_and_each_command_loads():
 
 
 def test_strategy_shows_a_panel(run):
-    code, out, _ = run("strategy", "what is the refund policy?", "--used", "60000")
+    code, out, _ = run("strategy", "what is the refund policy?", "--used-tokens", "60000")
     assert code == 0
     assert all(part in out for part in ("RAG", "0.80", "25,200", "cite sources", "46.9%"))
 
 
 def test_strategy_speaks_json(run, tmp_path):
     (tmp_path / "a.txt").write_text("x" * 400)
-    code, out, _ = run("strategy", "summarize this", "--files", "a.txt", "--json")
+    code, out, _ = run("strategy", "summarize this", "--file", "a.txt", "--json")
     answer = json.loads(out)
     assert (code, answer["strategy"], answer["content_tokens"]) == (0, "STUFF", 100)
     assert answer["tier"] == "STUFF"
@@ -34,7 +34,7 @@ def test_strategy_speaks_json(run, tmp_path):
     [
         (["strategy", " "], "the query is empty"),
         (["strategy", "x" * 10_000_000], "limits.query_chars is 100,000"),
-        (["strategy", "x", "--files", "gone.txt"], "gone.txt"),
+        (["strategy", "x", "--file", "gone.txt"], "gone.txt"),
         (["strategy", "x", "--context-length", "-3"], "context_length is -3"),
         (["strategy", "x", "--chars", "-3"], "char_count is -3"),
     ],
@@ -82,17 +82,17 @@ def test_context_takes_the_size_of_the_window_and_tells_what_it_means(run, tmp_p
     (tmp_path / "rows.jsonl").write_text(rows)
     run("add", "rows.jsonl")
     asked = ("context", "how are refunds paid?", "--budget", "3000", "--context-length", "8000")
-    _, out, _ = run(*asked, "--used", "5000", "--json")
+    _, out, _ = run(*asked, "--used-tokens", "5000", "--json")
     told = json.loads(out)
     assert 0 < told["token_estimate"] <= 1000
     plan = told["plan"]
     assert (plan["limit"], plan["min_trust"], plan["skip"], plan["budget"]) == (5, 0.3, False, 1000)
-    _, out, err = run(*asked, "--used", "7990")
+    _, out, err = run(*asked, "--used-tokens", "7990")
     assert "nothing was looked up: Pressure is 99.9%" in out
     assert "skipped, pressure 99.9%, 0 facts a provider, least trust 1.0" in err
 
 
 def test_strategy_tells_limit_trust_and_skip_to_machines(run):
-    _, out, _ = run("strategy", "x", "--context-length", "1000", "--used", "990", "--json")
+    _, out, _ = run("strategy", "x", "--context-length", "1000", "--used-tokens", "990", "--json")
     told = json.loads(out)
     assert (told["limit"], told["min_trust"], told["skip"]) == (0, 1.0, True)
