@@ -72,7 +72,7 @@ def test_config_show_shows_the_rest_beside_a_variable_that_is_no_setting(run, mo
     monkeypatch.setenv("HEADGATE_STOER", "kb")
     monkeypatch.setenv("HEADGATE_TENANT", "acme")
     code, out, err = run("config", "show", "--changed", "--json")
-    assert (code, [s["name"] for s in json.loads(out)]) == (0, ["tenant"])
+    assert (code, [s["name"] for s in json.loads(out)]) == (2, ["tenant"])
     assert "HEADGATE_STOER" in err
 
 
@@ -96,3 +96,39 @@ def test_strategy_tells_limit_trust_and_skip_to_machines(run):
     _, out, _ = run("strategy", "x", "--context-length", "1000", "--used-tokens", "990", "--json")
     told = json.loads(out)
     assert (told["limit"], told["min_trust"], told["skip"]) == (0, 1.0, True)
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("contxt", "context"), ("tarces", "traces")])
+def test_a_mistyped_command_names_the_nearest(run, typed, meant):
+    code, _, err = run(typed)
+    assert code == 2
+    assert f"Did you mean '{meant}'?" in err
+
+
+def test_a_command_that_is_like_no_other_is_only_unknown(run):
+    code, _, err = run("zzzzzz")
+    assert code == 2
+    assert "No such command 'zzzzzz'." in err
+    assert "Did you mean" not in err
+
+
+def test_config_show_fails_where_its_file_is_missing(run):
+    code, _, err = run("config", "show", "--file", "gone.toml")
+    assert code == 2
+    assert "cannot read gone.toml" in err
+
+
+def test_a_budget_that_is_too_small_is_said_to_be(run, tmp_path):
+    (tmp_path / "a.md").write_text("Refunds are paid within 14 days to the card.")
+    run("add", "a.md")
+    _, out, _ = run("context", "how are refunds paid?", "--budget", "3")
+    assert "nothing of what was found fits the budget" in out
+
+
+def test_what_the_window_has_is_shown_where_it_is_asked_for(run, tmp_path):
+    (tmp_path / "a.md").write_text("Refunds are paid within 14 days to the card.")
+    run("add", "a.md")
+    asked = ("context", "how are refunds paid?", "--window", "a.md")
+    assert "14 days" not in run(*asked)[1]
+    assert "14 days" in run(*asked, "--no-penalize")[1]
+    assert "14 days" in run(*asked, "--best-effort")[1]

@@ -127,9 +127,10 @@ def _say_why_empty(made: Context) -> str:
     if not candidates:
         return "(nothing relevant was found: no chunk shares a word with the question)"
     last = candidates[0].notes[-1]
+    why = made.fallback_reason.partition(";")[0] or "nothing relevant was found"
     return (
-        f"(nothing relevant was found: of {len(candidates)} candidates none entered; "
-        f"the best fell at {last.stage}: {last.reason}; --explain lists them)"
+        f"({why}: of {len(candidates)} candidates none entered; "
+        f"the best was dropped by {last.stage}: {last.reason}; --explain lists them)"
     )
 
 

@@ -226,7 +226,8 @@ def _disk(opened: WholeStore, name: str) -> tuple[dict[str, int], str]:
 
 def _progress() -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())  # fmt: skip
-    return Progress(*columns, console=SafeConsole(stderr=True))
+    console = SafeConsole(stderr=True)
+    return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
 def _copy(source: WholeStore, target: WholeStore, traces: bool) -> list[Comparison]:
