@@ -93,7 +93,7 @@ def test_pruning_follows_the_folder(run, tmp_path):
 def test_documents_chunks_and_collections_are_removed(run):
     with Headgate.open("kb") as hg:
         hg.add([{"id": name, "text": name} for name in "abcd"])
-    assert "removed 1 chunks" in run("remove", "a", "--store", "kb").stdout
+    assert "removed 1 chunk" in run("remove", "a", "--store", "kb").stdout
     answer = run("remove", "--chunk", "b", "--store", "kb", "--json").stdout
     assert json.loads(answer) == {"removed": 1}
     with pytest.raises(NotFound, match="has that id"):

@@ -108,7 +108,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
         detail, hint = f"there is no route {request.url.path}", "see /openapi.json for all routes"
     elif status == 405 and headers:
         detail = f"{request.url.path} does not take {request.method}"
-        hint = f"use {headers.get('allow', 'another method')}"
+        hint = f"use {headers.get('Allow', 'another method')}"
     return problem(status, detail, hint=hint, headers=headers, request_id=state_of(request).id)
 
 
