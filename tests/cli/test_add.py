@@ -96,7 +96,7 @@ def test_documents_chunks_and_collections_are_removed(run):
     assert "removed 1 chunk" in run("remove", "a", "--store", "kb").stdout
     answer = run("remove", "--chunk", "b", "--store", "kb", "--json").stdout
     assert json.loads(answer) == {"removed": 1}
-    with pytest.raises(NotFound, match="has that id"):
+    with pytest.raises(NotFound, match="has the id zebra"):
         run("remove", "zebra", "--store", "kb")
     assert run("remove", "--all", "--store", "kb", input="n\n").exit_code == 1
     assert set(held("kb")) == {"c", "d"}
