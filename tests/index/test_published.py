@@ -199,7 +199,7 @@ def test_small_indexes_and_an_absent_folder_are_no_trouble(store, shared, tmp_pa
     shutil.rmtree(shared, ignore_errors=True)
     publish(store, tmp_path / "one")
     assert not shared.exists()
-    assert f"{shared} is not there" in caplog.text
+    assert f"the shared folder is not there: '{shared}'" in caplog.text
 
 
 def test_two_gateways_by_their_addresses_answer_alike(postgres_url, shared, tmp_path):

@@ -4,6 +4,7 @@ Both keep files under keys such as `collection/version/name`. A file is written 
 a network folder may not have locks, and a bucket has none.
 """
 
+import errno
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -66,6 +67,7 @@ class SharedFolder:
 
     def list_files(self, folder: str) -> list[StoredFile]:
         """Every file below a folder; none where it is not there."""
+        self._require_root()
         found = []
         for path in (self._root / folder).rglob("*"):
             with suppress(FileNotFoundError):  # deleted meanwhile
@@ -80,9 +82,7 @@ class SharedFolder:
 
     def upload(self, source: Path, key: str) -> None:
         """Copy a file into the folder, under a temporary name until it is whole."""
-        # where the shared folder is not mounted, nothing is made in its place
-        if not self._root.parent.is_dir():
-            raise FileNotFoundError(f"{self._root.parent} is not there")
+        self._require_root()
         target = self._root / key
         for folder in reversed([target.parent, *target.parent.parents]):
             if folder.is_relative_to(self._root):
@@ -102,6 +102,11 @@ class SharedFolder:
         for folder in {(self._root / key).parent for key in keys}:
             with suppress(OSError):  # another gateway is writing there
                 folder.rmdir()
+
+    def _require_root(self) -> None:
+        """Refuse to go on where the shared folder is not mounted: nothing is made in its place."""
+        if not self._root.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "the shared folder is not there", str(self._root.parent))  # fmt: skip
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -28,7 +28,13 @@ _OLDEST_SQLITE = (3, 37, 0)
 _FILES = 1024  # descriptors; a service with many tenants and clients needs as many
 _ROOM = 2.0  # times the database that should be free: a backup or a compaction writes it once more
 _WAL_BYTES = 256 << 20
-_EXTRAS = {"fastapi": "service", "mcp": "mcp", "obstore": "s3", "pypdf": "pdf", "usearch": "vectors"}
+_EXTRAS = {
+    "fastapi": "service",
+    "mcp": "mcp",
+    "obstore": "s3",
+    "pypdf": "pdf",
+    "usearch": "vectors",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,9 @@ def _check_segments(place: str, name: str) -> Advice:
     """The storage where gateways share ready indexes: whether it can be read."""
     try:
         storage = open_storage(place, name)
-        storage.list_files("")
+        storage.list_files(
+            "doctor"
+        )  # there is none of that name: whether it may be asked is what counts
     except HeadgateError as error:
         return Advice("segments", "problem", error.message, error.hint)
     except OSError as error:
