@@ -162,7 +162,9 @@ def is_same(left: str, right: str) -> bool:
 def head_of(text: str) -> Head:
     """Where the first line ends and its words, which are equal for equal results; nothing where it is long or blank."""
     end = text.find("\n", 0, SHORT_LINE) + 1
-    return end, _normal_lines(text[:end])
+    words = _normal_lines(text[:end])
+    # A carriage return ends a line, too: then there are several.
+    return (end, words) if len(words) <= 1 else (0, ())
 
 
 def _compare(
