@@ -202,9 +202,9 @@ def _begin_same(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool | None:
 
 
 def _common_prefix(left: str, right: str) -> int:
-    """How many characters two different texts have in common at their beginning."""
+    """How many characters two texts have in common at their beginning."""
     at, step, most = 0, 64, min(len(left), len(right))
-    while left[at : at + step] == right[at : at + step]:
+    while at < most and left[at : at + step] == right[at : at + step]:
         at += step
         step *= 4
     end = min(at + step, most)
@@ -214,7 +214,7 @@ def _common_prefix(left: str, right: str) -> int:
             at = middle
         else:
             end = middle - 1
-    return at
+    return min(at, most)
 
 
 def _is_long_line(text: str) -> bool:
