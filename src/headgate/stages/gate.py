@@ -28,6 +28,8 @@ from headgate.text.fence import fence_cost, frame
 from headgate.text.pack import pack
 from headgate.types import GRAPH, SIDE, SIDE_SHARE, Candidate, Chunk, Report, Sifted
 
+__all__ = ["GatePolicy", "Gated", "annotate_chunks", "eviction_report", "gate", "prune_to_budget"]
+
 Excerpt = Callable[[Chunk, Callable[[str], bool]], str]
 """A chunk and what fits -> its best strips that do, "" where none would help."""
 
