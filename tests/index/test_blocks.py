@@ -1,5 +1,7 @@
 """Where batches of chunks go: every chunk gets a place of its own, and small batches do not pile up."""
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +32,7 @@ def place_all(counts):
 @given(COUNTS)
 def test_no_two_chunks_share_a_place_and_a_block_is_never_too_large(counts):
     _, used, _ = place_all(counts)
-    for (_, end), (begin, _) in zip(used, used[1:], strict=False):
+    for (_, end), (begin, _) in itertools.pairwise(used):
         assert end <= begin
     for begin, end in used:
         assert begin >> BLOCK_BITS == (end - 1) >> BLOCK_BITS
