@@ -85,7 +85,7 @@ class PostgresVectors:
             tenant,
             sql,
             (text, tenant, collection, kind, text, k),
-            settings=[("hnsw.ef_search", str(width))],
+            settings=[f"SET LOCAL hnsw.ef_search = {width}"],
         )
 
     def build_graph(self, tenant: str, collection: str, kind: str) -> bool:
