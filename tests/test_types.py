@@ -116,3 +116,8 @@ def test_a_number_that_no_database_holds_is_refused(name):
     with pytest.raises(InputError, match=f"{name} is too large"):
         ContextBudget(**{name: 10**5000})
     ContextBudget(**{name: 2**63 - 1})
+
+
+def test_half_a_surrogate_pair_in_a_request_is_replaced():
+    asked = Request("re\ud800funds", session="s\udfff", task="😀")
+    assert (asked.query, asked.session, asked.task) == ("re\ufffdfunds", "s\ufffd", "😀")
