@@ -1,21 +1,23 @@
 """Cases: hostile values from a seed, and how many of them a run tries.
 
-A few cases of each on every run; `make fuzz CASES=100000` for more. What asks a whole service gets a tenth of the cases: it takes a
-hundred times as long. A case is a seed, and all that is in it comes from that seed: a failure is repeated by its number.
+All that is in a case comes from its seed, so a failure is repeated by its number. An ordinary run tries a few seeds that hypothesis
+chooses; `make fuzz CASES=100000 SEED=1` tries so many in a row, a tenth of them where a case takes long, and says how many of each.
 """
 
+import functools
+import inspect
 import json
 import os
+import sys
+from collections.abc import Callable
 from random import Random
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-CASES = int(os.environ.get("FUZZ_CASES", "50"))
-# A long run looks for new cases and keeps none; a short one tries those that failed before.
-_HOW = {} if CASES <= 1_000 else {"phases": [Phase.generate], "database": None}
-fuzz = settings(max_examples=CASES, suppress_health_check=list(HealthCheck), deadline=None, **_HOW)
-fuzz_service = settings(fuzz, max_examples=max(20, CASES // 10))
+CASES = int(os.environ.get("FUZZ_CASES", "0"))
+FIRST = int(os.environ.get("FUZZ_SEED", "0"))
+FEW = 50
 
 
 class Case(Random):
@@ -29,7 +31,37 @@ class Case(Random):
         return f"Case({self._seed})"
 
 
-SEED = st.integers(0, 2**63).map(Case)
+def fuzz(test: Callable[..., None]) -> Callable[..., None]:
+    """A test that gets a case as `rng`, many times."""
+    return _repeat(test, CASES) if CASES else _choose(test, FEW)
+
+
+def fuzz_slow(test: Callable[..., None]) -> Callable[..., None]:
+    """The same where a case takes milliseconds: a tenth of the cases."""
+    return _repeat(test, CASES // 10) if CASES else _choose(test, FEW // 2)
+
+
+def _choose(test: Callable[..., None], count: int) -> Callable[..., None]:
+    how = settings(max_examples=count, suppress_health_check=list(HealthCheck), deadline=None)
+    return how(given(rng=st.integers(0, 2**63).map(Case))(test))
+
+
+def _repeat(test: Callable[..., None], count: int) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run(**fixtures: object) -> None:
+        for seed in range(FIRST, FIRST + count):
+            rng = Case(seed)
+            try:
+                test(rng=rng, **fixtures)
+            except BaseException as error:
+                error.add_note(f"by {rng!r}")
+                raise
+        print(f"\n{count:8} cases from {FIRST}: {test.__name__}", file=sys.__stderr__)
+
+    asked = inspect.signature(test).parameters.values()
+    run.__signature__ = inspect.Signature([p for p in asked if p.name != "rng"])  # type: ignore[attr-defined]
+    return run
+
 
 _SPICE = [
     "", "\x00", "\u0300" * 40, "<ref>", "</ref>", "[1] ", "</s>", "<|im_end|>", "```\n", "|a|b|\n", "# ", "> ", "漢字", "👩‍👧", "\u202e", "\ufeff",

@@ -5,8 +5,7 @@ import zlib
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
-from tests.fuzz.cases import SEED, damage, encoded, fuzz, fuzz_service, mutate, text, value
+from tests.fuzz.cases import damage, encoded, fuzz, fuzz_slow, mutate, text, value
 
 from headgate.errors import HeadgateError, InputError, StoreError
 from headgate.evaluate.regression_file import read_cases
@@ -49,7 +48,6 @@ def some_bytes(rng):
 
 
 @fuzz
-@given(SEED)
 def test_any_file_is_read_or_skipped(folder, rng):
     file = folder / f"file{rng.choice(SUFFIXES)}"
     file.write_bytes(b"\n".join(some_bytes(rng) for _ in range(rng.randrange(3))))
@@ -58,7 +56,6 @@ def test_any_file_is_read_or_skipped(folder, rng):
 
 
 @fuzz
-@given(SEED)
 def test_any_page_is_read(rng):
     with suppress(Undecodable):
         title, body = html.extract(decode(some_bytes(rng)))
@@ -66,8 +63,7 @@ def test_any_page_is_read(rng):
         assert isinstance(body, str)
 
 
-@fuzz_service
-@given(SEED)
+@fuzz_slow
 def test_any_bytes_can_be_added(gate, rng):
     gate.add_stream(some_bytes(rng), id="fuzzed", collection="fuzz")
 
@@ -81,8 +77,7 @@ def gate():
 LINE = {"type": "assistant", "sessionId": "s", "uuid": "u", "timestamp": "2026-01-01T00:00:00Z", "message": {"role": "assistant", "model": "m", "content": [{"type": "text", "text": "hi"}, {"type": "tool_use", "id": "t", "name": "Read", "input": {"file_path": "/a"}}, {"type": "tool_result", "tool_use_id": "t", "content": "x"}], "usage": {"input_tokens": 1, "output_tokens": 2}}, "payload": {"type": "message", "content": [{"text": "x"}]}}  # fmt: skip
 
 
-@fuzz
-@given(SEED)
+@fuzz_slow
 def test_any_recorded_session_is_read(folder, rng):
     file = folder / "session.jsonl"
     file.write_bytes(b"\n".join(encoded(rng, LINE) for _ in range(rng.randrange(1, 4))))
@@ -93,7 +88,6 @@ EDGE = {"source": "a", "predicate": "uses", "target": "b", "weight": 1.0, "prove
 
 
 @fuzz
-@given(SEED)
 def test_any_file_of_edges_is_read_or_refused(folder, rng):
     file = folder / f"edges{rng.choice(['.csv', '.tsv', '.jsonl'])}"
     lines = [encoded(rng, EDGE) if rng.random() < 0.5 else damage(rng, b"a,uses,b,1.0,p") for _ in range(3)]  # fmt: skip
@@ -110,7 +104,6 @@ REVIEW = {"kind": "review", "tenant": "t", "value": {"id": "r", "query": "q", "r
 
 
 @fuzz
-@given(SEED)
 def test_any_import_is_taken_or_refused(rng):
     store = MemoryStore()
     edge = {"kind": "edge", "tenant": "t", "value": EDGE}
@@ -132,8 +125,7 @@ def saved_index(tmp_path_factory):
     return next(folder.rglob("*.seg")).read_bytes()
 
 
-@fuzz
-@given(SEED)
+@fuzz_slow
 def test_any_index_is_opened_or_damaged(tmp_path_factory, saved_index, rng):
     folder = tmp_path_factory.getbasetemp()
     (folder / "manifest.json").write_bytes(encoded(rng, MANIFEST))
@@ -147,7 +139,6 @@ def test_any_index_is_opened_or_damaged(tmp_path_factory, saved_index, rng):
 
 
 @fuzz
-@given(SEED)
 def test_any_stored_trace_is_read_or_refused(rng):
     request = {"query": "q", "window": {"texts": ["w"]}, "collection": "main", "budget": 10}
     plan = {"skip": False, "tier": "full", "budget": 10, "strategy": "rag"}
@@ -162,15 +153,13 @@ SLICE = {"id": "s", "anchor": "a", "policy_id": "p", "params_hash": "h", "snapsh
 
 
 @fuzz
-@given(SEED)
 def test_any_slice_is_read_or_refused(rng):
     with suppress(InputError):
         made = load_slice(mutate(rng, SLICE, 0.05))
         assert made.consistent in (True, False)
 
 
-@fuzz
-@given(SEED)
+@fuzz_slow
 def test_any_ignore_file_is_read_or_refused(folder, rng):
     lines = [rng.choice(["*", "**/", "!a", "[a-", "a/*.py", "\\", text(rng, 3)]) for _ in range(4)]
     with suppress(InputError):
@@ -179,7 +168,6 @@ def test_any_ignore_file_is_read_or_refused(folder, rng):
 
 
 @fuzz
-@given(SEED)
 def test_any_file_of_tests_is_read_or_refused(folder, rng):
     file = folder / "tests.toml"
     some = value(rng)
@@ -194,8 +182,7 @@ def test_any_file_of_tests_is_read_or_refused(folder, rng):
 SERVERS = {"mcpServers": {"other": {"command": "x", "args": ["y"]}}, "more": [1]}
 
 
-@fuzz
-@given(SEED)
+@fuzz_slow
 def test_any_clients_file_is_edited_or_left_alone(rng):
     raw = encoded(rng, SERVERS).decode("utf-8", "replace")
     toml = damage(rng, b'[mcp_servers.other]\ncommand = "x"\n[more]\na = 1\n').decode("utf-8", "replace")  # fmt: skip

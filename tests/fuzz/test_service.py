@@ -5,8 +5,7 @@ from contextlib import suppress
 from urllib.parse import quote, urlencode
 
 import pytest
-from hypothesis import given
-from tests.fuzz.cases import SEED, encoded, fuzz, fuzz_service, number, text
+from tests.fuzz.cases import encoded, fuzz, fuzz_slow, number, text
 from tests.service.clients import connected
 
 from headgate.errors import HeadgateError, InputError
@@ -60,16 +59,14 @@ def call(gate):
         yield send
 
 
-@fuzz_service
-@given(SEED)
+@fuzz_slow
 def test_a_request_body_is_answered_or_refused(call, rng):
     path, body = rng.choice(ROUTES)
     answer = call("POST", path, content=encoded(rng, body))
     assert answer.status_code in ANSWERS, answer.text[:300]
 
 
-@fuzz_service
-@given(SEED)
+@fuzz_slow
 def test_any_question_is_answered_or_refused(gate, rng):
     with suppress(InputError):
         gate.context(text(rng), budget=100)
@@ -77,7 +74,6 @@ def test_any_question_is_answered_or_refused(gate, rng):
 
 
 @fuzz
-@given(SEED)
 def test_any_place_in_the_graph_is_found_or_refused(gate, rng):
     with suppress(HeadgateError):
         gate.graph.paths(text(rng))
@@ -98,8 +94,7 @@ def parameter(rng):
     return rng.choice([text(rng), str(number(rng)), rng.choice(strange)])
 
 
-@fuzz_service
-@given(SEED)
+@fuzz_slow
 def test_any_address_is_answered_or_refused(call, rng):
     method = rng.choice(["GET", "GET", "DELETE", "POST", "PATCH", "PUT", "OPTIONS"])
     names = [quote(parameter(rng).encode("utf-8", "surrogatepass"), safe="") for _ in range(2)]
@@ -114,8 +109,7 @@ METHODS = ["tools/call", "tools/list", "resources/read", "resources/list", "prom
 ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
-@fuzz_service
-@given(SEED)
+@fuzz_slow
 def test_any_message_to_the_mcp_server_is_answered_or_refused(call, rng):
     sent = encoded(rng, {**MESSAGE, "method": rng.choice(METHODS)})
     answer = call("POST", "/mcp", content=sent, headers=ACCEPT)

@@ -6,8 +6,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from hypothesis import given
-from tests.fuzz.cases import SEED, damage, fuzz, number, text, value
+from tests.fuzz.cases import damage, fuzz, number, text, value
 
 from headgate.errors import ConfigError, HeadgateError
 from headgate.explain.replay import apply_changes
@@ -32,7 +31,6 @@ def plain(rng):
 
 
 @fuzz
-@given(SEED)
 def test_any_environment_is_read_or_refused(rng):
     some = [*rng.sample(all_names(), 2), "x.y", "gate", "tenant"]
     environ = {f"HEADGATE_{name.replace('.', '__').upper()}": plain(rng) for name in some if rng.random() < 0.5}  # fmt: skip
@@ -46,7 +44,6 @@ def file(tmp_path_factory):
 
 
 @fuzz
-@given(SEED)
 def test_any_settings_file_is_read_or_refused(file, rng):
     lines = ["[gate]", 'order = "score"', "[limits]", "query_chars = 5", "[proxy.upstreams.a]", 'url = "http://a/v1"']  # fmt: skip
     lines += [f"{name} = {json.dumps(value(rng), ensure_ascii=True)}" for name in rng.sample(all_names(), 1)]  # fmt: skip
@@ -56,7 +53,6 @@ def test_any_settings_file_is_read_or_refused(file, rng):
 
 
 @fuzz
-@given(SEED)
 def test_any_change_of_a_replay_is_made_or_refused(rng):
     fields = ["budget", "k", "query", "collection", "task", "used_tokens", "context_length", "x"]
     changes = {rng.choice([*fields, *all_names()]): value(rng) for _ in range(rng.randrange(1, 4))}
@@ -66,7 +62,6 @@ def test_any_change_of_a_replay_is_made_or_refused(rng):
 
 
 @fuzz
-@given(SEED)
 def test_any_address_of_a_store_is_read_or_refused(rng):
     parts = ["postgresql://", "u:p@", "h", ":5432", "/db", "?", "cache=", "&", "%", "..", "a=b", "//", "pool=", "1e400", "\0", "[::1", "]", text(rng, 2)]  # fmt: skip
     address = "".join(rng.choices(parts, k=rng.randrange(8)))
@@ -78,7 +73,6 @@ def test_any_address_of_a_store_is_read_or_refused(rng):
 
 
 @fuzz
-@given(SEED)
 def test_any_budget_is_taken_or_refused(rng):
     with suppress(HeadgateError):
         window = ContextBudget(context_length=number(rng), used_tokens=number(rng), threshold_tokens=number(rng))  # fmt: skip

@@ -4,8 +4,7 @@ import asyncio
 import json
 from contextlib import suppress
 
-from hypothesis import given
-from tests.fuzz.cases import SEED, cut, damage, encoded, fuzz, fuzz_service, mutate
+from tests.fuzz.cases import cut, damage, encoded, fuzz, fuzz_slow, mutate
 
 from headgate.errors import HeadgateError, UpstreamError
 from headgate.guard.dialects import DIALECTS
@@ -82,7 +81,6 @@ def run(coroutine):
 
 
 @fuzz
-@given(SEED)
 def test_any_stream_is_cut_into_events_without_losing_a_byte(rng):
     data, splitter = damage(rng, stream(rng)), Splitter()
     events = [event for part in cut(rng, data) for event in splitter.feed(part)]
@@ -91,8 +89,7 @@ def test_any_stream_is_cut_into_events_without_losing_a_byte(rng):
         payload(event)
 
 
-@fuzz_service
-@given(SEED)
+@fuzz_slow
 def test_any_stream_passes_the_guard_or_is_an_error_of_ours(rng):
     dialect = rng.choice(DIALECTS)()
     parts, written = cut(rng, stream(rng)), []
@@ -113,7 +110,6 @@ def test_any_stream_passes_the_guard_or_is_an_error_of_ours(rng):
 
 
 @fuzz
-@given(SEED)
 def test_any_event_is_read_or_of_a_strange_shape(rng):
     dialect = rng.choice(DIALECTS)()
     usage, session = UsageSum(), Session(({"role": "user", "content": "hi"},))
@@ -137,7 +133,6 @@ def test_any_event_is_read_or_of_a_strange_shape(rng):
 
 
 @fuzz
-@given(SEED)
 def test_any_whole_answer_is_passed_on_or_is_an_error_of_ours(rng):
     dialect = rng.choice(DIALECTS)()
     body = encoded(rng, rng.choice(EVENTS))
@@ -157,7 +152,6 @@ def test_any_whole_answer_is_passed_on_or_is_an_error_of_ours(rng):
 
 
 @fuzz
-@given(SEED)
 def test_any_header_and_conversation_is_read_or_refused(rng):
     names = rng.sample(["guard", "guard-detector", "guard-window", "guard-min-bits", "guard-max-drop", "guard-divergence-token", "context", "collection", "budget", "k", "window", "session", "upstream", "circles"], 3)  # fmt: skip
     raw = [(f"x-headgate-{name}".encode(), damage(rng, b"on 12 main")) for name in names]
@@ -173,8 +167,7 @@ def test_any_header_and_conversation_is_read_or_refused(rng):
         [dialect.add_block(message, "block") for message in request.messages]
 
 
-@fuzz_service
-@given(SEED)
+@fuzz_slow
 def test_what_an_upstream_sends_becomes_an_answer_or_a_502(rng):
     streamed, dialect = rng.random() < 0.5, rng.choice(DIALECTS)
     raw = stream(rng) if streamed else encoded(rng, rng.choice(EVENTS))
@@ -212,7 +205,6 @@ GRADE = {"choices": [{"message": {"content": '{"relevance": 7}'}}]}
 
 
 @fuzz
-@given(SEED)
 def test_any_search_result_and_grade_is_read_or_refused(rng):
     found = mutate(rng, FOUND)
     results = found.get("results") if isinstance(found, dict) else None

@@ -17,11 +17,17 @@ _STAR, _BETWEEN, _BEFORE = "[^/]*", "(?:/.+)?", "^(?:.+/)?"
 
 def parse_patterns(lines: Iterable[str]) -> GitIgnoreSpec:
     """The patterns in the lines of a `.gitignore`; ValueError where one cannot be read."""
-    patterns = [GitIgnoreSpecPattern(line) for line in lines if line]
-    for pattern in patterns:
-        if pattern.regex is not None:
-            pattern.regex = re.compile(close_groups(pattern.regex.pattern))
-    return GitIgnoreSpec(patterns, backend="simple")
+    return GitIgnoreSpec([_parse(line) for line in lines if line], backend="simple")
+
+
+def _parse(line: str) -> GitIgnoreSpecPattern:
+    try:
+        pattern = GitIgnoreSpecPattern(line)
+    except re.error as error:
+        raise ValueError(f"{line!r}: {error}") from error
+    if pattern.regex is not None:
+        pattern.regex = re.compile(close_groups(pattern.regex.pattern))
+    return pattern
 
 
 def close_groups(regex: str) -> str:
