@@ -56,7 +56,7 @@ class LengthPolicy(Protocol):
 #   every 64              the last 64, for 257 to 512
 #   every 128 / 256       the same, to 1 024 / to 4 096
 STRIDE = 32
-# Periods below 8 are glanced for at the end of what was fed: every 16 characters whether the last 2 recur among the 9 before; where they do, there
+# Periods below 8 are glanced for at the end of what was fed: every 16 characters whether the last 3 recur among the 9 before; where they do, there
 # and 8 later whether the last 8 do. So a run is seen before it has more than 24 characters.
 GLANCE, TINY = 16, 8
 FILLED = frozenset(TINY * char for char in PADDING)  # inside a ruler or a blank: not worth a look
@@ -74,6 +74,7 @@ MORE = 64  # least characters before a second verdict on a loop that was already
 STUTTER, AMONG, RARELY = 8, 24, 4
 # Characters remembered: two copies of the longest unit, and slack for the walk back.
 HISTORY = 3 * LONGEST
+KEPT = 2 * HISTORY  # characters kept before the oldest are forgotten
 REMEMBERED = 32  # units whose kind, and kinds whose lengths, are remembered
 DEFAULT = RepeatPolicy()
 DEFAULT_MIN_SUSPECT: dict[
@@ -138,11 +139,10 @@ class RepeatDetector:
         """Glance at the end of the text, or take the looks that are due."""
         size = len(fresh)
         if size < self._search_chars:
-            # Nearly all glances end here; the single character first makes them cheap.
-            if size >= GLANCE and (fresh[-1] not in fresh[-8:-1] or fresh[-2:] not in fresh[-9:-1]):
-                self._due_chars = self._search_chars
-            else:
+            if size < GLANCE or fresh[-3:] in fresh[-10:-1]:
                 self._glance(self._text[-CONTEXT:] + fresh, size)
+            else:  # nearly all glances end here
+                self._due_chars = self._search_chars
             return None
         text, self._text, self._fresh = self._text, "", ""
         text += fresh  # the only reference, so it grows in place
@@ -150,11 +150,11 @@ class RepeatDetector:
         while not self._period and self._search(text):
             found = self._follow(text)
             stall = stall or found
-        due = self._next_offset() if self._period else self._next
-        self._due_chars = self._search_chars = due = due - self._base - len(text)
-        self._text = text if len(text) <= 2 * HISTORY else self._trim(text)
+        due = (self._next_offset() if self._period else self._next) - self._base - len(text)
+        self._due_chars = self._search_chars = due
+        self._text = text if len(text) <= KEPT else self._trim(text)
         if not self._period:
-            if self.hold is not None or (text[-1] in text[-8:-1] and text[-2:] in text[-9:-1]):
+            if self.hold is not None or text[-3:] in text[-10:-1]:
                 self._glance(text[-2 * CONTEXT :], 0)
             elif due > GLANCE:
                 self._due_chars = GLANCE
