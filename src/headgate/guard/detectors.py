@@ -1,44 +1,17 @@
-"""Detectors: text in, Stall out. No I/O, bounded memory, any chunking.
+"""RepeatDetector: text in, Stall out. Bounded memory, any chunking.
 
-RepeatDetector looks for exact contiguous repetition. Every 32 characters it searches the last 16 in
+It looks for exact contiguous repetition. Every 32 characters it searches the last 16 in
 what came before; the distance to a hit is a candidate period p. One comparison tells whether the tail really
 repeats, a walk back finds its exact start, and from then on the run is followed until it breaks or is long enough
 for a verdict (see unit_kinds.py). All these looks are taken at absolute offsets, so the verdict cannot depend on how the
 text was cut up. A glance at the end of what was fed holds tiny units back earlier; it has no part in the verdict.
 """
 
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
+from headgate.guard.runs import common_prefix, repeats, run_start, shortest_unit
+from headgate.guard.stall import Stall
 from headgate.guard.unit_kinds import PADDING, RepeatPolicy
-
-
-@dataclass(frozen=True, slots=True)
-class Stall:
-    """The verdict: where it fell, where the repetition begins, its period (0: unknown), and why."""
-
-    position: int
-    onset: int
-    period: int
-    reason: str
-    unit: str = ""
-
-    @property
-    def repeats(self) -> float:
-        """Copies of the unit between onset and position; 0 where the period is unknown."""
-        return (self.position - self.onset) / self.period if self.period else 0.0
-
-
-@runtime_checkable
-class Detector(Protocol):
-    """Text in, the first stall inside it out.
-
-    One that also has `hold`, the offset from which the tail is to be held back or None, is held back by;
-    one that also has `prime(text)` begins behind a text after a rollback.
-    """
-
-    def feed(self, text: str) -> Stall | None: ...  # noqa: D102
-    def reset(self) -> None: ...  # noqa: D102
 
 
 class LengthPolicy(Protocol):
@@ -177,9 +150,9 @@ class RepeatDetector:
         size = len(text)
         period = size - 8 - text.rfind(text[-8:], max(0, size - 15), size - 1)
         least, _ = self._lengths_of(period, self._kind_of(text[-period:]))
-        if least > 2 * TINY or not _repeats(text, size, period, least):
+        if least > 2 * TINY or not repeats(text, size, period, least):
             return None
-        return end - size + _run_start(text, size - least, period, 0) + period + least
+        return end - size + run_start(text, size - least, period, 0) + period + least
 
     def _next_offset(self) -> int:
         pulse, trigger = self._at + PULSE, self._trigger
@@ -295,14 +268,14 @@ class RepeatDetector:
         unit = text[at - period : at]
         kind = self._kind_of(unit)
         least, most = self._lengths_of(period, kind)
-        if not _repeats(text, at, period, least):
+        if not repeats(text, at, period, least):
             return False
-        shortest = _shortest(unit)
+        shortest = shortest_unit(unit)
         if shortest < period:
             return self._lock(text, at, shortest)
         if period == self._candidate:
             self._candidate = 0
-        start = _run_start(text, at - least, period, max(0, at - HISTORY))
+        start = run_start(text, at - least, period, max(0, at - HISTORY))
         self._period, self._kind, self._reported = period, kind, False
         self._at, self._onset = self._base + at, self._base + start
         if self.hold is None:
@@ -336,7 +309,7 @@ class RepeatDetector:
         here, end = self._at - base, len(text)
         if not self._reported:
             end = min(end, self._trigger - base)
-        same = _common_prefix(text[here:end], text[here - period : end - period])
+        same = common_prefix(text[here:end], text[here - period : end - period])
         self._at += same
         if here + same < end:
             return self._follow(text) if self._goes_on_in_longer_unit(text) else None
@@ -353,7 +326,7 @@ class RepeatDetector:
         self._next = (self._at // CLOSE + 1) * CLOSE
         longer, self._candidate = self._candidate, 0
         at = self._at - self._base
-        if not longer or _shortest(text[at - longer : at]) < longer:
+        if not longer or shortest_unit(text[at - longer : at]) < longer:
             return False
         return self._lock(text, at, longer)
 
@@ -371,37 +344,3 @@ def _longest_period(text: str, at: int) -> int:
     if often and text.find(text[at - STUTTER : at], at - AMONG, at - 1) >= 0:
         return 1024
     return LONGEST
-
-
-def _shortest(unit: str) -> int:
-    """Length of the shortest unit that this one is whole copies of."""
-    return (unit + unit).find(unit, 1)
-
-
-def _repeats(text: str, at: int, period: int, size: int) -> bool:
-    """Whether the `size` characters before `at` equal those one period earlier."""
-    start = at - size - period
-    return start >= 0 and text[at - size : at] == text[start : at - period]
-
-
-def _run_start(text: str, at: int, period: int, floor: int) -> int:
-    """Where the run of this period that holds at `at` begins, walking back by blocks, then by characters."""
-    while at - 64 - period >= floor and _repeats(text, at, period, 64):
-        at -= 64
-    while at - period > floor and text[at - 1] == text[at - 1 - period]:
-        at -= 1
-    return at - period
-
-
-def _common_prefix(left: str, right: str) -> int:
-    """Length of the common start of two strings of equal length, by bisection."""
-    if left == right:
-        return len(left)
-    low, high = 0, len(left)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
