@@ -63,3 +63,12 @@ def test_a_long_result_is_the_same_only_as_it_is():
 )
 def test_masks_take_hostile_lines_in_their_stride(line):
     assert mask(line)
+
+
+@pytest.mark.parametrize("line", ["a" * 3_000, "a, 12:03:04 b," * 300, "x"])
+@pytest.mark.parametrize("end", ["\n", "\n\n", "\r\n", ",", " "])
+def test_results_that_differ_only_in_their_end_are_compared_to_it(line, end):
+    same = normalize(line) == normalize(line + end)
+    assert is_same(line, line + end) == is_same(line + end, line) == same
+    assert is_same(f"{line}{end}last", f"{line}{end}last")
+    assert not is_same(f"{line}{end}last", f"{line}{end}first")
