@@ -21,12 +21,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy
 
 import synthetic
 
-import headgate.index.collection as collection
 import headgate.index.folder as folder_module
-import headgate.index.segment as segment
-import headgate.ingest.load as load
 from headgate.gateway import Headgate
+from headgate.index import collection, segment
 from headgate.index.reading import Reading
+from headgate.ingest import load
 from headgate.stores.sqlite.store import SqliteStore
 
 CHARS = 740

@@ -7,7 +7,7 @@ in use stay known.
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, count, repeat
 
 import numpy as np
@@ -38,6 +38,10 @@ class Lexicon:
     def __len__(self) -> int:
         return len(self._cases)
 
+    def remembered(self, language: str) -> Mapping[str, int]:
+        """The pieces that are known in a language, and their slots."""
+        return self._by_language.get(language, {})
+
     def slots(self, language: str, pieces: Sequence[str]) -> Slots:
         """The slots of pieces of text in a language; those that were not met before are read together."""
         known = self._by_language.setdefault(language, {})
@@ -62,12 +66,13 @@ class Lexicon:
 
     def _add(self, language: str, pieces: list[str]) -> dict[str, int]:
         """Give slots to new pieces, and remember those that are not long while there is room."""
-        old = self.former._by_language.get(language, {}) if self.former else {}
+        former = self.former
+        old = former.remembered(language) if former else {}
         again = [piece for piece in pieces if piece in old]
         fresh = [piece for piece in pieces if piece not in old] if again else pieces
         parts = [_read(fresh, language)]
-        if again and self.former:
-            parts.append(self.former.read(np.array([old[piece] for piece in again])))
+        if former and again:
+            parts.append(former.read(np.array([old[piece] for piece in again])))
         counts, terms, cases = (np.concatenate(part) for part in zip(*parts, strict=True))
         with self._lock:
             first = len(self._cases)

@@ -212,16 +212,12 @@ def _detect_latin(sample: str, default: str) -> str:
 def _elect(samples: Sequence[str], default: str) -> list[str]:
     """The language that wins in each text."""
     votes, words = _count_votes([fold(sample) for sample in samples])
-    english = votes[:, LANGUAGES.index("english")].tolist()
+    english = LANGUAGES.index("english")
     found = []
-    for best, mine, theirs, count in zip(
-        votes.argmax(1).tolist(), votes.max(1).tolist(), english, words, strict=True
-    ):
-        if LANGUAGES[best] == "english":
-            wins = mine > 0
-        else:
-            wins = mine >= _votes_needed(theirs, count)
-        found.append(LANGUAGES[best] if wins else default)
+    for own, count in zip(votes, words, strict=True):
+        best = int(own.argmax())
+        needed = 1e-9 if best == english else _votes_needed(float(own[english]), count)
+        found.append(LANGUAGES[best] if own[best] >= needed else default)
     return found
 
 
