@@ -96,6 +96,7 @@ docs: $(READY)
 $(VENV)/.peers: $(READY)
 	@echo "== adding the peers that benchmarks compare with"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group bench
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --group bench-llama
 	@touch $@
 
 # make bench [FULL=1] [DATA=DIR] [STREAMS=FILE]: the suite; writes docs/benchmarks.md with peers, ratios and growth plots

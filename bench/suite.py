@@ -8,8 +8,10 @@ import argparse
 import contextlib
 import datetime as dt
 import importlib.metadata
+import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,6 +24,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
 IMAGES = ROOT / "images"
 PACKAGES = ("headgate", "numpy", "orjson", "PyStemmer", "aiohttp", "uvicorn")
+PYTHON = sys.executable
 
 
 def main():
@@ -33,8 +36,10 @@ def main():
     began = time.monotonic()
     parts = [head(given)]
     with tempfile.TemporaryDirectory() as empty:
-        parts += growth_parts(given.data or empty, full=given.full)
-    parts += [printed(*each) for each in commands(given)]
+        data = given.data or empty
+        parts += [grow_corpus(data, full=given.full), grow_window(data)]
+        parts += [grow_stream(data, full=given.full)]
+    parts += [section(*each) for each in sections(given)]
     minutes = (time.monotonic() - began) / 60
     parts.append(f"The run took {minutes:.1f} minutes.\n")
     PAGE.write_text("\n".join(parts), encoding="utf-8")
@@ -49,8 +54,9 @@ def head(given):
     mode = "full" if given.full else "quick"
     return f"""# Benchmarks
 
-Made by `make bench` ({mode}). Times are CPU time; peers ran in the same run on the same texts. Absolute times depend on the
-machine: read the ratios and the slopes.
+`make bench` wrote this page ({mode} mode; `make bench FULL=1` goes up to a million chunks). Every peer ran in the same run, on the
+same texts and the same machine. Times are CPU time. They depend on the machine, so read the ratios, and how the curves rise. The
+pages of the single parts have more figures, each with its command.
 
 | | |
 |---|---|
@@ -61,52 +67,116 @@ machine: read the ratios and the slopes.
 """
 
 
-def growth_parts(data, *, full):
-    IMAGES.mkdir(exist_ok=True)
+# -- growth ----------------------------------------------------------------------------------------
+
+
+def grow_corpus(data, *, full):
     say("growth: corpus")
     rows = list(growth.corpus(data, (10_000, 100_000, 1_000_000) if full else (10_000, 100_000)))
-    growth.plot(rows, ("context()", "retrieve alone", "SQLite FTS5"), IMAGES / "growth-corpus.png", title="A request over a growing corpus", x="chunks", y="CPU ms")  # fmt: skip
-    yield table("Cost against the size of the corpus", "growth-corpus.png", ("chunks", "context(), ms", "retrieve alone, ms", "FTS5, ms", "retrieve / FTS5"), [(f"{n:,}", f"{a:.1f}", f"{b:.2f}", f"{c:.2f}", f"{b / c:.2f}") for n, a, b, c in rows])  # fmt: skip
+    draw(rows, ("context()", "retrieve alone", "SQLite FTS5"), "corpus", title="A request over a growing corpus", x="chunks", y="CPU ms")  # fmt: skip
+    text = "A whole request, its ranking alone, and the 100 best by BM25 from SQLite's full-text index. Median of 30 queries of nine words."
+    columns = ("chunks", "context(), ms", "retrieve alone, ms", "FTS5, ms", "FTS5 / retrieve")
+    shown = [(f"{n:,}", f"{a:.1f}", f"{b:.2f}", f"{c:.2f}", f"{c / b:.1f}") for n, a, b, c in rows]
+    return plotted("Cost against the size of the corpus", "corpus", text, columns, shown)
+
+
+def grow_window(data):
     say("growth: window")
     rows = list(growth.window(data, (1_000, 10_000, 100_000, 1_000_000)))
-    growth.plot(rows, ("headgate", "difflib"), IMAGES / "growth-window.png", title="100 chunks against a growing window", x="tokens in the window", y="CPU ms")  # fmt: skip
-    yield table("Cost against the size of the window", "growth-window.png", ("tokens", "ours, ms", "difflib, ms (from a sample)", "difflib / ours"), [(f"{n:,}", f"{a:.1f}", f"{b:,.0f}", f"{b / a:,.0f}") for n, a, b in rows])  # fmt: skip
+    draw(rows, ("headgate", "difflib"), "window", title="100 chunks against a growing window", x="tokens in the window", y="CPU ms")  # fmt: skip
+    text = "How much of 100 chunks does the window already hold? The window's index is built anew each time. difflib compares text with text; its figure is scaled up from 30 pairs."
+    columns = ("tokens", "ours, ms", "difflib, ms", "difflib / ours")
+    shown = [(f"{n:,}", f"{a:.1f}", f"{b:,.0f}", f"{b / a:,.0f}") for n, a, b in rows]
+    return plotted("Cost against the size of the window", "window", text, columns, shown)
+
+
+def grow_stream(data, *, full):
     say("growth: stream")
     rows = list(growth.stream(data, (10_000, 100_000, 1_000_000, *((10_000_000,) if full else ()))))
-    growth.plot(rows, ("headgate", "pattern over the last 2 000 characters"), IMAGES / "growth-stream.png", title="Following a growing stream", x="characters", y="CPU µs a chunk")  # fmt: skip
-    yield table("Cost against the length of the stream", "growth-stream.png", ("characters", "ours, µs a chunk", "pattern, µs a chunk"), [(f"{n:,}", f"{a:.2f}", "–" if b is None else f"{b:,.1f}") for n, a, b in rows])  # fmt: skip
+    draw(rows, ("headgate", "pattern over the last 2 000 characters"), "stream", title="Following a growing stream", x="characters", y="CPU µs a chunk")  # fmt: skip
+    text = "The loop detector over a stream without loops, in chunks of four characters, beside what people write first: a regular expression for three copies at the end, after every tenth chunk."
+    columns = ("characters", "ours, µs a chunk", "pattern, µs a chunk", "pattern / ours")
+    shown = [(f"{n:,}", f"{a:.2f}", *(("–", "–") if b is None else (f"{b:,.0f}", f"{b / a:,.0f}"))) for n, a, b in rows]  # fmt: skip
+    return plotted("Cost against the length of the stream", "stream", text, columns, shown)
 
 
-def table(title, image, head, rows):
-    lines = [f"## {title}\n", f"![{title}](../images/{image})\n", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]  # fmt: skip
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows), ""])
+def draw(rows, names, image, **labels):
+    IMAGES.mkdir(exist_ok=True)
+    growth.plot(rows, names, IMAGES / f"growth-{image}.png", **labels)
 
 
-def commands(given):
-    """The other benchmarks of a run: a title, and what to call."""
-    python = sys.executable
-    yield "Start-up", [python, "bench/startup.py"]
-    yield "The window, beside other libraries", [python, "bench/window.py"]
-    yield "Circles of tool calls", [python, "bench/tools.py", "--sessions", "1000" if given.full else "200"]  # fmt: skip
+def plotted(title, image, text, columns, rows):
+    picture = f"![{title}](../images/growth-{image}.png)"
+    return "\n".join([f"## {title}\n", f"{text}\n", f"{picture}\n", table(columns, rows), ""])
+
+
+def table(columns, rows):
+    lines = ["| " + " | ".join(row) + " |" for row in (columns, *rows)]
+    return "\n".join([lines[0], "|---" * len(columns) + "|", *lines[1:]])
+
+
+# -- the other benchmarks of a run -----------------------------------------------------------------
+
+
+def sections(given):
+    """A title, what is compared, what to call, and how its output is shown."""
+    yield "Start-up", "CPU seconds of whole processes from a cold start, beside what Python and two packages take by themselves.", [PYTHON, "bench/startup.py"], as_text  # fmt: skip
+    yield "The window, beside other libraries", "What [the window](window.md) says of a chunk, and how long that takes, beside MinHash and SimHash libraries.", [PYTHON, "bench/window.py"], as_markdown  # fmt: skip
+    yield "Circles of tool calls", "Our rule beside the usual one, the same call three times ([tools](tools.md)).", [PYTHON, "bench/tools.py", "--sessions", "1000" if given.full else "200"], as_text  # fmt: skip
     if given.data:
         sets = sorted(str(path.parent) for path in Path(given.data).glob("*/corpus.jsonl"))
-        questions = [] if given.full else ["--questions", "10", "--foreign", "10"]
-        yield "Retrieval beside BM25", [python, "-m", "headgate.cli", "eval", "retrieval", *sets, *questions]  # fmt: skip
+        sample = [] if given.full else ["--questions", "20", "--foreign", "10"]
+        yield "Retrieval beside BM25", "The share of the labeled evidence inside 1 000 tokens: BM25 filling the budget, and `context()`. *Empty* are answerable questions that got nothing, *stopped* are questions of other sets that got nothing ([retrieval](retrieval.md#what-it-finds)).", [PYTHON, "-m", "headgate.cli", "eval", "retrieval", *sets, "--budget", "1000", *sample, "--json"], as_evidence  # fmt: skip
     if given.streams:
-        yield "Loops in streams of a model", [python, "-m", "headgate.cli", "eval", "guard", given.streams]  # fmt: skip
+        yield "Loops in streams of a model", "The loop detector on labeled streams ([guard](guard.md#measured)).", [PYTHON, "-m", "headgate.cli", "eval", "guard", given.streams], as_text  # fmt: skip
     if given.full:
-        yield "The proxy beside LiteLLM's", [python, "bench/proxy.py"]
+        yield "The proxy beside LiteLLM's", "CPU a streamed chunk ([proxy](proxy.md#what-it-costs)).", [PYTHON, "bench/proxy.py"], as_text  # fmt: skip
 
 
-def printed(title, command):
+def section(title, text, command, show):
     """What a benchmark prints, as a section. One that fails says so."""
     say(title)
     wide = {**os.environ, "COLUMNS": "180"}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=wide)
-    text = done.stdout.strip() or done.stderr.strip()[-500:]
-    shown = " ".join(Path(part).name if Path(part).is_dir() else part for part in command[1:])
-    failed = "" if done.returncode == 0 else f" It failed with {done.returncode}."
-    return f"## {title}\n\n`python {shown}`{failed}\n\n```text\n{text}\n```\n"
+    shown = " ".join(shorten(command[1:]))
+    opening = f"## {title}\n\n{text}\n\n`python {shown}`\n"
+    if done.returncode:
+        return f"{opening}\nIt failed with {done.returncode}:\n\n{as_text(done.stderr.strip()[-500:])}\n"
+    return f"{opening}\n{show(done.stdout.strip())}\n"
+
+
+def shorten(words):
+    """A command for the page: several folders as one word, files by their names."""
+    folders = [word for word in words if Path(word).is_dir()]
+    for word in words:
+        if word in folders[1:]:
+            continue
+        if word in folders:
+            yield "DIR..." if len(folders) > 1 else "DIR"
+        else:
+            yield Path(word).name if Path(word).is_absolute() else word
+
+
+def as_text(output):
+    return f"```text\n{output}\n```"
+
+
+def as_markdown(output):
+    return re.sub("^## ", "### ", output, flags=re.MULTILINE)
+
+
+def as_evidence(output):
+    """The figures of all sets as one table, a line each, and their mean."""
+    found = json.loads(output)
+    rows = []
+    for name, figures in found["sets"].items():
+        bm25 = figures["baselines"]["bm25"]
+        values = (bm25["framed_evidence@1000"], figures["context_evidence@1000"], bm25["ndcg@10"], figures["ndcg@10"], figures["empty@1000"], figures["stopped"])  # fmt: skip
+        rows.append((name, str(figures["queries"]), *values))
+    means = [sum(column) / len(rows) for column in list(zip(*rows, strict=True))[2:]]
+    rows.append(("**mean**", "", *means))
+    columns = ("set", "questions", "BM25", "context()", "nDCG@10, BM25", "nDCG@10, ours", "empty", "stopped")  # fmt: skip
+    return table(columns, [(*row[:2], *(f"{value:.3f}" for value in row[2:])) for row in rows])
 
 
 def say(what):

@@ -18,14 +18,14 @@ _SYLLABLES = [c + v for c in "bdfgklmnprstvz" for v in ("a", "e", "i", "o", "u",
 
 
 def corpora(folder):
-    """The texts of every labelled set in a folder."""
+    """The texts of every labeled set in a folder."""
     for path in sorted(Path(folder).glob("*/corpus.jsonl")):
         with path.open() as lines:
             yield [json.loads(line)["text"] for line in lines]
 
 
 def queries(folder):
-    """The questions of every labelled set in a folder."""
+    """The questions of every labeled set in a folder."""
     for path in sorted(Path(folder).glob("*/queries.jsonl")):
         with path.open() as lines:
             yield [json.loads(line)["text"] for line in lines]

@@ -320,6 +320,9 @@ def quality(folder):
             novel.setdefault(name, []).append(len(hidden & {i for i, _ in taken}) / len(hidden))
             again[name] = again.get(name, 0) + sum(cost for i, cost in taken if i in shown)
             spent[name] = spent.get(name, 0) + sum(cost for _, cost in taken)
+    if not novel:
+        print(f"\n## {folder.name}: no query with two gold passages", flush=True)
+        return
     print(f"\n## {folder.name}: {len(novel['no rule'])} queries with two or more gold passages")
     print(
         "| rule | novel evidence @500 | of exact containment | duplicate tokens |\n|---|---|---|---|"
@@ -328,7 +331,10 @@ def quality(folder):
     for name, values in novel.items():
         share = np.mean(values) / reference
         print(f"| {name} | {np.mean(values):.3f} | {share:.1%} | {again[name] / spent[name]:.2%} |")
-    print(f"\nCoverage of passages that the window does not hold: {np.mean(strangers):.3f} mean.")
+    print(
+        f"\nCoverage of passages that the window does not hold: {np.mean(strangers):.3f} mean.",
+        flush=True,
+    )
 
 
 def main():

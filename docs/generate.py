@@ -11,9 +11,10 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from types import GenericAlias, ModuleType
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 import click
 from pydantic import BaseModel
@@ -55,7 +56,7 @@ EXAMPLES: dict[str, Any] = {
         "used_tokens": 40000,
     },
     "POST /v1/turns": {
-        "session_id": "monday",
+        "session": "monday",
         "messages": [{"role": "user", "content": "The staging server is called Heron."}],
     },
     "POST /v1/facts": {"content": "The staging server is called Heron", "tags": ["ops"]},
@@ -85,14 +86,22 @@ MADE = "<!-- made by `make docs`; do not edit -->\n"
 
 
 def api_page() -> str:
-    """Every public name with its signature and what it promises."""
+    """Every public name with its signature and what it promises; one that has several homes at the first of them."""
     parts = ["# Python API\n", MADE, "What other programs may rely on, module by module. Names with a leading underscore, and\nmodules that are not listed, may change at any time.\n"]  # fmt: skip
     parts += [f"- [`{name}`](#{name.replace('.', '')})" for name in MODULES]
+    homes: dict[int, str] = {}
     for name in MODULES:
         module = importlib.import_module(name)
         parts += ["", f"## {name}", "", _first_paragraph(module), ""]
-        for public in _public_names(module):
-            parts += _describe(public, getattr(module, public))
+        values = {public: getattr(module, public) for public in _public_names(module)}
+        known = {public: homes[id(v)] for public, v in values.items() if id(v) in homes}
+        if known:
+            listed = ", ".join(f"`{public}`" for public in known)
+            parts += [f"Also here: {listed}; described above.", ""]
+        for public, value in values.items():
+            if public not in known:
+                parts += _describe(public, value)
+        homes |= {id(v): name for v in values.values() if inspect.isclass(v)}
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -118,18 +127,33 @@ def _describe(name: str, value: object) -> list[str]:
 
 
 def _describe_class(name: str, value: type) -> list[str]:
+    if issubclass(value, Enum):
+        return _describe_enum(name, value)
     if issubclass(value, BaseModel):
         value.model_rebuild()  # its signature is made late
-    lines = [f"### class `{name}{_signature(value)}`", "", _first_paragraph(value), ""]
-    for method, member in _members(value).items():
-        if method.startswith(("_", "test_")) or method == "model_config":
-            continue
+    is_protocol = getattr(value, "_is_protocol", False)
+    kind, called = ("protocol", "") if is_protocol else ("class", _signature(value))
+    lines = [f"### {kind} `{name}{called}`", "", _first_paragraph(value), ""]
+    if is_protocol:
+        fields = inspect.get_annotations(value)
+        lines += [f"- `.{field}: {_type_name(of)}`" for field, of in fields.items()]
+    members = _members(value)
+    for method, member in members.items():
+        if method.startswith(("_", "test_")) or method == "model_config" or method[1:] in members:
+            continue  # an async twin stands beside its plain one
+        twin = f" Async: `.a{method}`." if f"a{method}" in members else ""
         plain = inspect.unwrap(getattr(member, "__func__", member))
+        said = f"{_first_sentence(member if isinstance(member, property) else plain)}{twin}"
         if isinstance(member, property):
-            lines.append(f"- `.{method}`: {_first_sentence(member)}".rstrip(": "))
+            lines.append(f"- `.{method}`: {said}".rstrip(": "))
         elif inspect.isfunction(plain):
-            lines.append(f"- `.{method}{_signature(plain)}`: {_first_sentence(plain)}".rstrip(": "))
+            lines.append(f"- `.{method}{_signature(plain)}`: {said}".rstrip(": "))
     return [*lines, ""] if lines[-1] else lines
+
+
+def _describe_enum(name: str, value: type[Enum]) -> list[str]:
+    members = ", ".join(f"`{member.name}`" for member in value)
+    return [f"### enum `{name}`", "", _first_paragraph(value), "", f"Members: {members}.", ""]
 
 
 def _members(value: type) -> dict[str, Any]:
@@ -150,16 +174,29 @@ def _has_entry(value: type) -> bool:
 
 def _signature(value: Any) -> str:
     try:
-        text = str(inspect.signature(value))
+        signature = inspect.signature(value)
     except (TypeError, ValueError):
         return ""
+    asked = [p.replace(annotation=_bare(p.annotation)) for p in signature.parameters.values()]
+    gives = inspect.Signature.empty if inspect.isclass(value) else signature.return_annotation
+    text = str(signature.replace(parameters=asked, return_annotation=gives))
     text = re.sub(r"\((self|cls)(, )?", "(", text, count=1)
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", _without_modules(text))
-    return _short(text, 240)
+    return _short(text, 1000)
+
+
+def _bare(annotation: Any) -> Any:
+    """The type without its bounds, which the settings page and the error of a wrong value name."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def _type_name(annotation: Any) -> str:
+    return _without_modules(inspect.formatannotation(annotation)).strip("'")
 
 
 def _without_modules(text: str) -> str:
+    text = re.sub(r"ForwardRef\('([^']*)'\)", r"\1", text)
     return re.sub(r"\b(?:[A-Za-z_]\w*\.)+(\w+)", r"\1", text)
 
 
@@ -241,8 +278,9 @@ def _resolve(schema: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
 
 def _fields(schema: dict[str, Any], body: dict[str, Any]) -> list[str]:
     whole = _resolve(schema, body)
-    if "anyOf" in whole:
-        return [line for each in whole["anyOf"] for line in [f"{_resolve(schema, each)['description']}", "", *_fields(schema, each), ""]]  # fmt: skip
+    several = whole.get("anyOf") or whole.get("oneOf")
+    if several:
+        return [line for each in several for line in [_resolve(schema, each)["description"], "", *_fields(schema, each), ""]][:-1]  # fmt: skip
     needed = whole.get("required", ())
     return [
         f"- `{name}`{'' if name in needed else '?'} ({_type(schema, field)}{_default(field)}): {field.get('description', '')}".rstrip(": ")
@@ -258,6 +296,8 @@ def _default(field: dict[str, Any]) -> str:
 
 def _type(schema: dict[str, Any], part: dict[str, Any]) -> str:
     part = _resolve(schema, part)
+    if "const" in part:
+        return f"`{part['const']}`"
     if "anyOf" in part:
         return " or ".join(dict.fromkeys(_type(schema, each) for each in part["anyOf"]))
     if "enum" in part:

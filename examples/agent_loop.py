@@ -1,4 +1,4 @@
-"""An agent loop whose recall follows the pressure of its window: much room, much context; no room, none."""
+"""An agent loop whose recall follows its window: much room, much context; no room, none; and nothing twice."""
 
 from headgate import ContextBudget, Headgate
 
@@ -7,16 +7,19 @@ NOTES = [
     {"id": "rollback", "text": "To roll back, run `ship revert` with the number of the release."},
     {"id": "oncall", "text": "Whoever is on call answers pages within ten minutes."},
 ]
-QUESTIONS = ["when do deploys go out?", "how do I roll back a release?", "who answers pages?"]
+# a question, and how many tokens of its window the agent had used before it
+TURNS = [
+    ("when do deploys go out?", 1_000),
+    ("and how do I roll back a release?", 5_000),
+    ("who answers pages?", 7_900),
+]
 
 with Headgate.open(":memory:") as hg:
     hg.add(NOTES)
     messages: list[dict[str, str]] = []
-    for question, used in zip(QUESTIONS, (1_000, 5_000, 7_900), strict=True):
-        window = ContextBudget(context_length=8_000, used_tokens=used)
-        context = hg.context(question, window=messages, budget=400, context_budget=window)
+    for question, used in TURNS:
+        room = ContextBudget(context_length=8_000, used_tokens=used)
+        context = hg.context(question, window=messages, budget=400, context_budget=room)
         messages += [*context.as_messages(), {"role": "user", "content": question}]
-        print(
-            f"{window.pressure:.0%} full: {context.token_estimate} tokens from {list(context.sources)}"
-        )
-        messages.append({"role": "assistant", "content": "(the model's answer)"})
+        messages.append({"role": "assistant", "content": "(here you call your model)"})
+        print(f"{room.pressure:.0%} full: {context.token_estimate} tokens, {context.sources}")

@@ -1,4 +1,4 @@
-"""Measure on your own data: a corpus, questions, and which documents answer them, in three files."""
+"""Measure on your own data: a corpus, questions, and which document answers each, in three files."""
 
 import json
 import subprocess
@@ -6,16 +6,28 @@ import sys
 import tempfile
 from pathlib import Path
 
-CORPUS = {"a": "Refunds are paid within 14 days.", "b": "Parcels leave at noon.", "c": "The office opens at nine."}  # fmt: skip
-QUESTIONS = {"q1": ("how long do refunds take?", "a"), "q2": ("when do parcels leave?", "b")}
+CORPUS = {
+    "refunds": "Refunds are paid within 14 days.",
+    "parcels": "Parcels leave at noon.",
+    "hours": "The office opens at nine.",
+}
+QUESTIONS = {"how long do refunds take?": "refunds", "when do parcels leave?": "parcels"}
 
-with tempfile.TemporaryDirectory() as folder:
-    rows = [{"_id": id, "title": "", "text": text} for id, text in CORPUS.items()]
-    Path(folder, "corpus.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    asked = [{"_id": id, "text": question} for id, (question, _) in QUESTIONS.items()]
-    Path(folder, "queries.jsonl").write_text("\n".join(map(json.dumps, asked)))
-    right = [f"{id}\t{document}\t1" for id, (_, document) in QUESTIONS.items()]
-    Path(folder, "qrels.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *right]))
-    command = [sys.executable, "-m", "headgate.cli", "eval", "retrieval", folder, "--json"]
+
+def write_lines(path: Path, rows: list[dict[str, str]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+with tempfile.TemporaryDirectory() as name:
+    folder = Path(name)
+    write_lines(folder / "corpus.jsonl", [{"_id": i, "text": t} for i, t in CORPUS.items()])
+    write_lines(folder / "queries.jsonl", [{"_id": q, "text": q} for q in QUESTIONS])
+    labels = [f"{question}\t{document}\t1\n" for question, document in QUESTIONS.items()]
+    (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(labels))
+
+    # the same as: headgate eval retrieval FOLDER --json
+    command = [sys.executable, "-m", "headgate.cli", "eval", "retrieval", name, "--json"]
     report = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-print({name: report[name] for name in ("passages", "queries", "ndcg@10", "evidence@1000")})
+
+for figure in ("passages", "queries", "ndcg@10", "context_evidence@1000"):
+    print(figure, report[figure])

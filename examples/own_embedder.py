@@ -1,4 +1,4 @@
-"""An embedder of your own: a name, a dimension, and unit vectors for texts."""
+"""An embedder of your own: a name, a dimension, and one unit vector for each text."""
 
 import zlib
 
@@ -6,11 +6,16 @@ import numpy as np
 
 from headgate import Headgate
 
+NOTES = [
+    {"id": "tide", "text": "The tides turn at six."},
+    {"id": "fog", "text": "Fog hides the pier."},
+]
+
 
 class HashedWords:
-    """Words hashed into 256 places; yours calls a model."""
+    """Counts words in 256 buckets, by a hash of their first five letters; yours calls a model."""
 
-    name = "hashed-words-1"
+    name = "hashed-words-1"  # stored with the vectors: a new name means new vectors
     dimension = 256
 
     def embed(self, texts):
@@ -22,10 +27,5 @@ class HashedWords:
 
 
 with Headgate.open(":memory:", embedder=HashedWords()) as hg:
-    hg.add(
-        [
-            {"id": "tide", "text": "The tides turn at six."},
-            {"id": "fog", "text": "Fog hides the pier."},
-        ]
-    )
+    hg.add(NOTES)
     print([chunk.id for chunk in hg.context("when does the tide turn?", budget=100).chunks])

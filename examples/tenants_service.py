@@ -1,4 +1,4 @@
-"""One service, two tenants: the key decides whose data a request sees."""
+"""One service, two tenants: the API key decides whose data a request sees."""
 
 import asyncio
 
@@ -7,23 +7,25 @@ import httpx2
 from headgate import Headgate
 from headgate.service.app import create
 
+DOCUMENTS = {"documents": [{"id": "price", "text": "Acme pays 12 euros a unit."}]}
+QUESTION = {"query": "what does a unit cost?"}
+
 
 async def main() -> None:
     with Headgate.open(":memory:") as hg:
-        keys = {
-            name: hg.for_tenant(name).keys.create(scopes=("read", "write"))
-            for name in ("acme", "globex")
-        }
-        transport = httpx2.ASGITransport(create(hg))
+        # `headgate keys create --tenant acme --scope read --scope write` does the same
+        acme = hg.for_tenant("acme").keys.create(scopes=("read", "write")).token
+        globex = hg.for_tenant("globex").keys.create(scopes=("read",)).token
+        transport = httpx2.ASGITransport(create(hg))  # yours is a URL: `headgate serve`
         async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            row = {"documents": [{"id": "price", "text": "Acme pays 12 euros a unit."}]}
-            for name, key in keys.items():
-                headers = {"authorization": f"Bearer {key.token}"}
-                if name == "acme":
-                    await client.post("/v1/documents", json=row, headers=headers)
-                asked = {"query": "what does a unit cost?"}
-                answer = await client.post("/v1/context", json=asked, headers=headers)
+            await client.post("/v1/documents", json=DOCUMENTS, headers=bearer(acme))
+            for name, token in (("acme", acme), ("globex", globex)):
+                answer = await client.post("/v1/context", json=QUESTION, headers=bearer(token))
                 print(name, answer.json()["sources"])
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
 
 
 asyncio.run(main())

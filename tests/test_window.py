@@ -69,4 +69,4 @@ def test_fingerprints_are_stored_at_ingest():
     store = MemoryStore()
     with Headgate.open(store=store) as gate:
         gate.add([{"id": "f0", "text": FACTS[0]}])
-        assert sorted(store.attached("default", "main", KIND, ["f0"])) == ["f0"]
+        assert sorted(store.attachments("default", "main", KIND, ["f0"])) == ["f0"]

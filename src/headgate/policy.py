@@ -58,7 +58,7 @@ class IndexPolicy(Policy):
 
 
 class TracePolicy(Policy):
-    """How long the stories of requests are kept, and whether with their text."""
+    """How long the traces of requests are kept, and whether with their text."""
 
     keep: Count = 10_000
     """Most traces kept for a tenant; 0 keeps none."""

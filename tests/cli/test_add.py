@@ -45,9 +45,7 @@ def test_a_folder_is_added_and_summed_up(run, tmp_path):
     (tmp_path / "docs" / "a.md").write_text("# Refunds\n\nwithin 30 days")
     (tmp_path / "docs" / "b.bin").write_bytes(b"\0\1")
     result = run("add", "docs", "--store", "kb")
-    assert (
-        "added 1 documents (1 chunks changed), 0 unchanged, 0 removed, 1 skipped" in result.stdout
-    )
+    assert "added 1 document (1 chunk changed), 0 unchanged, 0 removed, 1 skipped" in result.stdout
     assert "docs/b.bin" in result.stderr
     assert "binary file" in result.stderr
     assert held("kb") == {"docs/a.md": "# Refunds\n\nwithin 30 days"}
@@ -95,10 +93,10 @@ def test_pruning_follows_the_folder(run, tmp_path):
 def test_documents_chunks_and_collections_are_removed(run):
     with Headgate.open("kb") as hg:
         hg.add([{"id": name, "text": name} for name in "abcd"])
-    assert "removed 1 chunks" in run("remove", "a", "--store", "kb").stdout
+    assert "removed 1 chunk" in run("remove", "a", "--store", "kb").stdout
     answer = run("remove", "--chunk", "b", "--store", "kb", "--json").stdout
     assert json.loads(answer) == {"removed": 1}
-    with pytest.raises(NotFound, match="has that id"):
+    with pytest.raises(NotFound, match="has the id zebra"):
         run("remove", "zebra", "--store", "kb")
     assert run("remove", "--all", "--store", "kb", input="n\n").exit_code == 1
     assert set(held("kb")) == {"c", "d"}
@@ -162,3 +160,11 @@ def test_what_comes_over_a_pipe_may_be_a_conversation(run, data):
     assert len(held("kb")) == 2
     with Headgate.open("kb") as hg:
         assert hg.index("main").conversational
+
+
+def test_a_folder_without_files_is_said_to_have_none(run, tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / ".hidden.md").write_text("words")
+    result = run("add", "docs", "--store", "kb")
+    assert result.exit_code == 1
+    assert "nothing was found to add; hidden files" in result.stderr

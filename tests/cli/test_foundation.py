@@ -16,14 +16,14 @@ def test_help_lists_every_command_and_each_command_loads():
 
 
 def test_strategy_shows_a_panel(run):
-    code, out, _ = run("strategy", "what is the refund policy?", "--used", "60000")
+    code, out, _ = run("strategy", "what is the refund policy?", "--used-tokens", "60000")
     assert code == 0
     assert all(part in out for part in ("RAG", "0.80", "25,200", "cite sources", "46.9%"))
 
 
 def test_strategy_speaks_json(run, tmp_path):
     (tmp_path / "a.txt").write_text("x" * 400)
-    code, out, _ = run("strategy", "summarize this", "--files", "a.txt", "--json")
+    code, out, _ = run("strategy", "summarize this", "--file", "a.txt", "--json")
     answer = json.loads(out)
     assert (code, answer["strategy"], answer["content_tokens"]) == (0, "STUFF", 100)
     assert answer["tier"] == "STUFF"
@@ -34,7 +34,7 @@ def test_strategy_speaks_json(run, tmp_path):
     [
         (["strategy", " "], "the query is empty"),
         (["strategy", "x" * 10_000_000], "limits.query_chars is 100,000"),
-        (["strategy", "x", "--files", "gone.txt"], "gone.txt"),
+        (["strategy", "x", "--file", "gone.txt"], "gone.txt"),
         (["strategy", "x", "--context-length", "-3"], "context_length is -3"),
         (["strategy", "x", "--chars", "-3"], "char_count is -3"),
     ],
@@ -72,7 +72,7 @@ def test_config_show_shows_the_rest_beside_a_variable_that_is_no_setting(run, mo
     monkeypatch.setenv("HEADGATE_STOER", "kb")
     monkeypatch.setenv("HEADGATE_TENANT", "acme")
     code, out, err = run("config", "show", "--changed", "--json")
-    assert (code, [s["name"] for s in json.loads(out)]) == (0, ["tenant"])
+    assert (code, [s["name"] for s in json.loads(out)]) == (2, ["tenant"])
     assert "HEADGATE_STOER" in err
 
 
@@ -82,17 +82,53 @@ def test_context_takes_the_size_of_the_window_and_tells_what_it_means(run, tmp_p
     (tmp_path / "rows.jsonl").write_text(rows)
     run("add", "rows.jsonl")
     asked = ("context", "how are refunds paid?", "--budget", "3000", "--context-length", "8000")
-    _, out, _ = run(*asked, "--used", "5000", "--json")
+    _, out, _ = run(*asked, "--used-tokens", "5000", "--json")
     told = json.loads(out)
     assert 0 < told["token_estimate"] <= 1000
     plan = told["plan"]
     assert (plan["limit"], plan["min_trust"], plan["skip"], plan["budget"]) == (5, 0.3, False, 1000)
-    _, out, err = run(*asked, "--used", "7990")
+    _, out, err = run(*asked, "--used-tokens", "7990")
     assert "nothing was looked up: Pressure is 99.9%" in out
     assert "skipped, pressure 99.9%, 0 facts a provider, least trust 1.0" in err
 
 
 def test_strategy_tells_limit_trust_and_skip_to_machines(run):
-    _, out, _ = run("strategy", "x", "--context-length", "1000", "--used", "990", "--json")
+    _, out, _ = run("strategy", "x", "--context-length", "1000", "--used-tokens", "990", "--json")
     told = json.loads(out)
     assert (told["limit"], told["min_trust"], told["skip"]) == (0, 1.0, True)
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("contxt", "context"), ("tarces", "traces")])
+def test_a_mistyped_command_names_the_nearest(run, typed, meant):
+    code, _, err = run(typed)
+    assert code == 2
+    assert f"Did you mean '{meant}'?" in err
+
+
+def test_a_command_that_is_like_no_other_is_only_unknown(run):
+    code, _, err = run("zzzzzz")
+    assert code == 2
+    assert "No such command 'zzzzzz'." in err
+    assert "Did you mean" not in err
+
+
+def test_config_show_fails_where_its_file_is_missing(run):
+    code, _, err = run("config", "show", "--file", "gone.toml")
+    assert code == 2
+    assert "cannot read gone.toml" in err
+
+
+def test_a_budget_that_is_too_small_is_said_to_be(run, tmp_path):
+    (tmp_path / "a.md").write_text("Refunds are paid within 14 days to the card.")
+    run("add", "a.md")
+    _, out, _ = run("context", "how are refunds paid?", "--budget", "3")
+    assert "nothing of what was found fits the budget" in out
+
+
+def test_what_the_window_has_is_shown_where_it_is_asked_for(run, tmp_path):
+    (tmp_path / "a.md").write_text("Refunds are paid within 14 days to the card.")
+    run("add", "a.md")
+    asked = ("context", "how are refunds paid?", "--window", "a.md")
+    assert "14 days" not in run(*asked)[1]
+    assert "14 days" in run(*asked, "--no-penalize")[1]
+    assert "14 days" in run(*asked, "--best-effort")[1]

@@ -47,6 +47,7 @@ def test_drift_names_what_changed_since(gate):
     [
         ({"tenant": "other"}, InputError),
         ({"query": "x"}, InputError),
+        ({"asker": "x"}, InputError),
         ({"store.path": "x"}, InputError),
         ({"limits.budget": 1}, InputError),
         ({"service.port": 1}, InputError),

@@ -83,7 +83,7 @@ def test_linking_counts_what_it_did():
     rows = [Edge("a", "uses", str(i)) for i in range(25)] + [f"bad {i}" for i in range(30)]
     result = link_edges(store, "t", iter(rows), batch=10)
     assert (result.linked, result.skipped, len(result.reasons)) == (25, 30, 20)
-    assert len(store.touching("t", ["a"])) == 25
+    assert len(store.edges_touching("t", ["a"])) == 25
 
 
 def triples(name, text):

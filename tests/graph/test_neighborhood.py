@@ -26,7 +26,7 @@ def test_each_hop_reaches_one_edge_farther(chain, hops, reached):
 
 def test_one_hop_gives_what_the_store_gives(chain):
     nodes = ["b", "d", "nobody"]
-    assert list(neighborhood(chain, nodes, tenant="t")) == chain.touching("t", nodes)
+    assert list(neighborhood(chain, nodes, tenant="t")) == chain.edges_touching("t", nodes)
 
 
 def test_a_cycle_ends_and_another_tenant_sees_nothing(chain):

@@ -218,7 +218,7 @@ def test_the_published_detector_sees_the_fall_within_32_characters(loop, reason)
 
 @pytest.mark.parametrize("loop", ["fo", "do"])
 def test_the_published_detector_sees_low_entropy_within_64_characters(loop):
-    detector = EntropyDetector(drop=99)
+    detector = EntropyDetector(max_drop=99)
     assert detector.feed(PROSE) is None
     stall = feed(detector, loop * 100, size=1)
     assert stall

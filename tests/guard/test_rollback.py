@@ -416,7 +416,7 @@ async def test_events_keep_their_place_behind_held_text():
 
 async def test_the_published_detector_can_be_the_judge():
     model = ScriptedModel([tokens(INTRO + "fo" * 200), tokens(AFTER)])
-    guard = Guard(model, detector=EntropyDetector(drop=9))
+    guard = Guard(model, detector=EntropyDetector(max_drop=9))
     assert "".join(await run(guard)).endswith(AFTER)
     assert "absolute" in guard.report.cuts[0].reason
 

@@ -4,6 +4,7 @@ import pytest
 
 from headgate import Headgate
 from headgate.ingest.readers import SourceFile
+from headgate.ingest.rows import Skip
 from headgate.ingest.walk import walk
 
 
@@ -50,6 +51,20 @@ def test_patterns_of_the_caller_go_before_all(repository):
 
 def test_a_file_that_is_named_is_taken_though_it_is_ignored(repository):
     assert ids("b.log") == {"b.log"}
+
+
+def test_a_folder_that_is_named_is_taken_though_it_is_ignored(repository):
+    assert ids("out") == {"out/c.md"}
+    (repository / "out" / ".gitignore").write_text("c.*\n")
+    (repository / "out" / "d.md").write_text("d")
+    assert ids("out") == {"out/d.md"}
+
+
+def test_a_folder_without_files_is_told(repository):
+    (repository / "new").mkdir()
+    (repository / "new" / ".hidden").write_text("hidden")
+    (skip,) = walk(["new"])
+    assert skip == Skip("new", "no files in it but hidden or ignored ones")
 
 
 def test_the_store_is_never_read(tmp_path, monkeypatch):

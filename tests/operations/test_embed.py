@@ -70,7 +70,7 @@ def test_only_what_lacks_an_embedding_is_embedded_of_every_tenant(store):
     assert embed_store(store, again) == 1
     assert again.texts == ["another text 7"]
     assert embed_store(store, again) == 0
-    value = store.attached("t", "main", KIND, ["d7"])["d7"]
+    value = store.attachments("t", "main", KIND, ["d7"])["d7"]
     assert np.frombuffer(value, np.float16).tolist() == [14.0, 1.0]
 
 
@@ -167,7 +167,7 @@ def test_a_chunk_that_changes_while_it_is_embedded_gets_the_embedding_of_its_new
     # the writer does not wait for the worker, which holds its part meanwhile
     model = Lengths(before=once(lambda: put(other, 1, text="a longer text {}")))
     embed_store(store, model)
-    value = store.attached("t", "main", KIND, ["d1"])["d1"]
+    value = store.attachments("t", "main", KIND, ["d1"])["d1"]
     assert np.frombuffer(value, np.float16)[0] == len("a longer text 1")
     store.close()
     other.close()

@@ -30,7 +30,7 @@ def test_an_export_imports_whole(tmp_path):
         assert store.kinds(tenant, collection) == first.kinds(tenant, collection)
     assert store.facts("default") == first.facts("default")
     assert store.reviews("default") == first.reviews("default")
-    assert store.touching("default", ["a"]) == first.touching("default", ["a"])
+    assert store.edges_touching("default", ["a"]) == first.edges_touching("default", ["a"])
     assert list(export_lines(tmp_path / "two")) == lines
     first.close()
     store.close()

@@ -28,7 +28,13 @@ def test_a_stage_is_timed_and_counted(recorder):
     dropped = B.with_note(Stage.GATE, Fate.DROP, NoteCode.NO_ROOM, tokens=9)
     recorder.run(Stage.GATE, (A, B), lambda: Sifted(kept=(A,), dropped=(dropped,)))
     (step,) = recorder.steps
-    assert (step.stage, step.seconds, step.came, step.kept, step.dropped) == ("gate", 1.0, 2, 1, 1)
+    assert (step.stage, step.seconds, step.received, step.kept, step.dropped) == (
+        "gate",
+        1.0,
+        2,
+        1,
+        1,
+    )
     assert recorder.candidates == (A, dropped)
 
 

@@ -156,3 +156,23 @@ async def test_what_was_not_foreseen_says_nothing_of_the_inside(stack):
     assert answer.status_code == 500
     assert "secret" not in answer.text
     assert answer.json()["request_id"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "kind", "detail", "hint"),
+    [
+        ("GET", "/v1/contxt", b"", "", "there is no route /v1/contxt", "/openapi.json"),
+        ("GET", "/v1/context", b"", "", "/v1/context does not take GET", "use POST"),
+        ("POST", "/v1/context", b'{"query": "x"', "application/json", "not valid JSON", "one JSON object"),
+        ("POST", "/v1/context", b'{"query": "x"}', "text/plain", "not marked as JSON", "application/json"),
+    ],
+)  # fmt: skip
+async def test_a_request_that_misses_its_route_is_told_which_to_take(
+    client, method, path, body, kind, detail, hint
+):
+    headers = {"content-type": kind} if kind else {}
+    answer = await client.request(method, path, content=body, headers=headers)
+    assert answer.status_code in (404, 405, 422)
+    told = answer.json()
+    assert detail in told["detail"]
+    assert hint in told["hint"]

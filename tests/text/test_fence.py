@@ -1,4 +1,4 @@
-"""The fence against text that wants out of it: at least sixty attacks, alone and between honest neighbours."""
+"""The fence against text that wants out of it: at least sixty attacks, alone and between honest neighbors."""
 
 import hmac
 import re

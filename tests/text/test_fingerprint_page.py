@@ -1,4 +1,4 @@
-"""The algorithm on the page docs/window.md, which callers in other languages follow, is the one that we use."""
+"""The algorithm on the page docs/fingerprint.md, which callers in other languages follow, is the one that we use."""
 
 import contextlib
 import io
@@ -20,7 +20,7 @@ GOLDEN = json.loads((ROOT / "tests" / "golden" / "fingerprints.json").read_text(
 def page():
     """The names that the code on the page defines."""
     blocks = re.findall(
-        r"^```python\n(.*?)^```", (ROOT / "docs/window.md").read_text(), re.S | re.M
+        r"^```python\n(.*?)^```", (ROOT / "docs/fingerprint.md").read_text(), re.S | re.M
     )
     (code,) = [block for block in blocks if "def fingerprint(" in block]
     names: dict[str, object] = {}

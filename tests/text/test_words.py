@@ -78,7 +78,7 @@ def test_a_long_row_of_marks_takes_linear_work(mark):
     assert "z" in normal("a" + mark * 200_000 + "z")
 
 
-def test_shingles_are_runs_of_neighbours():
+def test_shingles_are_runs_of_neighbors():
     assert shingles("abcd", 3) == [("a", "b", "c"), ("b", "c", "d")]
     assert shingles("ab", 3) == []
 

@@ -88,6 +88,21 @@ class Lazy(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called; a mistyped one is an error that names the nearest."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches  # noqa: PLC0415  (--help stays instant)
+
+            close = get_close_matches(args[0], COMMANDS, n=1)
+            if not close:
+                raise
+            meant = f"{error.message} Did you mean '{close[0]}'?"
+            raise click.UsageError(meant, ctx=ctx) from None
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands that begin so, and the options, without importing any command."""
         found = [

@@ -11,11 +11,12 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from headgate.cli.options import json_option, open_existing, open_gate, store_options
-from headgate.cli.terminal import SafeConsole, echo
+from headgate.cli.terminal import SafeConsole, count_of, echo
 from headgate.errors import InputError, NotFound
 from headgate.gateway import Headgate
 from headgate.ingest.load import Kind, OnProgress, Summary
 from headgate.ingest.load import Progress as Done
+from headgate.operations.presence import enumerate_names
 
 SHOWN = 20  # skipped files that are listed for a person; --json lists up to a thousand
 
@@ -64,8 +65,10 @@ def add(
             echo(f"stopped; what was added is kept: {last.documents:,} documents", err=True)
             sys.exit(130)
     _tell(made, as_json=as_json)
-    if made.skips and not made.documents and not made.unchanged:
-        sys.exit(1)
+    if not made.documents and not made.unchanged:
+        if not made.skips and not made.removed:
+            echo("nothing was found to add; hidden files, empty folders and what .gitignore names are left out", err=True)  # fmt: skip
+        sys.exit(0 if made.removed else 1)
 
 
 @click.command()
@@ -94,8 +97,12 @@ def remove(
     with open_existing(store, tenant) as hg:
         gone = _remove(hg, collection, documents, chunks)
     if named and not gone:
-        raise NotFound(f"nothing in collection {collection!r} has that id", hint="check the ids")
-    echo(orjson.dumps({"removed": gone}) if as_json else f"removed {gone:,} chunks")
+        ids = enumerate_names((*documents, *chunks))
+        raise NotFound(
+            f"nothing in collection {collection!r} has the id {ids}",
+            hint=f"see: headgate ls {collection}",
+        )
+    echo(orjson.dumps({"removed": gone}) if as_json else f"removed {count_of(gone, 'chunk')}")
 
 
 def _remove(
@@ -142,7 +149,7 @@ def _tell(made: Summary, *, as_json: bool) -> None:
         echo(orjson.dumps({**counts, "skipped": skipped}, option=orjson.OPT_INDENT_2))
         return
     echo(
-        f"added {made.documents:,} documents ({made.chunks:,} chunks changed),"
+        f"added {count_of(made.documents, 'document')} ({count_of(made.chunks, 'chunk')} changed),"
         f" {made.unchanged:,} unchanged, {made.removed:,} removed, {made.skips:,} skipped"
     )
     if made.skipped:

@@ -1,5 +1,7 @@
 """`headgate config show|check`: the settings in force, and where each came from."""
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -7,7 +9,7 @@ import orjson
 from rich.table import Table
 
 from headgate.cli.terminal import SafeConsole, echo
-from headgate.settings import inspect, load
+from headgate.settings import Setting, inspect, load
 
 _FILE = click.option(
     "--file",
@@ -27,11 +29,16 @@ def config() -> None:
 @_JSON
 @click.option("--changed", is_flag=True, help="Only what differs from the default.")
 def show(file: Path | None, as_json: bool, changed: bool) -> None:
-    """Every setting: its value, where it came from, and what it does; what cannot be used goes to stderr."""
+    """Every setting: its value, where it came from, and what it does; exit 2 when something cannot be used."""
     found, errors = inspect(file)
-    settings = [s for s in found if not changed or s.value != s.default]
+    _print_settings([s for s in found if not changed or s.value != s.default], as_json=as_json)
     for error in errors:
         echo(f"error: {error}", err=True)
+    if errors:
+        sys.exit(2)
+
+
+def _print_settings(settings: Sequence[Setting], *, as_json: bool) -> None:
     if as_json:
         rows = [{"name": s.name, "value": s.value, "default": s.default, "origin": s.origin}
                 for s in settings]  # fmt: skip

@@ -20,12 +20,30 @@ from headgate.types import Context, ContextBudget
 @click.option("--k", type=int, help="Most chunks; whatever fits when not given.")
 @click.option("--window", help="File with what the model already sees; '-' reads stdin.")
 @click.option("--context-length", type=int, help="Length of the model's window, in tokens.")
-@click.option("--used", type=int, default=0, help="Tokens of that window in use.")
-@click.option("--threshold", type=int, default=0, help="Where the agent compresses, in tokens.")
+@click.option("--used-tokens", type=int, default=0, help="Tokens of that window in use.")
+@click.option(
+    "--threshold-tokens", type=int, default=0, help="Where the agent compresses, in tokens."
+)
 @click.option("--task", help="The kind of task, where it is known: factual_qa, code_review, ...")
 @click.option("--cwd", default="", help="The folder of the project that the question is about.")
-@click.option("--detail", type=click.Choice(["whole", "preview"]), default="whole")
-@click.option("--order", type=click.Choice(["rank", "edges"]), default="rank")
+@click.option(
+    "--detail",
+    type=click.Choice(["whole", "preview"]),
+    default="whole",
+    help="Whole chunks, or at most 300 characters of each.",
+)
+@click.option(
+    "--order",
+    type=click.Choice(["rank", "edges"]),
+    default="rank",
+    help="Best first, or the best at both ends.",
+)
+@click.option(
+    "--best-effort", is_flag=True, help="Show what the window has when there is nothing else."
+)
+@click.option(
+    "--penalize/--no-penalize", default=True, help="Push down what the window already has."
+)
 @click.option("--explain", is_flag=True, help="Show every candidate's fate beside the block.")
 @click.option("--debug", is_flag=True, help="With --json: the numbers behind each chunk.")
 @json_option
@@ -38,18 +56,22 @@ def context(
     k: int | None,
     window: str | None,
     context_length: int | None,
-    used: int,
-    threshold: int,
+    used_tokens: int,
+    threshold_tokens: int,
     task: str | None,
     cwd: str,
     detail: str,
     order: str,
+    best_effort: bool,
+    penalize: bool,
     explain: bool,
     debug: bool,
     as_json: bool,
 ) -> None:
     """Print the best context for QUERY that fits the budget."""
-    full = None if context_length is None else ContextBudget(context_length, used, threshold)
+    full = None
+    if context_length is not None:
+        full = ContextBudget(context_length, used_tokens, threshold_tokens)
     with open_existing(store, tenant) as hg:
         require_collections(hg, [collection])
         made = hg.context(
@@ -61,6 +83,8 @@ def context(
             task=task,
             cwd=str(Path(cwd).absolute()) if cwd else "",
             collection=collection,
+            best_effort=best_effort,
+            penalize=penalize,
             detail="preview" if detail == "preview" else "whole",
             order="edges" if order == "edges" else "rank",
         )
@@ -103,9 +127,10 @@ def _say_why_empty(made: Context) -> str:
     if not candidates:
         return "(nothing relevant was found: no chunk shares a word with the question)"
     last = candidates[0].notes[-1]
+    why = made.fallback_reason.partition(";")[0] or "nothing relevant was found"
     return (
-        f"(nothing relevant was found: of {len(candidates)} candidates none entered; "
-        f"the best fell at {last.stage}: {last.reason}; --explain lists them)"
+        f"({why}: of {len(candidates)} candidates none entered; "
+        f"the best was dropped by {last.stage}: {last.reason}; --explain lists them)"
     )
 
 

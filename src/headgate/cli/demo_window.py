@@ -17,11 +17,11 @@ from headgate.types import Chunk, Context
 QUESTIONS = (
     "How does the guard stop a model that repeats itself, and when does it fail?",
     "What happens to a chunk that the window already holds?",
-    "How do remembered facts gain and lose trust?",
+    "How does a fact gain or lose trust?",
 )
 BUDGET = 500
 # the pages that say how it works; pyproject.toml puts the same ones into the package
-PAGES = ("faq", "gate", "grade", "guard", "memory", "tools", "traces", "tutorial", "window")
+PAGES = ("faq", "guard", "memory", "traces", "tutorial", "window")
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 @json_option
 def backup(target: Path, store: str | None, as_json: bool) -> None:
     """Copy the store into the folder TARGET, while it is in use, and check the copy."""
-    bar = Progress("writing", BarColumn(), DownloadColumn(), console=SafeConsole(stderr=True))
-    with bar:
+    console = SafeConsole(stderr=True)
+    columns = ("writing", BarColumn(), DownloadColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("writing")
         made = make_backup(
             _folder(store),

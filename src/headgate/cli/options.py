@@ -16,7 +16,9 @@ from headgate.stores.url import is_postgres
 F = TypeVar("F", bound=Callable[..., Any])
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
-store_option = click.option("--store", help="Store folder (default: the setting `store`).")
+store_option = click.option(
+    "--store", help="Folder or address of the store (default: the setting `store`)."
+)
 
 
 def place_options(command: F) -> F:
@@ -27,7 +29,10 @@ def place_options(command: F) -> F:
 
 def store_options(command: F) -> F:
     """Which store, whose, and which collection of it."""
-    return place_options(click.option("--collection", default="main", show_default=True)(command))
+    of_store = click.option(
+        "--collection", default="main", show_default=True, help="Which collection."
+    )
+    return place_options(of_store(command))
 
 
 def print_json(value: object) -> None:

@@ -10,7 +10,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from headgate.cli.operations import check, open_postgres
-from headgate.cli.options import json_option, print_json
+from headgate.cli.options import json_option, print_json, store_option
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError, MissingExtra, StoreError
 from headgate.models.embed import embedder
@@ -23,7 +23,6 @@ from headgate.stores.url import hide_password, is_postgres
 if TYPE_CHECKING:
     from headgate.stores.postgres.store import PostgresStore
 
-store_option = click.option("--store", help="Folder or address of the store (default: the setting `store`).")  # fmt: skip
 dry_option = click.option("--dry-run", is_flag=True, help="Print the SQL and change nothing.")
 
 
@@ -227,7 +226,8 @@ def _disk(opened: WholeStore, name: str) -> tuple[dict[str, int], str]:
 
 def _progress() -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())  # fmt: skip
-    return Progress(*columns, console=SafeConsole(stderr=True))
+    console = SafeConsole(stderr=True)
+    return Progress(*columns, console=console, disable=not console.is_terminal)
 
 
 def _copy(source: WholeStore, target: WholeStore, traces: bool) -> list[Comparison]:

@@ -14,12 +14,12 @@ from headgate.stages.strategy import SIZE_HINTS, context_strategy
 
 @click.command()
 @click.argument("query")
-@click.option("--files", multiple=True, help="A file of the content; repeat for more.")
+@click.option("--file", "files", multiple=True, help="A file of the content; repeat for more.")
 @click.option("--chars", type=int, help="Size of the content in characters.")
 @click.option("--size", type=click.Choice(list(SIZE_HINTS)), help="Rough size of the content.")
 @click.option("--context-length", default=128_000, show_default=True, help="The model's window.")
-@click.option("--used", default=0, show_default=True, help="Tokens of the window in use.")
-@click.option("--threshold", default=0, help="Where compression begins, in tokens.")
+@click.option("--used-tokens", default=0, show_default=True, help="Tokens of the window in use.")
+@click.option("--threshold-tokens", default=0, help="Where compression begins, in tokens.")
 @click.option("--tool", "tools", multiple=True, help="A tool the agent has; repeat for more.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
 def strategy(
@@ -28,8 +28,8 @@ def strategy(
     chars: int | None,
     size: str | None,
     context_length: int,
-    used: int,
-    threshold: int,
+    used_tokens: int,
+    threshold_tokens: int,
     tools: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -48,11 +48,11 @@ def strategy(
         file_paths=files,
         char_count=chars,
         model_context_length=context_length,
-        used_tokens=used,
+        used_tokens=used_tokens,
         available_tools=tools,
         policy=settings.decide,
     )
-    window = ContextBudget(context_length, used, threshold)
+    window = ContextBudget(context_length, used_tokens, threshold_tokens)
     if as_json:
         answer |= window_state(window, settings.decide)
         echo(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode())

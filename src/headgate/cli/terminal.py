@@ -11,13 +11,18 @@ from headgate.cli.printable import printable
 if TYPE_CHECKING:
     from headgate.cli.console import SafeConsole
 
-__all__ = ["SafeConsole", "echo", "fit", "printable"]
+__all__ = ["SafeConsole", "count_of", "echo", "fit", "printable"]
 
 
 def echo(text: str | bytes = "", *, err: bool = False, nl: bool = True) -> None:
     """Print a line that may hold foreign text, or JSON."""
     shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     click.echo(printable(shown), err=err, nl=nl)
+
+
+def count_of(number: int, noun: str) -> str:
+    """A number of things for a person: 1 chunk, 2 chunks."""
+    return f"{number:,} {noun if number == 1 else f'{noun}s'}"
 
 
 def fit(text: str) -> str:

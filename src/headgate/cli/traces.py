@@ -56,9 +56,9 @@ def print_trace(trace: Trace) -> None:
     """What each stage did, and what became of every candidate."""
     console = SafeConsole()
     console.print(escape(f"{trace.plan.strategy.value}: {trace.plan.reasoning}"))
-    table = Table("stage", "ms", "came", "kept", "dropped", "", box=None, header_style="bold")
+    table = Table("stage", "ms", "received", "kept", "dropped", "", box=None, header_style="bold")
     for step in trace.steps:
-        counts = map(str, (step.came, step.kept, step.dropped))
+        counts = map(str, (step.received, step.kept, step.dropped))
         table.add_row(
             step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(_describe_step(step))
         )

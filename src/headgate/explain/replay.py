@@ -7,6 +7,7 @@ Changes are named as settings are ("gate.min_ratio"), those of the request itsel
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -21,7 +22,7 @@ Run = Callable[[Request, Changes], Awaitable[Context]]
 """Builds a context under changed settings (dotted names), leaving no trace behind."""
 
 # whose request it is, what it asks, and when: that makes it the request it is
-FIXED = frozenset({"query", "tenant", "window", "session", "cwd", "context_budget"})
+FIXED = frozenset({"query", "tenant", "window", "session", "asker", "cwd", "context_budget"})
 WINDOW = frozenset(field.name for field in fields(ContextBudget))
 
 
@@ -115,14 +116,20 @@ def apply_changes(request: Request, changes: Changes) -> tuple[Request, Changes]
 def _check_field(name: str, value: object) -> Any:  # noqa: ANN401  (any field's value)
     """The value, where the request has such a field and takes it."""
     kinds = changeable()
-    hint = f"change a setting by its dotted name, or one of {', '.join(kinds)}"
     if name not in kinds:
-        raise InputError(f"{name} cannot be changed in a replay", hint=hint)
+        close = get_close_matches(name, kinds, n=1)
+        meant = f"did you mean {close[0]}? " if close else ""
+        raise InputError(
+            f"{name} cannot be changed in a replay",
+            hint=f"{meant}change a setting by its dotted name, or one of {', '.join(kinds)}",
+        )
     try:
         return kinds[name].validate_python(value, strict=True)
     except ValidationError as invalid:
         wrong = invalid.errors()[0]["msg"].lower()
-        raise InputError(f"{name} cannot be changed so: {wrong}", hint=hint) from invalid
+        raise InputError(
+            f"{name} cannot be {value!r}: {wrong}", hint="write it as budget=2000 or penalize=false"
+        ) from invalid
 
 
 def outcome(context: Context) -> Outcome:

@@ -73,7 +73,7 @@ class Graph:
 
     def edges(self, node: str, *, direction: Direction = "both", limit: int = 100) -> list[Edge]:
         """The edges that touch a node, strongest first."""
-        return self._store.touching(self._tenant, [node], direction=direction, limit=limit)
+        return self._store.edges_touching(self._tenant, [node], direction=direction, limit=limit)
 
     def paths(
         self,

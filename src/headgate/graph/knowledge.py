@@ -141,7 +141,7 @@ def traverse(
         ends = list(dict.fromkeys(path.nodes[-1] for path in frontier))
         # some of the edges of a path's end lead back along the path
         limit = room + policy.max_hops if len(ends) <= READ_WHOLE else policy.fan_out
-        touching = edges.touching(tenant, ends, direction=direction, limit=limit)
+        touching = edges.edges_touching(tenant, ends, direction=direction, limit=limit)
         frontier = _extend(frontier, _neighbors(ends, touching, direction), room)
         found += frontier
     return found
@@ -167,7 +167,7 @@ def anchors(
     if not spelled:
         return ()
     known = set()
-    for touching in edges.touching(tenant, spelled, direction="both", limit=1):
+    for touching in edges.edges_touching(tenant, spelled, direction="both", limit=1):
         known |= {touching.source, touching.target}
     return tuple(name for name in spelled if name in known)[: policy.anchors]
 

@@ -25,7 +25,7 @@ def neighborhood(
         if not frontier:
             break
         reached: list[str] = []
-        for edge in edges.touching(tenant, frontier, limit=limit):
+        for edge in edges.edges_touching(tenant, frontier, limit=limit):
             found.setdefault((edge.source, edge.predicate, edge.target), edge)
             reached += (edge.source, edge.target)
         frontier = [node for node in dict.fromkeys(reached) if node not in seen][:MAX_NODES]

@@ -39,7 +39,7 @@ def choose_detector(policy: GuardPolicy) -> Callable[[], Detector]:
     rule = policy.entropy
 
     def entropy() -> EntropyDetector:
-        return EntropyDetector(window=rule.window, min_bits=rule.min_bits, drop=rule.max_drop)
+        return EntropyDetector(window=rule.window, min_bits=rule.min_bits, max_drop=rule.max_drop)
 
     match policy.detector:
         case "entropy":

@@ -24,7 +24,7 @@ class EntropyDetector:
         *,
         window: int = 64,
         min_bits: float = 1.5,
-        drop: float = 0.3,
+        max_drop: float = 0.3,
         span: int = 8,
         warm_up: int = 16,
     ) -> None:
@@ -33,7 +33,7 @@ class EntropyDetector:
                 f"window {window}, span {span}, warm_up {warm_up}: a window needs 2 characters, "
                 "the others at least 1"
             )
-        self.window, self.min_bits, self.drop = window, min_bits, drop
+        self.window, self.min_bits, self.max_drop = window, min_bits, max_drop
         self.span, self.warm_up = span, min(window, warm_up)
         self.reset()
 
@@ -72,7 +72,7 @@ class EntropyDetector:
             return None
         if bits < self.min_bits:
             return self._stall(f"absolute: {bits:.2f} bits", self.window)
-        if len(past) > self.span and past[0] - bits >= self.drop:
+        if len(past) > self.span and past[0] - bits >= self.max_drop:
             return self._stall(f"derivative: {bits - past[0]:+.2f} bits", self.span)
         return None
 

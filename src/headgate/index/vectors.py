@@ -47,7 +47,7 @@ class EmbeddingCache:
     def add_missing(self, chunks: Sequence[Chunk], seen: int) -> int:
         """Compute and keep the embeddings that chunks lack; how many those were."""
         where = (self._tenant, self._collection, self.kind)
-        known = self._store.attached(*where, [chunk.id for chunk in chunks])
+        known = self._store.attachments(*where, [chunk.id for chunk in chunks])
         new = [chunk for chunk in chunks if chunk.id not in known]
         return self._store.attach(*where, self.compute(new), seen=seen) if new else 0
 
@@ -64,12 +64,12 @@ class EmbeddingCache:
 
     def known_rows(self, ids: Sequence[str]) -> dict[str, Halves]:
         """The embeddings that some chunks have already, by id."""
-        known = self._store.attached(self._tenant, self._collection, self.kind, ids)
+        known = self._store.attachments(self._tenant, self._collection, self.kind, ids)
         return {id: np.frombuffer(value, np.float16) for id, value in known.items()}
 
     def _batch_rows(self, chunks: Sequence[Chunk], seen: int) -> Halves:
         where = (self._tenant, self._collection, self.kind)
-        known = self._store.attached(*where, [chunk.id for chunk in chunks])
+        known = self._store.attachments(*where, [chunk.id for chunk in chunks])
         new = [chunk for chunk in chunks if chunk.id not in known]
         if new:
             fresh = self.compute(new)

@@ -40,7 +40,10 @@ class Ignore:
 
     @classmethod
     def above(cls, folder: Path, exclude: Iterable[str], *, gitignore: bool) -> Self:
-        """What holds for a folder before its own `.gitignore` is read."""
+        """What holds for a folder that was named, before its own `.gitignore` is read.
+
+        Where the folder itself is ignored, whoever names it wants it all the same: no rule from above holds.
+        """
         patterns = list(exclude)
         excluded = (_Rules(folder, _parse(patterns, "the pattern")),) if patterns else ()
         empty = cls(excluded, gitignore=gitignore)
@@ -51,7 +54,8 @@ class Ignore:
         for part in reversed(folder.parents):
             if part.is_relative_to(repository):
                 found = found.below(part)
-        return found
+        ignored = cls(rules=found.rules).leaves_out(folder, is_folder=True)
+        return empty if ignored else found
 
     def below(self, folder: Path) -> Self:
         """The same with the `.gitignore` of a folder, where it has one."""

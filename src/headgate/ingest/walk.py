@@ -28,7 +28,8 @@ def walk(
     """Every file at or under the paths, once; what cannot be entered is skipped with its reason.
 
     `exclude` are patterns, as in a `.gitignore`, below each folder that is named; `gitignore` says whether such files are
-    respected. `store` is a folder that is never entered. A file that is named itself is always taken.
+    respected. `store` is a folder that is never entered. A file or folder that is named itself is always taken, and a
+    folder without any file to take is told like what cannot be entered.
     """
     base = (root or Path.cwd()).resolve()
     own = store and store.resolve()
@@ -41,7 +42,7 @@ def walk(
             found: Iterable[SourceFile | Skip] = [Skip(str(path), "part of the store itself")]
         elif path.is_dir():
             ignore = Ignore.above(path.absolute(), patterns, gitignore=gitignore)
-            found = _files_under(path.absolute(), base, ignore, own)
+            found = _or_nothing(_files_under(path.absolute(), base, ignore, own), path)
         else:
             found = _entry(path, base)
         for one in found:
@@ -81,6 +82,13 @@ def _files_under(
                 yield from _entry_below(place / file, folder, base)
     for error in failed:
         yield Skip(document_id(Path(error.filename), base), f"cannot be entered: {error.strerror}")
+
+
+def _or_nothing(found: Iterator[SourceFile | Skip], path: Path) -> Iterator[SourceFile | Skip]:
+    """What was found in a folder, or why there is nothing."""
+    nothing = Skip(str(path), "no files in it but hidden or ignored ones")
+    yield next(found, nothing)
+    yield from found
 
 
 def _entry_below(path: Path, folder: Path, base: Path) -> Iterator[SourceFile | Skip]:

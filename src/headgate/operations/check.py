@@ -111,7 +111,7 @@ def _wrong_fingerprints(
 ) -> dict[str, bytes]:
     """The right fingerprints of documents' chunks that have none or another one; turns are kept without."""
     documents = [chunk for chunk in chunks if chunk.source == "document"]
-    held = store.attached(tenant, collection, KIND, [chunk.id for chunk in documents])
+    held = store.attachments(tenant, collection, KIND, [chunk.id for chunk in documents])
     right = pack([chunk.text for chunk in documents])
     both = zip(documents, right, strict=True)
     return {chunk.id: value for chunk, value in both if held.get(chunk.id) != value}

@@ -182,7 +182,7 @@ def _attachments(store: Store, tenant: str, items: list[Item] | list[Document]) 
         Attachment(collection, id, kind, value)
         for collection, some in ids.items()
         for kind in store.kinds(tenant, collection)
-        for id, value in store.attached(tenant, collection, kind, some).items()
+        for id, value in store.attachments(tenant, collection, kind, some).items()
     ]
 
 

@@ -81,7 +81,7 @@ def penalize_known(
     fingerprints: dict[str, bytes] = {}
     for name in request.collections:
         ids = [chunk.id for chunk in new if chunk.collection == name]
-        fingerprints |= resources.store.attached(request.tenant, name, KIND, ids)
+        fingerprints |= resources.store.attachments(request.tenant, name, KIND, ids)
     return penalize(
         candidates,
         request.window,

@@ -39,32 +39,32 @@ class TraceRecorder:
 
     @overload
     def run(
-        self, stage: Stage, came: Sequence[Candidate], work: Callable[[], Sifted]
+        self, stage: Stage, received: Sequence[Candidate], work: Callable[[], Sifted]
     ) -> Sifted: ...
     @overload
     def run(
-        self, stage: Stage, came: Sequence[Candidate], work: Callable[[], S], *, instead: S
+        self, stage: Stage, received: Sequence[Candidate], work: Callable[[], S], *, instead: S
     ) -> S: ...
 
     def run(
         self,
         stage: Stage,
-        came: Sequence[Candidate],
+        received: Sequence[Candidate],
         work: Callable[[], Sifted | S],
         *,
         instead: S | None = None,
     ) -> Sifted | S:
         """Run a stage that sifts; when it fails, what came in (or `instead`) stands."""
-        done = Sifted(kept=tuple(came)) if instead is None else instead
+        done = Sifted(kept=tuple(received)) if instead is None else instead
         with self._guard(stage) as attempt:
             done = work()
-        self._record(attempt, came, done)
+        self._record(attempt, received, done)
         return done
 
     async def arun(
         self,
         stage: Stage,
-        came: Sequence[Candidate],
+        received: Sequence[Candidate],
         work: Callable[[], Awaitable[S]],
         *,
         instead: S,
@@ -73,7 +73,7 @@ class TraceRecorder:
         done = instead
         with self._guard(stage) as attempt:
             done = await work()
-        self._record(attempt, came, done)
+        self._record(attempt, received, done)
         return done
 
     def attempt(
@@ -139,10 +139,10 @@ class TraceRecorder:
         attempt.seconds = self._tick() - began
 
     def _record(
-        self, attempt: "_Attempt", came: Sequence[Candidate], done: Sifted | HasSifted
+        self, attempt: "_Attempt", received: Sequence[Candidate], done: Sifted | HasSifted
     ) -> None:
         sifted = done if isinstance(done, Sifted) else done.sifted
-        self._steps.append(attempt.step(len(came), sifted))
+        self._steps.append(attempt.step(len(received), sifted))
         self._latest.update((c.chunk.id, c) for c in (*sifted.kept, *sifted.dropped))
 
 
@@ -155,11 +155,11 @@ class _Attempt:
     degraded: str = ""
     bug: bool = False
 
-    def step(self, came: int = 0, sifted: Sifted | None = None) -> Step:
+    def step(self, received: int = 0, sifted: Sifted | None = None) -> Step:
         """The step it has become."""
         kept, dropped, added = (
             (len(sifted.kept), len(sifted.dropped), len(sifted.added)) if sifted else (0, 0, 0)
         )
         return Step(
-            self.stage, self.seconds, came, kept, dropped, added, self.degraded, self.bug
+            self.stage, self.seconds, received, kept, dropped, added, self.degraded, self.bug
         )  # fmt: skip

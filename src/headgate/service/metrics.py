@@ -59,7 +59,7 @@ class Metrics:
         self._contexts = count("contexts", "Contexts composed.")
         self._empty = count("contexts_empty", "Contexts without a chunk.")
         self._degraded = count("contexts_degraded", "Contexts with a degraded step.")
-        self._skipped = count("skipped", "Contexts skipped because the window was full.")
+        self._skipped = count("contexts_skipped", "Contexts skipped because the window was full.")
         self._stage_seconds = measure("stage_seconds", "Time in each stage.", SECONDS, "stage")
         self._stage_degraded = count("stage_degraded", "Degraded steps.", "stage")
         self._bugs = count("bugs", "Steps that ended in an unexpected exception.", "stage")
@@ -96,7 +96,7 @@ class Metrics:
         self._rungs = count(
             "circles", "Rungs reached by agents that repeat their tool calls.", "rung"
         )
-        self._spenders = count("fuse", "Calls by how their spender stood to its cap.", "scope", "state")  # fmt: skip
+        self._spenders = count("fuse_calls", "Calls by how their spender stood to its cap.", "scope", "state")  # fmt: skip
         self._cap_share = measure("fuse_share", "Share of a cap that was used after a call.", RATIOS, "scope")  # fmt: skip
         self._calls_left = measure("fuse_calls_left", "Calls until a cap is full, at the rate of the last ones.", COUNTS, "scope")  # fmt: skip
 

@@ -83,21 +83,33 @@ async def _validation_error(request: Request, error: Exception) -> Response:
         for item in cast(RequestValidationError, error).errors()[:20]
     ]
     first = errors[0]
-    detail = f"{first['where']}: {first['what']}"
+    detail, hint = f"{first['where']}: {first['what']}", "see /openapi.json for the fields and their ranges"  # fmt: skip
+    if cast(RequestValidationError, error).errors()[0]["type"] == "json_invalid":
+        detail = (
+            f"the body is not valid JSON, from character {first['where'].rpartition('.')[2]} on"
+        )
+        hint = "send one JSON object"
+    elif first["where"] == "body" and not _says_json(request):
+        detail, hint = "the body is not marked as JSON", "send the header content-type: application/json"  # fmt: skip
     return problem(
-        422, detail, kind="InputError", hint="see /openapi.json for the fields and their ranges",
-        errors=errors, request_id=state_of(request).id,
-    )  # fmt: skip
+        422, detail, kind="InputError", hint=hint, errors=errors, request_id=state_of(request).id
+    )
+
+
+def _says_json(request: Request) -> bool:
+    return "json" in request.headers.get("content-type", "").lower()
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
     http_error = cast(HTTPException, error)
-    return problem(
-        http_error.status_code,
-        str(http_error.detail),
-        headers=http_error.headers,
-        request_id=state_of(request).id,
-    )
+    status, headers = http_error.status_code, http_error.headers
+    detail, hint = str(http_error.detail), ""
+    if status == 404 and detail == "Not Found":  # the router's own words
+        detail, hint = f"there is no route {request.url.path}", "see /openapi.json for all routes"
+    elif status == 405 and headers:
+        detail = f"{request.url.path} does not take {request.method}"
+        hint = f"use {headers.get('Allow', 'another method')}"
+    return problem(status, detail, hint=hint, headers=headers, request_id=state_of(request).id)
 
 
 async def _unexpected_error(request: Request, error: Exception) -> Response:

@@ -16,19 +16,19 @@ class RecordContract:
     def test_edges_touch_their_ends_strongest_first(self, store: Store) -> None:
         weak, strong = Edge("a", "uses", "b", 0.2), Edge("b", "uses", "c", 0.9, "doc")
         assert store.link("t", [weak, strong]) == 2
-        assert store.touching("t", ["b"]) == [strong, weak]
-        assert store.touching("t", ["b"], direction="out") == [strong]
-        assert store.touching("t", ["b"], direction="in") == [weak]
-        assert store.touching("t", ["a", "b", "c"]) == [strong, weak]
-        assert store.touching("u", ["b"]) == []
+        assert store.edges_touching("t", ["b"]) == [strong, weak]
+        assert store.edges_touching("t", ["b"], direction="out") == [strong]
+        assert store.edges_touching("t", ["b"], direction="in") == [weak]
+        assert store.edges_touching("t", ["a", "b", "c"]) == [strong, weak]
+        assert store.edges_touching("u", ["b"]) == []
         with pytest.raises(InputError, match="direction"):
-            store.touching("t", ["b"], direction="up")
+            store.edges_touching("t", ["b"], direction="up")
 
     def test_a_hub_does_not_crowd_the_others_out(self, store: Store) -> None:
         hub = [Edge("hub", "has", f"n{n}", 1.0) for n in range(20)]
         quiet = Edge("quiet", "has", "one", 0.1)
         store.link("t", [*hub, quiet])
-        found = store.touching("t", ["hub", "quiet"], limit=3)
+        found = store.edges_touching("t", ["hub", "quiet"], limit=3)
         assert [edge.target for edge in found] == ["n0", "n1", "n10", "one"]
 
     def test_linking_again_sets_weight_and_unlinking_removes(self, store: Store) -> None:
@@ -36,9 +36,9 @@ class RecordContract:
         store.link("t", [edge])
         assert store.link("t", [edge]) == 0
         assert store.link("t", [replace(edge, weight=0.7)]) == 1
-        assert store.touching("t", ["a"]) == [replace(edge, weight=0.7)]
+        assert store.edges_touching("t", ["a"]) == [replace(edge, weight=0.7)]
         assert store.unlink("t", [edge, edge]) == 1
-        assert store.touching("t", ["a", "b"]) == []
+        assert store.edges_touching("t", ["a", "b"]) == []
 
     @pytest.mark.parametrize(
         "bad", [Edge("", "p", "b"), Edge("a", "", "b"), Edge("a", "p", "b", float("nan"))]
@@ -46,7 +46,7 @@ class RecordContract:
     def test_an_edge_needs_ends_and_a_weight(self, store: Store, bad: Edge) -> None:
         with pytest.raises(InputError):
             store.link("t", [Edge("x", "p", "y"), bad])
-        assert store.touching("t", ["x"]) == []
+        assert store.edges_touching("t", ["x"]) == []
 
     def test_a_repeated_fact_is_the_existing_one(self, store: Store) -> None:
         steps = (TrustChange(1.0, 0.5, 0.55, "helpful"),)

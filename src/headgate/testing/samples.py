@@ -34,7 +34,7 @@ def trace(id: str, *, tenant: str = "t", created: float = 0.0) -> Trace:
         id,
         Request("who?", tenant=tenant, window=Window(("seen",))),
         Plan(skip=False, tier=Tier.HYBRID, strategy=Strategy.RAG_GRAPH, budget=1000),
-        steps=(Step(Stage.RETRIEVE, 0.001, came=0, kept=1, added=1, facts={"hits": 1.0}),),
+        steps=(Step(Stage.RETRIEVE, 0.001, received=0, kept=1, added=1, facts={"hits": 1.0}),),
         candidates=(Candidate(chunk, 0.5, (note,)),),
         created=created,
     )

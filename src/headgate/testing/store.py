@@ -46,7 +46,7 @@ class StoreContract(
         store.put("u", [document("a", "theirs")])
         assert [c.text for c in store.scan("u", "main")] == ["theirs"]
         assert store.chunks("u", "main", ["a#0"]) == []
-        assert store.attached("u", "main", "k", ["a#0"]) == {}
+        assert store.attachments("u", "main", "k", ["a#0"]) == {}
         assert store.remove("u", "main") == 1
         assert len(list(store.scan("t", "main"))) == 2
         assert follow(store, "u", "main") == {}

@@ -84,7 +84,7 @@ def mix(x: U64) -> U64:
 
 
 def shingle_hashes(tokens: U32, size: int) -> U64:
-    """The hash of every run of `size` (1 to 5) neighbouring tokens; none when there are fewer."""
+    """The hash of every run of `size` (1 to 5) neighboring tokens; none when there are fewer."""
     count = tokens.size - size + 1
     if count <= 0:
         return np.zeros(0, np.uint64)

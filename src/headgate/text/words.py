@@ -105,7 +105,7 @@ def tokens(text: str) -> list[str]:
 
 
 def shingles(tokens: Sequence[T], size: int) -> list[tuple[T, ...]]:
-    """All runs of `size` neighbouring tokens; none when there are fewer."""
+    """All runs of `size` neighboring tokens; none when there are fewer."""
     return [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
 
 

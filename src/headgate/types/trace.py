@@ -17,7 +17,7 @@ _SUMMARY_CHARS = 500  # of a query in the summary of its trace
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One stage of one request: how long it took, how many came, stayed and went, and what went wrong.
+    """One stage of one request: how long it took, how many it received, kept and dropped, and what went wrong.
 
     `degraded` says what went wrong; `bug` that it was nothing the outside could have caused. `text` is what the model
     wrote, where the step speaks of that; it is kept only where texts are.
@@ -25,7 +25,7 @@ class Step:
 
     stage: Stage
     seconds: float
-    came: int = 0
+    received: int = 0
     kept: int = 0
     dropped: int = 0
     added: int = 0

@@ -56,6 +56,6 @@ def suggest_names(gate: Headgate) -> list[str]:
         for chunk in islice(gate.store.scan(gate.tenant, collection), TRIED // 5):
             named.update(dict.fromkeys(filter(None, (chunk.document, chunk.title))))
     tried = list(named)[:TRIED]
-    edges = gate.store.touching(gate.tenant, tried, limit=1)
+    edges = gate.store.edges_touching(gate.tenant, tried, limit=1)
     found = dict.fromkeys(name for e in edges for name in (e.source, e.target))
     return list(found)[:SUGGESTED]

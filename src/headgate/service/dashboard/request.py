@@ -88,7 +88,7 @@ async def show_why(request: Request, id: str, caller: Reader, chunk: ChunkId) ->
 def flow(trace: Trace) -> list[FlowStep]:
     """The steps of a request with their shares."""
     longest = max((step.seconds for step in trace.steps), default=0.0)
-    most = max((max(step.came + step.added, step.kept) for step in trace.steps), default=0)
+    most = max((max(step.received + step.added, step.kept) for step in trace.steps), default=0)
     return [
         FlowStep(step, step.seconds / longest if longest else 0.0, step.kept / most if most else 0.0)
         for step in trace.steps

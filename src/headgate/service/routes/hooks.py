@@ -42,7 +42,7 @@ async def prompt(
     body: PromptIn,
     request: Request,
     caller: Annotated[Caller, Depends(require_scope("read"))],
-    max_tokens: Annotated[int, Query(ge=1, description="Most tokens of the block.")] = 1000,
+    budget: Annotated[int, Query(ge=1, description="Most tokens of the block.")] = 1000,
     collection: Collection = "main",
 ) -> Response:
     """Context for the prompt as the output of a hook; nothing for a blank prompt and for a command."""
@@ -53,7 +53,7 @@ async def prompt(
         return Response(status_code=204)
     context = await gate.acontext(
         query,
-        budget=max_tokens,
+        budget=budget,
         collection=collection,
         session=body.session_id,
         cwd=body.cwd,

@@ -29,7 +29,7 @@ class MemoryAttachments(MemoryCollections):
                 held.attachments.setdefault(id, {})[kind] = value
             return len(fit)
 
-    def attached(
+    def attachments(
         self, tenant: str, collection: str, kind: str, ids: Sequence[str]
     ) -> dict[str, bytes]:
         with self._lock:

@@ -61,7 +61,7 @@ class MemoryRecords(MemoryPart):
                 gone += held is not None
         return gone
 
-    def touching(
+    def edges_touching(
         self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000
     ) -> list[Edge]:
         check_direction(direction)

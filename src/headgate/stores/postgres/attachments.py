@@ -50,7 +50,7 @@ class PostgresAttachments:
         with self._pool.write(tenant) as connection:
             return attach_rows(connection, tenant, collection, kind, values, seen=last)
 
-    def attached(
+    def attachments(
         self, tenant: str, collection: str, kind: str, ids: Sequence[str]
     ) -> dict[str, bytes]:
         sql = f"SELECT id, value FROM headgate.attachments WHERE {HERE} AND kind = %s AND id = ANY(%s::text[])"

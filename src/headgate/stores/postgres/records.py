@@ -92,7 +92,7 @@ class PostgresRecords:
             cursor.executemany(_UNLINK, rows)
             return cursor.rowcount
 
-    def touching(
+    def edges_touching(
         self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000
     ) -> list[Edge]:
         check_direction(direction)

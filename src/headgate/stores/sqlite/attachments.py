@@ -34,7 +34,7 @@ class SqliteAttachments:
         with self._pool.write() as connection:
             return connection.executemany(_ATTACH, rows).rowcount if values else 0
 
-    def attached(
+    def attachments(
         self, tenant: str, collection: str, kind: str, ids: Sequence[str]
     ) -> dict[str, bytes]:
         with self._pool.read() as connection:

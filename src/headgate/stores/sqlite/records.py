@@ -56,7 +56,7 @@ class SqliteRecords:
         with self._pool.write() as connection:
             return connection.executemany(sql, rows).rowcount if rows else 0
 
-    def touching(
+    def edges_touching(
         self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000
     ) -> list[Edge]:
         check_direction(direction)
