@@ -84,11 +84,11 @@ INSERT INTO headgate.chunks SELECT c.tenant, c.collection, c.id || '-' || k, c.d
   FROM headgate.chunks c, generate_series(1, {copies} - 1) k;
 INSERT INTO headgate.posting_drafts SELECT tenant, collection, place + ((k * {blocks})::bigint << 16), id || '-' || k, draft
   FROM headgate.posting_drafts, generate_series(1, {copies} - 1) k;
-INSERT INTO headgate.posting_lists SELECT tenant, collection, term, block + k * {blocks}, list
+INSERT INTO headgate.posting_lists SELECT tenant, collection, term, block + k * {blocks}, part, list
   FROM headgate.posting_lists, generate_series(1, {copies} - 1) k;
 UPDATE headgate.posting_terms SET chunks = chunks * {copies};
 UPDATE headgate.collections SET seq = seq * {copies}, place = place * {copies}, chunks = chunks * {copies}, chars = chars * {copies};
-UPDATE headgate.postings SET seen = seen * {copies}, blocks = blocks * {copies};
+UPDATE headgate.postings SET seen = seen * {copies};
 """
 
 
@@ -97,10 +97,12 @@ def multiply(url, copies):
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET headgate.tenant = 'default'")
         seq, places = connection.execute("SELECT seq, place FROM headgate.collections").fetchone()
-        blocks, totals = connection.execute("SELECT blocks, totals FROM headgate.postings").fetchone()  # fmt: skip
+        (totals,) = connection.execute("SELECT totals FROM headgate.postings").fetchone()
+        found = json.loads(totals)
+        blocks = found["blocks"] + 1
         values = {"seq": seq, "places": places, "blocks": blocks, "copies": copies}
         connection.execute(MULTIPLY.format(**values))
-        found = json.loads(totals)
+        found["blocks"], found["parts"] = blocks * copies, []
         for field in ("chunks", "told", "speaking", "short"):
             found[field] *= copies
         for field in ("fields", "languages"):

@@ -17,7 +17,7 @@ PYTHONS = ("3.11", "3.12", "3.13")
 MACHINES = ("x86_64", "aarch64")
 GLIBCS = ("2_28", "2_27", "2_24", "2_17", "2_12", "2_5")
 SETS = {
-    "service": ["--editable", f"{HERE.parent}[service,http,mcp,pdf,postgres,vectors]"],
+    "service": ["--editable", f"{HERE.parent}[service,http,mcp,pdf,postgres,s3,vectors]"],
     "dev": ["--editable", str(HERE.parent), "--group", f"{HERE.parent}/pyproject.toml:dev"],
 }
 

@@ -11,6 +11,7 @@ from typing import Any
 from headgate.errors import InputError, LimitError
 from headgate.explain.log import NAME, PerformanceLog
 from headgate.index.indexes import Indexes
+from headgate.index.storage import open_storage
 from headgate.memory.memory import Memory
 from headgate.memory.plugins import load_plugins
 from headgate.memory.provider_pool import ProviderPool
@@ -102,7 +103,8 @@ def build(
         store, folder = open_store(settings.store, clock=clock, tenant_bytes=quota)
     elif folder:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    segments = getattr(store, "segments", None)
+    shared = getattr(store, "segments", None)
+    segments = open_storage(*shared) if shared else None
     index_folder = folder and folder / "index"
     indexes = Indexes(store, index_folder, vectors, settings.index, segments=segments)
     providers = load_plugins() if own.providers is None else own.providers

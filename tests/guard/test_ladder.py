@@ -1,14 +1,17 @@
 """The ladder: noted, listed, ended; lifted by a person; and never at odds with what was sent before."""
 
+from dataclasses import replace
+
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.guard.calls import events_of
+from headgate.guard.calls import Reader, events_of
 from headgate.guard.ladder import annotate, climb, ending
+from headgate.guard.masks import normalize
 from headgate.guard.policy import CirclesPolicy
-from headgate.guard.tools import CircleFinder, check
+from headgate.guard.tools import COUNTED, CircleFinder, check
 from headgate.testing.agent_messages import APIS, MadeCall, Turn, render
 from headgate.testing.agent_sessions import looping_session
 
@@ -136,6 +139,23 @@ TURNS = st.lists(
 )
 
 
+RESULTS = st.sampled_from(
+    ["took 3 ms\nx", "took 4 ms\nx", "took 4 ms\ny", "x\ntook 3 ms", "x\ntook 4 ms", "\nx", "x", "", "still running"]
+)  # fmt: skip
+WORK = st.lists(
+    st.one_of(
+        st.lists(
+            st.builds(MadeCall, st.sampled_from(["read", "run"]), st.just({}), RESULTS),
+            min_size=1,
+            max_size=2,
+        ).map(lambda calls: Turn(calls=tuple(calls))),
+        st.just(Turn(human="go on")),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
 @given(TURNS, st.integers(1, 12), st.sampled_from(APIS), st.integers(0, 3))
 def test_a_longer_conversation_gets_the_same_notes_at_the_same_places(turns, repeat, api, seed):
     messages = render(turns + turns[-3:] * repeat, api, seed=seed)
@@ -152,7 +172,47 @@ def test_the_tail_is_enough_to_find_the_circle_that_the_whole_holds(lead, turns,
     finder = CircleFinder()
     for at, message in enumerate(messages):
         finder.feed(at, events_of(message))
-    assert check(messages) == finder.circle()
+    for copies in (2, 3, 4):
+        found, whole = check(messages, copies=copies), finder.circle(copies)
+        if whole and whole.copies > COUNTED:
+            assert found
+            assert found.first > whole.first
+            whole = replace(whole, copies=COUNTED, first=found.first)
+        assert found == whole
+
+
+def circles_read_plainly(messages, copies=3):
+    """Period and copies after each message, by comparing all calls with all, each result normalized as a whole."""
+    reader, steps, found = Reader(), [], []
+    for at, message in enumerate(messages):
+        for step in reader.read(at, events_of(message)):
+            if step is None:
+                steps = []
+            elif step.tool:
+                waits = not step.answered or "still running" in step.result
+                steps.append(object() if waits else (step.call, normalize(step.result)))
+        runs = {p: count_repeats(steps, p) for p in range(1, 7)}
+        found.append(next(((p, n // p) for p, n in runs.items() if n >= copies * p), None))
+    return found
+
+
+def count_repeats(steps, period):
+    """Steps at the tail that repeat with a period, its first copy included."""
+    run = period if len(steps) >= period else 0
+    while run and run < len(steps) and steps[-run - 1] == steps[period - run - 1]:
+        run += 1
+    return run
+
+
+@given(WORK, st.integers(1, 8), st.integers(1, 9))
+def test_the_fast_way_finds_what_the_plain_way_finds(turns, tail, repeat):
+    messages = render(turns + turns[-tail:] * repeat, "chat")
+    finder = CircleFinder()
+    for at, plain in enumerate(circles_read_plainly(messages)):
+        finder.feed(at, events_of(messages[at]))
+        circle = finder.circle()
+        assert (circle and (circle.period, circle.copies)) == plain
+    assert check(messages) == circle
 
 
 @pytest.mark.parametrize("period", range(1, 7))

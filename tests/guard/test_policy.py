@@ -58,7 +58,7 @@ def test_the_policy_names_the_detector_and_its_thresholds():
     assert choose_detector(GuardPolicy()) is RepeatDetector
     detector = choose_detector(GuardPolicy(detector="entropy", entropy={"window": 32}))()
     assert isinstance(detector, EntropyDetector)
-    assert (detector.window, detector.min_bits, detector.drop) == (32, 1.5, 0.3)
+    assert (detector.window, detector.min_bits, detector.max_drop) == (32, 1.5, 0.3)
     assert isinstance(choose_detector(GuardPolicy(detector="both"))(), EitherDetector)
 
 

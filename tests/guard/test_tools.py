@@ -3,7 +3,6 @@
 import pytest
 
 from headgate.guard.ladder import climb
-from headgate.guard.masks import mask
 from headgate.guard.policy import CirclesPolicy
 from headgate.guard.tools import check
 from headgate.testing.agent_messages import APIS, MadeCall, Turn, render
@@ -166,9 +165,10 @@ def test_a_very_long_result_is_compared_as_it_is():
 
 def test_comparing_has_an_end(monkeypatch):
     monkeypatch.setattr("headgate.guard.tools.MAX_CHARS", 1_000)
-    short, long = ([m for _ in range(4) for m in (call("1"), result("1", "x" * size))] for size in (200, 400))  # fmt: skip
-    assert check(short)
-    assert check(long) is None
+    short, long = ([m for _ in range(9) for m in (call("1"), result("1", "x" * size))] for size in (100, 400))  # fmt: skip
+    assert len(climb(short, CirclesPolicy()).marks) == 3
+    assert len(climb(long, CirclesPolicy()).marks) == 1
+    assert [check(messages).copies for messages in (short, long)] == [9, 5]
 
 
 @pytest.mark.parametrize(
@@ -210,11 +210,3 @@ def test_reminders_of_the_agents_program_are_no_human():
     assert check(loop)
     loop[-1]["content"].append({"type": "text", "text": "Stop, look at b.py."})
     assert check(loop) is None
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["a" * 50_000, "1" * 50_000, "12:" * 20_000, "/tmp/" * 10_000, "req_" * 10_000, "1m1" * 10_000],
-)
-def test_masks_take_hostile_lines_in_their_stride(line):
-    assert mask(line)

@@ -89,6 +89,40 @@ def test_postings_made_again_give_the_same_ranking(gates):
     assert ranking(small, "note 55 on bridges")[0] == before
 
 
+def test_a_word_never_seen_is_read_as_its_parts_as_in_a_collection_held_whole(gates):
+    wide, small = gates
+    wide.add([*rows(100), {"id": "light", "text": "The lighthouse stands on the northern cliff."}])
+    whole, _ = ranking(wide, "lighthousecliff")
+    narrowed, _ = ranking(small, "lighthousecliff")
+    assert narrowed == whole == ["light"]
+
+
+def lists_of(gate):
+    """How many rows the lists of the collection take, and the most that one term has."""
+    sql = "SELECT count(*) FROM headgate.posting_lists WHERE tenant = %s GROUP BY term ORDER BY 1"
+    counts = [count for (count,) in gate.store.query("default", sql, ("default",))]
+    return sum(counts), counts[-1]
+
+
+def test_blocks_of_a_collection_that_grows_slowly_are_joined(gates, monkeypatch):
+    monkeypatch.setattr("headgate.index.blocks._FULL", 40)
+    wide, small = gates
+    every = list(rows(64))
+    small.add(every[:20])
+    for row in every[20:]:
+        small.add([row])
+        small.context("note", budget=50)
+    totals, _ = small.store.posting_state("default", "main")
+    assert (totals.chunks, totals.blocks, sum(totals.parts)) == (64, 1, 24)
+    slowly, most = lists_of(small)
+    assert most <= 4, "one list a full block, and few parts"
+    before = [ranking(small, query)[0] for query in ("keeper K41", "note on engines", "number 700")]
+    small.reindex()
+    assert lists_of(small)[0] < slowly
+    assert before == [ranking(small, query)[0] for query in ("keeper K41", "note on engines", "number 700")]  # fmt: skip
+    assert before[0] == ranking(wide, "keeper K41")[0]
+
+
 def test_a_service_says_that_postings_are_still_being_made(gates, postgres_url):
     from headgate.errors import NotReady
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from headgate.errors import NotReady
 from headgate.gateway import Headgate
 from headgate.index import published
 from headgate.index.indexes import Indexes
+from headgate.index.storage import open_storage
 from headgate.stores.postgres.store import PostgresStore
 from headgate.types import Chunk, Document
 
@@ -53,7 +55,7 @@ def store(postgres_url, shared):
 def gateway(store, folder):
     """The indexes of another machine."""
     store.asked.clear()
-    return Indexes(store, folder, segments=store.segments)
+    return Indexes(store, folder, segments=open_storage(*store.segments))
 
 
 def publish(store, folder):
@@ -153,11 +155,19 @@ def test_segments_of_another_store_or_of_an_undone_history_are_left_alone(
     assert version.parent.parent.name == store.id
 
 
-def test_an_unfinished_version_is_not_seen(store, version, tmp_path):
-    version.rename(version.with_name("half.tmp"))
-    indexes = gateway(store, tmp_path / "two")
-    indexes.snapshot("t", "main")
+def test_an_unfinished_version_is_not_seen_and_goes_after_a_day(
+    store, version, shared, tmp_path, monkeypatch
+):
+    (version / "checksums.json").unlink()
+    publish(store, tmp_path / "two")
     assert store.asked[0] == 0
+    assert version in versions(shared)
+    later = time.time() + 2 * 86_400
+    monkeypatch.setattr(published.time, "time", lambda: later)
+    store.put("t", list(documents(COUNT, 2 * COUNT)))
+    publish(store, tmp_path / "two")
+    assert len(versions(shared)) == 1
+    assert version not in versions(shared)
 
 
 def test_a_request_does_not_wait_for_the_copy(store, version, tmp_path):
@@ -189,7 +199,7 @@ def test_small_indexes_and_an_absent_folder_are_no_trouble(store, shared, tmp_pa
     shutil.rmtree(shared, ignore_errors=True)
     publish(store, tmp_path / "one")
     assert not shared.exists()
-    assert f"{shared} is not there" in caplog.text
+    assert f"the shared folder is not there: '{shared}'" in caplog.text
 
 
 def test_two_gateways_by_their_addresses_answer_alike(postgres_url, shared, tmp_path):

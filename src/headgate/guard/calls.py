@@ -31,7 +31,11 @@ class Event(NamedTuple):
     value: Any = None
 
 
-_TURN = Event("turn")
+TURN = Event("turn")
+_LISTS = (list, tuple)
+_new = (
+    tuple.__new__
+)  # an event made by it costs half as much, and there is one for every part of every message
 
 
 class Reader:
@@ -45,17 +49,18 @@ class Reader:
         """The steps that the message at that place, given as events, completes; None where a person spoke."""
         done: list[Step | None] = []
         for kind, id, name, value in events:
-            if kind == "call":
+            if kind == "result":
+                done += self._answer(id, value, at)
+            elif kind == "call":
                 if self._answered:
                     done += self._close()
                 self._open.append((id, Step(name, value, at)))
-            elif kind == "result":
-                done += self._answer(id, value, at)
             elif kind == "human":
                 self._close()
                 done.append(None)
             else:
-                done += self._close()
+                if self._open:
+                    done += self._close()
                 if kind == "text":
                     step = Step("")
                     step.answer(value, at)
@@ -71,13 +76,11 @@ class Reader:
         return []
 
     def _close(self) -> list[Step]:
-        done = [step for _, step in self._open]
-        self._open, self._answered = [], 0
-        if (
-            len(done) > 1
-        ):  # a call made twice in one turn was made before its result was seen: it counts once
-            return list({step.call: step for step in done}.values())
-        return done
+        made, self._open, self._answered = self._open, [], 0
+        if len(made) == 1:
+            return [made[0][1]]
+        # A call made twice in one turn was made before its result was seen: it counts once.
+        return list({step.call: step for _, step in made}.values())
 
 
 def events_of(message: object) -> Sequence[Event]:
@@ -86,8 +89,8 @@ def events_of(message: object) -> Sequence[Event]:
         return ()
     role = message.get("role")
     if role in ("tool", "function"):
-        id = _id(message.get("tool_call_id") or message.get("name"))
-        return (Event("result", id, "", message.get("content")),)
+        id = message.get("tool_call_id") or message.get("name")
+        return (_new(Event, ("result", _id(id), "", message.get("content"))),)
     if role == "assistant":
         return _assistant(message)
     if role == "user":
@@ -95,22 +98,28 @@ def events_of(message: object) -> Sequence[Event]:
     return _item(message)
 
 
+def begins_turn(message: object) -> bool:
+    """Whether what is made of a message does not depend on those before it, since the model begins to speak."""
+    return isinstance(message, dict) and message.get("role") == "assistant"
+
+
 def _assistant(message: Message) -> Sequence[Event]:
     content = message.get("content")
-    calls = [event for block in _blocks(content) for event in _item(block)] if content else []
+    events = [TURN]
+    if content and not isinstance(content, str):
+        events += [event for block in _blocks(content) for event in _item(block)]
     for call in _blocks(message.get("tool_calls")):
         made = call.get("function") or call.get("custom")
         if isinstance(made, dict):
-            value = made.get("arguments", made.get("input"))
-            calls.append(Event("call", _id(call.get("id")), str(made.get("name")), value))
+            value = made["arguments"] if "arguments" in made else made.get("input")
+            parts = ("call", _id(call.get("id")), str(made.get("name")), value)
+            events.append(_new(Event, parts))
     if isinstance(old := message.get("function_call"), dict):
-        calls.append(
-            Event("call", _id(old.get("name")), str(old.get("name")), old.get("arguments"))
-        )
-    if calls:
-        return (_TURN, *calls)
-    words = plain_text(content)
-    return (_TURN, Event("text", value=words)) if words else (_TURN,)
+        name = old.get("name")
+        events.append(Event("call", _id(name), str(name), old.get("arguments")))
+    if len(events) == 1 and content and (words := plain_text(content)):
+        events.append(Event("text", value=words))
+    return events
 
 
 def _user(message: Message) -> Sequence[Event]:
@@ -160,7 +169,7 @@ def plain_text(content: object) -> str:
 
 
 def _blocks(content: object) -> Sequence[Message]:
-    if not isinstance(content, list | tuple):
+    if not isinstance(content, _LISTS):
         return ()
     return [block for block in content if isinstance(block, dict)]
 

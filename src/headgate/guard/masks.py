@@ -2,12 +2,13 @@
 
 By itself change: times, durations, ids, addresses, ports, temporary paths and serial numbers. Each becomes one sign.
 What may be progress stays: "12 of 50", "3/10", "45 %", counts of tests, bytes and rows, plain ids of records.
-Masking goes line by line, and lines that were masked before are remembered. Every expression is linear: runs are possessive
-or bounded, and none stands inside another.
+Masking goes line by line, so two results are compared where they differ: what they have in common need not be read. Lines that
+were masked before are remembered. Every expression is linear: runs are possessive or bounded, and none stands inside another.
 """
 
+import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 
 from headgate.text.late_pattern import compile_late
@@ -15,6 +16,8 @@ from headgate.text.late_pattern import compile_late
 LONG_LINE = 2_000  # longer ones, as JSON on one line, are cut at commas too
 LONG_TEXT = 100_000  # longer results are compared as they are: masking takes time, a copy is a copy
 BESIDE = 48  # characters beside a UUID that make it a detail of its line
+SHORT_LINE = 200  # characters of a first line by which results are told apart
+FEW = 16  # lines that differ, up to which two texts are compared line by line
 
 _NOTE = "\n\n[headgate: "  # how a note of ours begins: it is no part of the result
 
@@ -36,6 +39,7 @@ _PREFIXES = "req|call|toolu|msg|chatcmpl|resp|trace|sess|session|conn|evt|rid|ci
 _IS = r"""["']?\s{0,2}[:=#]?\s{0,2}["']?"""
 _NOT_PROGRESS = r"(?!\s{0,2}(?:/|of\b|out of\b|%|percent\b))"
 
+Head = tuple[int, tuple[str, ...]]
 Replace = str | Callable[[re.Match[str]], str]
 
 
@@ -56,6 +60,11 @@ def _identifier(found: re.Match[str]) -> str:
     return f"{found[1]}*" if digits >= 2 and len(rest) >= 6 else found[0]
 
 
+def _keep_label(found: re.Match[str]) -> str:
+    """The name of a value alone."""
+    return f"{found[1]}*"
+
+
 def _record(found: re.Match[str]) -> str:
     """A UUID without a label: beside a sentence it is a detail, by itself it is the result."""
     return "*" if len(found.string) - len(found[0]) >= BESIDE else found[0]
@@ -73,10 +82,10 @@ _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], Replace], ...] = tuple(
         (
             ("-",),
             rf"\b({_SERIAL}[_ -]?(?:id|no|number)?{_IS})[0-9a-f]{{8}}-[0-9a-f-]{{27}}\b",
-            r"\1*",
+            _keep_label,
         ),
         (("-",), r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", _record),
-        (("id",), rf"\b({_SERIAL}[_ -]?id{_IS})[\w.:-]{{4,80}}+", r"\1*"),
+        (("id",), rf"\b({_SERIAL}[_ -]?id{_IS})[\w.:-]{{4,80}}+", _keep_label),
         (
             tuple(_PREFIXES.split("|")),
             rf"\b((?:{_PREFIXES})[-_])(\w{{6,80}}+)",
@@ -95,48 +104,139 @@ _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], Replace], ...] = tuple(
             r"(?<![\w.])1[6-9]\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d{1,9})?(?![\w%])(?! ?(?:bytes|rows|lines|items)\b)",
             "*",
         ),
-        ((), rf"(?<![\w.])(?:\d++(?:\.\d++)?(?: ?(?:{_UNIT}|s)|[mh])(?![a-z_]) ?)+", "*"),
+        (("",), rf"(?<![\w.])(?:\d++(?:\.\d++)?(?: ?(?:{_UNIT}|s)|[mh])(?![a-z_]) ?)+", "*"),
         (("m",), r"(?<![\w.])\d++m ?\d++(?:\.\d++)?s\b", "*"),
         (
             ("elapsed", "duration", "took", "latency", "time"),
             rf"\b({_TAKES}(?:[_ ]?(?:in )?(?:{_UNIT}|s))?{_IS})\d++(?:\.\d++)?(?![\w.]){_NOT_PROGRESS}",
-            r"\1*",
+            _keep_label,
         ),
         (
             tuple(_SERIAL[3:-1].split("|")),
             rf"\b({_SERIAL}(?:[_ ](?:id|no|number|count))?{_IS})\d++(?!\w){_NOT_PROGRESS}",
-            r"\1*",
+            _keep_label,
         ),
         (
             ("localhost:", "127.0.0.1:", "0.0.0.0:", "]:"),
             r"(localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\]):\d{2,5}\b",
-            r"\1:*",
+            lambda found: f"{found[1]}:*",
         ),
     )
 )
 _DIGIT = re.compile(r"\d")
 
 
-@lru_cache(maxsize=8192)
 def mask(line: str) -> str:
     """The line with a sign in place of each part that changes by itself."""
     if not (_DIGIT.search(line) or "tmp" in line):
         return line
     low = line.lower()
     for needs, rule, replace in _RULES:
-        if not needs or any(need in low for need in needs):
-            line = rule.sub(replace, line)
+        for need in needs:
+            if need in low:
+                line = rule.sub(replace, line)
+                break
     return line
 
 
-def normalize(text: str) -> str:
-    """The text without what changes by itself and without its layout; equal for equal results.
+def normalize(text: str) -> list[str]:
+    """The lines without what changes by itself and without their layout; equal for equal results.
 
-    One longer than LONG_TEXT stays as it is.
+    Those of one longer than LONG_TEXT stay as they are.
     """
     if len(text) > LONG_TEXT:
-        return text
-    return "\n".join([mask(line) for line in _lines(text)])
+        return [text]
+    return [part for line in text.splitlines() for part in _normal_line(line)]
+
+
+def is_same(left: str, right: str) -> bool:
+    """Whether two results are equal once normalized. Only what differs is normalized."""
+    if left == right:
+        return True
+    if len(left) > LONG_TEXT or len(right) > LONG_TEXT:
+        return False
+    same = _compare(left, right, "\n", _normal_lines)
+    return normalize(left) == normalize(right) if same is None else same
+
+
+def head_of(text: str) -> Head:
+    """Where the first line ends and its words, which are equal for equal results; nothing where it is long or blank."""
+    end = text.find("\n", 0, SHORT_LINE) + 1
+    words = _normal_lines(text[:end])
+    # A carriage return ends a line, too: then there are several.
+    return (end, words) if len(words) <= 1 else (0, ())
+
+
+def _compare(
+    left: str, right: str, end: str, read: Callable[[str], tuple[str, ...]]
+) -> bool | None:
+    """As `is_same`, for texts whose parts have such an end; None where more than a few parts must be read.
+
+    What stands before the first difference is the same part by part, so it can be left out, and so can parts that
+    differ but are the same once masked.
+    """
+    for _ in range(FEW):
+        at = _common_prefix(left, right)
+        start = left.rfind(end, 0, at) + 1
+        left_end = left.find(end, at) + 1 or len(left)
+        right_end = right.find(end, at) + 1 or len(right)
+        ours = left[start:left_end].removesuffix(end)
+        theirs = right[start:right_end].removesuffix(end)
+        if end == "\n" and _is_long_line(ours) and _is_long_line(theirs):
+            same = _compare(ours, theirs, ",", _normal_part)
+        else:
+            same = _begin_same(read(ours), read(theirs))
+        if not same:
+            return same
+        left, right = left[left_end:], right[right_end:]
+        if left == right:
+            return True
+    return None
+
+
+def _begin_same(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool | None:
+    """Whether both are the same; None where one of them ends before they differ."""
+    if ours == theirs:
+        return True
+    return None if all(map(operator.eq, ours, theirs)) else False
+
+
+def _common_prefix(left: str, right: str) -> int:
+    """How many characters two texts have in common at their beginning."""
+    at, step, most = 0, 64, min(len(left), len(right))
+    while at < most and left[at : at + step] == right[at : at + step]:
+        at += step
+        step *= 4
+    end = min(at + step, most)
+    while at < end:
+        middle = (at + end + 1) // 2
+        if left[at:middle] == right[at:middle]:
+            at = middle
+        else:
+            end = middle - 1
+    return min(at, most)
+
+
+def _is_long_line(text: str) -> bool:
+    return len(text) > LONG_LINE and len(text.splitlines()) == 1
+
+
+@lru_cache(maxsize=1024)
+def _normal_lines(text: str) -> tuple[str, ...]:
+    return tuple(normalize(text))
+
+
+def _normal_line(line: str) -> tuple[str, ...]:
+    """A line without its layout, in parts where it is long; nothing where it is blank."""
+    if len(line) <= LONG_LINE:
+        return _normal_part(line)
+    return tuple(part for piece in line.split(",") for part in _normal_part(piece))
+
+
+@lru_cache(maxsize=8192)
+def _normal_part(part: str) -> tuple[str, ...]:
+    words = " ".join(part.split())
+    return (mask(words),) if words else ()
 
 
 def without_note(text: str) -> str:
@@ -152,11 +252,3 @@ def without_note(text: str) -> str:
 def note_of(text: str) -> str:
     """A note in the form that `without_note` knows."""
     return f"{_NOTE}{text}]"
-
-
-def _lines(text: str) -> Iterator[str]:
-    """Lines with their white space collapsed, empty ones left out."""
-    for line in text.splitlines():
-        for part in line.split(",") if len(line) > LONG_LINE else (line,):
-            if words := " ".join(part.split()):
-                yield words

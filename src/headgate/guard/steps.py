@@ -1,22 +1,22 @@
 """Steps: when is a call with its result the same as another?
 
 Same tool; same arguments, whatever the order of their names and the white space between them; same result but for what
-changes by itself. Both are reduced to a number that is remembered by the text it came from, so in a conversation that is sent
-again and again only what is new is read. A result is reduced only when a call like it stands near.
+changes by itself. Tool and arguments are reduced to a number that is remembered, so in a conversation that is sent again and
+again only what is new is read. Results are compared only when a call like it stands near, and read only where they differ.
 A step that waits (a tool that sleeps, a result that says work is under way) equals no other: that is polling.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import count
 from typing import Any
 
 import orjson
 
-from headgate.guard.masks import normalize, without_note
+from headgate.guard.masks import Head, head_of, is_same, without_note
 
-MEMORY = 50_000  # texts whose number is remembered; a few MB
+MEMORY = 50_000  # calls whose number is remembered; a few MB
 _GLANCE = 2_000  # characters at each end of a result in which it may say that work is under way
 _WAITING_TOOL = re.compile(r"(?:^|[_.\-])(?:wait_?for|(?:wait|sleep|poll)(?![a-z]))", re.IGNORECASE)
 _WAITING_COMMAND = re.compile(r"\bsleep [0-9]")
@@ -32,10 +32,8 @@ _UNDER_WAY = re.compile(
     r"|\bnot (?:yet )?(?:ready|finished|complete|completed|done)\b|\bprocess running with\b"
     r"|\bno new (?:messages?|output|events?|mail|data|updates?)\b"
 )
-_WAITS = -1  # the number of arguments that tell to wait, and of results that say work is under way; no hash is -1
-
 _waiting = count()  # so that no call that waits equals another
-_numbers: dict[tuple[str, int, int], int] = {}
+_numbers: dict[int, int | None] = {}
 
 
 class Step:
@@ -44,46 +42,59 @@ class Step:
     `call` is a number that is the same for the same tool and arguments; a call that waits has its own.
     """
 
-    __slots__ = ("_outcome", "answered", "arguments", "at", "call", "first", "result", "tool")
+    __slots__ = ("_head", "_text", "_waits", "answered", "arguments", "at", "call", "first", "result", "tool")  # fmt: skip
 
     def __init__(self, tool: str, arguments: Any = None, at: int = 0) -> None:  # noqa: ANN401  (any JSON)
         self.tool, self.arguments, self.at = tool, arguments, at
-        self.result: Any = None
         self.answered = False
         self.first: Step | None = None  # the first step that this one is the same as
-        number = _arguments_number(arguments)
-        if number == _WAITS or _is_waiting(tool):
-            number = next(_waiting)
-        self.call = hash((tool, number))
-        self._outcome: int | None = None
+        self.call = _call_number(tool, arguments)
+        self.result: Any = None
+        self._text: str | None = None
+        self._head: Head | None = None
+        self._waits: bool | None = None
 
     def answer(self, result: Any, at: int) -> None:  # noqa: ANN401
         """Take in what came back."""
         self.result, self.at, self.answered = result, at, True
 
     @property
-    def outcome(self) -> int:
-        """A number that is the same for the same result."""
-        if self._outcome is None:
-            self._outcome = _remember("result", text_of(self.result), _result_number)
-        return self._outcome
+    def text(self) -> str:
+        """The result as the tool gave it."""
+        if self._text is None:
+            self._text = without_note(text_of(self.result))
+        return self._text
+
+    @property
+    def head(self) -> Head:
+        """The first line of the result."""
+        if self._head is None:
+            self._head = head_of(self.text)
+        return self._head
 
     @property
     def waits(self) -> bool:
-        """Whether the step waits for something outside: then the same again is polling."""
-        return self.outcome == _WAITS
+        """Whether the result, or the first that was the same, says that work is under way: then it is polling."""
+        if self._waits is None:
+            self._waits = self.first.waits if self.first else _is_under_way(self.text)
+        return self._waits
 
     def find_same(self, others: Iterable["Step"]) -> "Step | None":
-        """The first of the others that is the same call with the same result."""
+        """The first of the others that is the same call with the same result.
+
+        Most results differ in their first line or nowhere else, so it is compared before the rest.
+        """
         if not self.answered:
             return None
-        call, result = self.call, self.result
-        is_text = isinstance(result, str)
+        call, (end, words) = self.call, self.head
         for other in others:
-            if other.call != call or not other.answered:
-                continue
-            if (is_text and result == other.result) or self.outcome == other.outcome:
-                return other
+            if other.call == call and other.answered:
+                start, others_words = other.head
+                if words == others_words:
+                    if is_same(self.text[end:], other.text[start:]):
+                        return other
+                elif not (words and others_words) and is_same(self.text, other.text):
+                    return other
         return None
 
 
@@ -117,22 +128,6 @@ def as_json(value: object) -> str:
         return f"unwritable {id(value)}"
 
 
-def _remember(kind: str, text: str, number: Callable[[str], int]) -> int:
-    """The number of a text, made once."""
-    key = (kind, hash(text), len(text))
-    found = _numbers.get(key)
-    if found is None:
-        if len(_numbers) >= MEMORY:
-            _numbers.clear()
-        found = _numbers[key] = number(text)
-    return found
-
-
-def _result_number(text: str) -> int:
-    text = without_note(text)
-    return _WAITS if _is_under_way(text) else hash(normalize(text))
-
-
 def _is_under_way(text: str) -> bool:
     """Whether a result says that work goes on."""
     ends = text if len(text) < 2 * _GLANCE else f"{text[:_GLANCE]} {text[-_GLANCE:]}"
@@ -140,33 +135,49 @@ def _is_under_way(text: str) -> bool:
     return any(word in low for word in _HINTS) and _UNDER_WAY.search(low) is not None
 
 
-def _arguments_number(arguments: object) -> int:
-    if isinstance(arguments, str):
-        return _remember("arguments", arguments, _text_number)
-    return _NO_ARGUMENTS if arguments is None else _value_number(arguments)
+def _call_number(tool: str, arguments: object) -> int:
+    """The number of a call, made once for the same text of its arguments."""
+    if arguments is None or isinstance(arguments, str):
+        key = hash((tool, arguments))
+        try:
+            number = _numbers[key]
+        except KeyError:
+            if len(_numbers) >= MEMORY:
+                _numbers.clear()
+            number = _numbers[key] = _new_number(tool, _parse(arguments))
+    else:
+        number = _new_number(tool, arguments)
+    return next(_waiting) if number is None else number
 
 
-def _text_number(text: str) -> int:
+def _new_number(tool: str, arguments: object) -> int | None:
+    """None where the call waits."""
+    if _is_waiting(tool):
+        return None
+    if not isinstance(arguments, dict):
+        return hash((tool, as_json(_tidy(arguments))))
+    tidy = {name: _tidy(part) for name, part in arguments.items()}
+    text = as_json(tidy)
+    if "sleep " in text and any(map(_tells_to_wait, tidy.values())):
+        return None
+    return hash((tool, text))
+
+
+def _tells_to_wait(argument: object) -> bool:
+    return isinstance(argument, str) and _WAITING_COMMAND.search(argument) is not None
+
+
+def _parse(text: str | None) -> object:
+    """Arguments as a value; none are the same as an empty object."""
     try:
-        return _value_number(orjson.loads(text))
+        return {} if text is None else orjson.loads(text)
     except orjson.JSONDecodeError:
-        return _value_number(text)
-
-
-def _value_number(value: object) -> int:
-    """White space at the ends of a value does not count, nor within one line; between lines it has a meaning."""
-    if not isinstance(value, dict):
-        return hash(as_json(_tidy(value)))
-    if any(isinstance(part, str) and _WAITING_COMMAND.search(part) for part in value.values()):
-        return _WAITS
-    return hash(as_json({name: _tidy(part) for name, part in value.items()}))
+        return text
 
 
 def _tidy(value: object) -> object:
+    """White space at the ends of a value does not count, nor within one line; between lines it has a meaning."""
     if not isinstance(value, str):
         return value
     value = value.strip()
     return value if "\n" in value or "  " not in value else " ".join(value.split())
-
-
-_NO_ARGUMENTS = _value_number({})

@@ -9,17 +9,21 @@ differ only in what changes by itself (`masks`). So polling, re-reading after an
 outcome are none. Where the model only speaks, its texts are the steps.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
-from headgate.guard.calls import Event, Reader, events_of
+from headgate.guard.calls import TURN, Event, Reader, begins_turn, events_of
 from headgate.guard.masks import without_note
 from headgate.guard.steps import Step, text_of
 
+__all__ = ["Circle", "CircleFinder", "Tried", "check"]
+
 COPIES = 3  # from so many on it is a circle: twice the same is how people work, too
 MAX_PERIOD = 6
-TAIL = 128  # messages that are read first
+COUNTED = 50  # copies up to which `check` counts: what it costs does not grow with the conversation
+BLOCK = 64  # messages that are read at a time, from the end on
 MAX_CHARS = 8_000_000  # of results compared since a person spoke; what comes after equals nothing, for comparing takes time
 _NONE = (0,) * MAX_PERIOD
 SHOWN = 160  # characters of arguments and of a result that are shown to model and person
@@ -68,16 +72,11 @@ class Run:
         self._chars = 0  # of results that had to be compared
         self._repeats = _NONE  # by period, from 1: how many steps equal the one a period before
 
-    def is_inside(self, circle: Circle) -> bool:
-        """Whether a circle begins well behind the first step, so that nothing before it belongs to it."""
-        return self._repeats[circle.period - 1] + 2 * MAX_PERIOD < len(self.steps)
-
     def push(self, step: Step) -> None:
         """One more step."""
-        call, twin = step.call, None
-        near = self.steps[: -MAX_PERIOD - 1 : -1]
+        call, near, twin = step.call, self.steps[: -MAX_PERIOD - 1 : -1], None
         if call in self._calls[-MAX_PERIOD:]:
-            self._chars += len(text_of(step.result))
+            self._chars += len(step.text)
             if self._chars <= MAX_CHARS:
                 twin = step.find_same(near)
         self.steps.append(step)
@@ -106,7 +105,7 @@ class Run:
                 for step in self.steps[-period:]:
                     if step.waits:
                         return None
-                return period, (repeats + period) // period
+                return period, repeats // period + 1
         return None
 
     def circle(self, copies: int) -> Circle | None:
@@ -114,10 +113,8 @@ class Run:
         found = self.tail(copies)
         if found is None:
             return None
-        period, made = found
-        part = self.steps[-self._repeats[period - 1] - period :]
-        tried = tuple(map(shorten, part[-period:]))
-        return Circle(period, made, tried, part[0].at, part[-1].at, self.kind)
+        period, _ = found
+        return _circle(self.steps[-self._repeats[period - 1] - period :], period)
 
 
 class CircleFinder:
@@ -155,23 +152,80 @@ class CircleFinder:
 def check(messages: Iterable[Any], *, copies: int = COPIES) -> Circle | None:
     """The circle in which a conversation ends, None where it does not.
 
-    Only the tail is read, and more of it only while a circle reaches back to where reading began.
+    The conversation is read from its end, no further back than a circle reaches, and for no more than 50 copies.
     """
-    known = messages if isinstance(messages, Sequence) else list(messages)
-    enough = (
-        copies + 2
-    ) * MAX_PERIOD  # steps that hold every circle of so many copies, and two more rounds
-    start = len(known)
-    while True:
-        start = max(0, start - TAIL - 3 * (len(known) - start))
-        finder = CircleFinder()
-        for at in range(start, len(known)):
-            finder.feed(at, events_of(known[at]))
-        circle = finder.circle(copies)
-        if start == 0 or (
-            len(finder.run.steps) >= enough and (circle is None or finder.run.is_inside(circle))
-        ):
-            return circle
+    back = _last_run(messages if isinstance(messages, Sequence) else list(messages))
+    steps: list[Step] = []  # the last one first
+    periods = list(range(1, MAX_PERIOD + 1))  # with which all of them repeat
+    for step in back:
+        near = {period: steps[-period] for period in periods if period <= len(steps)}
+        twin = step.find_same(near.values())
+        step.first = (twin.first or twin) if twin else None
+        steps.append(step)
+        periods = [p for p in periods if p not in near or _is_linked(near[p], step)]
+        if not periods:
+            return None
+        if len(steps) >= max(copies, 2) * periods[0]:
+            return _reach_back(steps, periods[0], back, max(copies, COUNTED))
+    return None
+
+
+def _is_linked(step: Step, other: Step) -> bool:
+    return (step.first or step) is (other.first or other)
+
+
+def _reach_back(steps: list[Step], period: int, back: Iterator[Step], most: int) -> Circle | None:
+    """The circle of these steps, the last one first, and of those before them that repeat as well."""
+    if any(step.waits for step in steps[:period]):
+        return None
+    chars = 0
+    for step in islice(back, most * period - len(steps)):
+        chars += len(step.text)
+        if chars > MAX_CHARS or not step.find_same((steps[-period],)):
+            break
+        steps.append(step)
+    return _circle(steps[::-1], period)
+
+
+def _last_run(messages: Sequence[Any]) -> Iterator[Step]:
+    """The calls since a person spoke, or the texts behind the last of them, the last one first."""
+    speaks = None
+    for step in _steps_back(messages):
+        if speaks is None:
+            speaks = not step.tool
+        if speaks and step.tool:
+            return
+        if speaks or step.tool:
+            yield step
+
+
+def _steps_back(messages: Sequence[Any]) -> Iterator[Step]:
+    """The steps since a person spoke, the last one first.
+
+    Messages are read in blocks that begin with a turn, so that no call is parted from its result.
+    """
+    end = len(messages)
+    while end > 0:
+        start = max(0, end - BLOCK)
+        while start and not begins_turn(messages[start]):
+            start -= 1
+        reader, steps = Reader(), []
+        for at in range(start, end):
+            steps += reader.read(at, events_of(messages[at]))
+        if end < len(messages):
+            steps += reader.read(end, (TURN,))
+        for step in reversed(steps):
+            if step is None:
+                return
+            yield step
+        end = start
+
+
+def _circle(steps: Sequence[Step], period: int) -> Circle:
+    """The circle of these steps, first to last."""
+    kind: Literal["calls", "text"] = "calls" if steps[0].tool else "text"
+    tried = tuple(map(shorten, steps[-period:]))
+    return Circle(period, len(steps) // period, tried, steps[0].at, steps[-1].at, kind)
 
 
 def shorten(step: Step) -> Tried:
@@ -182,5 +236,7 @@ def shorten(step: Step) -> Tried:
 
 def clip(text: str, most: int = SHOWN) -> str:
     """The beginning of a text on one line, without control characters."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * most]).split())
-    return line if len(line) <= most and len(text) <= 4 * most else line[: most - 1] + "…"
+    part = " ".join(text[: 4 * most].split())
+    if not part.isprintable():
+        part = " ".join("".join(c if c.isprintable() else " " for c in part).split())
+    return part if len(part) <= most and len(text) <= 4 * most else part[: most - 1] + "…"

@@ -1,10 +1,12 @@
 """Blocks: the postings of a batch of changes, as a database keeps them, and the totals of the collection after it.
 
-A block has one list a term and a name, and a draft of each chunk. Blocks are written once: a chunk that changes gets its
-postings in a later block, and its draft in the former one goes.
+A block has one list a term and a name, and a draft of each chunk. A chunk that changes gets its postings in a later block,
+and its draft in the former one goes. A large batch is a block. Small ones are parts of one block until it is full. Parts of
+one size class are joined, so a posting is written a few times and a query meets few lists; a chunk keeps its place.
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 import numpy as np
 
@@ -14,11 +16,17 @@ from headgate.index.posting_list import PostingList
 from headgate.index.segment import build
 from headgate.index.snapshot import SHORT
 from headgate.index.vectors import Halves
-from headgate.protocols import Block, Totals
+from headgate.protocols import Block, Placement, Totals
 from headgate.text.languages import LANGUAGES
 from headgate.types import Change
 
 _SPEAKERS = 1_000  # speakers that are told apart
+_FULL = 20_000  # chunks from which a block is full
+_OWN_BLOCK = 10_000  # chunks from which a batch is a block by itself
+_CLASS_BITS = 3
+_JOINED = (
+    1 << _CLASS_BITS
+)  # parts of one size class that are joined, and how much larger the next class is
 
 
 def make_block(
@@ -35,19 +43,49 @@ def make_block(
     plus, minus = added.count_keys(), gone.count_keys()
     keys, slots = np.unique(np.concatenate([plus[0], minus[0]]), return_inverse=True)
     difference = np.bincount(slots, np.concatenate([plus[1], -minus[1]]), minlength=len(keys))
+    placement, totals = place_batch(totals, len(fresh))
     return Block(
         drafts=[(change.id, draft) for change, draft in zip(fresh, drafts, strict=True)],
         gone=[change.id for change in changes],
         lists=[
-            *_lists(segment.terms, segment.terms.keys),
-            *_lists(segment.names, segment.names.keys ^ NAME_KEYS),
+            *_lists(segment.terms, segment.terms.keys, placement.first),
+            *_lists(segment.names, segment.names.keys ^ NAME_KEYS, placement.first),
         ],
         keys=dict(zip(to_signed(keys), difference.astype(np.int64).tolist(), strict=True)),
         totals=_add(_add(totals, gone, -1), added, 1)._replace(seen=changes[-1].seq)
         if changes
         else totals,
         vectors=vectors,
+        placement=placement,
     )
+
+
+def place_batch(totals: Totals, count: int) -> tuple[Placement, Totals]:
+    """Where the next chunks of a collection go, and the totals with their part."""
+    if not count:
+        return Placement(totals.blocks, sum(totals.parts)), totals
+    if not totals.parts and count >= _OWN_BLOCK:
+        return Placement(totals.blocks), totals._replace(blocks=totals.blocks + 1)
+    first, parts = sum(totals.parts), (*totals.parts, count)
+    # a part has twice the number of its end, and one more where it was joined from others
+    placement = Placement(totals.blocks, first, 2 * (first + count))
+    if first + count >= _FULL:
+        whole = placement._replace(join_above=0)
+        return whole, totals._replace(blocks=totals.blocks + 1, parts=())
+    joined = parts
+    while (last := _count_alike(joined)) >= _JOINED:
+        joined = (*joined[:-last], sum(joined[-last:]))
+    if joined != parts:
+        begin = sum(joined[:-1])
+        placement = placement._replace(join_above=2 * begin + 1, join_into=placement.part + 1)
+    return placement, totals._replace(parts=joined)
+
+
+def _count_alike(parts: Sequence[int]) -> int:
+    """How many of the last parts are no larger in class than the last one."""
+    classes = [(size.bit_length() - 1) // _CLASS_BITS for size in parts]
+    alike = takewhile(lambda size_class: size_class <= classes[-1], reversed(classes))
+    return sum(1 for _ in alike)
 
 
 def to_signed(keys: Keys) -> list[int]:
@@ -56,8 +94,8 @@ def to_signed(keys: Keys) -> list[int]:
     return found
 
 
-def _lists(part: PostingList, keys: Keys) -> list[tuple[int, bytes]]:
-    pairs = np.stack([part.ords, part.values], 1).astype("<u2")
+def _lists(part: PostingList, keys: Keys, first: int) -> list[tuple[int, bytes]]:
+    pairs = np.stack([part.ords + first, part.values], 1).astype("<u2")
     begins = part.starts.tolist()
     return [
         (key, pairs[begin:end].tobytes())

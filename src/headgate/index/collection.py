@@ -32,6 +32,7 @@ from headgate.index.live_segment import LiveSegment
 from headgate.index.published import PublishedIndex
 from headgate.index.segment import build, join
 from headgate.index.snapshot import Snapshot
+from headgate.index.storage import SharedStorage
 from headgate.index.vectors import EmbeddingCache
 from headgate.protocols import Embedder, Store
 from headgate.types import Change, Chunk
@@ -62,7 +63,7 @@ class Collection:
         *,
         folder: Path | None = None,
         embedder: Embedder | None = None,
-        segments: Path | None = None,
+        segments: SharedStorage | None = None,
     ) -> None:
         self._store = store
         self._tenant = tenant
@@ -225,10 +226,10 @@ class Collection:
             self._start_over("the index was rebuilt: it did not belong to this store")
 
     def _can_fetch(self) -> bool:
-        """Whether there is no index here, and a published one could be copied."""
+        """Whether there is no index here, and one may be published that could be copied."""
         if self._opened or self._folder is None or self._published is None:
             return False
-        return not manifest_is_there(self._folder) and self._published.is_there()
+        return not manifest_is_there(self._folder) and self._published.may_be_there()
 
     def _fetch(self) -> None:
         """Copy the published index into the folder, where that has none."""

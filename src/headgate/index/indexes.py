@@ -21,6 +21,7 @@ from headgate.index.collection import Collection
 from headgate.index.folder import delete_index, folder_of
 from headgate.index.narrowed import NarrowedCollection
 from headgate.index.snapshot import Snapshot
+from headgate.index.storage import SharedStorage
 from headgate.policy import IndexPolicy
 from headgate.protocols import Embedder, PostingStore, Store
 
@@ -34,7 +35,7 @@ class Indexes:
     """All derived indexes. `snapshot` waits until a collection has caught up with the store, `latest` never waits.
 
     With a folder the indexes are kept there, each in its own; without one they live in memory.
-    `segments` is a folder that gateways share: ready indexes are copied from there and published to it.
+    `segments` is storage that gateways share: ready indexes are copied from there and published to it.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Indexes:
         embedder: Embedder | None = None,
         policy: IndexPolicy = IndexPolicy.default(),  # noqa: B008  (frozen)
         *,
-        segments: Path | None = None,
+        segments: SharedStorage | None = None,
     ) -> None:
         self._store = store
         self._policy = policy

@@ -16,6 +16,7 @@ from typing import Literal
 
 from headgate import __version__
 from headgate.errors import HeadgateError
+from headgate.index.storage import open_storage
 from headgate.settings import Settings
 from headgate.stores.open import open_store
 from headgate.stores.sqlite.store import FILE, SqliteStore
@@ -27,7 +28,13 @@ _OLDEST_SQLITE = (3, 37, 0)
 _FILES = 1024  # descriptors; a service with many tenants and clients needs as many
 _ROOM = 2.0  # times the database that should be free: a backup or a compaction writes it once more
 _WAL_BYTES = 256 << 20
-_EXTRAS = {"fastapi": "service", "mcp": "mcp", "pypdf": "pdf", "usearch": "vectors"}
+_EXTRAS = {
+    "fastapi": "service",
+    "mcp": "mcp",
+    "obstore": "s3",
+    "pypdf": "pdf",
+    "usearch": "vectors",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +122,26 @@ def _check_database(url: str) -> Iterator[Advice]:
         yield Advice("store", "ok", f"{opened.address} answers: {opened.server()}, {_mb(size)}")
         if opened.bypasses_policies():
             yield Advice("store", "warning", "this role sees all tenants' rows: queries alone keep them apart", "use a role without SUPERUSER and BYPASSRLS")  # fmt: skip
+        if opened.segments:
+            yield _check_segments(*opened.segments)
     finally:
         opened.close()
     if folder is not None:
         yield Advice("indexes", "ok", f"they are in {folder}, {_mb(shutil.disk_usage(folder).free)} are free there")  # fmt: skip
+
+
+def _check_segments(place: str, name: str) -> Advice:
+    """The storage where gateways share ready indexes: whether it can be read."""
+    try:
+        storage = open_storage(place, name)
+        storage.list_files(
+            "doctor"
+        )  # there is none of that name: whether it may be asked is what counts
+    except HeadgateError as error:
+        return Advice("segments", "problem", error.message, error.hint)
+    except OSError as error:
+        return Advice("segments", "problem", f"{place} cannot be read: {error.strerror}", "correct segments in the store address")  # fmt: skip
+    return Advice("segments", "ok", f"ready indexes are shared in {storage}")
 
 
 def _check_folder(folder: Path, path: Path, free: int) -> Iterator[Advice]:

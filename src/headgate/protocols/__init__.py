@@ -6,7 +6,14 @@ is needed: an object fits when it has the methods. docs/bring-your-own.md has an
 A Store is composed of one small protocol per kind of thing it keeps. Postings is what ranking reads of the derived index.
 """
 
-from headgate.protocols.posting_store import BLOCK_BITS, Block, KeyLists, PostingStore, Totals
+from headgate.protocols.posting_store import (
+    BLOCK_BITS,
+    Block,
+    KeyLists,
+    Placement,
+    PostingStore,
+    Totals,
+)
 from headgate.protocols.postings import (
     ChunkReader,
     Hits,
@@ -62,6 +69,7 @@ __all__ = [
     "KeyStore",
     "MemoryProvider",
     "NameIndex",
+    "Placement",
     "PostingStore",
     "Postings",
     "ReadingOrder",

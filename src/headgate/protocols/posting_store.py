@@ -15,7 +15,8 @@ BLOCK_BITS = 16  # a block has fewer chunks than 2 to this; a chunk's place is b
 class Totals(NamedTuple):
     """What is known of a collection whose postings the store keeps: the last change seen, and sums over its chunks.
 
-    `vectors` is the kind of embedding that the store searches as well, empty where it searches none.
+    `vectors` is the kind of embedding that the store searches as well, empty where it searches none. `blocks` is how many
+    blocks are full, and `parts` how many chunks each part of the next one has.
     """
 
     seen: int = 0
@@ -27,6 +28,22 @@ class Totals(NamedTuple):
     languages: tuple[int, ...] = ()
     speakers: tuple[int, ...] = ()
     vectors: str = ""
+    blocks: int = 0
+    parts: tuple[int, ...] = ()
+
+
+class Placement(NamedTuple):
+    """Where a batch of chunks goes: the block, its first number in it, and the part that its lists are.
+
+    Part 0 is a whole block; the others ascend with their chunks. Parts above `join_above`, this one included, become the
+    part `join_into`, which is none of them; nothing is joined where that is None.
+    """
+
+    block: int = 0
+    first: int = 0
+    part: int = 0
+    join_above: int | None = None
+    join_into: int = 0
 
 
 class Block(NamedTuple):
@@ -42,6 +59,7 @@ class Block(NamedTuple):
     keys: Mapping[int, int]
     totals: Totals
     vectors: "npt.NDArray[np.float16] | None" = None
+    placement: Placement = Placement()
 
 
 class KeyLists(NamedTuple):

@@ -6,7 +6,7 @@ import pytest
 from tests.postgres_server import need_pgvector, vector_server
 
 from headgate.errors import InputError, LimitError, StoreError
-from headgate.protocols import Block, Totals
+from headgate.protocols import Block, Placement, Totals
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing.samples import document
 
@@ -38,7 +38,8 @@ def save(store, tenant, rows, *, gone=(), after=0, names=None):
     names = names or [f"{tenant}{n}" for n in range(len(rows))]
     totals = Totals(seen=after + 1, chunks=len(rows), vectors=KIND)
     drafts = [(name, b"draft") for name in names]
-    assert store.save_block(tenant, "main", Block(drafts, gone, [], {}, totals, rows), after=after)
+    block = Block(drafts, gone, [], {}, totals, rows, Placement(block=after))
+    assert store.save_block(tenant, "main", block, after=after)
 
 
 def nearest(store, tenant, vector, *, k=10, chunks=4):

@@ -47,8 +47,8 @@ class Address:
     """0 where a pooler stands between that does not know them, as PgBouncer before 1.21 in transaction mode."""
     cache: Path | None = None
     """The folder of the indexes."""
-    segments: Path | None = None
-    """A folder that all gateways reach, for ready indexes."""
+    segments: str = ""
+    """A folder or a bucket that all gateways reach, for ready indexes."""
 
     def __str__(self) -> str:
         here = self.parameters
@@ -95,6 +95,8 @@ def parse_address(url: str) -> Address:
 
 def _read_option(name: str, value: str) -> object:
     read, least, most = OPTIONS[name]
+    if read is str:
+        return value
     if read is Path:
         return Path(value).expanduser()
     try:
@@ -114,5 +116,5 @@ OPTIONS: Mapping[str, tuple[Callable[[str], Any], float, float]] = {
     "timeout_s": (float, 0.1, 3600.0),
     "prepared_statements": (int, 0, 1),
     "cache": (Path, 0, 0),
-    "segments": (Path, 0, 0),
+    "segments": (str, 0, 0),
 }

@@ -113,7 +113,7 @@ CREATE INDEX spends_recent ON headgate.spends (tenant, last);
 # rows: hundreds are read for a query, and one kept aside costs several times as much.
 POSTINGS = f"""
 CREATE TABLE headgate.postings (
-  tenant {NAME}, collection {NAME}, seen bigint NOT NULL DEFAULT 0, blocks integer NOT NULL DEFAULT 0,
+  tenant {NAME}, collection {NAME}, seen bigint NOT NULL DEFAULT 0,
   totals text NOT NULL DEFAULT '{{}}', leased timestamptz NOT NULL DEFAULT '-infinity',
   PRIMARY KEY (tenant, collection)
 ) WITH (fillfactor = 50);
@@ -122,9 +122,10 @@ CREATE TABLE headgate.posting_terms (
   PRIMARY KEY (tenant, collection, term)
 ) WITH (fillfactor = 70);
 CREATE TABLE headgate.posting_lists (
-  tenant {NAME}, collection {NAME}, term bigint NOT NULL, block integer NOT NULL, list bytea NOT NULL,
-  PRIMARY KEY (tenant, collection, term, block));
+  tenant {NAME}, collection {NAME}, term bigint NOT NULL, block integer NOT NULL, part integer NOT NULL,
+  list bytea NOT NULL, PRIMARY KEY (tenant, collection, term, block, part));
 ALTER TABLE headgate.posting_lists ALTER list SET STORAGE MAIN;
+CREATE INDEX posting_lists_parts ON headgate.posting_lists (tenant, collection, block, part) WHERE part > 0;
 CREATE TABLE headgate.posting_drafts (
   tenant {NAME}, collection {NAME}, place bigint NOT NULL, id {NAME}, draft bytea NOT NULL,
   PRIMARY KEY (tenant, collection, place)

@@ -1,8 +1,8 @@
-"""PostgresPostings: the postings of large collections, in blocks that are written once.
+"""PostgresPostings: the postings of large collections, in blocks.
 
-`postings` has one row a collection: the last change seen, the number of blocks, sums over all chunks, and until when a
-process has leased the work. `posting_lists` has one row a key (a term or a name) and block. The place of a chunk is its
-block's number and its own in it. A chunk that changes or goes loses its draft and its vector; its postings stay in the
+`postings` has one row a collection: the last change seen, sums over all chunks, and until when a process has leased the
+work. `posting_lists` has one row a key (a term or a name) and block, and several while the block has parts. The place of a
+chunk is its block's number and its own in it. A chunk that changes or goes loses its draft and its vector; its postings stay in the
 old block, and whoever meets them finds no draft there.
 
 Keys are found by equality alone. Under row-level security PostgreSQL uses an index only for operators that it knows to leak
@@ -37,7 +37,16 @@ SELECT c.term, c.chunks, l.blocks, l.sizes, l.lists FROM counted c, LATERAL (
     string_agg(int4send(octet_length(list)), ''::bytea) AS sizes, string_agg(list, ''::bytea) AS lists
   FROM (SELECT block, list FROM headgate.posting_lists
     WHERE {HERE} AND term = c.term AND c.chunks <= %s AND (c.together <= %s OR c.together = c.chunks)
-    ORDER BY block) one) l
+    ORDER BY block, part) one) l
+"""
+# two statements, since Citus takes no INSERT from what a DELETE returns
+_JOIN = f"""
+INSERT INTO headgate.posting_lists (tenant, collection, term, block, part, list)
+SELECT tenant, collection, term, block, %s, string_agg(list, ''::bytea ORDER BY part) FROM headgate.posting_lists
+WHERE {HERE} AND block = %s AND part > %s AND part > 0 GROUP BY tenant, collection, term, block
+"""
+_JOINED = f"""
+DELETE FROM headgate.posting_lists WHERE {HERE} AND block = %s AND part > %s AND part > 0 AND part <> %s
 """
 
 
@@ -55,7 +64,7 @@ class PostgresPostings(PostgresVectors):
         if totals is None:
             return Totals(), head
         found: dict[str, Any] = orjson.loads(totals)
-        for name in ("fields", "languages", "speakers"):
+        for name in ("fields", "languages", "speakers", "parts"):
             if name in found:
                 found[name] = tuple(found[name])
         return Totals(**found)._replace(seen=seen), head
@@ -80,27 +89,30 @@ class PostgresPostings(PostgresVectors):
         here = (tenant, collection)
         totals = orjson.dumps(block.totals._asdict()).decode()
         with self._pool.write(tenant) as connection:
-            row = connection.execute(
-                "UPDATE headgate.postings SET seen = %s, totals = %s, blocks = blocks + 1, leased = '-infinity'"
-                f" WHERE {HERE} AND seen = %s RETURNING blocks - 1",
+            went_on = connection.execute(
+                "UPDATE headgate.postings SET seen = %s, totals = %s, leased = '-infinity'"
+                f" WHERE {HERE} AND seen = %s",
                 (block.totals.seen, totals, *here, after),
-            ).fetchone()
-            if row is None:
+            )
+            if not went_on.rowcount:
                 return False
-            (number,) = row
             went = connection.execute(
                 f"DELETE FROM headgate.posting_drafts WHERE {HERE} AND id = ANY(%s) RETURNING place",
                 (*here, list(block.gone)),
             ).fetchall()
-            first = number << BLOCK_BITS
+            number, begin, part, join_above, join_into = block.placement
+            first = (number << BLOCK_BITS) + begin
             drafts = [(*here, at, id, draft) for at, (id, draft) in enumerate(block.drafts, first)]
             insert_rows(connection, "posting_drafts", drafts)
             if block.vectors is not None:
                 kind = (*here, block.totals.vectors)
                 places = [at for (at,) in went]
                 insert_vectors(connection, *kind, block.vectors, first=first, gone=places)
-            lists = [(*here, key, number, data) for key, data in block.lists]
+            lists = [(*here, key, number, part, data) for key, data in block.lists]
             insert_rows(connection, "posting_lists", lists)
+            if join_above is not None:
+                connection.execute(_JOIN, (join_into, *here, number, join_above))
+                connection.execute(_JOINED, (*here, number, join_above, join_into))
             counted = [(*here, key, count) for key, count in sorted(block.keys.items()) if count]
             insert_rows(connection, "posting_terms", counted, on_conflict=_COUNTED)
         tables = ("posting_drafts", "posting_lists", "posting_terms")

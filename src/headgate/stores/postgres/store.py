@@ -4,7 +4,6 @@ An acknowledged write survives a killed gateway and, as far as the server is set
 beside it (full-text and vector indexes) is derived, kept in each gateway's own folder, and follows the change feed.
 """
 
-from pathlib import Path
 from time import time
 
 from headgate.errors import StoreError
@@ -73,9 +72,9 @@ class PostgresStore(
         return f"PostgresStore({str(self.address)!r})"
 
     @property
-    def segments(self) -> Path | None:
-        """The folder where gateways of this store share ready indexes; None where they share none."""
-        return self.address.segments and self.address.segments / self.id
+    def segments(self) -> tuple[str, str] | None:
+        """Where gateways share ready indexes, and the part of it that is this store's; None where they share none."""
+        return (self.address.segments, self.id) if self.address.segments else None
 
     def close(self) -> None:
         self._replicas.close()

@@ -1,0 +1,117 @@
+"""Storage: where gateways share ready indexes, a folder or a bucket of an S3-compatible service.
+
+Both keep files under keys such as `collection/version/name`. A file is written whole or not at all, and nothing is locked:
+a network folder may not have locks, and a bucket has none.
+"""
+
+import errno
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, Protocol
+from uuid import uuid4
+
+from headgate.errors import ConfigError, MissingExtra
+
+_BLOCK = 1 << 20  # bytes copied at a time
+_HINT = "write segments=/a/folder or segments=s3://bucket/prefix; keys are read from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+
+
+class StoredFile(NamedTuple):
+    """One file of a storage, and when it was written, in seconds since 1970."""
+
+    key: str
+    written: float
+
+
+class SharedStorage(Protocol):
+    """Files that all gateways of a store reach. What goes wrong is an OSError or a StoreError."""
+
+    def list_files(self, folder: str) -> list[StoredFile]:
+        """Every file whose key begins with `folder/`."""
+
+    def download(self, key: str, target: Path) -> None:
+        """Copy a file of the storage to a path of this machine."""
+
+    def upload(self, source: Path, key: str) -> None:
+        """Copy a file of this machine into the storage."""
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete files; one that is gone already is no error."""
+
+
+def open_storage(place: str, name: str) -> SharedStorage:
+    """The part `name` of the storage at a place: a folder, or `s3://bucket/prefix`."""
+    scheme, separator, rest = place.partition("://")
+    if not separator:
+        return SharedFolder(Path(place).expanduser() / name)
+    if scheme != "s3" or "@" in rest or not rest.partition("/")[0]:
+        raise ConfigError("the segments of the store address are no folder and no bucket", hint=_HINT)  # fmt: skip
+    try:
+        from headgate.index.bucket import Bucket  # noqa: PLC0415  an extra
+    except ModuleNotFoundError as error:
+        raise MissingExtra(error.name or "obstore", extra="s3") from error
+    bucket, _, prefix = rest.partition("/")
+    return Bucket(bucket, "/".join(filter(None, (*prefix.split("/"), name))))
+
+
+class SharedFolder:
+    """A folder that is mounted on all machines. Only its owner may read what is written to it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def __str__(self) -> str:
+        return str(self._root)
+
+    def list_files(self, folder: str) -> list[StoredFile]:
+        """Every file below a folder; none where it is not there."""
+        self._require_root()
+        found = []
+        for path in (self._root / folder).rglob("*"):
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                if path.is_file():
+                    key = path.relative_to(self._root).as_posix()
+                    found.append(StoredFile(key, path.stat().st_mtime))
+        return found
+
+    def download(self, key: str, target: Path) -> None:
+        """Copy a file out of the folder."""
+        _copy(self._root / key, target)
+
+    def upload(self, source: Path, key: str) -> None:
+        """Copy a file into the folder, under a temporary name until it is whole."""
+        self._require_root()
+        target = self._root / key
+        for folder in reversed([target.parent, *target.parent.parents]):
+            if folder.is_relative_to(self._root):
+                folder.mkdir(mode=0o700, exist_ok=True)
+        temporary = target.with_name(f"{uuid4().hex}.tmp")
+        try:
+            _copy(source, temporary)
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Delete files, and folders that are empty then."""
+        for key in keys:
+            (self._root / key).unlink(missing_ok=True)
+        for folder in {(self._root / key).parent for key in keys}:
+            with suppress(OSError):  # another gateway is writing there
+                folder.rmdir()
+
+    def _require_root(self) -> None:
+        """Refuse to go on where the shared folder is not mounted: nothing is made in its place."""
+        if not self._root.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "the shared folder is not there", str(self._root.parent))  # fmt: skip
+
+
+def _copy(source: Path, target: Path) -> None:
+    with source.open("rb") as read, target.open("wb") as write:
+        while block := read.read(_BLOCK):
+            write.write(block)
+        write.flush()
+        os.fsync(write.fileno())
