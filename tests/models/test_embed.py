@@ -219,13 +219,34 @@ def test_a_remote_endpoint_is_asked_in_batches_and_put_in_order(endpoint):
         (200, lambda texts: {"data": [{"index": 0}]}),
         (200, lambda texts: {"data": []}),
         (200, lambda texts: ["what"]),
+        (200, lambda texts: {"data": [{"index": 0, "embedding": [10**400, 1.0]}]}),
+        (200, lambda texts: {"data": [{"index": 0, "embedding": [1e300, 1.0]}]}),
+        (200, lambda texts: {"data": [{"index": 0, "embedding": ["nan", 1.0]}]}),
+        (200, lambda texts: {"data": [{"index": 0, "embedding": [1.0] * 600_000}]}),
     ],
-    ids=["error", "no vector", "too few", "nonsense"],
+    ids=[
+        "error",
+        "no vector",
+        "too few",
+        "nonsense",
+        "huge",
+        "overflow",
+        "not a number",
+        "endless",
+    ],
 )
 def test_an_endpoint_that_answers_nonsense_is_an_upstream_error(endpoint, status, answer):
     handler, url = endpoint
     handler.status, handler.answer = status, staticmethod(answer)
-    with pytest.raises(UpstreamError, match="embeddings"):
+    with pytest.raises(UpstreamError, match=r"embeddings|answered 500|instead of JSON"):
+        RemoteEmbedder(url, "tiny")
+
+
+def test_an_endpoint_that_answers_deep_json_is_an_upstream_error(endpoint, monkeypatch):
+    handler, url = endpoint
+    monkeypatch.setattr(handler, "answer", staticmethod(lambda texts: {"data": []}))
+    monkeypatch.setattr(json, "dumps", lambda _: "[" * 100_000)
+    with pytest.raises(UpstreamError, match="instead of JSON"):
         RemoteEmbedder(url, "tiny")
 
 
