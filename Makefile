@@ -54,9 +54,9 @@ $(LOWEST)/.ready: $(READY)
 		--editable '.[langchain,llamaindex,openai-agents,pydantic-ai]'
 	@touch $@
 
-# make fuzz [CASES=100000]: what comes from outside, in many more cases than a test run tries
+# make fuzz [CASES=100000] [SEED=0]: what comes from outside, in many more cases than a test run tries
 fuzz: $(READY)
-	@FUZZ_CASES=$(or $(CASES),10000) $(BIN)/python -m pytest tests/fuzz
+	@FUZZ_CASES=$(or $(CASES),10000) FUZZ_SEED=$(or $(SEED),0) $(BIN)/python -m pytest tests/fuzz
 
 # the versions and hashes that CI and the container install
 lock: $(READY)

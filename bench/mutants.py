@@ -25,6 +25,9 @@ SWAPS = {
     ast.Mult: ast.Div, ast.Div: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
 TIMEOUT_S = 300
+# loading every plugin that is installed takes longer than the tests of most modules
+ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+PLUGINS = ("-p", "pytest_asyncio.plugin", "-p", "_hypothesis_pytestplugin")
 
 
 def places(tree):
@@ -84,8 +87,8 @@ def fail(source, tests):
     """Whether some tests fail on a source; those that never end do."""
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
-            cwd=ROOT, env={**os.environ, "PYTHONPATH": str(source)}, capture_output=True,
+            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *PLUGINS, *tests],
+            cwd=ROOT, env={**os.environ, **ALONE, "PYTHONPATH": str(source)}, capture_output=True,
             check=False, timeout=TIMEOUT_S,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

@@ -8,6 +8,7 @@ from headgate.types import (
     Candidate,
     Chunk,
     Context,
+    ContextBudget,
     Plan,
     Report,
     Request,
@@ -108,3 +109,15 @@ def test_a_context_becomes_messages():
     assert context("").as_messages("tool", call_id="c1") == [
         {"role": "tool", "tool_call_id": "c1", "content": "No relevant context was found."}
     ]
+
+
+@pytest.mark.parametrize("name", ["context_length", "used_tokens", "threshold_tokens"])
+def test_a_number_that_no_database_holds_is_refused(name):
+    with pytest.raises(InputError, match=f"{name} is too large"):
+        ContextBudget(**{name: 10**5000})
+    ContextBudget(**{name: 2**63 - 1})
+
+
+def test_half_a_surrogate_pair_in_a_request_is_replaced():
+    asked = Request("re\ud800funds", session="s\udfff", task="😀")
+    assert (asked.query, asked.session, asked.task) == ("re\ufffdfunds", "s\ufffd", "😀")

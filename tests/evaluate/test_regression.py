@@ -110,6 +110,8 @@ def test_what_stands_above_the_tests_holds_for_all(tmp_path):
         ('[[test]]\nmust = ["a"]\n', "test 1: question"),
         ('[[test]]\nquestion = "a"\nmsut = ["a"]\n', "'msut' is unknown"),
         ('budgte = 3\n[[test]]\nquestion = "a"\nmust = ["a"]\n', "'budgte' is unknown"),
+        ("test = [1]", "holds no tests"),
+        ("a = " + "[" * 5_000, "not valid TOML"),
     ],
 )
 def test_a_file_with_a_mistake_says_where(tmp_path, text, said):

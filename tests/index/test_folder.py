@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import headgate.index.folder as folders
 from headgate.index.collection import Collection
+from headgate.index.files import DamagedIndex
 from headgate.index.indexes import Indexes
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -302,3 +303,29 @@ def test_deleting_an_index_that_is_cut_short_leaves_no_manifest_of_files_that_ar
     with pytest.raises(SystemExit):
         indexes.rebuild("t", "main")
     assert folders.read_state(place(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seen": "3"}, {"mark": 5}, {"complete": "yes"}, {"kind": None}, {"segments": 7}, {"segments": [[]]},
+        {"segments": [{"file": "../other.seg", "dead": "", "vectors": "", "near": ""}]},
+        {"segments": [{"file": "/dev/zero", "dead": "", "vectors": "", "near": ""}]},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_manifest_that_somebody_else_made_is_damaged(tmp_path, change):
+    good = {"format": folders.FORMAT, "mark": "m", "seen": 3, "kind": "", "complete": True, "segments": []}  # fmt: skip
+    (tmp_path / "manifest.json").write_text(json.dumps(good | change))
+    with pytest.raises(DamagedIndex):
+        folders.read_state(tmp_path)
+    (tmp_path / "manifest.json").write_text(json.dumps(good))
+    assert folders.read_state(tmp_path).count == 0
+
+
+def test_a_manifest_without_end_is_damaged(tmp_path):
+    (tmp_path / "manifest.json").write_text("[" * 100_000)
+    assert folders.manifest_mark(tmp_path) == ""
+    assert folders.manifest_seen(tmp_path) is None
+    with pytest.raises(DamagedIndex):
+        folders.read_state(tmp_path)

@@ -219,13 +219,34 @@ def test_a_remote_endpoint_is_asked_in_batches_and_put_in_order(endpoint):
         (200, lambda texts: {"data": [{"index": 0}]}),
         (200, lambda texts: {"data": []}),
         (200, lambda texts: ["what"]),
+        (200, lambda texts: {"data": [{"index": 0, "embedding": [10**400, 1.0]}]}),
+        (200, lambda texts: {"data": [{"index": 0, "embedding": [1e300, 1.0]}]}),
+        (200, lambda texts: {"data": [{"index": 0, "embedding": ["nan", 1.0]}]}),
+        (200, lambda texts: {"data": [{"index": 0, "embedding": [1.0] * 600_000}]}),
     ],
-    ids=["error", "no vector", "too few", "nonsense"],
+    ids=[
+        "error",
+        "no vector",
+        "too few",
+        "nonsense",
+        "huge",
+        "overflow",
+        "not a number",
+        "endless",
+    ],
 )
 def test_an_endpoint_that_answers_nonsense_is_an_upstream_error(endpoint, status, answer):
     handler, url = endpoint
     handler.status, handler.answer = status, staticmethod(answer)
-    with pytest.raises(UpstreamError, match="embeddings"):
+    with pytest.raises(UpstreamError, match=r"embeddings|answered 500|instead of JSON"):
+        RemoteEmbedder(url, "tiny")
+
+
+def test_an_endpoint_that_answers_deep_json_is_an_upstream_error(endpoint, monkeypatch):
+    handler, url = endpoint
+    monkeypatch.setattr(handler, "answer", staticmethod(lambda texts: {"data": []}))
+    monkeypatch.setattr(json, "dumps", lambda _: "[" * 100_000)
+    with pytest.raises(UpstreamError, match="instead of JSON"):
         RemoteEmbedder(url, "tiny")
 
 
@@ -238,6 +259,17 @@ def test_no_model_is_the_default_and_an_unknown_one_is_refused():
     assert embedder(EmbedPolicy()) is None
     with pytest.raises(ConfigError, match="neither known nor a folder"):
         embedder(EmbedPolicy(model="does-not-exist"))
+
+
+def test_an_endpoint_and_its_model_are_named_apart(endpoint):
+    handler, url = endpoint
+    handler.answer = staticmethod(rows)
+    assert embedder(EmbedPolicy(url=url, model="tiny")).name == "remote-tiny"
+    with pytest.raises(ConfigError, match="none of its models"):
+        embedder(EmbedPolicy(url=url))
+    with pytest.raises(ConfigError) as refused:
+        embedder(EmbedPolicy(model=url))
+    assert "embed.url" in refused.value.hint
 
 
 class Hub:

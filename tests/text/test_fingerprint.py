@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from headgate.errors import InputError
 from headgate.text.fingerprint import (
     FORMAT_VERSION,
+    MAX_SPANS,
     WindowFingerprint,
     WindowIndex,
     fingerprint,
@@ -197,3 +198,11 @@ def test_a_payload_of_wrong_form_is_refused_by_name(change, named):
 def test_any_payload_is_read_or_refused(change):
     with suppress(InputError):
         assert WindowFingerprint.from_json({**GOOD, **change}).overlap(["a b c"]).shape == (1,)
+
+
+@pytest.mark.parametrize("texts", [["block"] * 10_000, ["word " * 900_000]])
+def test_a_window_of_many_spans_has_a_payload_that_can_be_sent(texts):
+    made = WindowFingerprint.of(texts, sketch=False)
+    assert 1_500 <= len(made.spans) <= MAX_SPANS
+    assert sum(span.token_count for span in made.spans) == made.whole.token_count
+    assert WindowFingerprint.from_json(made.to_json()) == made

@@ -17,3 +17,7 @@ def test_nothing_makes_an_empty_table():
 def test_a_long_text_is_cut_on_one_line():
     assert clip("one\n two   three", 9) == "one two …"
     assert clip("short", 9) == "short"
+
+
+def test_a_cell_with_line_breaks_makes_no_second_row():
+    assert table([("kept\ndropped", "a")]) == "kept dropped  a"

@@ -3,6 +3,7 @@
 import base64
 import math
 import random
+import tracemalloc
 import unicodedata
 
 import numpy as np
@@ -104,3 +105,21 @@ def test_the_exact_counter_survives_lone_surrogates():
 def test_an_unknown_counter_is_refused_by_name():
     with pytest.raises(ConfigError, match="gpt9"):
         counter("gpt9")
+
+
+def test_a_long_text_is_counted_in_pieces_as_it_is_as_a_whole():
+    text = "a 漢字 é😀, " * 80_000
+    assert len(text) > 600_000
+    assert estimate_tokens(text) == math.ceil(running_tokens(text)[-1])
+
+
+def test_a_long_text_is_counted_in_little_room():
+    text = "漢" * 2_000_000
+    estimate_tokens("漢")
+    tracemalloc.start()
+    try:
+        estimate_tokens(text)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10_000_000

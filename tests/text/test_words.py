@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.words import MAX_CHARS, MAX_RUN, fold, normal, plain, shingles, spans, tokens
+from headgate.text.words import (
+    MAX_CHARS,
+    MAX_RUN,
+    fold,
+    fold_pieces,
+    normal,
+    plain,
+    shingles,
+    spans,
+    tokens,
+)
 
 PROSE = st.text(alphabet=st.sampled_from("ab Z_*`~#>|-+=:.,%$5\n[]()é漢ß\xa0…İ️"), max_size=80)
 
@@ -94,3 +104,32 @@ def test_spans_hold_190_tokens_and_the_last_takes_a_short_rest(count, sizes):
 @given(PROSE.map(lambda s: s * 40))
 def test_spans_lose_nothing(text):
     assert [t for s in spans(text) for t in tokens(s)] == tokens(text) or not tokens(text)
+
+
+FOLDED = st.text(
+    alphabet=st.sampled_from("ab ΣσA.'\u0301\u0327가각ᄀ\u1161\u11a8かガ\uff76\uff9e漢ﷺ…\xa0İกำ😀<\u0338\n-_5"), max_size=60
+)  # fmt: skip
+
+
+@given(FOLDED, st.integers(1, 9))
+def test_pieces_of_a_folded_text_joined_are_the_whole(text, size):
+    assert "".join(fold_pieces(text, size)) == fold(text)
+
+
+def test_a_word_without_end_is_folded_in_pieces():
+    pieces = list(fold_pieces("ა" * 2_000_000, 100_000))
+    assert max(map(len, pieces)) < 700_000
+    assert "".join(pieces) == "ა" * 2_000_000
+
+
+def test_pieces_end_where_a_folded_text_ends():
+    expanding = "\ufdfa" * 600_000
+    assert "".join(fold_pieces(expanding, 10_000)) == fold(expanding)
+    assert len(fold(expanding)) == MAX_CHARS
+
+
+@pytest.mark.parametrize("line", ["one  *two*\n", "* one ", "# a | b\n\n"])
+def test_a_long_text_has_the_normal_form_of_its_lines(line):
+    count = 2_500_000 // len(line)
+    expected = normal(line) if "\n" in line else plain(line * 2)[len(plain(line)) + 1 :]
+    assert normal(line * count).split() == [*normal(line).split()] + expected.split() * (count - 1)

@@ -62,11 +62,11 @@ def read_cases(path: Path) -> list[Case]:
         tree = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}", hint=f"record one: headgate test {path} --record 'A question?'") from error  # fmt: skip
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not valid TOML: {error}", hint="mend that line") from error
     tests = tree.pop("test", [])
     _refuse_unknown(tree, _SHARED, f"{path}")
-    if not isinstance(tests, list) or not tests:
+    if not isinstance(tests, list) or not tests or not all(isinstance(t, dict) for t in tests):
         raise InputError(f"{path} holds no tests", hint="begin each with a line [[test]]")
     return [_parse(tree | test, f"{path}, test {n}") for n, test in enumerate(tests, 1)]
 

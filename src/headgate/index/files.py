@@ -108,7 +108,7 @@ def load_segment(path: Path, *, verify: bool = False) -> Segment:
         if (verify or len(data) <= CHECKED) and crc32(data.data) != head["crc"]:
             raise DamagedIndex(f"{path.name} does not match its checksum")
         return _segment(data, head["arrays"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedIndex(f"{path.name} cannot be read: {error}") from error
 
 

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -33,6 +34,8 @@ from headgate.index.files import (
 from headgate.index.live_segment import LiveSegment
 
 FORMAT = 2
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What reading a damaged or hostile file of an index may raise."""
 _TRIES = 5  # times a reader tries again when a writer deleted a file it was about to open
 
 
@@ -73,16 +76,16 @@ def manifest_is_there(folder: Path) -> bool:
 def manifest_mark(folder: Path) -> str:
     """Which write the manifest comes from; empty when there is none."""
     try:
-        return str(json.loads((folder / "manifest.json").read_bytes())["mark"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(_manifest(folder)["mark"])
+    except UNREADABLE:
         return ""
 
 
 def manifest_seen(folder: Path) -> int | None:
     """The last change that the saved index has seen; None when there is none."""
     try:
-        return int(json.loads((folder / "manifest.json").read_bytes())["seen"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return int(_manifest(folder)["seen"])
+    except UNREADABLE:
         return None
 
 
@@ -112,20 +115,31 @@ def has_unchecked(folder: Path, state: IndexState) -> bool:
 
 def _read_manifest(folder: Path, *, verify: bool) -> IndexState | None:
     try:
-        manifest = json.loads((folder / "manifest.json").read_bytes())
+        manifest = _manifest(folder)
         if manifest["format"] != FORMAT:
-            raise DamagedIndex(f"the index has format {manifest['format']}, not {FORMAT}")
-        lives = tuple(_load_live(folder, entry, verify=verify) for entry in manifest["segments"])
-        return IndexState(
-            manifest["mark"], manifest["seen"], lives, manifest["kind"], manifest["complete"]
+            raise DamagedIndex(f"the index has format {manifest['format']!r}, not {FORMAT}")
+        mark, seen, kind, complete = (
+            manifest[name] for name in ("mark", "seen", "kind", "complete")
         )
+        if [type(v) for v in (mark, seen, kind, complete)] != [str, int, str, bool]:
+            raise DamagedIndex("the index manifest holds values of another type")
+        lives = tuple(_load_live(folder, entry, verify=verify) for entry in manifest["segments"])
+        return IndexState(mark, seen, lives, kind, complete)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except UNREADABLE as error:
         raise DamagedIndex(f"the index manifest cannot be read: {error}") from error
 
 
+def _manifest(folder: Path) -> Any:  # noqa: ANN401  (whatever the file holds)
+    return json.loads((folder / "manifest.json").read_bytes())
+
+
 def _load_live(folder: Path, entry: dict[str, str], *, verify: bool) -> LiveSegment:
+    for name in entry.values():
+        # files of this folder alone: a manifest may come with a store that somebody else made
+        if name != Path(name).name:
+            raise DamagedIndex(f"the index manifest names {name!r}, which is not beside it")
     segment = load_segment(folder / entry["file"], verify=verify)
     dead = np.zeros(0, np.int64)
     if entry["dead"]:
@@ -133,7 +147,9 @@ def _load_live(folder: Path, entry: dict[str, str], *, verify: bool) -> LiveSegm
             dead = np.frombuffer((folder / entry["dead"]).read_bytes(), np.int64)
         except (OSError, ValueError) as error:
             raise DamagedIndex(f"{entry['dead']} cannot be read: {error}") from error
-        if _digest(dead) not in entry["dead"] or (len(dead) and dead.max() >= len(segment)):
+        if _digest(dead) not in entry["dead"] or (
+            len(dead) and not 0 <= dead.min() <= dead.max() < len(segment)
+        ):
             raise DamagedIndex(f"{entry['dead']} does not match its checksum")
     vectors = load_vectors(folder / entry["vectors"], len(segment)) if entry["vectors"] else None
     graph = entry["near"] and ann.is_available()

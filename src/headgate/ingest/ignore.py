@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 _FILE = ".gitignore"
+_MOST_CHARS = 1_000_000  # of one file: tens of thousands of patterns
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ class Ignore:
         if not self.gitignore or not file.is_file():
             return self
         try:
-            lines = file.read_text("utf-8", "replace").splitlines()
+            with file.open(encoding="utf-8", errors="replace") as source:
+                lines = source.read(_MOST_CHARS).splitlines()
         except OSError:  # a file that cannot be read says nothing
             return self
         return type(self)(
@@ -80,10 +82,10 @@ class Ignore:
 
 
 def _parse(lines: Iterable[str], where: str) -> "GitIgnoreSpec":
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415  (most commands need none)
+    from headgate.ingest.ignore_patterns import parse_patterns  # noqa: PLC0415  (most commands need none)
 
     try:
-        return GitIgnoreSpec.from_lines(lines)
+        return parse_patterns(lines)
     except ValueError as error:
         raise InputError(f"{where} cannot be read: {error}", hint="patterns are those of .gitignore") from error  # fmt: skip
 

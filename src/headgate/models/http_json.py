@@ -6,6 +6,7 @@ time and memory. Needs the extra `http`.
 
 import asyncio
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -42,13 +43,34 @@ async def call_json(
         async with asyncio.timeout(endpoint.timeout_s):
             status, kind, data = await _fetch(httpx2, endpoint, params, body)
     except TimeoutError as error:
-        raise UpstreamError(
-            f"{endpoint.url} gave no answer within {endpoint.timeout_s:g} s",
-            hint="is it up? raise the timeout, or turn it off",
-        ) from error
+        raise _late(endpoint) from error
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-        name = type(error).__name__
-        raise UpstreamError(f"{endpoint.url} cannot be reached: {name}: {error}") from error
+        raise _unreachable(endpoint, error) from error
+    return _read(endpoint, status, kind, data)
+
+
+def post_json(endpoint: Endpoint, body: Mapping[str, Any]) -> Any:  # noqa: ANN401  # as above
+    """POST `body`; the parsed JSON answer. For callers that have no event loop, or run inside one that is not theirs."""
+    httpx2, until, answer = _library(), time.monotonic() + endpoint.timeout_s, bytearray()
+    content, headers = orjson.dumps(body), _headers(endpoint, posts=True)
+    try:
+        with (
+            httpx2.Client(follow_redirects=False, timeout=endpoint.timeout_s) as client,
+            client.stream("POST", endpoint.url, content=content, headers=headers) as response,
+        ):
+            for part in response.iter_bytes():
+                _add(answer, part, endpoint)
+                if time.monotonic() > until:
+                    raise _late(endpoint)
+            status, kind = response.status_code, response.headers.get("content-type", "")
+    except httpx2.TimeoutException as error:
+        raise _late(endpoint) from error
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        raise _unreachable(endpoint, error) from error
+    return _read(endpoint, status, kind, bytes(answer))
+
+
+def _read(endpoint: Endpoint, status: int, kind: str, data: bytes) -> Any:  # noqa: ANN401  # as above
     if status != 200:
         raise UpstreamError(f"{_origin(endpoint.url)} answered {status}")
     try:
@@ -75,9 +97,7 @@ async def _fetch(
     """Status, content type and body of one answer, cut off with an error at the size limit."""
     method = "GET" if body is None else "POST"
     content = None if body is None else orjson.dumps(body)
-    headers = {"accept": "application/json", **endpoint.headers}
-    if body is not None:
-        headers["content-type"] = "application/json"
+    headers = _headers(endpoint, posts=body is not None)
     # A redirect is not followed: it would let one service choose which other one gets the question and the key.
     async with (
         library.AsyncClient(follow_redirects=False, timeout=None) as client,
@@ -87,13 +107,33 @@ async def _fetch(
     ):
         data = bytearray()
         async for part in response.aiter_bytes():
-            data += part
-            if len(data) > endpoint.max_bytes:
-                raise UpstreamError(
-                    f"{endpoint.url} answered more than {endpoint.max_bytes} bytes",
-                    hint="ask for fewer results",
-                )
+            _add(data, part, endpoint)
         return response.status_code, response.headers.get("content-type", ""), bytes(data)
+
+
+def _headers(endpoint: Endpoint, *, posts: bool) -> dict[str, str]:
+    sent = {"content-type": "application/json"} if posts else {}
+    return {"accept": "application/json", **endpoint.headers, **sent}
+
+
+def _add(data: bytearray, part: bytes, endpoint: Endpoint) -> None:
+    data += part
+    if len(data) > endpoint.max_bytes:
+        raise UpstreamError(
+            f"{endpoint.url} answered more than {endpoint.max_bytes} bytes",
+            hint="ask for fewer results",
+        )
+
+
+def _late(endpoint: Endpoint) -> UpstreamError:
+    return UpstreamError(
+        f"{endpoint.url} gave no answer within {endpoint.timeout_s:g} s",
+        hint="is it up? raise the timeout, or turn it off",
+    )
+
+
+def _unreachable(endpoint: Endpoint, error: Exception) -> UpstreamError:
+    return UpstreamError(f"{endpoint.url} cannot be reached: {type(error).__name__}: {error}")
 
 
 def _origin(url: str) -> str:

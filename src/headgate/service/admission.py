@@ -124,8 +124,10 @@ class Admission:
             except ClientGone:
                 state.status = 499  # as other servers log it; nobody receives it
                 return
+            buffered = BufferedReceive(body, receive)
+            del body  # whoever reads it may let it go
             with end_when_revoked(self._auth, scope, state):
-                await self._app(scope, BufferedReceive(body, receive), send)
+                await self._app(scope, buffered, send)
 
     def _cut_off(self) -> HeadgateError:
         """Why a request did not end in time."""

@@ -1,5 +1,7 @@
 """Request bodies: read whole, and refused as soon as they are known to be too large."""
 
+from io import BytesIO
+
 from starlette.types import Message, Receive, Scope
 
 from headgate.errors import LimitError
@@ -21,18 +23,19 @@ async def read_body(scope: Scope, receive: Receive, *, limit: int, setting: str)
     )
     if announced.isdigit() and int(announced) > limit:
         raise too_large
-    parts: list[bytes] = []
-    size, more = 0, True
+    whole, more = BytesIO(), True  # which grows in place and is given without a copy
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientGone
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > limit:
-            raise too_large
+        part = message.get("body", b"")
         more = message.get("more_body", False)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        if whole.tell() + len(part) > limit:
+            raise too_large
+        if not more and not whole.tell():
+            return bytes(part)
+        whole.write(part)
+    return whole.getvalue()
 
 
 class BufferedReceive:

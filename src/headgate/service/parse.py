@@ -41,8 +41,26 @@ Collection = Annotated[str, Query(min_length=1, max_length=1024, description="Th
 
 
 class _OrjsonRequest(Request):
+    """A request whose JSON is parsed when its body is first asked for.
+
+    FastAPI holds what `body` gives until the answer is sent. So it gets a sign that there is one, and the bytes, which may be many
+    megabytes, are let go.
+    """
+
+    _IS_THERE = b"{}"
+
+    async def body(self) -> bytes:
+        if not hasattr(self, "_body"):
+            body = await super().body()
+            kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if body and kind.endswith(("/json", "+json")):
+                self._json = loads(body)
+                self._body = self._IS_THERE
+        return self._body
+
     async def json(self) -> Any:  # noqa: ANN401  (any JSON value)
-        return loads(await self.body())
+        await self.body()
+        return self._json
 
 
 class StrictRoute(APIRoute):

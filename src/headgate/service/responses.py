@@ -12,6 +12,8 @@ import orjson
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from headgate.text.surrogates import replace_surrogates
+
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 
 
@@ -19,13 +21,29 @@ def respond(
     data: object, status: int = 200, *, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Data as a JSON response."""
-    body = orjson.dumps(data, default=_to_plain, option=_OPTIONS)
+    try:
+        body = orjson.dumps(data, default=_to_plain, option=_OPTIONS)
+    except TypeError:  # half a surrogate pair, which a store in memory may hold
+        body = orjson.dumps(_as_utf8(data), default=_to_plain, option=_OPTIONS)
     return Response(body, status, headers=headers, media_type="application/json")
 
 
 def response_schema(noun: type, status: int = 200) -> dict[int | str, dict[str, Any]]:
     """A route's `responses`: the dataclass or model that its successful response has the fields of."""
     return {status: {"model": noun, "description": " ".join((noun.__doc__ or "").split())}}
+
+
+def _as_utf8(value: object) -> object:
+    """The same data with texts that can be written as UTF-8."""
+    if isinstance(value, str):
+        return replace_surrogates(value)
+    if isinstance(value, Mapping):
+        return {_as_utf8(key): _as_utf8(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_as_utf8(inner) for inner in value]
+    if isinstance(value, BaseModel) or (is_dataclass(value) and not isinstance(value, type)):
+        return _as_utf8(_to_plain(value))
+    return value
 
 
 def _to_plain(value: object) -> object:

@@ -212,7 +212,7 @@ def _read(file: Path) -> Tree:
         return tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read {file}: {error.strerror}", hint="check its path") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{file} is not valid TOML: {error}", hint="mend that line") from error
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from headgate.errors import InputError
 from headgate.stages.tasks import CRISIS, TaskClass, TaskPolicy, category_of, classify_task
 from headgate.types import ContextBudget, Strategy
+from headgate.types.check import check_type
 
 __all__ = [
     "CONTEXT_STRATEGY_TOOL",
@@ -56,6 +57,7 @@ def estimate_content_tokens(
 ) -> int:
     """Tokens of the content by the first of the three that is given; 64 000 when none is."""
     if char_count is not None:
+        check_type("char_count", char_count, int)
         if char_count < 0:
             raise InputError(f"char_count is {char_count}; it must be 0 or more")
         return char_count // CHARS_PER_TOKEN
@@ -93,6 +95,7 @@ def choose_strategy(
     policy: TaskPolicy | None = None,
 ) -> StrategyChoice:
     """How to load content of that size for that task into that window."""
+    check_type("content_tokens", content_tokens, int)
     if content_tokens < 0:
         raise InputError(f"content_tokens is {content_tokens}; it must be 0 or more")
     window = ContextBudget(context_length, used_tokens)

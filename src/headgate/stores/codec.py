@@ -33,9 +33,10 @@ def decode(kind: type[T], text: str | bytes) -> T:
     """The value that `encode` wrote."""
     try:
         return _adapter(kind).validate_json(text)
-    except ValidationError as error:
+    except (ValidationError, InputError) as error:
+        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.message
         raise StoreError(
-            f"a stored {kind.__name__} cannot be read: {error.errors()[0]['msg']}",
+            f"a stored {kind.__name__} cannot be read: {why}",
             hint="it was written by another version, or damaged",
         ) from error
 

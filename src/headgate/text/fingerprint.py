@@ -43,6 +43,9 @@ DUP_HAMMING = 3  # published: bits between the SimHashes of near-duplicates
 NEAR_COPY = 0.90  # published: the least overlap of near-duplicates
 KIND = f"fingerprint/{FORMAT_VERSION}"  # under which packed token hashes are attached to a chunk
 
+# Spans of one window. Each is 128 numbers, and a payload of 500 000 values is the largest that is read over HTTP.
+MAX_SPANS = 3_000
+
 _EMPTY = 0xFFFFFFFF  # MinHash of nothing
 _ORDER = np.arange(1, MINHASH_PERM + 1, dtype=np.uint64)
 _TIMES = mix(_ORDER * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
@@ -146,8 +149,12 @@ class WindowFingerprint:
 
     @classmethod
     def of(cls, texts: Sequence[str], *, sketch: bool = True) -> "WindowFingerprint":
-        """Of a window's blocks, each a span; a single text is cut into spans of 190 tokens."""
+        """Of a window's blocks, each a span; a single text is cut into spans of 190 tokens.
+
+        Of more than MAX_SPANS neighbors are joined.
+        """
         pieces = list(texts) if len(texts) > 1 else [span for text in texts for span in spans(text)]
+        pieces = _join_neighbors(pieces, MAX_SPANS)
         index = WindowIndex.of(texts)
         tokens = Tokens(index.tokens, np.array([0, index.tokens.size]))
         whole = prints([digest(normal("\n".join(texts)))], tokens)[0]
@@ -218,6 +225,14 @@ class WindowFingerprint:
             pieces,
             None if sketch is None else Sketch.from_json(sketch),
         )
+
+
+def _join_neighbors(texts: list[str], most: int) -> list[str]:
+    """The texts, so many at most."""
+    each = -(-len(texts) // most)
+    if each <= 1:
+        return texts
+    return ["\n".join(texts[at : at + each]) for at in range(0, len(texts), each)]
 
 
 def _parse(row: Mapping[str, Any], prefix: str, where: str) -> Fingerprint:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.text.words import BREAKS, MAX_RUN, SINGLES, fold
+from headgate.text.words import BREAKS, MAX_RUN, MAX_UNCUT, SINGLES, fold, fold_pieces
 
 U64 = NDArray[np.uint64]
 U32 = NDArray[np.uint32]
@@ -40,7 +40,7 @@ _ASCII = (
     ("%", _PERCENT),
     ("_", _BAR),
 )
-PIECE = 500_000  # characters read at a time
+PIECE = 125_000  # characters read at a time
 _LOOK = 4096  # characters among which a place to cut is looked for
 _SLAB = 8192  # tokens hashed at a time: their numbers stay in the processor's cache
 _KEEP_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
@@ -99,22 +99,39 @@ def shingle_hashes(tokens: U32, size: int) -> U64:
 
 def _read(texts: Sequence[str]) -> Tokens:
     """In pieces where there is much to read: the arrays on the way take twenty times the room of the text."""
-    folded = [fold(text) for text in texts]
-    if sum(map(len, folded)) <= 2 * PIECE:
-        return _read_folded(folded)
+    if sum(map(len, texts)) <= 2 * PIECE:
+        folded = [fold(text) for text in texts]
+        if sum(map(len, folded)) <= 2 * PIECE:  # one character may have become eighteen
+            return _read_folded(folded)
     owners: list[int] = []  # of each piece: which text it belongs to
 
     def pieces() -> Iterator[str]:
-        for owner, text in enumerate(folded):
-            for piece in _pieces(text):
-                owners.append(owner)
-                yield piece
+        for owner, text in enumerate(texts):
+            for folded in fold_pieces(text, PIECE):
+                for piece in _pieces(folded):
+                    owners.append(owner)
+                    yield piece
 
-    parts = [_read_folded(batch) for batch in _batches(pieces())]
-    bounds = np.zeros(len(folded) + 1, dtype=np.int64)
-    counts = np.concatenate([part.counts for part in parts])
-    np.cumsum(np.bincount(owners, counts, len(folded)), out=bounds[1:])
-    return Tokens(np.concatenate([part.values for part in parts]), bounds)
+    values: list[U32] = []
+    counts: list[Ints] = []
+    for batch in _batches(pieces()):
+        part = _read_folded(batch)
+        values.append(part.values)
+        counts.append(part.counts)
+    bounds = np.zeros(len(texts) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(owners, np.concatenate(counts), len(texts)), out=bounds[1:])
+    return Tokens(_move_together(values), bounds)
+
+
+def _move_together(parts: list[U32]) -> U32:
+    """All parts in one array. Each is let go once it is copied, so that no token is held twice for long."""
+    whole, end = np.empty(sum(part.size for part in parts), np.uint32), 0
+    parts.reverse()
+    while parts:
+        part = parts.pop()
+        whole[end : end + part.size] = part
+        end += part.size
+    return whole
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -128,14 +145,15 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _seam(text: str, at: int) -> int:
-    """Where a text can be cut from `at` on; its end where it is all one word from there."""
-    for begin in range(at, len(text), _LOOK):
+    """Where a text can be cut from `at` on; where one word goes on for too long, in it."""
+    last = min(len(text), at + MAX_UNCUT)
+    for begin in range(at, last, _LOOK):
         look = text[begin : begin + _LOOK].encode("utf-32-le", "surrogatepass")
         kinds = _classes()[np.frombuffer(look, dtype="<u4")]
         found = np.flatnonzero((kinds == _BREAK) | (kinds == _SINGLE))
         if found.size:
             return begin + int(found[0]) + 1
-    return len(text)
+    return last
 
 
 def _batches(pieces: Iterable[str]) -> Iterator[list[str]]:

@@ -7,6 +7,7 @@ def table(rows: Sequence[Sequence[str]], *, gap: str = "  ") -> str:
     """Rows of cells as aligned lines; cells that look like numbers stand to the right."""
     if not rows:
         return ""
+    rows = [[" ".join(cell.splitlines()) for cell in row] for row in rows]  # a row is one line
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     return "\n".join(
         gap.join(_cell(cell, width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -15,18 +15,28 @@ import numpy.typing as npt
 from headgate.errors import ConfigError, MissingExtra
 from headgate.text.token_prices import CODES, DEAREST, LAST, PAIRS, UNITS
 
+_PIECE = 1 << 18  # characters counted at a time: the arrays on the way take twenty bytes for each
+
 
 def estimate_tokens(text: str) -> int:
     """About how many tokens a model reads the text as; 0 for an empty text, never less for a longer one."""
     if not text:
         return 0
-    raw = b" " + text.encode("utf-8", "replace")
-    pairs = np.ndarray(len(raw) - 1, "<u2", raw, strides=(1,))
-    total = _sum(PAIRS, pairs)
+    total, before = 0, b" "
+    for at in range(0, len(text), _PIECE):
+        price, before = _price(text[at : at + _PIECE], before)
+        total += price
+    return -(-total // UNITS)
+
+
+def _price(text: str, before: bytes) -> tuple[int, bytes]:
+    """What a text costs after one that ends with the byte `before`; and the last byte of its own."""
+    raw = before + text.encode("utf-8", "replace")
+    total = _sum(PAIRS, np.ndarray(len(raw) - 1, "<u2", raw, strides=(1,)))
     if len(raw) > len(text) + 1:
         codes = np.frombuffer(text.encode("utf-32-le", "replace"), "<u4")
         total += _sum(CODES, np.minimum(codes, LAST))
-    return -(-total // UNITS)
+    return total, raw[-1:]
 
 
 def fits_tokens(text: str, most: int) -> bool:

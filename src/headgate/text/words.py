@@ -8,7 +8,7 @@ tables (later code points stay as they are), and character classes by the litera
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -16,6 +16,10 @@ from headgate.text.late_pattern import compile_late
 from headgate.text.nfkc import nfkc
 
 MAX_CHARS = 8_388_608  # longer texts are read up to here: 1.6 times the largest window we promise
+_LONG = (
+    1 << 20
+)  # characters that marks are removed from at a time: what is found takes fifty bytes a word
+MAX_UNCUT = 1 << 19  # characters without a space or a mark after which a long text is cut anywhere
 MAX_RUN = 32  # characters in one token; a longer run (base64, a long URL part) is cut into several
 
 SPAN = 190  # tokens, the middle of the published 160-220
@@ -72,21 +76,77 @@ _DRESS = (
     ("|", _TABLE, " "),
 )
 
+# Where a text can be cut before it is folded: before white space, ASCII marks that never join a token, and letters that are
+# tokens by themselves. None of them combines with what stands before it, nor changes how that is lowered (a final sigma).
+_SEAM = compile_late(
+    r"""[ \t\n\r!"#&()*/;<=>?@\[\\\]{|}~\u0e01-\u0e2e\u1000-\u1021\u1780-\u17a2"""
+    r"""\u3041-\u3094\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7a3\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"""
+)
+
 T = TypeVar("T")
 
 
 def fold(text: str) -> str:
     """NFKC and lower case, of at most MAX_CHARS characters: what tokens are read from."""
-    text = text[:MAX_CHARS]
-    if not text.isascii():
-        # The two compatibility characters of everyday prose, replaced as NFKC would, keep the quick check true.
-        text = text.replace("\xa0", " ").replace("…", "...")
-        text = nfkc(text, MAX_CHARS)
-    return text.lower()
+    return _compose(text[:MAX_CHARS], MAX_CHARS).lower()
+
+
+def _compose(text: str, limit: int) -> str:
+    """The text in the form NFKC, at most `limit` characters of it."""
+    if text.isascii():
+        return text[:limit]
+    # The two compatibility characters of everyday prose, replaced as NFKC would, keep the quick check true.
+    return nfkc(text.replace("\xa0", " ").replace("…", "..."), limit)
+
+
+def fold_pieces(text: str, size: int) -> Iterator[str]:
+    """A text folded piece by piece, so that it need not be held twice: joined they are what `fold` gives.
+
+    Pieces have about `size` characters, and more where no place to cut comes soon. A word of half a million letters is cut.
+    """
+    left = MAX_CHARS
+    for piece in _pieces(text[:MAX_CHARS], size):
+        if left <= 0:
+            return
+        form = _compose(piece, left)
+        left -= len(form)
+        yield form.lower()
+
+
+def _pieces(text: str, size: int) -> Iterator[str]:
+    start = 0
+    while len(text) - start > size:
+        last = min(len(text), start + size + MAX_UNCUT)
+        seam = _SEAM.search(text, start + size, last)
+        end = seam.start() if seam else last
+        yield text[start:end]
+        start = end
+    if start < len(text):
+        yield text[start:]
 
 
 def plain(folded: str) -> str:
     """A folded text without Markdown control characters and with single spaces."""
+    if len(folded) > 2 * _LONG:
+        parts = (_plain(part) for part in _line_pieces(folded))
+        return " ".join(part for part in parts if part)
+    return _plain(folded)
+
+
+def _line_pieces(text: str) -> Iterator[str]:
+    """A long text in pieces of whole lines; a line that is too long is cut at a space, or where it must be."""
+    start = 0
+    while len(text) - start > _LONG:
+        end = start + _LONG
+        seam = text.rfind("\n", start, end)
+        seam = seam if seam >= 0 else text.rfind(" ", start, end)
+        end = seam + 1 if seam >= 0 else end
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def _plain(folded: str) -> str:
     text = _LINE_MARKS.sub("", folded)
     for sign, marks, instead in _DRESS:
         if sign in text:  # ten times faster than a search that finds nothing
@@ -112,16 +172,17 @@ def shingles(tokens: Sequence[T], size: int) -> list[tuple[T, ...]]:
 def spans(text: str) -> list[str]:
     """The text, folded, in pieces of 190 tokens (the last one up to 220)."""
     folded = fold(text)
-    starts = [
-        match.start() + at
-        for match in _TOKEN.finditer(folded)
-        for at in range(0, len(match[0]), MAX_RUN)
-    ]
-    firsts = list(range(0, len(starts), SPAN))
-    if len(firsts) > 1 and len(starts) - firsts[-1] <= SPAN_TAIL:
+    firsts: list[int] = []  # where every 190th token starts
+    count = 0
+    for match in _TOKEN.finditer(folded):
+        for at in range(match.start(), match.end(), MAX_RUN):
+            if count % SPAN == 0:
+                firsts.append(at)
+            count += 1
+    if len(firsts) > 1 and count - SPAN * (len(firsts) - 1) <= SPAN_TAIL:
         firsts.pop()
-    cuts = [0, *(starts[first] for first in firsts[1:]), len(folded)]
-    return [folded[low:high] for low, high in pairwise(cuts)] if starts else []
+    cuts = [0, *firsts[1:], len(folded)]
+    return [folded[low:high] for low, high in pairwise(cuts)] if firsts else []
 
 
 def _cut(run: str) -> list[str]:

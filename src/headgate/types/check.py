@@ -6,13 +6,16 @@ from typing import Final
 from headgate.errors import InputError
 from headgate.text.table import clip
 
+MAX_INT: Final = 2**63 - 1  # what a column of a database and a JSON reader of any language hold
 _KINDS: Final = {str: "a text", int: "a whole number", bool: "true or false"}
 
 
 def check_type(name: str, value: object, kind: type, *, optional: bool = False) -> None:
-    """Refuse a value that is not of its kind; True is no number."""
+    """Refuse a value that is not of its kind; True is no number, and a number of more than 63 bits is too large."""
     if optional and value is None:
         return
+    if isinstance(value, int) and abs(value) > MAX_INT:
+        raise InputError(f"{name} is too large; it must be {MAX_INT} at most")
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         wanted = _KINDS.get(kind, f"a {kind.__name__}")
         raise InputError(f"{name} is {clip(repr(value), 80)}; it must be {wanted}")

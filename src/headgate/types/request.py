@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from headgate.errors import InputError
+from headgate.text.surrogates import replace_surrogates
 from headgate.types.check import check_choice, check_type, unique_names
 from headgate.types.plan import ContextBudget
 from headgate.types.window import Window
@@ -64,6 +65,10 @@ class Request:
             raise InputError(f"k is {self.k}; it must be 1 or more, or None for whatever fits")
         check_choice("detail", self.detail, ("whole", "preview"))
         check_choice("order", self.order, ("rank", "edges"))
+        for name in ("query", "session", "task"):  # what a trace keeps is UTF-8
+            value = getattr(self, name)
+            if value and not value.isascii():
+                object.__setattr__(self, name, replace_surrogates(value))
         object.__setattr__(self, "collection", unique_names("collection", self.collection))
 
     @property

@@ -9,6 +9,7 @@ no thread to be renewed. Before an idle connection is used its socket is looked 
 meanwhile is replaced unseen. A connection that raised an error is closed, not reused.
 """
 
+import logging
 import selectors
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ from headgate.stores.postgres.failures import (
 )
 from headgate.stores.postgres.texts import register_texts
 
+LOGGER = logging.getLogger("headgate.store")
 _PAUSES_S = (0.05, 0.1, 0.2, 0.5)  # between attempts to reach a server that is coming back
 _SLACK_S = 2.0  # that the server has to say itself that a statement took too long
 
@@ -216,15 +218,19 @@ class Pool:
 
     def _connect(self, deadline: float) -> Connection:
         """A new connection; where the server is coming back, as soon as it is there."""
-        pauses = iter(_PAUSES_S)
-        pause = 0.0
+        attempt = 0
         while True:
+            attempt += 1
+            pause = _PAUSES_S[min(attempt, len(_PAUSES_S)) - 1]
             try:
                 return self._connect_once()
             except psycopg.Error as error:
-                pause = next(pauses, pause)
+                reason = translate_login(self.address, error)
                 if not is_coming_back(error) or time.monotonic() + pause > deadline:
-                    raise translate_login(self.address, error) from error
+                    raise reason from error
+                if attempt == len(_PAUSES_S):  # about a second: whoever waits should know for what
+                    left = deadline - time.monotonic()
+                    LOGGER.warning("%s; waiting for it, %.0f s more", reason.message, left)
             time.sleep(pause)
 
     def _connect_once(self) -> Connection:
