@@ -30,12 +30,12 @@ QUERIES = 30
 RUNS = 3
 ADDED = 10_000
 WRITER = """
-import sys
+import os, sys
 sys.path.insert(0, {bench!r})
 import synthetic
 from headgate.gateway import Headgate
 chunks = synthetic.chunks({data!r}, {count}, seed=11)
-rows = [{{"id": f"new-{{c.id}}", "title": c.title, "text": c.text}} for c in chunks]
+rows = [{{"id": f"{{os.getpid()}}-{{c.id}}", "title": c.title, "text": c.text}} for c in chunks]
 with Headgate.open({folder!r}, **{quiet!r}) as gate:
     print("ready", flush=True)
     sys.stdin.readline()
