@@ -190,3 +190,9 @@ def test_behind_a_large_segment_the_small_ones_are_made_one(monkeypatch):
     assert found[0] is lives[0]
     ids = Snapshot(found, lambda _: ()).find([chunk.id for chunk in chunks])
     assert ids.tolist() == list(range(len(chunks)))
+
+
+def test_a_label_that_opens_every_text_is_no_speaker():
+    shape = {"told": 0, "speaking": 10, "short": 10}
+    assert not is_conversation(10, speakers=1, **shape)
+    assert is_conversation(10, speakers=2, **shape)

@@ -107,17 +107,27 @@ class Pool:
 
     @contextmanager
     def write(
-        self, tenant: str, *, durable: bool = True, patience_s: float | None = None
+        self,
+        tenant: str,
+        *,
+        durable: bool = True,
+        patience_s: float | None = None,
+        statement_s: float | None = None,
     ) -> Iterator[Connection]:
         """A transaction that writes: all of it or nothing. One that is not durable may be lost with the server.
 
-        `patience_s` is how long to wait for other writers, where that is not the store's timeout.
+        `patience_s` is how long to wait for other writers, and `statement_s` how long a statement may take, where that is
+        not the store's timeout.
         """
         settings = [] if durable else ["SET LOCAL synchronous_commit = off"]
         patience = self.address.timeout_s if patience_s is None else patience_s
         settings.append(f"SET LOCAL lock_timeout = {max(1, int(1000 * patience))}")
         with self._transaction("BEGIN", tenant, *settings) as connection:
-            yield connection
+            connection.patience_s = statement_s or self.address.timeout_s
+            try:
+                yield connection
+            finally:
+                connection.patience_s = self.address.timeout_s
 
     @contextmanager
     def directory(self, *, write: bool = False) -> Iterator[Connection]:
