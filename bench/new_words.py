@@ -34,7 +34,9 @@ def new_text(rng, small_words):
 
 def feed(rng, count, at):
     for small_words in (["the", "of", "and"], ["und", "der", "nicht", "für"]):
-        chunks = [Chunk(f"{at}-{n}", new_text(rng, small_words)) for n in range(count // WORDS // 2)]
+        chunks = [
+            Chunk(f"{at}-{n}", new_text(rng, small_words)) for n in range(count // WORDS // 2)
+        ]
         build(chunks, range(len(chunks)))
         for chunk in chunks:
             terms(chunk.text, "english+german")
@@ -52,7 +54,9 @@ def main():
         held.append(status(os.getpid(), "RssAnon") / 1024)
         print(f"{(at + 1) * given.words // PARTS:>9,} words   {held[-1]:6.1f} MB", flush=True)
     grown = held[-1] - max(held[: PARTS * 2 // 3])
-    print(f"the tables take {held[-1] - held[0]:+.1f} MB; the last third added {max(grown, 0):.1f} MB")
+    print(
+        f"the tables take {held[-1] - held[0]:+.1f} MB; the last third added {max(grown, 0):.1f} MB"
+    )
     sys.exit(grown > 2)
 
 
