@@ -1,4 +1,4 @@
-"""Storage: where gateways share ready indexes, a folder or a bucket of an S3-compatible service.
+"""Storage: where gateways share ready indexes, a folder or a bucket of an S3-compatible service (bucket.py).
 
 Both keep files under keys such as `collection/version/name`. A file is written whole or not at all, and nothing is locked:
 a network folder may not have locks, and a bucket has none.
@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 from uuid import uuid4
 
-from headgate.errors import ConfigError, MissingExtra
-
 _BLOCK = 1 << 20  # bytes copied at a time
-_HINT = "write segments=/a/folder or segments=s3://bucket/prefix; keys are read from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
 
 class StoredFile(NamedTuple):
@@ -39,21 +36,6 @@ class SharedStorage(Protocol):
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete files; one that is gone already is no error."""
-
-
-def open_storage(place: str, name: str) -> SharedStorage:
-    """The part `name` of the storage at a place: a folder, or `s3://bucket/prefix`."""
-    scheme, separator, rest = place.partition("://")
-    if not separator:
-        return SharedFolder(Path(place).expanduser() / name)
-    if scheme != "s3" or "@" in rest or not rest.partition("/")[0]:
-        raise ConfigError("the segments of the store address are no folder and no bucket", hint=_HINT)  # fmt: skip
-    try:
-        from headgate.index.bucket import Bucket  # noqa: PLC0415  an extra
-    except ModuleNotFoundError as error:
-        raise MissingExtra(error.name or "obstore", extra="s3") from error
-    bucket, _, prefix = rest.partition("/")
-    return Bucket(bucket, "/".join(filter(None, (*prefix.split("/"), name))))
 
 
 class SharedFolder:
