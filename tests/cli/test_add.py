@@ -167,4 +167,4 @@ def test_a_folder_without_files_is_said_to_have_none(run, tmp_path):
     (tmp_path / "docs" / ".hidden.md").write_text("words")
     result = run("add", "docs", "--store", "kb")
     assert result.exit_code == 1
-    assert "nothing was found to add; hidden files" in result.stderr
+    assert "no files in it but hidden or ignored ones" in result.stderr

@@ -25,7 +25,7 @@ def test_status_says_what_is_there_and_how_far_the_index_is(run, filled):
     assert "default  main" in out
     assert "up to date" in out
     assert "made at the first question" in out
-    assert "default: 1 facts, 0 edges, 1 traces" in out
+    assert "default: 1 fact, 0 edges, 1 trace" in out
 
 
 def test_status_speaks_json(run, filled):

@@ -77,6 +77,15 @@ def test_stats_check_doctor_and_export_know_a_database(run, url):
     assert (code, "pg_dump" in err) == (2, True)
 
 
+def test_the_doctor_looks_at_the_storage_of_ready_indexes(run, url, tmp_path):
+    shared = tmp_path / "shared"
+    code, out, _ = run("doctor", "--store", f"{url}&segments={shared}")
+    assert (code, "the shared folder is not there" in out) == (1, True), out
+    shared.mkdir()
+    code, out, _ = run("doctor", "--store", f"{url}&segments={shared}")
+    assert (code, f"ready indexes are shared in {shared}" in out) == (0, True), out
+
+
 def test_the_password_is_shown_by_no_command(run, url, monkeypatch):
     monkeypatch.setenv("HEADGATE_STORE", url)
     wrong = url.replace("s3cret", "s3cret0")

@@ -23,8 +23,9 @@ def place_all(counts):
         used.append((first, first + count))
         held = parts.setdefault(placed.block, set())
         held.add(placed.part)
-        if placed.join_from is not None:
-            held -= {part for part in held if part >= placed.join_from}
+        if placed.join_above is not None:
+            assert placed.join_into not in held
+            held -= {part for part in held if part > placed.join_above}
             held.add(placed.join_into)
     return totals, used, parts
 
@@ -43,8 +44,8 @@ def test_a_full_block_is_whole_and_only_the_last_has_parts(counts):
     totals, _, parts = place_all(counts)
     full = [held for block, held in sorted(parts.items()) if block < totals.blocks]
     assert all(held == {0} for held in full)
-    begins = [1 + sum(totals.parts[:at]) for at in range(len(totals.parts))]
-    assert parts.get(totals.blocks, set()) == {*begins}
+    ends = [sum(totals.parts[: at + 1]) for at in range(len(totals.parts))]
+    assert sorted(part // 2 for part in parts.get(totals.blocks, ())) == ends
 
 
 def test_ten_thousand_single_chunks_leave_few_parts_and_are_written_a_few_times():
@@ -52,8 +53,8 @@ def test_ten_thousand_single_chunks_leave_few_parts_and_are_written_a_few_times(
     for _ in range(10_000):
         placed, after = place_batch(totals, 1)
         written += 1
-        if placed.join_from is not None:
-            written += placed.first + 2 - placed.join_from
+        if placed.join_above is not None:
+            written += placed.first + 1 - placed.join_above // 2
         totals, most = after, max(most, len(after.parts))
     assert sum(totals.parts) == 10_000
     assert most < blocks._JOINED * 5

@@ -77,7 +77,7 @@ def test_names_are_the_same_from_drafts_as_from_a_segment(texts, limit):
     keys = np.unique(np.concatenate([np.array([7], np.uint64), *whole.names(ords)]))[::-1]
     same(drafts.find_names(keys, limit=limit), whole.find_names(keys, limit=limit))
     assert drafts.labels(keys) == whole.labels(keys)
-    assert drafts.proper(keys, share=0.5).tolist() == whole.proper(keys, share=0.5).tolist()
+    assert drafts.is_proper(keys, share=0.5).tolist() == whole.is_proper(keys, share=0.5).tolist()
 
 
 @given(TEXTS)

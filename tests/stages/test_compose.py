@@ -78,6 +78,8 @@ def test_titles_are_shown_once_and_on_one_line():
     assert "[1] Eiffel Tower: It is tall." in shown
     again = built([Candidate(Chunk("a", "Eiffel Tower is tall.", title="Eiffel Tower"), 1.0)]).text
     assert again.count("Eiffel") == 1
+    heading = Chunk("a", "## Eiffel Tower\n\nIt is tall.", title="Eiffel Tower")
+    assert built([Candidate(heading, 1.0)]).text.count("Eiffel") == 1
 
 
 def test_framing_costs_at_most_four_tokens_a_piece():

@@ -15,55 +15,59 @@ from headgate import __version__
 from headgate.cli.terminal import echo, printable
 from headgate.errors import HeadgateError
 
-# command -> (where it lives, its line in --help)
-COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": (
-        "headgate.cli.demo:demo",
-        "See Headgate at work on its own documentation.",
-    ),
-    "add": ("headgate.cli.add:add", "Add files, folders or a pipe to the store."),
-    "remove": ("headgate.cli.add:remove", "Remove documents, chunks or a collection."),
-    "context": ("headgate.cli.context:context", "The best context for a query that fits a budget."),
-    "status": ("headgate.cli.status:status", "What is in the store, and how large it is."),
-    "ls": ("headgate.cli.status:ls", "List collections, or the documents of one."),
-    "show": ("headgate.cli.show:show", "Show a document, chunk, fact, trace or review."),
-    "remember": (
-        "headgate.cli.memory:remember",
-        "Remember a fact, or the turns of a conversation.",
-    ),
-    "recall": ("headgate.cli.memory:recall", "The remembered facts that fit a query."),
-    "feedback": ("headgate.cli.memory:feedback", "Tell whether a fact helped."),
-    "facts": ("headgate.cli.memory:facts", "List, change, forget, fade and merge facts."),
-    "graph": ("headgate.cli.graph:graph", "Load knowledge, follow it, cut and verify slices."),
-    "review": ("headgate.cli.review:review", "Decide the questions that wait for a person."),
-    "reindex": (
-        "headgate.cli.reindex:reindex",
-        "Rebuild the index of a collection from the store.",
-    ),
-    "backup": ("headgate.cli.operations:backup", "Copy the store while it is in use."),
-    "restore": ("headgate.cli.operations:restore", "Put a backup in the place of the store."),
-    "export": ("headgate.cli.operations:export", "Write what the store holds as JSON lines."),
-    "import": ("headgate.cli.operations:import_records", "Add what an export wrote."),
-    "check": ("headgate.cli.operations:check", "Check the store, and repair what is derived."),
-    "compact": ("headgate.cli.operations:compact", "Give back the space of what was removed."),
-    "doctor": ("headgate.cli.operations:doctor", "Say what is wrong here and what to do."),
-    "store": ("headgate.cli.store:store", "Migrate, copy, check, distribute, measure a store."),
-    "guard": ("headgate.cli.guard:guard", "Pass a stream on, and end it when it loops."),
-    "sessions": ("headgate.cli.sessions:sessions", "What sessions have spent; resume paused ones."),
-    "xray": ("headgate.cli.xray:xray", "What filled the window in recorded agent sessions."),
-    "test": ("headgate.cli.test:test", "Check that what must enter a context still does."),
-    "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
-    "strategy": ("headgate.cli.strategy:strategy", "Should content be stuffed, searched, or both?"),
-    "traces": ("headgate.cli.traces:traces", "The last requests, or one in full."),
-    "why": ("headgate.cli.why:why", "Why a chunk was left out, and what would have let it in."),
-    "replay": ("headgate.cli.replay:replay", "A stored request under other settings."),
-    "keys": ("headgate.cli.keys:keys", "API keys of the service."),
-    "serve": ("headgate.cli.serve:serve", "Serve the gateway over HTTP."),
-    "mcp": ("headgate.cli.mcp:mcp", "Serve agents over MCP; install it in their configuration."),
-    "wrap": ("headgate.cli.wrap:wrap", "Run an agent with its model calls guarded."),
-    "config": ("headgate.cli.config:config", "Show or check the settings in force."),
-    "completion": ("headgate.cli.completion:completion", "Let the shell complete commands."),
-}
+# what it is for -> command -> (where it lives, its line in --help)
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Start": {
+        "demo": ("headgate.cli.demo:demo", "See Headgate at work on its own documentation."),
+        "add": ("headgate.cli.add:add", "Add files, folders or a pipe to the store."),
+        "context": ("headgate.cli.context:context", "Print the best context for a query that fits a budget."),
+        "why": ("headgate.cli.why:why", "Say why a chunk was left out, and what would let it in."),
+    },
+    "Agents": {
+        "wrap": ("headgate.cli.wrap:wrap", "Run an agent with its model calls guarded."),
+        "serve": ("headgate.cli.serve:serve", "Serve the gateway, the proxy and the dashboard over HTTP."),
+        "mcp": ("headgate.cli.mcp:mcp", "Serve agents over MCP; install it in their configuration."),
+        "guard": ("headgate.cli.guard:guard", "Pass a stream on, and end it when it loops."),
+        "xray": ("headgate.cli.xray:xray", "Show what filled the window in recorded agent sessions."),
+        "sessions": ("headgate.cli.sessions:sessions", "Show what sessions have spent; resume paused ones."),
+        "strategy": ("headgate.cli.strategy:strategy", "Say whether to load content whole, search it, or both."),
+    },
+    "Requests": {
+        "traces": ("headgate.cli.traces:traces", "List the last requests, or show one in full."),
+        "replay": ("headgate.cli.replay:replay", "Run a stored request under other settings."),
+        "test": ("headgate.cli.test:test", "Check that what must enter a context still does."),
+        "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
+        "review": ("headgate.cli.review:review", "Decide the questions that wait for a person."),
+    },
+    "Memory": {
+        "remember": ("headgate.cli.memory:remember", "Remember a fact, or the turns of a conversation."),
+        "recall": ("headgate.cli.memory:recall", "Recall the facts that fit a query."),
+        "feedback": ("headgate.cli.memory:feedback", "Tell whether a fact helped."),
+        "facts": ("headgate.cli.memory:facts", "List, change, forget, fade and merge facts."),
+        "graph": ("headgate.cli.graph:graph", "Load knowledge, follow it, cut and verify slices."),
+    },
+    "Store": {
+        "status": ("headgate.cli.status:status", "Show what is in the store, and how large it is."),
+        "ls": ("headgate.cli.status:ls", "List collections, or the documents of one."),
+        "show": ("headgate.cli.show:show", "Show a document, chunk, fact, trace or review."),
+        "remove": ("headgate.cli.add:remove", "Remove documents, chunks or a collection."),
+        "reindex": ("headgate.cli.reindex:reindex", "Rebuild the index of a collection from the store."),
+        "backup": ("headgate.cli.operations:backup", "Copy the store while it is in use."),
+        "restore": ("headgate.cli.operations:restore", "Put a backup in the place of the store."),
+        "export": ("headgate.cli.operations:export", "Write what the store holds as JSON lines."),
+        "import": ("headgate.cli.operations:import_records", "Add what an export wrote."),
+        "check": ("headgate.cli.operations:check", "Check the store, and repair what is derived."),
+        "compact": ("headgate.cli.operations:compact", "Give back the space of what was removed."),
+        "store": ("headgate.cli.store:store", "Migrate, copy, check, distribute, measure a store."),
+    },
+    "Set-up": {
+        "doctor": ("headgate.cli.operations:doctor", "Say what is wrong here and what to do."),
+        "config": ("headgate.cli.config:config", "Show or check the settings in force."),
+        "keys": ("headgate.cli.keys:keys", "Make, list and revoke API keys of the service."),
+        "completion": ("headgate.cli.completion:completion", "Let the shell complete commands."),
+    },
+}  # fmt: skip
+COMMANDS = {name: found for section in SECTIONS.values() for name, found in section.items()}
 
 
 class Lazy(click.Group):
@@ -113,9 +117,13 @@ class Lazy(click.Group):
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        """List the commands by what they are for, without importing them."""
+        width = max(map(len, COMMANDS))
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(f"{name:{width}}", line) for name, (_, line) in section.items()]
+                )
 
 
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"]})

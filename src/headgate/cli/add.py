@@ -65,10 +65,8 @@ def add(
             echo(f"stopped; what was added is kept: {last.documents:,} documents", err=True)
             sys.exit(130)
     _tell(made, as_json=as_json)
-    if not made.documents and not made.unchanged:
-        if not made.skips and not made.removed:
-            echo("nothing was found to add; hidden files, empty folders and what .gitignore names are left out", err=True)  # fmt: skip
-        sys.exit(0 if made.removed else 1)
+    if made.skips and not made.documents and not made.unchanged:
+        sys.exit(1)
 
 
 @click.command()

@@ -118,7 +118,7 @@ def _command() -> str:
     parts = own.absolute().parts
     if "uv" in parts:
         return "uvx headgate"
-    if "pipx" in parts:
+    if any("pipx" in part for part in parts):  # its folder may be named otherwise
         return "pipx run headgate"
     found = which("headgate")
     return "headgate" if found and Path(found) == own.absolute() else str(own)

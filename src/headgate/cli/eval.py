@@ -48,7 +48,11 @@ def _show_cut(verdict: WatchedAnswer) -> None:
 
 @evaluation.command()
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--embedder", default="none", help="none, static, minilm, a folder or a URL.")
+@click.option(
+    "--embedder",
+    default="none",
+    help="none, static, minilm, a folder or a URL (default: none, whatever the settings say).",
+)
 @click.option(
     "--budget", "budgets", type=click.IntRange(1), multiple=True, help="Tokens; repeatable."
 )

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from headgate.cli.options import json_option, open_existing, place_options, print_json
-from headgate.cli.terminal import SafeConsole, echo
+from headgate.cli.terminal import SafeConsole, count_of, echo
 from headgate.operations.presence import require_collections, require_tenant
 from headgate.operations.status import Status, TenantStatus
 from headgate.operations.status import status as take_stock
@@ -51,8 +51,8 @@ def _print_status(found: Status) -> None:
 
 
 def _describe(owner: TenantStatus) -> str:
-    counts = {"facts": owner.facts, "edges": owner.edges, "traces": owner.traces}
-    said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count is not None)
+    counts = {"fact": owner.facts, "edge": owner.edges, "trace": owner.traces}
+    said = ", ".join(count_of(n, name) for name, n in counts.items() if n is not None)
     waiting = f", {owner.reviews:,} reviews wait for a person" if owner.reviews else ""
     return f"{owner.tenant}: {said}{waiting}"
 

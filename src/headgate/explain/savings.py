@@ -5,7 +5,7 @@ from dataclasses import replace
 from headgate.notes import Fate, Stage
 from headgate.text.fence import fence_cost
 from headgate.text.tokens import estimate_tokens
-from headgate.types import SAVED, SIDE, Candidate, Trace
+from headgate.types import SAVED_TOKENS, SIDE_SOURCES, Candidate, Trace
 
 FINDING = frozenset({Stage.RETRIEVE, Stage.PROPAGATE, Stage.MEMORY, Stage.GRAPH})
 
@@ -13,7 +13,7 @@ FINDING = frozenset({Stage.RETRIEVE, Stage.PROPAGATE, Stage.MEMORY, Stage.GRAPH}
 def with_savings(trace: Trace) -> Trace:
     """The trace with what it saved among the facts of its last stage, so that lists need not weigh its candidates again."""
     steps = tuple(
-        replace(step, facts={**step.facts, SAVED: tokens_saved(trace)})
+        replace(step, facts={**step.facts, SAVED_TOKENS: tokens_saved(trace)})
         if step.stage is Stage.COMPOSE
         else step
         for step in trace.steps
@@ -31,7 +31,7 @@ def tokens_saved(trace: Trace) -> int:
     room = trace.plan.budget - fence_cost(estimate_tokens)
     sent, chunks = 0, 0
     for _, candidate in sorted(found, key=lambda pair: -pair[0]):
-        aside = candidate.chunk.source in SIDE
+        aside = candidate.chunk.source in SIDE_SOURCES
         if not aside and trace.request.k is not None and chunks >= trace.request.k:
             continue
         known = candidate.number(Stage.GATE, "tokens")

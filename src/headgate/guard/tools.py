@@ -18,6 +18,8 @@ from headgate.guard.calls import TURN, Event, Reader, begins_turn, events_of
 from headgate.guard.masks import without_note
 from headgate.guard.steps import Step, text_of
 
+__all__ = ["Circle", "CircleFinder", "Tried", "check"]
+
 COPIES = 3  # from so many on it is a circle: twice the same is how people work, too
 MAX_PERIOD = 6
 COUNTED = 50  # copies up to which `check` counts: what it costs does not grow with the conversation

@@ -67,16 +67,17 @@ def place_batch(totals: Totals, count: int) -> tuple[Placement, Totals]:
     if not totals.parts and count >= _OWN_BLOCK:
         return Placement(totals.blocks), totals._replace(blocks=totals.blocks + 1)
     first, parts = sum(totals.parts), (*totals.parts, count)
-    placement = Placement(totals.blocks, first, first + 1)
+    # a part has twice the number of its end, and one more where it was joined from others
+    placement = Placement(totals.blocks, first, 2 * (first + count))
     if first + count >= _FULL:
-        whole = placement._replace(join_from=1)
+        whole = placement._replace(join_above=0)
         return whole, totals._replace(blocks=totals.blocks + 1, parts=())
     joined = parts
     while (last := _count_alike(joined)) >= _JOINED:
         joined = (*joined[:-last], sum(joined[-last:]))
     if joined != parts:
-        begin = sum(joined[:-1]) + 1
-        placement = placement._replace(join_from=begin, join_into=begin)
+        begin = sum(joined[:-1])
+        placement = placement._replace(join_above=2 * begin + 1, join_into=placement.part + 1)
     return placement, totals._replace(parts=joined)
 
 

@@ -123,7 +123,7 @@ def join(parts: Sequence[tuple[Segment, Alive]]) -> Segment:
     ids, id_starts = _join_text_arrays(
         [(s.ids, s.id_starts, np.flatnonzero(alive)) for s, alive in parts]
     )
-    by_ord = [_unsorted(s)[alive] for s, alive in parts]
+    by_ord = [_keys_by_ord(s)[alive] for s, alive in parts]
     id_keys = np.concatenate(by_ord)
     order = np.argsort(id_keys, kind="stable")
     found = merge([(s.names, alive) for s, alive in parts])
@@ -152,7 +152,7 @@ def join(parts: Sequence[tuple[Segment, Alive]]) -> Segment:
     )
 
 
-def _unsorted(segment: Segment) -> Keys:
+def _keys_by_ord(segment: Segment) -> Keys:
     keys = np.empty(len(segment), np.uint64)
     keys[segment.id_ords] = segment.id_keys
     return keys

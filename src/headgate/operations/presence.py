@@ -1,6 +1,6 @@
 """Presence: whether what somebody names is there; where it is not, the error says what is, and what was likely meant."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -64,9 +64,8 @@ def whole_chunk_id(gate: Headgate, trace: Trace, given: str) -> str:
     names = trace.request.collections
     if trace.find(given) or any(gate.store.chunks(gate.tenant, c, [given]) for c in names):
         return given
-    return pick(
-        "chunk", given, (c.chunk.id for c in trace.candidates), see="headgate ls COLLECTION"
-    )
+    ids = [candidate.chunk.id for candidate in trace.candidates]
+    return pick("chunk", given, ids, see=f"headgate why {trace.id[:8]}")
 
 
 def whole_trace_id(gate: Headgate, given: str) -> str:
@@ -79,13 +78,14 @@ def whole_trace_id(gate: Headgate, given: str) -> str:
     return pick("trace", given, ids, see="headgate traces")
 
 
-def pick(kind: str, given: str, ids: Iterable[str], *, see: str) -> str:
+def pick(kind: str, given: str, ids: Collection[str], *, see: str) -> str:
     """The one id that is, or begins with, what was given; an error where there is none or more than one."""
     found = [id for id in ids if id.startswith(given)]
     if given in found:
         return given
     if len(given) < _SHORTEST or not found:
-        hint = f"give at least {_SHORTEST} characters" if found else f"see: {see}"
+        meant = did_you_mean(given, ids)
+        hint = f"give at least {_SHORTEST} characters" if found else f"{meant}see: {see}"
         raise NotFound(f"there is no {kind} {clip(given, 80)!r}", hint=hint)
     if len(found) > 1:
         raise InputError(

@@ -35,14 +35,14 @@ class Totals(NamedTuple):
 class Placement(NamedTuple):
     """Where a batch of chunks goes: the block, its first number in it, and the part that its lists are.
 
-    Part 0 is a whole block; the others have the number of their first chunk, from 1. Parts from `join_from` on, this one
-    included, become the part `join_into`; nothing is joined where that is None.
+    Part 0 is a whole block; the others ascend with their chunks. Parts above `join_above`, this one included, become the
+    part `join_into`, which is none of them; nothing is joined where that is None.
     """
 
     block: int = 0
     first: int = 0
     part: int = 0
-    join_from: int | None = None
+    join_above: int | None = None
     join_into: int = 0
 
 

@@ -44,7 +44,7 @@ def table(
 
 
 @cache
-def present(*, speaker: float, date: float) -> npt.NDArray[np.float64]:
+def presence_weights(*, speaker: float, date: float) -> npt.NDArray[np.float64]:
     """From a packed posting to speaker where the term is in the speaker's name, plus date where in the date."""
     in_speaker = ((_PACKED >> 12) & 3) > 0
     return speaker * in_speaker + date * ((_PACKED >> 14) > 0)

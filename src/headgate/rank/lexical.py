@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.protocols import Hits, Postings, Spots
-from headgate.rank.fields import DATE, SPEAKER, TITLE, present, table
+from headgate.rank.fields import DATE, SPEAKER, TITLE, presence_weights, table
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -85,7 +85,7 @@ def _talk(view: Postings, terms: Keys, hits: Hits, scale: Floats, by: Weighing) 
     spoken = within(view.speakers(), terms)
     f = table(title=by.title)[hits.values].astype(np.float64)
     f /= view.norms(b=by.b, title=by.title, head=False)[hits.ords]
-    heads = present(speaker=by.speaker, date=by.date)[hits.values]
+    heads = presence_weights(speaker=by.speaker, date=by.date)[hits.values]
     reach = len(by.near)
     total = np.zeros(len(standing) + 2 * reach)
     sums = np.zeros_like(total)

@@ -66,7 +66,7 @@ def gather(
     keys = distinct(np.concatenate([own, extra])) if len(extra) else own
     hits = view.find_names(keys, limit=limit)
     fits = ((hits.counts > 1) | ((hits.counts > 0) & within(query, keys))) & within(own, keys)
-    fits[fits] = view.proper(keys[fits], share=share)
+    fits[fits] = view.is_proper(keys[fits], share=share)
     fits |= (hits.counts > 0) & within(extra, keys)
     hits = _only(hits, fits)
     keys = keys[fits]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from headgate.notes import Stage
 from headgate.relevance.query_terms import ask, holds
 from headgate.relevance.vocabulary import Vocabulary
-from headgate.types import SIDE, Candidate
+from headgate.types import SIDE_SOURCES, Candidate
 
 # Over nine labeled sets: with all evidence in the window everything else is left over for .36 of the questions; with half of
 # the evidence in it .018 of the other half is lost, with a wrong chunk in it .009 of the evidence. At .75: .41, .033, .012.
@@ -37,7 +37,7 @@ def is_left_over(
         near = (_ranking_score(candidate) / best + question.sum(held) / most) / 2
         return near + question.sum(open_terms & held) / question.total
 
-    return all(c.chunk.source not in SIDE and adds(c) < LEAST for c in rest)
+    return all(c.chunk.source not in SIDE_SOURCES and adds(c) < LEAST for c in rest)
 
 
 def _ranking_score(candidate: Candidate) -> float:

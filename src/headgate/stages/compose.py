@@ -15,7 +15,7 @@ from headgate.policy import Policy, PositiveCount, Tuning
 from headgate.protocols import TokenCounter
 from headgate.text.fence import NOTICE, fence, fence_cost, piece
 from headgate.text.pack import pack
-from headgate.types import GRAPH, SIDE, SIDE_SHARE, Candidate, Chunk, Sifted
+from headgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, Candidate, Chunk, Sifted
 
 WEB = "web"  # the source of what a search found
 PREVIEW_FRAME = "x" * 50  # characters charged for the framing of a preview, published
@@ -67,7 +67,7 @@ def compose(
     if budget < 0:
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
     bodies = [_body(c.chunk, detail, policy, strips or {}) for c in candidates]
-    aside = [c.chunk.source in SIDE for c in candidates]
+    aside = [c.chunk.source in SIDE_SOURCES for c in candidates]
     extra = count(PREVIEW_FRAME) if detail == "preview" else 0
     pieces = [
         piece(at, _title(c.chunk), body)

@@ -26,7 +26,9 @@ from headgate.protocols import TokenCounter
 from headgate.text.entropy import information_score
 from headgate.text.fence import fence_cost, frame
 from headgate.text.pack import pack
-from headgate.types import GRAPH, SIDE, SIDE_SHARE, Candidate, Chunk, Report, Sifted
+from headgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, Candidate, Chunk, Report, Sifted
+
+__all__ = ["GatePolicy", "Gated", "annotate_chunks", "eviction_report", "gate", "prune_to_budget"]
 
 Excerpt = Callable[[Chunk, Callable[[str], bool]], str]
 """A chunk and what fits -> its best strips that do, "" where none would help."""
@@ -102,13 +104,13 @@ def gate(
         room,
         count,
         costs=[costs[at] for at in ranking],
-        side=[alive[at].chunk.source in SIDE for at in ranking],
+        side=[alive[at].chunk.source in SIDE_SOURCES for at in ranking],
         share=policy.graph_share,
         most=k,
         shorten=shorten if excerpt is not None and preview_chars is None else None,
     )
     inside = {ranking[place] for place, fits in enumerate(packed.taken) if fits}
-    full = k is not None and k <= sum(alive[at].chunk.source not in SIDE for at in inside)
+    full = k is not None and k <= sum(alive[at].chunk.source not in SIDE_SOURCES for at in inside)
     cut = {ranking[place]: count(part + "\n") for place, part in packed.shortened.items()}
     order = [at for at in by_worth if at in inside] + [at for at in ranking if at not in inside]
     fates = [
@@ -247,7 +249,7 @@ def _best_first(
 ) -> list[int]:
     """By falling value, but the best-ranked chunk before all: small ones must not displace it."""
     order = sorted(range(len(alive)), key=lambda at: (-values[at], at))
-    chunks = [at for at in order if alive[at].chunk.source not in SIDE]
+    chunks = [at for at in order if alive[at].chunk.source not in SIDE_SOURCES]
     if policy.order == "entropy" or not chunks:
         return order
     best = max(chunks, key=lambda at: (_score(alive[at]), -at))
@@ -278,7 +280,7 @@ def _judge(
 ) -> Candidate:
     if fits:
         fate, code = Fate.KEEP, NoteCode.FITS_IN_PART if cut else NoteCode.FITS
-    elif full and candidate.chunk.source not in SIDE:
+    elif full and candidate.chunk.source not in SIDE_SOURCES:
         fate, code = Fate.DROP, NoteCode.BEYOND_K
     else:
         fate, code = Fate.DROP, NoteCode.NO_ROOM

@@ -128,14 +128,18 @@ def _quote(text: str) -> str:
     return _CONTROL.sub(lambda match: match.group() + "\\", text)
 
 
+_HEADING = len("###### ")  # the longest mark in front of a heading's words
+
+
 def piece(number: int, title: str, text: str) -> str:
     """One numbered line of a block, as it is shown."""
     return frame(number, _inline(title), quote(text))
 
 
 def frame(number: int, title: str, text: str) -> str:
-    """Citation, title where the text does not open with it, and the text, as they are."""
-    if title and text[: len(title)].lower() != title.lower():
+    """Citation, title where the text does not open with it, be it as a Markdown heading, and the text, as they are."""
+    opening = text[: len(title) + _HEADING].lstrip("# ")
+    if title and opening[: len(title)].lower() != title.lower():
         return f"[{number}] {title}: {text}"
     return f"[{number}] {text}"
 

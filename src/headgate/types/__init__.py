@@ -11,8 +11,8 @@ from headgate.types.chunks import (
     GRAPH,
     MEMORY,
     METADATA_BYTES,
-    SIDE,
     SIDE_SHARE,
+    SIDE_SOURCES,
     TITLE_CHARS,
     TURN,
     Attachment,
@@ -34,16 +34,16 @@ from headgate.types.knowledge import (
 )
 from headgate.types.plan import ContextBudget, Plan, Strategy, Tier
 from headgate.types.request import Request
-from headgate.types.trace import SAVED, Step, Trace, TraceSummary
+from headgate.types.trace import SAVED_TOKENS, Step, Trace, TraceSummary
 from headgate.types.window import Window, WindowLike
 
 __all__ = [
     "GRAPH",
     "MEMORY",
     "METADATA_BYTES",
-    "SAVED",
-    "SIDE",
+    "SAVED_TOKENS",
     "SIDE_SHARE",
+    "SIDE_SOURCES",
     "TITLE_CHARS",
     "TURN",
     "Amount",

@@ -10,7 +10,7 @@ METADATA_BYTES = 16_384  # of a document or a chunk, as JSON
 GRAPH: Final = "graph"
 MEMORY: Final = "memory"
 TURN: Final = "turn"
-SIDE: Final = frozenset({GRAPH, MEMORY})
+SIDE_SOURCES: Final = frozenset({GRAPH, MEMORY})
 """Sources of knowledge rather than of documents: few and short, they are sure of a section of the budget."""
 SIDE_SHARE: Final = 0.3
 """The share of the budget that they are sure of, published."""

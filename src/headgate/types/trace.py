@@ -9,7 +9,7 @@ from headgate.types.candidates import Candidate
 from headgate.types.plan import Plan
 from headgate.types.request import Request
 
-SAVED: Final = "saved_tokens"
+SAVED_TOKENS: Final = "saved_tokens"
 """The fact of a step that says how many tokens it saved."""
 
 _SUMMARY_CHARS = 500  # of a query in the summary of its trace
@@ -101,5 +101,5 @@ class TraceSummary:
             seconds=sum(step.seconds for step in trace.steps),
             degraded=trace.degraded,
             outcome=next((str(s.facts.get("guard", "off")) for s in trace.steps if s.stage is Stage.MODEL), ""),
-            saved=sum(int(n) for s in trace.steps if isinstance(n := s.facts.get(SAVED, 0), int | float)),
+            saved=sum(int(n) for s in trace.steps if isinstance(n := s.facts.get(SAVED_TOKENS, 0), int | float)),
         )  # fmt: skip

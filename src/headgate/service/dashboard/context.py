@@ -20,7 +20,7 @@ from headgate.service.dashboard.render import render
 from headgate.service.dashboard.route import PageRoute
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
-from headgate.types import SIDE, SIDE_SHARE, Trace
+from headgate.types import SIDE_SHARE, SIDE_SOURCES, Trace
 
 router = APIRouter(prefix=f"{PREFIX}/requests/{{id}}", route_class=PageRoute, include_in_schema=False)  # fmt: skip
 
@@ -92,7 +92,9 @@ def sections(trace: Trace, replayed: Replay) -> list[Section]:
     budget = max(trace.plan.budget, used, 1)
     sizes["unused"] = budget - used
     # what is sure of its share stands at the end of the bar, as it stands at the end of the block
-    order = sorted(sizes, key=lambda name: (name == "unused", name == "framing", name in SIDE))
+    order = sorted(
+        sizes, key=lambda name: (name == "unused", name == "framing", name in SIDE_SOURCES)
+    )
     return list(_place([(name, sizes[name]) for name in order if sizes[name]], budget))
 
 

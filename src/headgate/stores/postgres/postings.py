@@ -39,11 +39,14 @@ SELECT c.term, c.chunks, l.blocks, l.sizes, l.lists FROM counted c, LATERAL (
     WHERE {HERE} AND term = c.term AND c.chunks <= %s AND (c.together <= %s OR c.together = c.chunks)
     ORDER BY block, part) one) l
 """
+# two statements, since Citus takes no INSERT from what a DELETE returns
 _JOIN = f"""
-WITH parts AS (DELETE FROM headgate.posting_lists WHERE {HERE} AND block = %s AND part >= %s AND part > 0
-  RETURNING term, part, list)
-INSERT INTO headgate.posting_lists
-SELECT %s, %s, term, %s, %s, string_agg(list, ''::bytea ORDER BY part) FROM parts GROUP BY term
+INSERT INTO headgate.posting_lists (tenant, collection, term, block, part, list)
+SELECT tenant, collection, term, block, %s, string_agg(list, ''::bytea ORDER BY part) FROM headgate.posting_lists
+WHERE {HERE} AND block = %s AND part > %s AND part > 0 GROUP BY tenant, collection, term, block
+"""
+_JOINED = f"""
+DELETE FROM headgate.posting_lists WHERE {HERE} AND block = %s AND part > %s AND part > 0 AND part <> %s
 """
 
 
@@ -97,7 +100,7 @@ class PostgresPostings(PostgresVectors):
                 f"DELETE FROM headgate.posting_drafts WHERE {HERE} AND id = ANY(%s) RETURNING place",
                 (*here, list(block.gone)),
             ).fetchall()
-            number, begin, part, join_from, join_into = block.placement
+            number, begin, part, join_above, join_into = block.placement
             first = (number << BLOCK_BITS) + begin
             drafts = [(*here, at, id, draft) for at, (id, draft) in enumerate(block.drafts, first)]
             insert_rows(connection, "posting_drafts", drafts)
@@ -107,9 +110,9 @@ class PostgresPostings(PostgresVectors):
                 insert_vectors(connection, *kind, block.vectors, first=first, gone=places)
             lists = [(*here, key, number, part, data) for key, data in block.lists]
             insert_rows(connection, "posting_lists", lists)
-            if join_from is not None:
-                values = (*here, number, join_from, *here, number, join_into)
-                connection.execute(_JOIN, values)
+            if join_above is not None:
+                connection.execute(_JOIN, (join_into, *here, number, join_above))
+                connection.execute(_JOINED, (*here, number, join_above, join_into))
             counted = [(*here, key, count) for key, count in sorted(block.keys.items()) if count]
             insert_rows(connection, "posting_terms", counted, on_conflict=_COUNTED)
         tables = ("posting_drafts", "posting_lists", "posting_terms")

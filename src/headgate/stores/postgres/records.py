@@ -11,7 +11,7 @@ from hashlib import blake2b
 from secrets import token_bytes
 
 from headgate.protocols import Clock
-from headgate.stores.chunk_rows import count_bytes
+from headgate.stores.chunk_rows import Row, count_bytes
 from headgate.stores.codec import decode, encode
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.quota import EDGES, FACTS, check_quota
@@ -57,6 +57,11 @@ JOIN headgate.edges e ON e.tenant = %s AND e.source = n.source COLLATE "C"
 """
 _OUT = _STRONGEST.format(side="source", ties="predicate, target")
 _IN = _STRONGEST.format(side="target", ties="source, predicate")
+_SECRETS = """
+SELECT key, created, expires FROM (
+  SELECT key, created, expires, number FROM headgate.secrets WHERE tenant = %s
+  UNION ALL SELECT secret, created, NULL, 0 FROM headgate.store) known ORDER BY number DESC
+"""
 _TOUCHING = {"out": _OUT, "in": _IN, "both": f"{_OUT} UNION {_IN}"}
 
 
@@ -164,8 +169,7 @@ class PostgresRecords:
 
     def secrets(self, tenant: str) -> list[Secret]:
         check_name("tenant", tenant)
-        with self._pool.read(tenant) as connection:
-            return _secrets(connection, tenant)
+        return _known_secrets(tenant, self._pool.fetch(tenant, _SECRETS, (tenant,)))
 
     def rotate(self, tenant: str, *, expires: float) -> Secret:
         check_name("tenant", tenant)
@@ -323,11 +327,12 @@ def _key(fact: Fact) -> bytes:
 
 
 def _secrets(connection: Link, tenant: str) -> list[Secret]:
-    rows = connection.execute(
-        "SELECT key, created, expires FROM headgate.secrets WHERE tenant = %s ORDER BY number DESC",
-        (tenant,),
-    ).fetchall()
-    if known := [Secret(*row) for row in rows]:
-        return known
-    key, created = fetch_one(connection, "SELECT secret, created FROM headgate.store")
+    return _known_secrets(tenant, connection.execute(_SECRETS, (tenant,)).fetchall())
+
+
+def _known_secrets(tenant: str, rows: Sequence[Row]) -> list[Secret]:
+    """The secrets of a tenant, the one in use first; one that comes from the store's own where it has none."""
+    *own, (key, created, _) = rows
+    if own:
+        return [Secret(*row) for row in own]
     return [Secret(blake2b(tenant.encode(), key=key, digest_size=32).digest(), created)]
