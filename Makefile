@@ -149,6 +149,10 @@ bench-grade: $(READY)
 bench-extras: $(READY)
 	@$(BIN)/python bench/extras.py $(DATA)
 
+# make bench-vectors DATA="DIR ..." [EMBEDDER=static] [QUESTIONS=100] [CHUNKS=500]: contexts without and with an embedder
+bench-vectors: $(READY) $(VENV)/.static
+	@$(BIN)/python bench/vectors.py $(or $(EMBEDDER),static) $(DATA) $(if $(QUESTIONS),--questions $(QUESTIONS)) $(if $(CHUNKS),--chunks $(CHUNKS))
+
 # make bench-code-set OUT=DIR [PACKAGES="NAME ..."]: a labeled set of functions from installed packages
 bench-code-set: $(READY)
 	@$(BIN)/python bench/code_set.py $(OUT) $(PACKAGES)

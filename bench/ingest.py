@@ -1,19 +1,52 @@
-"""What the store and the way into it cost, in CPU microseconds a chunk.
+"""What it costs to add documents, in CPU microseconds a chunk: as a whole, and step by step.
 
-    python bench/ingest.py [--rows 20000]
+    python bench/ingest.py [DATA] [--rows 20000] [--steps]
 
-Rows of about 500 characters of made-up prose; no index, no embedder. CPU time of this process, not wall time.
+Chunks of about 740 characters, through `Headgate.add`: cut, fingerprinted, stored, indexed and saved. With DATA, a folder
+of labeled sets, their sentences are recombined (bench/synthetic.py): those of the English sets, and those of all
+languages. Without it the prose is made up. `--steps` says where the time goes: each step without those inside it.
+Then the store alone. CPU time of this process, not wall time.
 """
 
 import argparse
-import json
+import os
 import random
 import tempfile
 import time
+from collections import Counter
+from functools import wraps
 from pathlib import Path
 
-from headgate.ingest.load import add_files, add_rows
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy
+
+import synthetic
+
+import headgate.index.folder as folder_module
+from headgate.gateway import Headgate
+from headgate.index import collection, segment
+from headgate.index.reading import Reading
+from headgate.ingest import load
 from headgate.stores.sqlite.store import SqliteStore
+
+CHARS = 740
+STEPS = (
+    (load, "parse_row", "parse the row"),
+    (load, "digest", "digest the text"),
+    (load, "assemble", "cut into chunks"),
+    (load, "pack", "fingerprint"),
+    (SqliteStore, "digests", "look for known digests"),
+    (SqliteStore, "put", "store"),
+    (SqliteStore, "changes", "read the change feed"),
+    (Reading, "__init__", "read terms and names"),
+    (Reading, "terms", "number the terms"),
+    (Reading, "case", "count capitals"),
+    (Reading, "names", "list the names"),
+    (segment, "_index_terms", "list the terms"),
+    (collection, "build", "the rest of a segment"),
+    (collection, "join", "merge segments"),
+    (folder_module, "save_segment", "save segments"),
+    (collection, "write_state", "save the rest of the index"),
+)
 
 
 def prose(rng, words, chars):
@@ -24,46 +57,113 @@ def prose(rng, words, chars):
     return "".join(out).strip()
 
 
+def made_up(count):
+    rng = random.Random(7)
+    words = ["".join(rng.choices("abcdefghilmnoprstuv", k=rng.randint(2, 9))) for _ in range(5000)]
+    texts = [prose(rng, words, CHARS) for _ in range(2000)]
+    return [
+        {"id": f"r{n}", "title": "", "text": f"{texts[n % len(texts)]} {n}"} for n in range(count)
+    ]
+
+
+def recombined(data, count, *, english):
+    """Rows of about so many characters, from the sentences of the labeled sets in a folder."""
+    with tempfile.TemporaryDirectory() as chosen:
+        for path in sorted(Path(data).glob("*/corpus.jsonl")):
+            if not english or path.read_text()[:100_000].isascii() or "-en" in path.parent.name:
+                Path(chosen, path.parent.name).symlink_to(path.parent.resolve())
+        found = synthetic.chunks(chosen, count)
+        return [{"id": c.id, "title": c.title, "text": c.text} for c in found]
+
+
+def watch(spent):
+    """Count the time of each step, without the steps inside it; how to take that back."""
+    inside, former = [0.0], []
+
+    def watched(function, name):
+        @wraps(function)
+        def run(*given, **named):
+            began = time.process_time()
+            inside.append(0.0)
+            try:
+                return function(*given, **named)
+            finally:
+                passed = time.process_time() - began
+                spent[name] += passed - inside.pop()
+                inside[-1] += passed
+
+        return run
+
+    for owner, attribute, name in STEPS:
+        function = getattr(owner, attribute)
+        former.append((owner, attribute, function))
+        setattr(owner, attribute, watched(function, name))
+    return lambda: [setattr(*one) for one in former]
+
+
+def add(name, rows, *, steps):
+    spent = Counter()
+    restore = watch(spent) if steps else lambda: None
+    with tempfile.TemporaryDirectory() as root:
+        began = time.process_time()
+        with Headgate.open(Path(root) / "kb") as gate:
+            count = gate.add(rows).chunks
+        whole = time.process_time() - began
+    restore()
+    chars = sum(len(row["text"]) for row in rows) / len(rows)
+    print(f"{name:36s} {count / whole:8,.0f} chunks a CPU second   {1e6 * whole / count:6.0f} µs a chunk of {chars:.0f} characters")  # fmt: skip
+    spent["all else"] = whole - sum(spent.values())
+    for step, seconds in spent.most_common() if steps else ():
+        print(f"    {step:32s} {1e6 * seconds / count:8.1f} µs")
+
+
 def measured(name, action, count=None):
     began = time.process_time()
     result = action()
     spent = time.process_time() - began
     count = count or result.chunks or result.unchanged
-    print(f"{name:42s} {spent / count * 1e6:8.1f} µs   {count / spent:10,.0f}/s   of {count:,}")
+    print(f"{name:36s} {count / spent:8,.0f} a CPU second          {1e6 * spent / count:6.1f} µs")
 
 
-def main(count):
-    rng = random.Random(7)
-    words = ["".join(rng.choices("abcdefghilmnoprstuv", k=rng.randint(2, 9))) for _ in range(5000)]
-    texts = [prose(rng, words, 500) for _ in range(2000)]
-    rows = [
-        {"id": f"r{n}", "title": "", "text": texts[n % len(texts)] + f" {n}"} for n in range(count)
-    ]
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+def store_alone(rows):
+    with tempfile.TemporaryDirectory() as root:
+        folder = Path(root)
         files = folder / "files"
         files.mkdir()
         for n in range(40):
-            parts = [f"## Part {i}\n\n{texts[(n * 50 + i) % len(texts)]}" for i in range(50)]
+            parts = [f"## Part {i}\n\n{rows[n * 50 + i]['text']}" for i in range(50)]
             (files / f"{n}.md").write_text("\n\n".join(parts))
         store = SqliteStore(folder / "kb")
         try:
-            measured("rows into an empty store", lambda: add_rows(store, "t", rows))
-            measured("the same rows again (unchanged)", lambda: add_rows(store, "t", rows))
-            measured("a JSON lines file", lambda: add_files(store, "u", [folder / "rows.jsonl"]))
-            measured("Markdown files, cut into chunks", lambda: add_files(store, "v", [files]))
+            measured("rows into the store alone", lambda: load.add_rows(store, "t", rows))
+            measured("the same rows again (unchanged)", lambda: load.add_rows(store, "t", rows))
+            measured("Markdown files, cut into chunks", lambda: load.add_files(store, "v", [files]))
+            count = len(rows)
             measured(
                 "the whole change feed", lambda: len(store.changes("t", "main", 0, count)), count
             )
-            ids = [rng.choice(rows)["id"] for _ in range(100)]
+            ids = [random.Random(7).choice(rows)["id"] for _ in range(100)]
             measured("100 chunks by id", lambda: store.chunks("t", "main", ids), 100)
             measured("removing the collection", lambda: store.remove("t", "main"), count)
         finally:
             store.close()
 
 
-if __name__ == "__main__":
+def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", nargs="?")
     parser.add_argument("--rows", type=int, default=20_000)
-    main(parser.parse_args().rows)
+    parser.add_argument("--steps", action="store_true")
+    given = parser.parse_args()
+    if given.data:
+        add("English", recombined(given.data, given.rows, english=True), steps=given.steps)
+        rows = recombined(given.data, given.rows, english=False)
+        add("all languages of the sets", rows, steps=given.steps)
+    else:
+        rows = made_up(given.rows)
+        add("made-up prose", rows, steps=given.steps)
+    store_alone(rows)
+
+
+if __name__ == "__main__":
+    main()

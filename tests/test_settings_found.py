@@ -20,6 +20,7 @@ def _here(tmp_path, monkeypatch):
         '[search]\nsearx = "http://evil.example"',
         '[grader]\nurl = "http://evil.example/v1"',
         '[embed]\nmodel = "http://evil.example/v1"',
+        '[embed]\nurl = "http://evil.example/v1"',
         '[embed]\nmodel = "owner/name"',
         '[embed]\nmodel = "../elsewhere"',
         '[log]\npath = "/tmp/elsewhere.log"',
@@ -54,8 +55,8 @@ def test_what_stays_in_the_folder_is_taken(tmp_path, written):
 
 
 # Settings that are text and reach nothing: who, which model by name, what to look in.
-HARMLESS = {"tenant", "tokens", "embed.name", "grader.model", "search.tool", "guard.divergence_token", "guard.rescue_model", "guard.rescue_upstream"}  # fmt: skip
-RULED = {"store", "log.path", "embed.model", "grader.url", "search.searx", "search.mcp", "service.host", "service.keyless"}  # fmt: skip
+HARMLESS = {"tenant", "tokens", "grader.model", "search.tool", "guard.divergence_token", "guard.rescue_model", "guard.rescue_upstream"}  # fmt: skip
+RULED = {"store", "log.path", "embed.model", "embed.url", "grader.url", "search.searx", "search.mcp", "service.host", "service.keyless"}  # fmt: skip
 
 
 def test_every_setting_that_is_text_is_ruled_or_known_to_be_harmless():

@@ -137,7 +137,8 @@ def test_what_lacks_an_embedding_is_embedded(run, request, endpoint, monkeypatch
         gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(20))
     code, _, err = run("store", "embed", "--store", name)
     assert (code, "HEADGATE_EMBED__MODEL" in err) == (2, True)
-    monkeypatch.setenv("HEADGATE_EMBED__MODEL", endpoint)
+    monkeypatch.setenv("HEADGATE_EMBED__URL", endpoint)
+    monkeypatch.setenv("HEADGATE_EMBED__MODEL", "tiny")
     code, out, err = run("store", "embed", "--store", name, "--json")
     found = json.loads(out)
     assert (code, found["embedded"], found["dimension"]) == (0, 20, 2)
@@ -151,7 +152,8 @@ def test_what_a_large_collection_lacks_for_its_index_of_vectors_is_said(
 ):
     with Headgate.open(url) as gate:
         gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(20))
-    monkeypatch.setenv("HEADGATE_EMBED__MODEL", endpoint)
+    monkeypatch.setenv("HEADGATE_EMBED__URL", endpoint)
+    monkeypatch.setenv("HEADGATE_EMBED__MODEL", "tiny")
     monkeypatch.setenv("HEADGATE_INDEX__MAX_CHUNKS", "10")
     code, out, err = run("store", "embed", "--store", url)
     assert (code, out.startswith("embedded 20 chunks")) == (0, True)

@@ -172,3 +172,9 @@ def test_four_turns_of_five_make_a_conversation():
     assert is_conversation(10, told=8, **others)
     assert not is_conversation(10, told=7, **others)
     assert not is_conversation(0, told=0, **others)
+
+
+def test_a_label_that_opens_every_text_is_no_speaker():
+    shape = {"told": 0, "speaking": 10, "short": 10}
+    assert not is_conversation(10, speakers=1, **shape)
+    assert is_conversation(10, speakers=2, **shape)

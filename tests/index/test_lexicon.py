@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headgate.index import lexicon as module
-from headgate.index.casing import case_of
+from headgate.index.casing import cases_of
 from headgate.index.lexicon import Lexicon, current_lexicon
 from headgate.index.segment import build
 from headgate.text.terms import terms
@@ -23,31 +23,31 @@ def known(lexicon, slot):
 @pytest.mark.parametrize("language", ["english", "german"])
 def test_a_slot_has_the_terms_and_the_case_of_its_piece(language):
     lexicon = Lexicon()
-    slots = [lexicon.slots(language)[piece] for piece in PIECES]
+    slots = lexicon.slots(language, PIECES).tolist()
     for piece, slot in zip(PIECES, slots, strict=True):
         found = terms(piece, language)
-        assert known(lexicon, slot) == ([len(found)], found, [case_of(piece)])
+        assert known(lexicon, slot) == ([len(found)], found, cases_of([piece]).tolist())
 
 
 def test_a_piece_keeps_its_slot_and_has_another_in_another_language():
     lexicon = Lexicon()
-    first = lexicon.slots("english")["Häuser"]
-    assert lexicon.slots("english")["Häuser"] == first
-    assert lexicon.slots("german")["Häuser"] != first
+    (first,) = lexicon.slots("english", ["Häuser"])
+    assert lexicon.slots("english", ["Häuser"]).tolist() == [first]
+    assert lexicon.slots("german", ["Häuser"]).tolist() != [first]
     assert len(lexicon) == 2
 
 
 def test_a_long_piece_is_read_and_not_remembered():
     lexicon = Lexicon()
     piece = "x" * 50
-    first, second = (lexicon.slots("english")[piece] for _ in range(2))
+    (first,), (second,) = (lexicon.slots("english", [piece]) for _ in range(2))
     assert first != second
     assert known(lexicon, first) == known(lexicon, second)
 
 
 def test_several_slots_are_read_in_the_order_asked_for():
     lexicon = Lexicon()
-    slots = [lexicon.slots("english")[piece] for piece in PIECES]
+    slots = lexicon.slots("english", PIECES).tolist()
     counts, found, _ = lexicon.read(np.array(slots[::-1]))
     assert found.tolist() == [term for piece in PIECES[::-1] for term in terms(piece)]
     assert counts.tolist() == [len(terms(piece)) for piece in PIECES[::-1]]
@@ -70,7 +70,7 @@ def test_threads_that_add_at_once_lose_nothing():
     pieces = [f"word{n}" for n in range(3000)]
 
     def read(_):
-        return [lexicon.slots("english")[piece] for piece in pieces]
+        return lexicon.slots("english", pieces).tolist()
 
     with ThreadPoolExecutor(4) as pool:
         for slots in pool.map(read, range(4)):

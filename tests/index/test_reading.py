@@ -11,7 +11,7 @@ from headgate.index.segment import build
 from headgate.rank.fields import IN_BODY, IN_HEAD, IN_TITLE
 from headgate.text.names import ends, word
 from headgate.text.stopwords import ENGLISH
-from headgate.text.terms import language_of, terms
+from headgate.text.terms import languages_of, terms
 from headgate.text.turns import part
 from headgate.types import Chunk
 
@@ -48,7 +48,7 @@ def test_each_chunk_has_its_terms_field_by_field(parts):
         zip(parts, pairwise(segment.terms.own_starts.tolist()), strict=True)
     ):
         line = part(text)
-        language = language_of(line.body, line.body.split())
+        language = languages_of([line.body], [line.body.split()])[0]
         fields = [terms(field, language) for field in (title, line.date, line.speaker, line.body)]
         own = segment.terms.keys[segment.terms.own[begin:end]].tolist()
         assert own == [term for field in fields for term in field]

@@ -261,6 +261,17 @@ def test_no_model_is_the_default_and_an_unknown_one_is_refused():
         embedder(EmbedPolicy(model="does-not-exist"))
 
 
+def test_an_endpoint_and_its_model_are_named_apart(endpoint):
+    handler, url = endpoint
+    handler.answer = staticmethod(rows)
+    assert embedder(EmbedPolicy(url=url, model="tiny")).name == "remote-tiny"
+    with pytest.raises(ConfigError, match="none of its models"):
+        embedder(EmbedPolicy(url=url))
+    with pytest.raises(ConfigError) as refused:
+        embedder(EmbedPolicy(model=url))
+    assert "embed.url" in refused.value.hint
+
+
 class Hub:
     """Stands for the hub's client: hands out a folder, or fails as it does without a network."""
 

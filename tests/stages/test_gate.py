@@ -117,11 +117,35 @@ def test_the_best_chunk_is_shown_in_part_when_the_whole_has_no_room():
     assert ids(gate(candidates, 200, quarter, POLICY).kept) == ["c1"]
 
 
-def test_only_the_first_that_does_not_fit_is_shown_in_part():
-    candidates = found(*(prose(seed, 100) for seed in range(4)), scores=[1, 0.9, 0.8, 0.7])
-    sifted = gate(candidates, 360, quarter, POLICY, excerpt=first_words)
-    assert list(sifted.strips) == ["c1"]
+def tokens_of(sifted, id):
+    [candidate] = [c for c in sifted.kept if c.chunk.id == id]
+    return candidate.notes[-1].numbers["tokens"]
+
+
+def test_no_chunk_that_does_not_fit_takes_the_room_of_all_others():
+    candidates = found(*(prose(seed, 2000) for seed in range(4)), scores=[1, 0.9, 0.8, 0.7])
+    sifted = gate(candidates, 1000, quarter, POLICY, excerpt=first_words)
+    assert ids(sifted.kept)[:3] == ["c0", "c1", "c2"]
+    assert 600 < tokens_of(sifted, "c0") < 680
+    assert 90 < tokens_of(sifted, "c1") < 130
+
+
+def test_a_chunk_that_does_not_fit_has_the_room_that_nobody_else_wants():
+    candidates = found(prose(4, 2000), prose(5, 20), scores=[1, 0.5])
+    sifted = gate(candidates, 1000, quarter, POLICY, excerpt=first_words)
     assert ids(sifted.kept) == ["c0", "c1"]
+    assert tokens_of(sifted, "c0") > 900
+
+
+def test_parts_are_sought_a_few_times_and_no_more():
+    asked = []
+
+    def refuse(chunk, fits):
+        asked.append(chunk.id)
+        return ""
+
+    gate(found(*(prose(n, 400) for n in range(40))), 300, quarter, POLICY, excerpt=refuse)
+    assert len(asked) == 8
 
 
 def test_previews_are_never_cut_again():

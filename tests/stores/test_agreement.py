@@ -103,7 +103,7 @@ def test_documents_attachments_and_feeds_agree(pair):
                 pair.both("digests", tenant, name)
                 pair.both("head", tenant, name)
                 pair.both("changes", tenant, name, 0)
-                pair.both("attached", tenant, name, "k", EVERY)
+                pair.both("attachments", tenant, name, "k", EVERY)
                 pair.both("kinds", tenant, name)
         for store in pair.stores:
             held = {chunk.id: chunk for chunk in store.scan("t", "main")}
@@ -139,7 +139,7 @@ def test_edges_facts_reviews_and_traces_agree(pair):
     for _ in range(150):
         change_records(pair)
         for tenant in ("t", "u"):
-            pair.both("touching", tenant, NAMES, limit=2)
+            pair.both("edges_touching", tenant, NAMES, limit=2)
             pair.both("facts", tenant)
             pair.both("fact_changes", tenant, 2)
             pair.both("reviews", tenant)

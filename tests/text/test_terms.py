@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.terms import language_of, number, piece_terms, terms, word_terms, words
+from headgate.text.terms import languages_of, number, read_pieces, terms, word_terms, words
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_forms_of_a_word_meet(one, other, language):
 
 def test_a_text_is_read_in_its_own_language():
     text = "Die Häuser der Stadt sind alt und nicht sehr hoch."
-    assert language_of(text, text.split()) == "german"
+    assert languages_of([text], [text.split()])[0] == "german"
 
 
 def test_the_terms_of_a_word_stay_together():
@@ -101,7 +101,7 @@ BAD = {
 
 @pytest.mark.parametrize("kind", BAD)
 def test_hostile_text_ends(kind):
-    found = terms(BAD[kind], language_of(BAD[kind], BAD[kind].split()))
+    found = terms(BAD[kind], languages_of([BAD[kind]], [BAD[kind].split()])[0])
     assert len(found) <= 2 * len(BAD[kind])
 
 
@@ -113,7 +113,8 @@ def test_a_vocabulary_without_end_is_read_all_the_same():
 
 @given(st.text(max_size=200))
 def test_any_text_has_terms_in_every_form(text):
-    language = language_of(text, text.split())
-    table = piece_terms(language)
-    assert terms(text, language) == [term for piece in text.split() for term in table[piece]]
+    language = languages_of([text], [text.split()])[0]
+    found, counts = read_pieces(text.split(), language)
+    assert terms(text, language) == [term for term in found if term]
+    assert (len(counts), sum(counts)) == (len(text.split()), len(found))
     assert all(word == word.lower() or not word.isascii() for word in words(text))

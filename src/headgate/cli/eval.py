@@ -51,7 +51,7 @@ def _show_cut(verdict: WatchedAnswer) -> None:
 @click.option(
     "--embedder",
     default="none",
-    help="none, static, minilm, a folder or a URL (default: none, whatever the settings say).",
+    help="none, static, minilm, a folder or OWNER/NAME; settings: the one that the settings name.",
 )
 @click.option(
     "--budget", "budgets", type=click.IntRange(1), multiple=True, help="Tokens; repeatable."

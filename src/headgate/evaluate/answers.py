@@ -21,7 +21,8 @@ from typing import Any
 import orjson
 
 from headgate.errors import InputError
-from headgate.guard.detectors import Detector, RepeatDetector, Stall
+from headgate.guard.detectors import RepeatDetector
+from headgate.guard.stall import Detector, Stall
 
 PIECE = 24  # characters fed at a time
 LOOP = 300  # characters that a loop at the end has at least ...

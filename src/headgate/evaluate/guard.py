@@ -21,7 +21,8 @@ import orjson
 
 from headgate.errors import InputError
 from headgate.guard.counting import CountingDetector
-from headgate.guard.detectors import Detector, RepeatDetector, Stall
+from headgate.guard.detectors import RepeatDetector
+from headgate.guard.stall import Detector, Stall
 
 # characters from which a loop counts as long, and below which a repetition counts as short
 LONG = 300

@@ -36,6 +36,7 @@ from headgate.types import Candidate, Context
 
 BUDGETS = (500, 1000, 2000, 4096)
 FOREIGN = 120  # questions of other sets that are asked in a set
+SETTINGS = "settings"  # as an embedder: the one that the settings name
 JUDGED = 1000  # tokens of the context that foreign questions are judged by
 _RESAMPLES = 1000
 _SEED = 7
@@ -108,11 +109,15 @@ def evaluate(
     most_foreign: int = FOREIGN,
     tick: Tick = lambda: None,
 ) -> Run:
-    """Measure one set; `others` are the sets of whose questions it should refuse `most_foreign`."""
+    """Measure one set; `others` are the sets of whose questions it should refuse `most_foreign`.
+
+    `embedder` is a model as `embed.model` names it, or SETTINGS for the one that the settings name.
+    """
     run = Run(
         labeled, baselines={"bm25": Tally(), **({"rrf": Tally()} if embedder != "none" else {})}
     )
-    store, embed = MemoryStore(), {"model": embedder}
+    store = MemoryStore()
+    embed = {} if embedder == SETTINGS else {"model": embedder, "url": ""}
     with (
         Headgate.open(store=store, embed=embed) as gate,
         Headgate.open(store=store, embed=embed, grade={"enabled": False}) as ungraded,

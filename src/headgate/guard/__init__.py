@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
     from headgate.guard.counting import CountingDetector, CountPolicy
-    from headgate.guard.detectors import Detector, RepeatDetector, Stall
+    from headgate.guard.detectors import RepeatDetector
     from headgate.guard.entropy import EntropyDetector
     from headgate.guard.policy import GuardPolicy
-    from headgate.guard.report import Cut, GuardReport, State
+    from headgate.guard.report import TRANSITIONS, Cut, GuardReport, State
     from headgate.guard.resume import PUBLISHED_DIVERGENCE, Call
-    from headgate.guard.rollback import TRANSITIONS, Session
+    from headgate.guard.rollback import Session
+    from headgate.guard.stall import Detector, Stall
     from headgate.guard.stream import Guard, GuardedStream
     from headgate.guard.unit_kinds import RepeatPolicy
 
@@ -24,12 +25,12 @@ _HOME = {
     "PUBLISHED_DIVERGENCE": "resume",
     "REASONING": "channels",
     "TOOL": "channels",
-    "TRANSITIONS": "rollback",
+    "TRANSITIONS": "report",
     "Call": "resume",
     "CountPolicy": "counting",
     "CountingDetector": "counting",
     "Cut": "report",
-    "Detector": "detectors",
+    "Detector": "stall",
     "EntropyDetector": "entropy",
     "Guard": "stream",
     "GuardPolicy": "policy",
@@ -39,7 +40,7 @@ _HOME = {
     "RepeatDetector": "detectors",
     "RepeatPolicy": "unit_kinds",
     "Session": "rollback",
-    "Stall": "detectors",
+    "Stall": "stall",
     "State": "report",
 }
 

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headgate.guard.detectors import HISTORY, Detector, Stall
+from headgate.guard.detectors import HISTORY
 from headgate.guard.relapse import RelapseDetector
 from headgate.guard.resume import last_boundary
+from headgate.guard.stall import Detector, Stall
 
 CONTENT = "content"
 REASONING = "reasoning"

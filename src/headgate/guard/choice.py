@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from headgate.guard.detectors import Detector, RepeatDetector, Stall
+from headgate.guard.detectors import RepeatDetector
 from headgate.guard.entropy import EntropyDetector
 from headgate.guard.policy import GuardPolicy
+from headgate.guard.stall import Detector, Stall
 
 
 class EitherDetector:

@@ -9,7 +9,8 @@ not to cut. Works on blocks at absolute offsets (chunking cannot matter) and sle
 import re
 from itertools import pairwise
 
-from headgate.guard.detectors import RepeatDetector, Stall
+from headgate.guard.detectors import RepeatDetector
+from headgate.guard.stall import Stall
 from headgate.policy import Policy, Positive, PositiveCount
 
 BLOCK = 64  # characters folded at a time

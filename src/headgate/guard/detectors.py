@@ -1,44 +1,17 @@
-"""Detectors: text in, Stall out. No I/O, bounded memory, any chunking.
+"""RepeatDetector: text in, Stall out. Bounded memory, any chunking.
 
-RepeatDetector looks for exact contiguous repetition. Every 32 characters it searches the last 16 in
+It looks for exact contiguous repetition. Every 32 characters it searches the last 16 in
 what came before; the distance to a hit is a candidate period p. One comparison tells whether the tail really
 repeats, a walk back finds its exact start, and from then on the run is followed until it breaks or is long enough
 for a verdict (see unit_kinds.py). All these looks are taken at absolute offsets, so the verdict cannot depend on how the
 text was cut up. A glance at the end of what was fed holds tiny units back earlier; it has no part in the verdict.
 """
 
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
+from headgate.guard.runs import common_prefix, repeats, run_start, shortest_unit
+from headgate.guard.stall import Stall
 from headgate.guard.unit_kinds import PADDING, RepeatPolicy
-
-
-@dataclass(frozen=True, slots=True)
-class Stall:
-    """The verdict: where it fell, where the repetition begins, its period (0: unknown), and why."""
-
-    position: int
-    onset: int
-    period: int
-    reason: str
-    unit: str = ""
-
-    @property
-    def repeats(self) -> float:
-        """Copies of the unit between onset and position; 0 where the period is unknown."""
-        return (self.position - self.onset) / self.period if self.period else 0.0
-
-
-@runtime_checkable
-class Detector(Protocol):
-    """Text in, the first stall inside it out.
-
-    One that also has `hold`, the offset from which the tail is to be held back or None, is held back by;
-    one that also has `prime(text)` begins behind a text after a rollback.
-    """
-
-    def feed(self, text: str) -> Stall | None: ...  # noqa: D102
-    def reset(self) -> None: ...  # noqa: D102
 
 
 class LengthPolicy(Protocol):
@@ -56,7 +29,7 @@ class LengthPolicy(Protocol):
 #   every 64              the last 64, for 257 to 512
 #   every 128 / 256       the same, to 1 024 / to 4 096
 STRIDE = 32
-# Periods below 8 are glanced for at the end of what was fed: every 16 characters whether the last 2 recur among the 9 before; where they do, there
+# Periods below 8 are glanced for at the end of what was fed: every 16 characters whether the last 3 recur among the 9 before; where they do, there
 # and 8 later whether the last 8 do. So a run is seen before it has more than 24 characters.
 GLANCE, TINY = 16, 8
 FILLED = frozenset(TINY * char for char in PADDING)  # inside a ruler or a blank: not worth a look
@@ -74,6 +47,7 @@ MORE = 64  # least characters before a second verdict on a loop that was already
 STUTTER, AMONG, RARELY = 8, 24, 4
 # Characters remembered: two copies of the longest unit, and slack for the walk back.
 HISTORY = 3 * LONGEST
+KEPT = 2 * HISTORY  # characters kept before the oldest are forgotten
 REMEMBERED = 32  # units whose kind, and kinds whose lengths, are remembered
 DEFAULT = RepeatPolicy()
 DEFAULT_MIN_SUSPECT: dict[
@@ -138,11 +112,10 @@ class RepeatDetector:
         """Glance at the end of the text, or take the looks that are due."""
         size = len(fresh)
         if size < self._search_chars:
-            # Nearly all glances end here; the single character first makes them cheap.
-            if size >= GLANCE and (fresh[-1] not in fresh[-8:-1] or fresh[-2:] not in fresh[-9:-1]):
-                self._due_chars = self._search_chars
-            else:
+            if size < GLANCE or fresh[-3:] in fresh[-10:-1]:
                 self._glance(self._text[-CONTEXT:] + fresh, size)
+            else:  # nearly all glances end here
+                self._due_chars = self._search_chars
             return None
         text, self._text, self._fresh = self._text, "", ""
         text += fresh  # the only reference, so it grows in place
@@ -150,11 +123,11 @@ class RepeatDetector:
         while not self._period and self._search(text):
             found = self._follow(text)
             stall = stall or found
-        due = self._next_offset() if self._period else self._next
-        self._due_chars = self._search_chars = due = due - self._base - len(text)
-        self._text = text if len(text) <= 2 * HISTORY else self._trim(text)
+        due = (self._next_offset() if self._period else self._next) - self._base - len(text)
+        self._due_chars = self._search_chars = due
+        self._text = text if len(text) <= KEPT else self._trim(text)
         if not self._period:
-            if self.hold is not None or (text[-1] in text[-8:-1] and text[-2:] in text[-9:-1]):
+            if self.hold is not None or text[-3:] in text[-10:-1]:
                 self._glance(text[-2 * CONTEXT :], 0)
             elif due > GLANCE:
                 self._due_chars = GLANCE
@@ -177,9 +150,9 @@ class RepeatDetector:
         size = len(text)
         period = size - 8 - text.rfind(text[-8:], max(0, size - 15), size - 1)
         least, _ = self._lengths_of(period, self._kind_of(text[-period:]))
-        if least > 2 * TINY or not _repeats(text, size, period, least):
+        if least > 2 * TINY or not repeats(text, size, period, least):
             return None
-        return end - size + _run_start(text, size - least, period, 0) + period + least
+        return end - size + run_start(text, size - least, period, 0) + period + least
 
     def _next_offset(self) -> int:
         pulse, trigger = self._at + PULSE, self._trigger
@@ -295,14 +268,14 @@ class RepeatDetector:
         unit = text[at - period : at]
         kind = self._kind_of(unit)
         least, most = self._lengths_of(period, kind)
-        if not _repeats(text, at, period, least):
+        if not repeats(text, at, period, least):
             return False
-        shortest = _shortest(unit)
+        shortest = shortest_unit(unit)
         if shortest < period:
             return self._lock(text, at, shortest)
         if period == self._candidate:
             self._candidate = 0
-        start = _run_start(text, at - least, period, max(0, at - HISTORY))
+        start = run_start(text, at - least, period, max(0, at - HISTORY))
         self._period, self._kind, self._reported = period, kind, False
         self._at, self._onset = self._base + at, self._base + start
         if self.hold is None:
@@ -336,7 +309,7 @@ class RepeatDetector:
         here, end = self._at - base, len(text)
         if not self._reported:
             end = min(end, self._trigger - base)
-        same = _common_prefix(text[here:end], text[here - period : end - period])
+        same = common_prefix(text[here:end], text[here - period : end - period])
         self._at += same
         if here + same < end:
             return self._follow(text) if self._goes_on_in_longer_unit(text) else None
@@ -353,7 +326,7 @@ class RepeatDetector:
         self._next = (self._at // CLOSE + 1) * CLOSE
         longer, self._candidate = self._candidate, 0
         at = self._at - self._base
-        if not longer or _shortest(text[at - longer : at]) < longer:
+        if not longer or shortest_unit(text[at - longer : at]) < longer:
             return False
         return self._lock(text, at, longer)
 
@@ -371,37 +344,3 @@ def _longest_period(text: str, at: int) -> int:
     if often and text.find(text[at - STUTTER : at], at - AMONG, at - 1) >= 0:
         return 1024
     return LONGEST
-
-
-def _shortest(unit: str) -> int:
-    """Length of the shortest unit that this one is whole copies of."""
-    return (unit + unit).find(unit, 1)
-
-
-def _repeats(text: str, at: int, period: int, size: int) -> bool:
-    """Whether the `size` characters before `at` equal those one period earlier."""
-    start = at - size - period
-    return start >= 0 and text[at - size : at] == text[start : at - period]
-
-
-def _run_start(text: str, at: int, period: int, floor: int) -> int:
-    """Where the run of this period that holds at `at` begins, walking back by blocks, then by characters."""
-    while at - 64 - period >= floor and _repeats(text, at, period, 64):
-        at -= 64
-    while at - period > floor and text[at - 1] == text[at - 1 - period]:
-        at -= 1
-    return at - period
-
-
-def _common_prefix(left: str, right: str) -> int:
-    """Length of the common start of two strings of equal length, by bisection."""
-    if left == right:
-        return len(left)
-    low, high = 0, len(left)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if left[low:middle] == right[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low

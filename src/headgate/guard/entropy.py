@@ -7,7 +7,7 @@ before. Entropy measures the alphabet, not repetition: see docs/guard.md for wha
 from collections import deque
 
 from headgate.errors import InputError
-from headgate.guard.detectors import Stall
+from headgate.guard.stall import Stall
 from headgate.text.entropy import SlidingEntropy
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from headgate.guard.runs import common_prefix
 from headgate.text.late_pattern import compile_late
 
 LONG_LINE = 2_000  # longer ones, as JSON on one line, are cut at commas too
@@ -176,7 +177,7 @@ def _compare(
     differ but are the same once masked.
     """
     for _ in range(FEW):
-        at = _common_prefix(left, right)
+        at = common_prefix(left, right)
         start = left.rfind(end, 0, at) + 1
         left_end = left.find(end, at) + 1 or len(left)
         right_end = right.find(end, at) + 1 or len(right)
@@ -199,22 +200,6 @@ def _begin_same(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool | None:
     if ours == theirs:
         return True
     return None if all(map(operator.eq, ours, theirs)) else False
-
-
-def _common_prefix(left: str, right: str) -> int:
-    """How many characters two texts have in common at their beginning."""
-    at, step, most = 0, 64, min(len(left), len(right))
-    while at < most and left[at : at + step] == right[at : at + step]:
-        at += step
-        step *= 4
-    end = min(at + step, most)
-    while at < end:
-        middle = (at + end + 1) // 2
-        if left[at:middle] == right[at:middle]:
-            at = middle
-        else:
-            end = middle - 1
-    return min(at, most)
 
 
 def _is_long_line(text: str) -> bool:

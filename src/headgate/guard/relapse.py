@@ -7,7 +7,7 @@ else from the 20th. A whole unit of it is a stall (the first in a call is only l
 makes three units together with the copies it follows.
 """
 
-from headgate.guard.detectors import Stall
+from headgate.guard.stall import Stall
 
 MIN_CHARS = 40  # a shorter match is no stall; shorter units are repeated up to it
 HOLD_CHARS = MIN_CHARS // 2  # a match of this length is held back, wherever it begins

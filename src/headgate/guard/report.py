@@ -1,5 +1,6 @@
-"""Report: what the guard did to one stream, and what that cost and saved."""
+"""Report: what the guard did to one stream, what that cost and saved, and the states a stream goes through."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -14,6 +15,22 @@ class State(StrEnum):
     DONE = "done"
     FAILED = "failed"
     CLOSED = "closed"
+
+
+TRANSITIONS: Mapping[tuple[State, str], State] = {
+    (State.IDLE, "start"): State.GENERATING,
+    (State.GENERATING, "end"): State.DONE,
+    (State.GENERATING, "stall"): State.RECOVERING,
+    (State.RECOVERING, "resume"): State.GENERATING,
+    (State.RECOVERING, "finish"): State.DONE,  # complete tool calls stand; nothing more is asked
+    (State.RECOVERING, "give up"): State.FAILED,
+    (State.IDLE, "error"): State.FAILED,
+    (State.GENERATING, "error"): State.FAILED,
+    (State.RECOVERING, "error"): State.FAILED,
+    (State.IDLE, "leave"): State.CLOSED,
+    (State.GENERATING, "leave"): State.CLOSED,
+    (State.RECOVERING, "leave"): State.CLOSED,
+}
 
 
 @dataclass(frozen=True, slots=True)

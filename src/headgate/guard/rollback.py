@@ -12,15 +12,14 @@ Tool calls and structured output are never spliced: they are delivered whole, or
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from headgate.errors import LoopError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Channel, Piece
 from headgate.guard.choice import choose_detector
 from headgate.guard.counting import CountingDetector
-from headgate.guard.detectors import Detector, Stall
 from headgate.guard.policy import GuardPolicy, Resume
-from headgate.guard.report import Cut, GuardReport, State
+from headgate.guard.report import TRANSITIONS, Cut, GuardReport, State
 from headgate.guard.resume import (
     Call,
     Message,
@@ -29,23 +28,10 @@ from headgate.guard.resume import (
     first_boundary,
     next_call,
 )
+from headgate.guard.sent_text import SentText
+from headgate.guard.stall import Detector, Stall
 from headgate.guard.unit_kinds import TINY
 from headgate.text.tokens import estimate_tokens
-
-TRANSITIONS: Mapping[tuple[State, str], State] = {
-    (State.IDLE, "start"): State.GENERATING,
-    (State.GENERATING, "end"): State.DONE,
-    (State.GENERATING, "stall"): State.RECOVERING,
-    (State.RECOVERING, "resume"): State.GENERATING,
-    (State.RECOVERING, "finish"): State.DONE,  # complete tool calls stand; nothing more is asked
-    (State.RECOVERING, "give up"): State.FAILED,
-    (State.IDLE, "error"): State.FAILED,
-    (State.GENERATING, "error"): State.FAILED,
-    (State.RECOVERING, "error"): State.FAILED,
-    (State.IDLE, "leave"): State.CLOSED,
-    (State.GENERATING, "leave"): State.CLOSED,
-    (State.RECOVERING, "leave"): State.CLOSED,
-}
 
 CUT_CHARS = 4000  # of what was cut that the report keeps
 MAX_COPIES = 2.5  # copies within which a cut may move on to a boundary
@@ -85,8 +71,7 @@ class Session:
         self._current = self._looped = self._content
         self._counting = CountingDetector() if self.policy.counting != "off" else None
         self._steering = SteeringFilter("")
-        self._texts: list[str] = []  # content the client has
-        self._omitted: list[tuple[int, int]] = []  # where in it stands what the model is not shown
+        self._sent = SentText()
         self._generated = 0  # characters of the current call
         self._calls_done = 0  # tool calls delivered whole
         self._new_turn = False  # whether the next content begins a new turn
@@ -105,7 +90,7 @@ class Session:
     @property
     def text(self) -> str:
         """The content that the client has."""
-        return "".join(self._texts)
+        return str(self._sent)
 
     @property
     def stalled(self) -> bool:
@@ -231,7 +216,7 @@ class Session:
             channel.record_sent(text)
             self.report.sent_chars += len(text)
             if channel.name == CONTENT and channel.sent <= self.policy.max_history_chars:
-                self._texts.append(text)
+                self._sent.append(text)
             return [piece] if text or piece.raw is not None else []
         channel.wait(piece)
         return self._book(self._cut(channel, stall) if stall else channel.ready())
@@ -264,7 +249,7 @@ class Session:
         text = self._steering.feed(piece.text)
         if self._new_turn and text:
             self._new_turn = False
-            before = self._texts[-1][-1:] if self._texts else ""
+            before = self._sent.last
             if before and not before.isspace() and not text[0].isspace():
                 text = f" {text}"
         return piece if text == piece else Piece(CONTENT, text)
@@ -354,25 +339,14 @@ class Session:
         """Whether a loop is cut at its onset; else its first copy, once said, is part of the answer."""
         return self.divergence is not None or 0 < period < TINY
 
-    def _history(self, onset: int | None, *, sliced: bool) -> tuple[str, int | None]:
-        """The answer as the model sees it, and the onset in it: without what the client has of loops cut at theirs."""
-        text = self.text
-        if onset is None:
-            return self._without_omitted(text), None
-        if sliced:
-            self._omitted = [part for part in self._omitted if part[0] < onset]
-            self._omitted.append((onset, len(text)))
-        return self._without_omitted(text), len(self._without_omitted(text[:onset]))
-
-    def _without_omitted(self, text: str) -> str:
-        for start, end in reversed(self._omitted):
-            text = text[:start] + text[end:]
-        return text
-
     def _next_call(self) -> Call:
         cut = self.report.cuts[-1]
         onset = cut.onset if cut.channel == CONTENT else None
-        text, onset = self._history(onset, sliced=self._cuts_at_onset(cut.period))
+        if onset is not None and self._cuts_at_onset(cut.period):
+            self._sent.omit_from(onset)
+        text = self._sent.shown()
+        if onset is not None:
+            onset = len(self._sent.shown(onset))
         whole = self._looped.whole
         how: Resume = "restart" if whole and not text else self._how
         if how == "restart" and text:  # the client has a part of the answer: go on from there
@@ -399,7 +373,7 @@ class Session:
                 and piece
                 and self._content.sent <= self.policy.max_history_chars
             ):
-                self._texts.append(piece.text)
+                self._sent.append(piece.text)
         has_waiting = self._current.held and not self._current.whole
         if has_waiting and self._since is None:
             self._since = self._clock()

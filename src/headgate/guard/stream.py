@@ -21,11 +21,11 @@ from typing import Any, Self
 
 from headgate.errors import ConfigError, HeadgateError, UpstreamError
 from headgate.guard.channels import Piece
-from headgate.guard.detectors import Detector
 from headgate.guard.policy import GuardPolicy
 from headgate.guard.report import GuardReport
 from headgate.guard.resume import Call, Message, conversation
 from headgate.guard.rollback import Session
+from headgate.guard.stall import Detector
 from headgate.guard.timed_stream import KeepAlive, TimedStream
 from headgate.text.tokens import estimate_tokens
 

@@ -13,15 +13,15 @@ from typing import Literal
 from headgate.policy import Policy, Positive, PositiveCount
 
 UnitKind = Literal[
-    "blank", "padding", "rule", "sparse", "dull", "token", "dense", "data", "tiny", "code", "line", "lines", "prose"
+    "blank", "padding", "ruled", "rule", "sparse", "dull", "token", "dense", "data", "tiny", "code", "lines", "prose"
 ]  # fmt: skip
 
 TINY = 8  # periods below this are held back after a few characters
 SHORT = 40  # periods below this may be fillers, which are held back later
 SAMPLE = 1024  # characters of a unit that are looked at; a longer unit does not change its kind
 PADDING = frozenset(" -=_.:*#~+|─│")  # what cells are filled and rules are drawn with
-LINES = frozenset(("line", "lines"))
 DENSE = 6  # different symbols without a blank that make an esoteric program or a pattern
+DULL = 6  # different characters up to which a long unit has a tiny alphabet
 
 
 def kind_of(unit: str) -> UnitKind:
@@ -29,16 +29,17 @@ def kind_of(unit: str) -> UnitKind:
 
     blank    one character (and newlines) over more than 8: base64 of zeros
     padding  short, of blanks and ruler characters alone: the cells and rules of a table
+    ruled    one ruler character in lines: lines to write on
     rule     no letter, digit or emoji: other symbols, and longer rules, box drawing, indentation
     sparse   long, with at most 4 different characters or hardly a letter: tables, ASCII art
-    dull     long, with at most 6 different characters
+    dull     long, with at most 6 different characters and no digit
     token    letters and digits in one word that no language has: `GCTA`, `1234567890`, `0123456789abcdef`, base64
     dense    without a blank, with 6 and more different symbols: esoteric programs, regular expressions
-    data     short, nearly all digits and separators (`0, 0, 0, `, `L 36 36`)
+    data     short, nearly all digits and separators (`0, 0, 0, `, `L 36 36`); or long, with a digit and at most 6 different
+             characters: a row of a matrix, of a map of tiles, of bytes
     tiny     at most 4 characters
     code     at least 8 % symbols, or some and at least 40 % blanks: indented
-    line     prose with one line end in it: a line of verse, an item of a list
-    lines    the same with several: a refrain
+    lines    prose with line ends in it: a line of verse, an item of a list, a refrain
     prose    all the rest, and paragraphs: what has a blank line in it
     """
     counts = Counter(unit[:SAMPLE])
@@ -48,7 +49,7 @@ def kind_of(unit: str) -> UnitKind:
     )
     distinct = len(counts) - ("\n" in counts)
     if distinct <= 1 and size > 8:
-        return "blank" if alphanumeric else "rule"
+        return "blank" if alphanumeric else _kind_of_rule(counts)
     if not alphanumeric:
         return "padding" if size <= TINY and PADDING.issuperset(counts) else "rule"
     if _is_token(unit, distinct):
@@ -60,6 +61,10 @@ def kind_of(unit: str) -> UnitKind:
     if size <= 4:
         return "tiny"
     return _kind_of_words(unit, counts, alphanumeric)
+
+
+def _kind_of_rule(counts: Counter[str]) -> UnitKind:
+    return "ruled" if PADDING.issuperset(counts.keys() - {"\n"}) else "rule"
 
 
 def _is_braille(char: str) -> bool:
@@ -78,9 +83,11 @@ def _is_token(unit: str, distinct: int) -> bool:
 
 
 def _kind_of_long(unit: str, counts: Counter[str], alphanumeric: int, distinct: int) -> UnitKind:
+    if distinct <= DULL and _count_digits(counts):
+        return "data"
     if distinct <= 4 or alphanumeric <= 0.2 * counts.total():
         return "sparse"
-    return "dull" if distinct <= 6 else _kind_of_words(unit, counts, alphanumeric)
+    return "dull" if distinct <= DULL else _kind_of_words(unit, counts, alphanumeric)
 
 
 def _kind_of_words(unit: str, counts: Counter[str], alphanumeric: int) -> UnitKind:
@@ -93,7 +100,7 @@ def _kind_of_words(unit: str, counts: Counter[str], alphanumeric: int) -> UnitKi
         return "code"
     if "\n" not in counts or "\n\n" in unit + unit[0]:  # the unit comes again behind itself
         return "prose"
-    return "line" if counts["\n"] == 1 else "lines"
+    return "lines"
 
 
 def _count_symbols(counts: Counter[str]) -> int:
@@ -116,13 +123,11 @@ class RepeatPolicy(Policy):
     prose_slope: Positive = 2.2
     """See prose_base."""
     lines_floor: PositiveCount = 300
-    """Shortest run of lines that stalls: refrains and lists of short items stay below ..."""
-    line_copies: Positive = 4.0
-    """... or so many copies of one line of 40 characters and more."""
-    lines_copies: Positive = 3.25
-    """Least copies of lines: a chorus is sung three times, so that it needs a part of a fourth ..."""
-    longest_line: PositiveCount = 128
-    """... and what is longer than this is no line."""
+    """Shortest run of lines that stalls: refrains and lists of short items stay below."""
+    lines_copies: Positive = 4.1
+    """Least copies of lines: a chorus is sung three or four times, so that it needs a part of a fifth ..."""
+    longest_lines: PositiveCount = 256
+    """... and what is longer than this is no chorus."""
     code_base: PositiveCount = 240
     """Code stalls at base + slope x period: tables, stack traces and logs hold many equal lines ..."""
     code_slope: Positive = 4.5
@@ -134,7 +139,11 @@ class RepeatPolicy(Policy):
     tiny: PositiveCount = 160
     """Units of 2 to 4 characters."""
     data: PositiveCount = 480
-    """Lists of one number."""
+    """Lists of one number ..."""
+    data_copies: Positive = 22.0
+    """... or so many equal rows: maps and matrices have twenty and more ..."""
+    data_cap: PositiveCount = 1500
+    """... up to this length."""
     token: PositiveCount = 800
     """Keys and placeholders: they are written out in code ..."""
     tiny_token: PositiveCount = 384
@@ -145,14 +154,16 @@ class RepeatPolicy(Policy):
     """One blank or ruler character: cells of a table are padded to the longest ..."""
     ruler: PositiveCount = 400
     """... and several of them."""
+    ruled: PositiveCount = 2048
+    """Lines to write on."""
     rule: PositiveCount = 300
     """Other symbols with a period up to 8."""
     wide_rule: PositiveCount = 1024
     """Rulers with a longer period."""
     sparse: PositiveCount = 440
     """Tables, ASCII art, deep indentation ..."""
-    sparse_copies: Positive = 4.5
-    """... and so many copies: nested data repeats its blocks."""
+    sparse_copies: Positive = 8.0
+    """... and so many copies: boards have equal rows, and nested data repeats its blocks."""
     blank: PositiveCount = 8192
     """One letter in lines: base64 of a zero-padded file."""
     suspect_tiny: PositiveCount = 17
@@ -174,35 +185,43 @@ class RepeatPolicy(Policy):
 
     def _min_length(self, period: int, kind: str) -> float:
         match kind:
-            case "blank" | "data" | "dense":
-                return float(getattr(self, kind))
-            case "padding":
-                return self.ruler if period > 1 else self.padding
+            case "prose" | "lines" | "code":
+                return self._text_length(period, kind)
+            case "tiny":
+                return self.tiny if period > 1 else self.one
             case "token":
                 return self.token if period > 4 else self.tiny_token
+            case "data":
+                return max(self.data, min(self.data_copies * period, self.data_cap))
+            case "dull":
+                return min(128 + 4.4 * period, 1200)
+            case "dense":
+                return self.dense
+            case _:
+                return self._filler_length(period, kind)
+
+    def _filler_length(self, period: int, kind: str) -> float:
+        match kind:
+            case "padding":
+                return self.ruler if period > 1 else self.padding
+            case "ruled":
+                return self.ruled
             case "rule":
                 return self.rule if period <= TINY else self.wide_rule
             case "sparse":
                 return max(self.sparse, self.sparse_copies * period)
-            case "tiny":
-                return self.tiny if period > 1 else self.one
-            case "dull":
-                return min(128 + 4.4 * period, 1200)
             case _:
-                return self._text_length(period, kind)
+                return self.blank
 
     def _text_length(self, period: int, kind: str) -> float:
         least = max(self.prose_floor, self.prose_base + self.prose_slope * period)
         if kind == "code":
             wanted = min(self.code_base + self.code_slope * period, self.code_cap)
             least = max(least, wanted)
-        return max(least, self._lines_length(period, kind)) if kind in LINES else least
-
-    def _lines_length(self, period: int, kind: str) -> float:
-        least: float = self.lines_floor
-        if kind == "line" and period >= SHORT:
-            least = min(least, self.line_copies * period)
-        return max(least, self.lines_copies * period) if period <= self.longest_line else least
+        if kind != "lines":
+            return least
+        copies = self.lines_copies if period <= self.longest_lines else self.copies
+        return max(least, self.lines_floor, copies * period)
 
     def suspect(self, period: int, kind: str) -> int:
         """Repeated characters, first copy not counted, after which the tail is held back."""

@@ -4,14 +4,17 @@ A capital inside a sentence speaks for a name, one that opens a sentence proves 
 its number, with the low bits free for how it stands.
 """
 
+from collections.abc import Sequence
+from itertools import repeat
+
 import numpy as np
 import numpy.typing as npt
 
-from headgate.index.arrays import Ints, offsets
+from headgate.index.arrays import Ints, Keys, offsets
 from headgate.index.posting_list import Counts, to_slots
 from headgate.text.names import ends, word
 from headgate.text.stopwords import ENGLISH
-from headgate.text.terms import NUMBERS
+from headgate.text.terms import NUMBERS, number
 
 INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER = 0, 1, 2
 _KIND = 7  # the low bits of a case key hold how the word stood ...
@@ -23,14 +26,18 @@ def case_key(word: str) -> int:
     return NUMBERS[word.lower()] & ~_KIND
 
 
-def case_of(piece: str) -> int:
-    """The case key of the word that a piece of text is (0 when it cannot be a name), and whether a sentence may end."""
-    plain = piece.isalpha()  # most pieces are a word and nothing else
-    found = piece if plain else word(piece)
-    key = 0
-    if len(found) > 2 and found.lower() not in ENGLISH:
-        key = case_key(found) | (INSIDE_UPPER if found[0].isupper() else INSIDE_LOWER)
-    return key if plain or not ends(piece) else key | _ENDS
+def cases_of(pieces: Sequence[str]) -> Keys:
+    """The case keys of the words that pieces of text are (0 for one that cannot be a name), and whether a sentence may end."""
+    plain = list(map(str.isalpha, pieces))  # most pieces are a word and nothing else
+    found = [p if alone else word(p) for p, alone in zip(pieces, plain, strict=True)]
+    low = [one.lower() if len(one) > 2 else "" for one in found]
+    keys = {one: number(one) & ~_KIND for one in set(low).difference(ENGLISH)} | {"": 0}
+    cases = np.fromiter(map(keys.get, low, repeat(0)), np.uint64, len(low))
+    upper = np.fromiter((one[:1].isupper() for one in found), bool, len(found))
+    cases[upper & (cases > 0)] |= np.uint64(INSIDE_UPPER)
+    ended = [not alone and ends(p) for p, alone in zip(pieces, plain, strict=True)]
+    cases[np.array(ended, bool)] |= np.uint64(_ENDS)
+    return cases
 
 
 def count_case(
@@ -38,7 +45,7 @@ def count_case(
 ) -> Counts:
     """Count the words of texts by how they stand.
 
-    `cases` has what `case_of` says of each distinct piece, `slots` the pieces of all texts in reading order, `lengths` how
+    `cases` has what `cases_of` says of each distinct piece, `slots` the pieces of all texts in reading order, `lengths` how
     many of them each text has.
     """
     ended = np.empty(len(slots), bool)

@@ -2,27 +2,34 @@
 
 A piece is what stands between two spaces. It is read when it is first met in a language: which terms it has, and how its
 word is written. From then on a text costs one look-up a piece, and everything that is counted is counted in arrays.
+A full lexicon gives way to a new one, which takes over from it what is met again: so memory stays bounded, and the words
+in use stay known.
 """
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain, count, repeat
 
 import numpy as np
+import numpy.typing as npt
 
 from headgate.forks import ForkSafeLock
 from headgate.index.arrays import Ints, Keys, ranges
-from headgate.index.casing import case_of
-from headgate.text.terms import piece_terms
+from headgate.index.casing import cases_of
+from headgate.text.memo import LONGEST
+from headgate.text.terms import read_pieces
 
-_PIECES = 300_000  # remembered; beyond it a new lexicon is begun
-_LONGEST = 40  # characters; longer pieces are seldom met twice
+Slots = npt.NDArray[np.int32]
+
+_PIECES = 50_000  # remembered before a new lexicon is begun; with the former one 20 MB
 
 
 class Lexicon:
     """Pieces by slot. Slots are given out for good, so any number of threads may read and add."""
 
-    def __init__(self) -> None:
-        self._by_language: dict[str, _Pieces] = {}
+    def __init__(self, former: "Lexicon | None" = None) -> None:
+        self.former = former
+        self._by_language: dict[str, dict[str, int]] = {}
         self._terms = array("Q")
         self._ends = array("q", [0])
         self._cases = array("Q")
@@ -31,20 +38,20 @@ class Lexicon:
     def __len__(self) -> int:
         return len(self._cases)
 
-    def slots(self, language: str) -> Mapping[str, int]:
-        """A piece of text in that language -> its slot, for every piece there is."""
-        found = self._by_language.get(language)
-        if found is None:
-            found = self._by_language.setdefault(language, _Pieces(self, language))
-        return found
+    def remembered(self, language: str) -> Mapping[str, int]:
+        """The pieces that are known in a language, and their slots."""
+        return self._by_language.get(language, {})
 
-    def add(self, terms: tuple[int, ...], case: int) -> int:
-        """The next slot, for a piece with these terms, written so."""
-        with self._lock:
-            self._terms.extend(terms)
-            self._ends.append(len(self._terms))
-            self._cases.append(case)
-            return len(self._cases) - 1
+    def slots(self, language: str, pieces: Sequence[str]) -> Slots:
+        """The slots of pieces of text in a language; those that were not met before are read together."""
+        known = self._by_language.setdefault(language, {})
+        slots = np.fromiter(map(known.get, pieces, repeat(-1)), np.int32, len(pieces))
+        new = [(at, pieces[at]) for at in np.flatnonzero(slots < 0).tolist()]
+        if new:
+            found = self._add(language, list({piece for _, piece in new}))
+            for at, piece in new:
+                slots[at] = found[piece]
+        return slots
 
     def read(self, slots: Ints) -> tuple[Ints, Keys, Keys]:
         """How many terms the pieces at some slots have, these terms end to end, and how the pieces are written."""
@@ -57,28 +64,45 @@ class Lexicon:
                 np.asarray(self._cases)[slots],
             )
 
+    def _add(self, language: str, pieces: list[str]) -> dict[str, int]:
+        """Give slots to new pieces, and remember those that are not long while there is room."""
+        former = self.former
+        old = former.remembered(language) if former else {}
+        again = [piece for piece in pieces if piece in old]
+        fresh = [piece for piece in pieces if piece not in old] if again else pieces
+        parts = [_read(fresh, language)]
+        if former and again:
+            parts.append(former.read(np.array([old[piece] for piece in again])))
+        counts, terms, cases = (np.concatenate(part) for part in zip(*parts, strict=True))
+        with self._lock:
+            first = len(self._cases)
+            self._ends.frombytes((len(self._terms) + np.cumsum(counts)).tobytes())
+            self._terms.frombytes(terms.tobytes())
+            self._cases.frombytes(cases.tobytes())
+        slots = dict(zip(chain(fresh, again), count(first)))
+        last = 2 * _PIECES
+        known = {p: slot for p, slot in slots.items() if len(p) <= LONGEST and slot < last}
+        self._by_language[language].update(known)
+        return slots
 
-class _Pieces(dict[str, int]):
-    """A piece of text in one language -> its slot, filled as pieces are met."""
 
-    def __init__(self, lexicon: Lexicon, language: str) -> None:
-        super().__init__()
-        self._lexicon = lexicon
-        self._terms = piece_terms(language)
-
-    def __missing__(self, piece: str) -> int:
-        slot = self._lexicon.add(self._terms[piece], case_of(piece))
-        if len(piece) <= _LONGEST:
-            self[piece] = slot
-        return slot
+def _read(pieces: list[str], language: str) -> tuple[Ints, Keys, Keys]:
+    """What `Lexicon.read` says of pieces, from the pieces themselves."""
+    found, sizes = read_pieces(pieces, language)
+    terms = np.array(found, np.uint64)
+    said = terms > 0  # stopwords have no term
+    counts = np.bincount(np.repeat(np.arange(len(pieces)), sizes)[said], minlength=len(pieces))
+    return counts, terms[said], cases_of(pieces)
 
 
 _current = Lexicon()
 
 
 def current_lexicon() -> Lexicon:
-    """The lexicon to read a batch with. A full one lives on in the batches that hold it."""
+    """The lexicon to read a batch with. A full one lives on in the batches that hold it, and in the one after it."""
     global _current  # noqa: PLW0603  (a cache: what two threads make at once is equal)
-    if len(_current) >= _PIECES:
-        _current = Lexicon()
+    full = _current
+    if len(full) >= _PIECES:
+        _current = Lexicon(former=full)
+        full.former = None
     return _current

@@ -5,22 +5,24 @@ written. Everything else is done for the whole batch at once, in arrays.
 """
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
 from headgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets, ranges
 from headgate.index.casing import count_case
-from headgate.index.lexicon import current_lexicon
+from headgate.index.lexicon import Slots, current_lexicon
 from headgate.index.posting_list import Counts, PostingList, to_slots
 from headgate.rank.fields import BODY, IN_BODY, IN_HEAD, IN_TITLE
 from headgate.text.languages import LANGUAGES
 from headgate.text.names import capitalize, names
-from headgate.text.terms import NUMBERS, language_of, number
+from headgate.text.terms import NUMBERS, languages_of, number
 from headgate.text.turns import Turn, part
 from headgate.types import Chunk
 
+_AT_ONCE = 500  # chunks whose pieces are held in memory together: some 5 MB
 _LANGUAGE = {language: n for n, language in enumerate(LANGUAGES)}
 
 
@@ -35,41 +37,57 @@ class _Names(dict[str, int]):
 class Reading:
     """What the texts of some chunks say, chunk by chunk."""
 
-    def __init__(self, chunks: Iterable[Chunk]) -> None:
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
         self.chars = array("q")
         self.speaker = array("Q")
         self.told = array("B")
         self.language = array("B")
         self._lexicon = current_lexicon()
-        self._pieces = array("i")
         self._counts = array("q")
         self._names = _Names()
         self._name_slots = array("i")
         self._flags = array("H")
         self._name_counts = array("q")
-        for chunk in chunks:
-            self._read(chunk)
+        read = [self._read(chunks[at : at + _AT_ONCE]) for at in range(0, len(chunks), _AT_ONCE)]
+        pieces = np.concatenate(read) if read else np.zeros(0, np.int32)
         # the few pieces that occur here, out of all that are known
-        pieces = np.asarray(self._pieces)
         used = np.flatnonzero(np.bincount(pieces))
         rank = np.zeros(len(self._lexicon), np.int32)
         rank[used] = np.arange(len(used))
         self._slots = rank[pieces]
         self._term_counts, self._terms, self._cases = self._lexicon.read(used)
 
-    def _read(self, chunk: Chunk) -> None:
-        line = part(chunk.text, chunk.metadata)
-        body = line.body.split()
-        language = language_of(line.body, body)
-        self.chars.append(len(chunk.text))
-        self.speaker.append(number(line.speaker) if line.speaker else 0)
-        self.told.append(line.told)
-        self.language.append(_LANGUAGE[language])
-        slots = self._lexicon.slots(language)
-        for text in (chunk.title.split(), line.date.split(), line.speaker.split(), body):
-            self._pieces.extend(map(slots.__getitem__, text))
-            self._counts.append(len(text))
-        self._read_names(chunk.title, line)
+    def _read(self, chunks: Sequence[Chunk]) -> Slots:
+        """Read some chunks; the slots of their pieces."""
+        lines = [part(chunk.text, chunk.metadata) for chunk in chunks]
+        bodies = [line.body.split() for line in lines]
+        languages = languages_of([line.body for line in lines], bodies)
+        self.chars.extend([len(chunk.text) for chunk in chunks])
+        self.speaker.extend([number(line.speaker) if line.speaker else 0 for line in lines])
+        self.told.extend([line.told for line in lines])
+        self.language.extend(map(_LANGUAGE.__getitem__, languages))
+        texts = [
+            (chunk.title.split(), line.date.split(), line.speaker.split(), body)
+            for chunk, line, body in zip(chunks, lines, bodies, strict=True)
+        ]
+        counts = np.array([list(map(len, fields)) for fields in texts])
+        self._counts.frombytes(counts.tobytes())
+        for chunk, line in zip(chunks, lines, strict=True):
+            self._read_names(chunk.title, line)
+        return self._find_slots(texts, counts.sum(1), languages)
+
+    def _find_slots(
+        self, texts: Sequence[tuple[list[str], ...]], counts: Ints, languages: Sequence[str]
+    ) -> Slots:
+        """The slots of all pieces in reading order; `counts` are how many each chunk has."""
+        begins = offsets(counts)
+        slots = np.empty(begins[-1], np.int32)
+        for language in dict.fromkeys(languages):
+            own = np.array([at for at, one in enumerate(languages) if one == language])
+            fields = chain.from_iterable([texts[at] for at in own.tolist()])
+            found = self._lexicon.slots(language, list(chain.from_iterable(fields)))
+            slots[ranges(begins[own], counts[own])] = found
+        return slots
 
     def _read_names(self, title: str, line: Turn) -> None:
         flags = dict.fromkeys(names(line.body), IN_BODY)

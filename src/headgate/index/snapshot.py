@@ -390,12 +390,15 @@ class Snapshot:
 
 
 def is_conversation(count: int, *, told: int, speaking: int, speakers: int, short: int) -> bool:
-    """Whether chunks are turns: most were told to be, or open with a speaker, speakers are few, texts short."""
+    """Whether chunks are turns: most were told to be, or open with a speaker, speakers are few, texts short.
+
+    What opens every text alike is a label ("Question: ...", "Title: ..."), so it takes two speakers to talk.
+    """
     if count and told >= _SPEAKING * count:
         return True
     if speaking < _SPEAKING * count or not speaking:
         return False
-    return speakers <= max(_FEW, _FEW_SHARE * count) and 2 * short >= count
+    return 2 <= speakers <= max(_FEW, _FEW_SHARE * count) and 2 * short >= count
 
 
 def name_languages(votes: npt.NDArray[np.int64], count: int) -> str:

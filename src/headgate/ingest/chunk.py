@@ -32,6 +32,7 @@ _SEAMS = tuple(
 )
 
 
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]", re.MULTILINE)
 _LINE = re.compile(r"^.*\S.*$", re.MULTILINE)  # one that says something
 
 
@@ -69,7 +70,7 @@ def _split(text: str, policy: ChunkPolicy, *, kind: str) -> list[Passage]:
 
 def _first_heading(text: str) -> tuple[str, ...]:
     """The first heading of a text that stays whole."""
-    if "#" not in text:
+    if "#" not in text or not _HEADING.search(text):
         return ()
     first = next((block.path for block in blocks(text, "markdown") if block.path), ())
     return first[:1]

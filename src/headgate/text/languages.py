@@ -6,10 +6,13 @@ English wins unless another language clearly does: English rules touch only word
 to a text of a script without a language here (Chinese, Korean, Thai), to code, or to a bare heading.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Sequence
 from functools import cache
-from itertools import repeat
+from itertools import chain, repeat
+
+import numpy as np
+import numpy.typing as npt
 
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import UNSPACED, fold, marks
@@ -71,8 +74,6 @@ LETTERS: dict[str, str] = {
 LANGUAGES = tuple(LETTERS)
 
 _WORD = compile_late(lambda: rf"(?:[^\W\d_]++|[{marks()}]++)++")
-_CACHE = 250_000  # pieces remembered; beyond it the table starts afresh
-_LONGEST = 40  # characters; longer pieces are seldom met twice
 # What may be a letter or a mark beyond Latin-1: all but punctuation, currencies, arrows, mathematical signs and boxes.
 _LATER = compile_late(
     "[^\x00-\xff\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u245f\u2500-\u2775]"
@@ -85,83 +86,82 @@ _UNSPACED = compile_late(f"[{UNSPACED}]+")
 _CLEAR = 1.5
 _SHARE = 0.06
 
-Votes = dict[str, list[tuple[str, float]]]
+Votes = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 
 
 @cache
-def _votes_of_words() -> Votes:
-    """A function word -> what it gives to which languages."""
+def _speakers() -> dict[str, list[str]]:
+    """A function word -> the languages that have it."""
     speakers: dict[str, list[str]] = defaultdict(list)
     for language in LANGUAGES:
         for word in stopwords(language):
             speakers[word].append(language)
-    return {word: [(name, 1 / len(names)) for name in names] for word, names in speakers.items()}
+    return dict(speakers)
 
 
 @cache
-def _votes_of_letters() -> Votes:
-    """A letter -> what it gives to which languages."""
-    votes: Votes = defaultdict(list)
-    for language, letters in LETTERS.items():
-        for letter in letters:
-            votes[letter].append((language, 1.0))
-    return dict(votes)
+def _votes_of_words() -> tuple[dict[str, int], Votes]:
+    """A function word -> its row, from 1 on; and the rows: what a word gives to each language."""
+    votes = np.zeros((len(_speakers()) + 1, len(LANGUAGES)))
+    for row, names in enumerate(_speakers().values(), 1):
+        votes[row, [LANGUAGES.index(name) for name in names]] = 1 / len(names)
+    return {word: row for row, word in enumerate(_speakers(), 1)}, votes
+
+
+@cache
+def _votes_of_letters() -> tuple[dict[str, int], Votes]:
+    """The same for letters; the last row is for signs of unspaced scripts."""
+    letters = dict.fromkeys("".join(LETTERS.values()))
+    votes = np.zeros((len(letters) + 2, len(LANGUAGES)))
+    rows = {letter: row for row, letter in enumerate(letters, 1)}
+    for column, own in enumerate(LETTERS.values()):
+        votes[[rows[letter] for letter in own], column] = 1.0
+    votes[-1, LANGUAGES.index("english")] = 1.0
+    return rows, votes
 
 
 @cache
 def _foreign_words() -> frozenset[str]:
     """The function words that English does not have."""
-    return frozenset(_votes_of_words()) - ENGLISH
+    return frozenset(_speakers()) - ENGLISH
 
 
 @cache
 def _votes_for_english() -> dict[str, float]:
     """What each function word of English gives to it."""
-    return {
-        word: dict(votes)["english"] for word, votes in _votes_of_words().items() if word in ENGLISH
-    }
+    return {word: 1 / len(names) for word, names in _speakers().items() if word in ENGLISH}
 
 
-class _Ballot:
-    """How many words a piece of text has, and what it gives to which languages; equal ones are one object."""
-
-    __slots__ = ("votes", "words")
-
-    def __init__(self, words: int, votes: tuple[tuple[str, float], ...]) -> None:
-        self.words = words
-        self.votes = votes
-
-
-class _Ballots(dict[str, _Ballot]):
-    """What stands between two spaces -> its ballot, filled as it is met."""
+class _Characters:
+    """Which characters make words, and which row of the letters' votes each has; filled as characters are met."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self._unique: dict[tuple[int, tuple[tuple[str, float], ...]], _Ballot] = {}
+        self._kinds = np.zeros(0x110000, np.uint8)  # 0 not met, 1 of a word, 2 not
+        self._rows = np.zeros(0x110000, np.uint16)
 
-    def __missing__(self, piece: str) -> _Ballot:
-        low = fold(piece)
-        words = [low] if low.isalpha() else _WORD.findall(low)
-        votes = _votes_of_words()
-        given = [vote for word in words if word in votes for vote in votes[word]]
-        if not low.isascii():
-            votes = _votes_of_letters()
-            given += [vote for letter in low if letter in votes for vote in votes[letter]]
-            given += [("english", float(len(signs))) for signs in _UNSPACED.findall(low)]
-        content = len(words), _sum(given) if given else ()
-        if len(piece) > _LONGEST:
-            return _Ballot(*content)
-        if len(self) >= _CACHE:
-            self.clear()
-            self._unique.clear()
-        ballot = self._unique.get(content)
-        if ballot is None:
-            ballot = self._unique.setdefault(content, _Ballot(*content))
-        self[piece] = ballot
-        return ballot
+    def read(self, codes: npt.NDArray[np.uint32]) -> tuple[Bools, npt.NDArray[np.uint16]]:
+        """Whether each character makes words, and its row, 0 where it has none."""
+        kinds = self._kinds[codes]
+        new = codes[kinds == 0]
+        if len(new):
+            self._meet(np.unique(new).tolist())
+            kinds = self._kinds[codes]
+        return kinds == 1, self._rows[codes]
+
+    def _meet(self, codes: list[int]) -> None:
+        rows, votes = _votes_of_letters()
+        for code in codes:
+            sign = chr(code)
+            self._rows[code] = rows.get(sign, 0)
+            if _UNSPACED.match(sign):
+                self._rows[code] = len(votes) - 1
+            self._kinds[code] = 1 if _WORD.match(sign) else 2
 
 
-_BALLOTS = _Ballots()
+@cache
+def _characters() -> _Characters:
+    return _Characters()
 
 
 @cache
@@ -179,27 +179,84 @@ def _cut_latin(text: str) -> str:
 
 def detect(text: str, default: str = "english") -> str:
     """The language of a text; English unless another one clearly wins, and the default where nothing speaks."""
-    sample = text[:_SAMPLE]
-    if not _LATER.search(sample):
-        low = _cut_latin(sample)
-        found = low.split()
-        foreign = sum(map(_foreign_words().__contains__, found))
-        if foreign < _CLEAR and sample.isascii():
-            return default if ENGLISH.isdisjoint(found) else "english"  # nobody else can win
-        foreign += sum(map(len, _ACCENTED.findall(low)))
-        english = sum(map(_votes_for_english().get, found, repeat(0.0)))
-        if default == "english" and foreign + english < _votes_needed(english, len(found)):
-            return default  # nor here: a word that both have gives both the same
-    totals = dict.fromkeys(LANGUAGES, 0.0)
-    words = 0
-    for ballot, times in Counter(map(_BALLOTS.__getitem__, sample.split())).items():
-        words += times * ballot.words
-        for language, share in ballot.votes:
-            totals[language] += times * share
-    best = max(totals, key=totals.__getitem__)
-    if best == "english":
-        return best if totals[best] else default
-    return best if totals[best] >= _votes_needed(totals["english"], words) else default
+    return detect_all([text], default)[0]
+
+
+def detect_all(texts: Sequence[str], default: str = "english") -> list[str]:
+    """The languages of many texts; ten times faster than one by one where they are not English."""
+    samples = [text[:_SAMPLE] for text in texts]
+    found = [_detect_latin(sample, default) for sample in samples]
+    open_ = [at for at, language in enumerate(found) if not language]
+    if open_:
+        for at, language in zip(open_, _elect([samples[at] for at in open_], default), strict=True):
+            found[at] = language
+    return found
+
+
+def _detect_latin(sample: str, default: str) -> str:
+    """The language of a text of Latin-1 where only English or the default can win; "" for any other text."""
+    if not sample.isascii() and _LATER.search(sample):
+        return ""
+    low = _cut_latin(sample)
+    found = low.split()
+    foreign = sum(map(_foreign_words().__contains__, found))
+    if foreign < _CLEAR and sample.isascii():
+        return default if ENGLISH.isdisjoint(found) else "english"
+    foreign += sum(map(len, _ACCENTED.findall(low)))
+    english = sum(map(_votes_for_english().get, found, repeat(0.0)))
+    # a word that both have gives both the same
+    nobody = default == "english" and foreign + english < _votes_needed(english, len(found))
+    return default if nobody else ""
+
+
+def _elect(samples: Sequence[str], default: str) -> list[str]:
+    """The language that wins in each text."""
+    votes, words = _count_votes([fold(sample) for sample in samples])
+    english = LANGUAGES.index("english")
+    found = []
+    for own, count in zip(votes, words, strict=True):
+        best = int(own.argmax())
+        needed = 1e-9 if best == english else _votes_needed(float(own[english]), count)
+        found.append(LANGUAGES[best] if own[best] >= needed else default)
+    return found
+
+
+def _count_votes(texts: Sequence[str]) -> tuple[Votes, list[int]]:
+    """The votes that each language gets in each text, and how many words each text has."""
+    ends = np.cumsum([len(text) + 1 for text in texts])
+    joined = "".join([f"{text}\n" for text in texts])
+    codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4").copy()
+    in_words, letters = _characters().read(codes)
+    codes[~in_words] = ord(" ")
+    codes[ends - 1] = ord("\n")
+    lines = codes.tobytes().decode("utf-32-le", "surrogatepass").split("\n")[:-1]
+    split = [line.split() for line in lines]
+    rows, shares = _votes_of_words()
+    given = [list(filter(None, map(rows.get, words))) for words in split]
+    votes = _add_rows(shares, list(chain.from_iterable(given)), list(map(len, given)))
+    votes += _count_letters(letters, ends)
+    # rounded, so that languages which got the same in another order stay equal
+    return votes.round(9), list(map(len, split))
+
+
+def _add_rows(rows: Votes, which: list[int], counts: list[int]) -> Votes:
+    """The sums of the rows of each text, which stand end to end."""
+    # a row of zeros before each text, since a sum of no rows is the next row
+    begins = np.cumsum([0, *(count + 1 for count in counts[:-1])])
+    padded = np.insert(np.array(which, np.int64), begins - np.arange(len(counts)), 0)
+    return np.add.reduceat(rows[padded], begins, axis=0)
+
+
+def _count_letters(rows: npt.NDArray[np.uint16], ends: npt.NDArray[np.int64]) -> Votes:
+    """The votes that the letters of each text give, by their rows; texts stand end to end."""
+    shares = _votes_of_letters()[1]
+    at = np.flatnonzero(rows)
+    used = np.flatnonzero(np.bincount(rows[at], minlength=len(shares)))
+    column = np.zeros(len(shares), np.int64)
+    column[used] = np.arange(len(used))
+    cells = np.searchsorted(ends, at, "right") * len(used) + column[rows[at]]
+    counts = np.bincount(cells, minlength=len(ends) * len(used))
+    return counts.reshape(len(ends), len(used)).astype(np.float64) @ shares[used]
 
 
 def _votes_needed(english: float, words: int) -> float:
@@ -214,11 +271,3 @@ def choose(text: str, languages: str) -> str:
         return first
     found = detect(text, default=first)
     return found if found in more else first
-
-
-def _sum(votes: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
-    """The votes that each language gets in all."""
-    totals: dict[str, float] = {}
-    for language, share in votes:
-        totals[language] = totals.get(language, 0.0) + share
-    return tuple(totals.items())

@@ -12,11 +12,12 @@ from itertools import chain
 
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import capitals
+from headgate.text.memo import Memo, Room
 from headgate.text.stopwords import ENGLISH
 
 ENTITY_CHARS = 80  # longer matches are sentences
 TEXT_CHARS = 20_000  # entities of a longer text are those of its beginning
-_CACHE = 1_000_000  # spans remembered; beyond it the table starts afresh
+_REMEMBERED = 16_000  # spans, of 400 bytes with their names
 
 
 def _span(upper: str) -> str:
@@ -58,21 +59,16 @@ _COMMON = frozenset(  # words that open sentences and messages without naming an
 )
 
 
-class _Spans(dict[str, tuple[str, ...]]):
-    """A capitalized span -> its names, filled as spans are met."""
-
-    def __missing__(self, span: str) -> tuple[str, ...]:
-        if len(self) >= _CACHE:
-            self.clear()
-        name = " ".join(span.lower().replace("\u2019", "'").split()).removesuffix("'s")
-        found = [name] if len(name) > 2 and name not in ENGLISH else []
-        if " " in name:
-            found += [w for w in name.split() if len(w) > 3 and w not in ENGLISH]
-        self[span] = tuple(found)
-        return self[span]
+def _names_of(span: str) -> tuple[str, ...]:
+    """The names of a capitalized span: the whole of it, and its longer words."""
+    name = " ".join(span.lower().replace("\u2019", "'").split()).removesuffix("'s")
+    found = [name] if len(name) > 2 and name not in ENGLISH else []
+    if " " in name:
+        found += [w for w in name.split() if len(w) > 3 and w not in ENGLISH]
+    return tuple(found)
 
 
-_SPANS = _Spans()
+_SPANS = Memo(_names_of, Room(_REMEMBERED))
 
 
 def names(text: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""Pack: which pieces fit a budget, taken in order; the first that does not fit is shortened, the next ones are skipped.
+"""Pack: which pieces fit a budget, taken in order; what does not fit is shortened, and skipped where that does not help.
 
 Two sections share the room: main pieces and side pieces (graph paths). The side section is sure of its
 share; what one section leaves is offered to the other, so that without side pieces the main ones have it all.
@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 
 Count = Callable[[str], int]
 Shorten = Callable[[int, int], str]
-"""The number of a piece and the tokens left -> as much of the piece as fits, "" where nothing useful does."""
+"""The number of a piece and the tokens left -> a part of the piece that fits, "" where nothing useful does."""
+
+_MOST_CUTS = 8  # pieces that are shortened at most, which bounds the work
 
 
 @dataclass(slots=True)
@@ -33,7 +35,7 @@ def pack(
     most: int | None = None,
     shorten: Shorten | None = None,
 ) -> Packed:
-    """What is in: `share` of the room is kept for `side`, at most `most` main ones, one of them shortened."""
+    """What is in: `share` of the room is kept for `side`, at most `most` main ones, some of them shortened."""
     prices = [count(piece) for piece in pieces] if costs is None else list(costs)
     aside = list(side) or [False] * len(pieces)
     main = [not on_side for on_side in aside]
@@ -51,16 +53,18 @@ def pack(
 
 @dataclass(slots=True)
 class _Cut:
-    """The one chance to shorten a piece."""
+    """What shortens pieces that do not fit, the first few of them."""
 
     packed: Packed
     count: Count
     shorten: Shorten | None
+    tries: int = 0
 
     def take(self, at: int, left: int) -> int:
-        """Take as much of a piece as fits; what it costs, 0 when nothing of it was taken."""
-        if self.shorten is None or self.packed.shortened or left <= 0:
+        """Take a part of a piece that fits; what it costs, 0 when nothing of it was taken."""
+        if self.shorten is None or self.tries == _MOST_CUTS or left <= 0:
             return 0
+        self.tries += 1
         part = self.shorten(at, left)
         price = self.count(part + "\n") if part else 0
         if not 0 < price <= left:

@@ -7,7 +7,7 @@ without spaces become pairs of signs (see letters.py).
 """
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Sequence
 from functools import cache
 from hashlib import blake2b
 from itertools import chain
@@ -16,14 +16,17 @@ from typing import NamedTuple
 
 import Stemmer
 
-from headgate.text.languages import choose, detect
+from headgate.text.languages import choose, detect_all
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import UNSPACED, fold, marks, signs
+from headgate.text.memo import LONGEST, Memo, Room
 from headgate.text.stopwords import stopwords
 
-_CACHE = 1_000_000  # pieces remembered per language; beyond it the table starts afresh
+_ROOM = Room(
+    32_000
+)  # words and pieces that are remembered, of all languages together: 8 MB at most
+_NUMBERS = 32_000  # strings whose numbers are remembered
 _EDGES = '.,;:!?()[]{}"\u201c\u201d*_'  # what around a word changes nothing in it
-_LONGEST = 40  # characters; longer pieces are seldom met twice, and longer words are no identifiers
 _STEMMED = frozenset(Stemmer.algorithms())
 _POINT = "."
 _FEW_PARTS = 4
@@ -47,17 +50,8 @@ def number(text: str) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()) or 1
 
 
-class Numbers(dict[str, int]):
-    """string -> number, remembered while there is room."""
-
-    def __missing__(self, text: str) -> int:
-        if len(self) >= _CACHE:
-            self.clear()
-        self[text] = found = number(text)
-        return found
-
-
-NUMBERS = Numbers()
+NUMBERS = Memo(number, Room(_NUMBERS))
+"""A string -> its number."""
 
 
 def words(text: str) -> list[str]:
@@ -76,7 +70,7 @@ def _open(compound: str) -> list[str]:
         return _parts(compound)
     simple = [word for word in _SEAM.split(compound) if word]
     parts = list(chain.from_iterable(map(_parts, simple)))
-    if len(simple) > 1 and len(compound) <= _LONGEST:
+    if len(simple) > 1 and len(compound) <= LONGEST:
         return [_join_parts(simple), *parts]
     return parts
 
@@ -98,7 +92,7 @@ def _parts(word: str) -> list[str]:
             return signs(low)
         return [w for run in runs for w in (signs(run) if _UNSPACED.match(run) else [run])]
     low = word.lower()
-    if word.isdigit() or len(word) > _LONGEST or (word.isalpha() and _is_plain(word, low)):
+    if word.isdigit() or len(word) > LONGEST or (word.isalpha() and _is_plain(word, low)):
         return [low]
     parts = _PART.findall(word)
     if len(parts) < 2 or _is_random(word, parts):
@@ -121,72 +115,55 @@ class _Stemmer(local):
 
     def __init__(self, language: str) -> None:
         # what is stemmed is remembered, so the stemmer need not: its memory costs more than stemming
-        self.stem = Stemmer.Stemmer(language, 0).stemWord
+        self.stem = Stemmer.Stemmer(language, 0).stemWords
 
 
-class _Terms(dict[str, int]):
-    """A word -> its term in one language, 0 for a stopword, filled as words are met."""
-
-    def __init__(self, language: str) -> None:
-        super().__init__()
-        self._stops = stopwords(language)
-        self._stemmer = _Stemmer(language) if language in _STEMMED else None
-
-    def __missing__(self, word: str) -> int:
-        if len(self) >= _CACHE:
-            self.clear()
-        if word in self._stops:
-            found = 0
-        elif (
-            self._stemmer is None or "\u3000" < word < "\ue000"
-        ):  # signs of East Asia have no stems
-            found = number(word)
-        else:
-            found = NUMBERS[self._stemmer.stem(word)]
-        self[word] = found
-        return found
-
-
-class _Table(dict[str, tuple[int, ...]]):
-    """What stands between two spaces -> its terms, in one language, filled as it is met.
+class _Language:
+    """What words and pieces of text mean in one language; a piece is what stands between two spaces.
 
     Most pieces of a text have been met before, so a text costs one look-up a piece.
     """
 
     def __init__(self, language: str) -> None:
-        super().__init__()
-        self.terms = _Terms(language)
+        self._stops = stopwords(language)
+        self._stemmer = _Stemmer(language) if language in _STEMMED else None
+        self.terms = Memo(self._read_word, _ROOM)
+        self.pieces = Memo(self._read_piece, _ROOM)
 
-    def __missing__(self, piece: str) -> tuple[int, ...]:
-        bare = piece.strip(_EDGES)
-        low = bare.lower()
-        if bare[1:] == low[1:] or bare.isupper():  # no parts are hidden in its capitals
-            bare = low
-        found = self.get(bare)
-        if found is None:
-            found = self._read(bare)
-            self._keep(bare, found)
-        if bare != piece:
-            self._keep(piece, found)
-        return found
+    def read_words(self, words: set[str]) -> dict[str, int]:
+        """Words -> their terms, 0 for stopwords."""
+        found = dict.fromkeys(words & self._stops, 0)
+        rest = [word for word in words if word not in found]
+        if self._stemmer is None:
+            return found | {word: number(word) for word in rest}
+        # signs of East Asia have no stems
+        signs = [word for word in rest if "\u3000" < word < "\ue000"]
+        found |= {word: number(word) for word in signs}
+        rest = [word for word in rest if word not in found] if signs else rest
+        stems = self._stemmer.stem(rest)
+        terms = {stem: number(stem) for stem in set(stems)}
+        return found | dict(zip(rest, map(terms.__getitem__, stems), strict=True))
 
-    def _keep(self, piece: str, found: tuple[int, ...]) -> None:
-        if len(piece) <= _LONGEST:
-            if len(self) >= _CACHE:
-                self.clear()
-            self[piece] = found
+    def _read_word(self, word: str) -> int:
+        return self.read_words({word})[word]
 
-    def _read(self, piece: str) -> tuple[int, ...]:
+    def _read_piece(self, piece: str) -> tuple[int, ...]:
+        return tuple(filter(None, map(self.terms.__getitem__, _piece_words(piece))))
+
+
+def _piece_words(piece: str) -> list[str]:
+    """The words of what stands between two spaces."""
+    bare = piece.strip(_EDGES)
+    low = bare.lower()
+    if bare[1:] == low[1:] or bare.isupper():  # no parts are hidden in its capitals
         # most pieces are one plain word, and need none of the rules for identifiers
-        if piece.isalpha() and piece.isascii() and piece.islower():
-            term = self.terms[piece]
-            return (term,) if term else ()
-        return tuple(filter(None, map(self.terms.__getitem__, words(piece))))
+        return [low] if low.isalpha() and low.isascii() else words(low)
+    return words(bare)
 
 
 @cache
-def _table(language: str) -> _Table:
-    return _Table(language)
+def _language(name: str) -> _Language:
+    return _Language(name)
 
 
 def terms(text: str, language: str = "english") -> list[int]:
@@ -199,8 +176,8 @@ def terms(text: str, language: str = "english") -> list[int]:
 
 def word_terms(text: str, language: str = "english") -> list[tuple[int, ...]]:
     """The terms of a text, those of each piece between spaces together; pieces without any are left out."""
-    table = _table(choose(text, language))
-    return [found for piece in text.split() if (found := table[piece])]
+    pieces = _language(choose(text, language)).pieces
+    return [found for piece in text.split() if (found := pieces[piece])]
 
 
 class Cut(NamedTuple):
@@ -215,10 +192,10 @@ def cut_words(
     text: str, language: str, wanted: Container[int], *, least: int
 ) -> dict[int, list[Cut]]:
     """The words of a text whose terms are wanted, by term, cut wherever a part keeps `least` letters or more."""
-    term = _table(choose(text, language)).terms
+    term = _language(choose(text, language)).terms
     cuts = {}
     for word in words(text):
-        if term[word] in wanted and least < len(word) <= _LONGEST and not _DIGIT.search(word):
+        if term[word] in wanted and least < len(word) <= LONGEST and not _DIGIT.search(word):
             cuts[term[word]] = [
                 Cut(
                     term[word[:at]] if at >= least else 0,
@@ -232,18 +209,29 @@ def cut_words(
 
 
 def _terms(pieces: list[str], language: str) -> list[int]:
-    return list(chain.from_iterable(map(_table(language).__getitem__, pieces)))
+    return list(chain.from_iterable(map(_language(language).pieces.__getitem__, pieces)))
 
 
-def piece_terms(language: str) -> Mapping[str, tuple[int, ...]]:
-    """What stands between two spaces -> its terms in a language, for every piece of text there is."""
-    return _table(language)
+def read_pieces(pieces: Sequence[str], language: str) -> tuple[list[int], list[int]]:
+    """The terms of many pieces of text, end to end with 0 for each stopword, and how many each piece has.
+
+    For those who remember pieces themselves; faster than one by one.
+    """
+    split = list(map(_piece_words, pieces))
+    flat = list(chain.from_iterable(split))
+    terms = _language(language).read_words(set(flat))
+    return list(map(terms.__getitem__, flat)), list(map(len, split))
 
 
-def language_of(text: str, pieces: list[str]) -> str:
-    """The language of a text, given as a whole and split at spaces."""
-    # What opens with many words that only English has needs no vote.
+def languages_of(texts: Sequence[str], pieces: Sequence[list[str]]) -> list[str]:
+    """The languages of texts, given as a whole and split at spaces."""
+    found = ["english" if _is_english(split) else "" for split in pieces]
+    rest = detect_all([text for text, known in zip(texts, found, strict=True) if not known])
+    others = iter(rest)
+    return [known or next(others) for known in found]
+
+
+def _is_english(pieces: list[str]) -> bool:
+    """Whether a text opens with many words that only English has, so that it needs no vote."""
     sample = pieces[:_SAMPLE]
-    if 8 * sum(map(_TELLING.__contains__, sample)) >= len(sample):
-        return "english"
-    return detect(text)
+    return 8 * sum(map(_TELLING.__contains__, sample)) >= len(sample)

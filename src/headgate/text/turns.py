@@ -33,6 +33,8 @@ _SPEAKER = compile_late(
 _AFTER_NAME = compile_late(r"[:：>\n]")
 _REACH = 120  # characters from a name's begin within which its head ends
 _ROLES = frozenset({"user", "assistant", "system", "tool", "human", "ai", "bot", "agent", "model"})
+# What a line that surely is a turn begins with: a bracket, a role, or a name with a number on its line.
+_PROMISING = compile_late(rf"[<\[(]|(?:@|\*\*|__)?(?i:{'|'.join(sorted(_ROLES))})|\S[^\n]*?\d|\d")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
@@ -121,7 +123,7 @@ def split_turns(text: str) -> list[int]:
     for line in lines:
         if spare < 0:  # most texts are no log, and show it soon
             return []
-        turn = _part(line[:_HEAD]) if not line[0].isspace() else _NO_TURN
+        turn = _part(line[:_HEAD]) if _PROMISING.match(line, 0, _HEAD) else _NO_TURN
         if turn.speaker and (turn.date or line[0] == "<" or turn.speaker.lower() in _ROLES):
             starts.append(place)
             speakers[turn.speaker] += 1

@@ -42,7 +42,7 @@ def test_documents_attachments_and_feeds_agree(pair):
             for name in ("main", "other"):
                 pair.both("scan", tenant, name)
                 pair.both("digests", tenant, name)
-                pair.both("attached", tenant, name, "k", EVERY)
+                pair.both("attachments", tenant, name, "k", EVERY)
                 feeds = [[(c.id, c.chunk) for c in s.changes(tenant, name, 0)] for s in pair.stores]
                 assert feeds[0] == feeds[1], pair.calls[-12:]
     for store in pair.stores:
@@ -55,4 +55,4 @@ def test_records_agree(pair):
         for tenant in ("t", "u"):
             pair.both("facts", tenant)
             pair.both("reviews", tenant)
-            pair.both("touching", tenant, EVERY)
+            pair.both("edges_touching", tenant, EVERY)

@@ -197,3 +197,12 @@ def test_a_pool_that_is_closed_says_so(postgres_url):
     store.close()
     with pytest.raises(StoreError, match="closed"), pool.read("t"):
         pass
+
+
+def test_whoever_waits_for_a_server_is_told_for_which(caplog):
+    with pytest.raises(NotReady, match="cannot be reached"):
+        PostgresStore("postgresql://ann:s3cret@127.0.0.1:9/kb?timeout_s=1.5")
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "cannot be reached" in said
+    assert "waiting for it" in said
+    assert "s3cret" not in said

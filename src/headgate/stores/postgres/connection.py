@@ -9,6 +9,7 @@ no thread to be renewed. Before an idle connection is used its socket is looked 
 meanwhile is replaced unseen. A connection that raised an error is closed, not reused.
 """
 
+import logging
 import selectors
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,6 +33,7 @@ from headgate.stores.postgres.failures import (
 )
 from headgate.stores.postgres.texts import register_texts
 
+LOGGER = logging.getLogger("headgate.store")
 _PAUSES_S = (0.05, 0.1, 0.2, 0.5)  # between attempts to reach a server that is coming back
 _SLACK_S = 2.0  # that the server has to say itself that a statement took too long
 
@@ -105,17 +107,27 @@ class Pool:
 
     @contextmanager
     def write(
-        self, tenant: str, *, durable: bool = True, patience_s: float | None = None
+        self,
+        tenant: str,
+        *,
+        durable: bool = True,
+        patience_s: float | None = None,
+        statement_s: float | None = None,
     ) -> Iterator[Connection]:
         """A transaction that writes: all of it or nothing. One that is not durable may be lost with the server.
 
-        `patience_s` is how long to wait for other writers, where that is not the store's timeout.
+        `patience_s` is how long to wait for other writers, and `statement_s` how long a statement may take, where that is
+        not the store's timeout.
         """
         settings = [] if durable else ["SET LOCAL synchronous_commit = off"]
         patience = self.address.timeout_s if patience_s is None else patience_s
         settings.append(f"SET LOCAL lock_timeout = {max(1, int(1000 * patience))}")
         with self._transaction("BEGIN", tenant, *settings) as connection:
-            yield connection
+            connection.patience_s = statement_s or self.address.timeout_s
+            try:
+                yield connection
+            finally:
+                connection.patience_s = self.address.timeout_s
 
     @contextmanager
     def directory(self, *, write: bool = False) -> Iterator[Connection]:
@@ -216,15 +228,19 @@ class Pool:
 
     def _connect(self, deadline: float) -> Connection:
         """A new connection; where the server is coming back, as soon as it is there."""
-        pauses = iter(_PAUSES_S)
-        pause = 0.0
+        attempt = 0
         while True:
+            attempt += 1
+            pause = _PAUSES_S[min(attempt, len(_PAUSES_S)) - 1]
             try:
                 return self._connect_once()
             except psycopg.Error as error:
-                pause = next(pauses, pause)
+                reason = translate_login(self.address, error)
                 if not is_coming_back(error) or time.monotonic() + pause > deadline:
-                    raise translate_login(self.address, error) from error
+                    raise reason from error
+                if attempt == len(_PAUSES_S):  # about a second: whoever waits should know for what
+                    left = deadline - time.monotonic()
+                    LOGGER.warning("%s; waiting for it, %.0f s more", reason.message, left)
             time.sleep(pause)
 
     def _connect_once(self) -> Connection:

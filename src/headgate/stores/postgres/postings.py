@@ -20,7 +20,7 @@ from headgate.stores.postgres.replicas import Replicas
 from headgate.stores.postgres.rows import HERE, as_array, insert_rows, refresh_statistics
 from headgate.stores.postgres.vectors import PostgresVectors, insert_vectors
 
-_LEASE = "2 minutes"  # a large block takes ten seconds
+_LEASE_S = 120.0  # a large block takes ten seconds
 _COUNTED = "ON CONFLICT (tenant, collection, term) DO UPDATE SET chunks = posting_terms.chunks + excluded.chunks"
 _STATE = """
 SELECT c.seq, p.seen, p.totals FROM headgate.collections c LEFT JOIN headgate.postings p
@@ -78,7 +78,7 @@ class PostgresPostings(PostgresVectors):
                 (tenant, collection),
             )
             taken = connection.execute(
-                f"UPDATE headgate.postings SET leased = now() + interval '{_LEASE}'"
+                f"UPDATE headgate.postings SET leased = now() + interval '{_LEASE_S} seconds'"
                 f" WHERE {HERE} AND leased < now()",
                 (tenant, collection),
             )
@@ -88,7 +88,7 @@ class PostgresPostings(PostgresVectors):
         """Write a block that follows the change `after`; False where another process has gone on from there."""
         here = (tenant, collection)
         totals = orjson.dumps(block.totals._asdict()).decode()
-        with self._pool.write(tenant) as connection:
+        with self._pool.write(tenant, statement_s=_LEASE_S) as connection:
             went_on = connection.execute(
                 "UPDATE headgate.postings SET seen = %s, totals = %s, leased = '-infinity'"
                 f" WHERE {HERE} AND seen = %s",

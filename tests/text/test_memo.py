@@ -1,0 +1,80 @@
+"""A memo answers for every word, remembers those in use, and never holds more than its room."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from headgate.text.memo import LONGEST, Memo, Room
+
+
+class Reader:
+    """Counts how often a word is read."""
+
+    def __init__(self):
+        self.read = []
+
+    def __call__(self, word):
+        self.read.append(word)
+        return len(word)
+
+
+def held(*memos):
+    return sum(len(memo) + len(memo._old) for memo in memos)
+
+
+def test_a_word_is_read_once():
+    reader = Reader()
+    memo = Memo(reader, Room(10))
+    assert [memo["tide"], memo["tide"], memo["pier"]] == [4, 4, 4]
+    assert reader.read == ["tide", "pier"]
+
+
+def test_words_without_end_fill_the_room_and_no_more():
+    memo = Memo(Reader(), Room(100))
+    for n in range(10_000):
+        assert memo[f"w{n}"] == len(f"w{n}")
+        assert held(memo) <= 100
+
+
+def test_a_word_in_use_stays_while_others_come_and_go():
+    reader = Reader()
+    memo = Memo(reader, Room(100))
+    for n in range(1_000):
+        memo["tide"], memo[f"w{n}"]
+    assert reader.read.count("tide") == 1
+
+
+def test_a_word_that_nobody_asks_for_is_forgotten():
+    reader = Reader()
+    memo = Memo(reader, Room(10))
+    for word in ("tide", *(f"w{n}" for n in range(20)), "tide"):
+        memo[word]
+    assert reader.read.count("tide") == 2
+
+
+def test_memos_of_one_room_share_it():
+    room = Room(100)
+    many, few = Memo(Reader(), room), Memo(Reader(), room)
+    few["tide"]
+    for n in range(1_000):
+        many[f"w{n}"]
+        assert held(many, few) <= 100
+    assert held(few) == 0
+
+
+def test_a_long_word_is_read_and_not_remembered():
+    reader = Reader()
+    memo = Memo(reader, Room(10))
+    word = "x" * (LONGEST + 1)
+    assert [memo[word], memo[word]] == [LONGEST + 1] * 2
+    assert len(reader.read) == 2
+    assert held(memo) == 0
+
+
+def test_threads_that_ask_at_once_get_the_same_answers():
+    memo = Memo(len, Room(64))
+    words = [f"word{n % 500}" for n in range(20_000)]
+
+    def ask(_):
+        return [memo[word] for word in words]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(found == [len(word) for word in words] for found in pool.map(ask, range(4)))
