@@ -37,7 +37,9 @@ class Places:
     values: U64
     bits: int
     width: int
-    _sets: list[HashSet] = field(default_factory=list)  # made when first asked, which sending never does
+    _sets: list[HashSet] = field(
+        default_factory=list
+    )  # made when first asked, which sending never does
 
     @classmethod
     def of(cls, hashes: U64, *, width: int) -> "Places":
