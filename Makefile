@@ -221,7 +221,7 @@ bench-stalled: $(READY)
 
 # make attacks [SECONDS=5]: the known attacks against a live service, class by class
 attacks: $(READY)
-	@$(BIN)/python bench/attacks.py --seconds $(or $(SECONDS),5)
+	@$(BIN)/python bench/attacks --seconds $(or $(SECONDS),5)
 
 # make soak [MINUTES=30] [TENANTS=1000]: the service under mixed traffic and faults; flat or it fails
 soak: $(READY)

@@ -8,7 +8,6 @@ import functools
 import inspect
 import json
 import os
-import sys
 from collections.abc import Callable
 from random import Random
 
@@ -18,6 +17,8 @@ from hypothesis import strategies as st
 CASES = int(os.environ.get("FUZZ_CASES", "0"))
 FIRST = int(os.environ.get("FUZZ_SEED", "0"))
 FEW = 50
+TRIED: dict[str, int] = {}
+"""How many cases of each test a long run has tried without a failure."""
 
 
 class Case(Random):
@@ -56,7 +57,7 @@ def _repeat(test: Callable[..., None], count: int) -> Callable[..., None]:
             except BaseException as error:
                 error.add_note(f"by {rng!r}")
                 raise
-        print(f"\n{count:8} cases from {FIRST}: {test.__name__}", file=sys.__stderr__)
+        TRIED[test.__name__] = count
 
     asked = inspect.signature(test).parameters.values()
     run.__signature__ = inspect.Signature([p for p in asked if p.name != "rng"])  # type: ignore[attr-defined]

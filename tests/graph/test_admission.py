@@ -166,3 +166,9 @@ def test_a_slice_survives_json():
 def test_what_is_no_slice_says_so(data):
     with pytest.raises(InputError):
         load(data)
+
+
+@pytest.mark.parametrize("change", [{"anchor": "\ud800"}, {"turns": [{"id": "a", "phase": 10**30}]}, {"turns": [{"id": 5}]}, {"turns": [{"id": "a", "parent": "\ud800"}]}])  # fmt: skip
+def test_a_slice_that_no_hash_can_be_made_of_is_refused(change):
+    with pytest.raises(InputError):
+        load(json.loads(json.dumps(dump(SIGNED))) | change)

@@ -122,6 +122,12 @@ def test_feedback_that_leads_away_from_the_best_chunk_is_left_out():
     assert scores(drifting) == scores(retrieve("zither", view, RetrievePolicy(feedback=0)))
 
 
+def test_rank_fusion_takes_the_words_of_a_query_as_they_are():
+    view = view_of("database migration tool", "river harbor", "lake stone")
+    assert scores(retrieve("databasemigration", view, RetrievePolicy(mode="rrf"))) == {}
+    assert "c0" in scores(retrieve("databasemigration", view, RetrievePolicy()))
+
+
 def test_rank_fusion_gives_the_published_numbers():
     view = view_of("turbine", "turbine river river river", "lake")
     found = scores(retrieve("turbine", view, RetrievePolicy(mode="rrf")))

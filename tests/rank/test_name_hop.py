@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
+from headgate.index.indexes import Indexes
 from headgate.protocols import Hits
-from headgate.rank.name_hop import MOST, Names, new_shares, open_share, receptivity, spread
+from headgate.rank.lexical import Weighing, contents
+from headgate.rank.name_hop import MOST, Names, gather, new_shares, open_share, receptivity, spread
+from headgate.stores.memory.store import MemoryStore
+from headgate.text.terms import terms
+from headgate.types import Chunk, Document
 
 
 def names_of(ords, owned):
@@ -80,3 +85,42 @@ def test_a_hop_lifts_only_those_that_most_flows_to():
 def test_nothing_flows_through_no_names():
     reach = spread(names_of([], [True]), np.zeros(0), np.zeros((2, 1)), np.array([1]), alike)
     assert len(reach.ords) == len(reach.force) == 0
+
+
+def lines_of(*lines):
+    store = MemoryStore()
+    chunks = [Chunk(f"c{n}", line, document=f"c{n}") for n, line in enumerate(lines)]
+    store.put("t", [Document(chunk.id, chunks=(chunk,)) for chunk in chunks])
+    view = Indexes(store).snapshot("t", "main")
+    assert view.conversational
+    return view
+
+
+TALK = (
+    "[1 May] Ann: have you met Vega lately?",
+    "[1 May] Vega: yes of course",
+    "[1 May] Ann: and Vega was well",
+    "[1 May] Ben: so I heard",
+    "[1 May] Ann: good then",
+    "[1 May] Ben: see you",
+)
+
+
+def test_a_name_that_no_chunk_has_leads_nowhere():
+    unknown = np.array([12345], np.uint64)
+    names = gather(lines_of(*TALK), np.array([0]), limit=10, share=0.5, extra=unknown)
+    assert 12345 not in names.keys.tolist()
+
+
+def test_in_a_conversation_a_speaker_is_not_what_a_line_is_about():
+    names = gather(lines_of(*TALK), np.array([0]), limit=10, share=0.5)
+    vega = {ord for ord, inside in zip(names.ords.tolist(), names.inside, strict=True) if inside}
+    assert vega == {0, 2}
+
+
+def test_in_a_conversation_the_terms_of_a_line_leave_out_who_speaks():
+    view = lines_of(*TALK)
+    spoken = {term for name in ("Ann", "Vega") for term in terms(name)}
+    keys, _, _ = contents(view, np.array([4]), Weighing(1.2, 0.75, 2.0, near=(0.5,)))
+    assert set(terms("good")) <= set(keys.tolist())
+    assert not spoken & set(keys.tolist())

@@ -4,7 +4,7 @@ from headgate.index.indexes import Indexes
 from headgate.stages.propagate import PropagatePolicy, propagate, start_of
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
-from headgate.types import Chunk, Document, Edge
+from headgate.types import Candidate, Chunk, Document, Edge, Sifted
 
 TEXTS = (
     "A clerk of the harbor wrote it down.",
@@ -29,3 +29,14 @@ def test_a_stronger_edge_lifts_its_chunk_higher():
     wired = propagate(found, query, view, policy, start=start, edges=edges)
     scores = {c.chunk.id: c.score for c in wired.kept}
     assert scores["c0"] > scores["c1"] > scores["c2"] > 0
+
+
+def test_signals_go_to_the_lines_beside_a_line():
+    lines = ["about it", "yes it is", "of course", "a good one", "it is late", "indeed", "well then"]  # fmt: skip
+    view = view_of(*(f"[1 May] {'AB'[n % 2]}nn: {line}" for n, line in enumerate(lines)))
+    assert view.conversational
+    found = Sifted(kept=(Candidate(Chunk("c3", lines[3], document="c3"), 0.9),))
+    policy = PropagatePolicy(mode="fire", hops=1, neighbor_weight=0.9)
+    reached = {c.chunk.id for c in propagate(found, "zither", view, policy).added}
+    assert {"c2", "c4"} <= reached
+    assert "c0" not in reached

@@ -13,6 +13,8 @@ from dataclasses import asdict, replace
 from hashlib import sha256
 from typing import Any
 
+import orjson
+
 from headgate.errors import InputError
 from headgate.graph.kernel import SCHEMA, VERSION, Slice, Turn
 from headgate.types import Chunk, Secret
@@ -76,6 +78,9 @@ def load(data: object) -> Slice:
     if not isinstance(data, Mapping):
         raise InputError("a slice is a JSON object", hint="give what `headgate graph slice` wrote")
     try:
+        orjson.dumps(
+            data
+        )  # refuses what no hash can be made of: half a surrogate pair, numbers without end
         return Slice(
             **{name: _text(data, name) for name in ("id", "anchor", "policy_id")},
             **{name: _text(data, name) for name in ("params_hash", "snapshot_hash")},

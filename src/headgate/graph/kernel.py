@@ -20,6 +20,7 @@ from pydantic import Field, field_validator
 from headgate.errors import InputError, NotFound
 from headgate.policy import Count, Policy, PositiveCount, Unit
 from headgate.types import Chunk
+from headgate.types.check import check_type
 
 SCHEMA = "slice"
 VERSION = "1"
@@ -74,6 +75,8 @@ class Turn:
     digest: str = ""
 
     def __post_init__(self) -> None:
+        for name in ("id", "parent", "phase", "digest"):
+            check_type(name, getattr(self, name), str)
         if not self.id or "|" in self.id or not f"{self.id}{self.parent}".isprintable():
             raise InputError(
                 f"turn id {self.id[:80]!r} cannot be used", hint="no '|' or control characters"

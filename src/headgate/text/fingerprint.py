@@ -46,6 +46,8 @@ KIND = f"fingerprint/{FORMAT_VERSION}"  # under which packed token hashes are at
 # Spans of one window. Each is 128 numbers, and a payload of 500 000 values is the largest that is read over HTTP.
 MAX_SPANS = 3_000
 
+_AT_ONCE = 1 << 16  # shingles whose permutations are computed at a time
+
 _EMPTY = 0xFFFFFFFF  # MinHash of nothing
 _ORDER = np.arange(1, MINHASH_PERM + 1, dtype=np.uint64)
 _TIMES = mix(_ORDER * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
@@ -86,12 +88,35 @@ def digest(form: str) -> str:
 def prints(digests: Sequence[str], tokens: Tokens) -> list[Fingerprint]:
     """Fingerprints from digests and token hashes."""
     parts = [tokens.values[a:b] for a, b in pairwise(tokens.bounds.tolist())]
-    shingles = [shingle_hashes(part, shingle_size(part.size)) for part in parts]
-    mins = minhashes(shingles).tolist()
+    mins = _minhash_rows(parts).tolist()
     return [
-        Fingerprint(digests[i], simhash(part), tuple(mins[i]), part.size, shingles[i].size)
+        Fingerprint(digests[i], simhash(part), tuple(mins[i]), part.size, _shingle_count(part.size))
         for i, part in enumerate(parts)
     ]
+
+
+def _shingle_count(tokens: int) -> int:
+    return tokens - shingle_size(tokens) + 1 if tokens else 0
+
+
+def _minhash_rows(parts: Sequence[U32]) -> NDArray[np.uint32]:
+    """A row for each text, from so many texts, or pieces of one, at a time that little is held."""
+    rows = np.full((len(parts), MINHASH_PERM), _EMPTY, dtype=np.uint32)
+    batch: list[tuple[int, U64]] = []
+    for i, part in enumerate(parts):
+        size = shingle_size(part.size)
+        for at in range(0, max(0, part.size - size + 1), _AT_ONCE):
+            batch.append((i, shingle_hashes(part[at : at + _AT_ONCE + size - 1], size)))
+            if sum(hashes.size for _, hashes in batch) >= _AT_ONCE:
+                _take_least(rows, batch)
+                batch = []
+    _take_least(rows, batch)
+    return rows
+
+
+def _take_least(rows: NDArray[np.uint32], batch: Sequence[tuple[int, U64]]) -> None:
+    owners = np.array([owner for owner, _ in batch], np.int64)
+    np.minimum.at(rows, owners, minhashes([hashes for _, hashes in batch]))
 
 
 def simhash(tokens: U32) -> int:
@@ -255,8 +280,7 @@ def _parse(row: Mapping[str, Any], prefix: str, where: str) -> Fingerprint:
         )
     if type(count) is not int or count < 0:
         raise _payload_error(f"{where}token_count", "must be a whole number, 0 or more")
-    shingles = count - shingle_size(count) + 1 if count else 0
-    return Fingerprint(digest_, int(sim, 16), tuple(mins), count, shingles)
+    return Fingerprint(digest_, int(sim, 16), tuple(mins), count, _shingle_count(count))
 
 
 def _payload_error(field: str, what: str) -> InputError:

@@ -10,7 +10,7 @@ Texts of one or two tokens cannot be judged and count as new.
 import binascii
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,9 @@ class Places:
     values: U64
     bits: int
     width: int
-    known: HashSet
+    _sets: list[HashSet] = field(
+        default_factory=list
+    )  # made when first asked, which sending never does
 
     @classmethod
     def of(cls, hashes: U64, *, width: int) -> "Places":
@@ -51,12 +53,14 @@ class Places:
     @classmethod
     def of_sorted(cls, values: U64, bits: int, width: int) -> "Places":
         """Of places, sorted and distinct."""
-        return cls(values, bits, width, HashSet.of_sorted(values << np.uint64(64 - bits)))
+        return cls(values, bits, width)
 
     def contains(self, hashes: U64) -> Bools:
         """Which of the hashes fall on a known place."""
         spare = np.uint64(64 - self.bits)
-        return self.known.contains(hashes >> spare << spare)
+        if not self._sets:
+            self._sets.append(HashSet.of_sorted(self.values << spare))
+        return self._sets[0].contains(hashes >> spare << spare)
 
     def to_json(self) -> dict[str, Any]:
         """As bits, count, and the differences in base64."""
@@ -98,8 +102,9 @@ class Sketch:
     @classmethod
     def of(cls, index: WindowIndex) -> "Sketch":
         """Of a window whose text is known."""
-        threes, fives = (index.shingles(size).distinct for size in (SHORT_SHINGLE, SHINGLE))
-        return cls(Places.of(threes, width=2), Places.of(fives, width=1))
+        # one after the other, and not by the index, which would keep both
+        threes = Places.of(_distinct(shingle_hashes(index.tokens, SHORT_SHINGLE)), width=2)
+        return cls(threes, Places.of(_distinct(shingle_hashes(index.tokens, SHINGLE)), width=1))
 
     def overlap(self, tokens: Tokens) -> Shares:
         """For each text, the share of its tokens that the window contains, 0..1, as near as a sketch can tell."""
@@ -125,6 +130,14 @@ class Sketch:
             Places.from_json(value.get("threes"), width=2),
             Places.from_json(value.get("fives"), width=1),
         )
+
+
+def _distinct(hashes: U64) -> U64:
+    """The hashes sorted, each once; sorts them where they are."""
+    hashes.sort()
+    fresh = np.ones(hashes.size, dtype=bool)
+    np.not_equal(hashes[1:], hashes[:-1], out=fresh[1:])
+    return hashes[fresh]
 
 
 def _sketch_error(what: str) -> InputError:

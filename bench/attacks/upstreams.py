@@ -1,0 +1,111 @@
+"""A hostile upstream: bombs, floods, crumbs, swelling and endless answers, wrong shapes. The model's name says what it does."""
+
+import asyncio
+import gzip
+import json
+import time
+from contextlib import suppress
+
+from target import attack
+
+BOMB = gzip.compress(b'{"x": "' + b"0" * (256 << 20) + b'"}', 9)
+
+WILD = b"".join(
+    b'data: {"choices": [{"index": %d, "delta": {"tool_calls": [{"index": %d, "id": "%d", "function": {"name": "f", "arguments": "{"}}]}}]}\n\n' % (n, 10**15 + n, n)
+    for n in range(200)
+)  # fmt: skip
+
+SHAPES = [
+    "null", "[]", "1", '"x"', "{}", '{"choices": 1}', '{"choices": [1]}', '{"choices": [{"message": 1}]}',
+    '{"choices": [{"message": {"content": 5}}]}', '{"usage": "x", "choices": []}', '{"choices": [{"message": {"tool_calls": 7}}]}',
+]  # fmt: skip
+
+
+@attack
+async def upstream_bombs(target):
+    """An upstream whose small answers become a gigabyte."""
+    await asyncio.gather(*(target.chat("bomb") for _ in range(4)), target.chat("bomb-stream", stream=True))  # fmt: skip
+
+
+@attack
+async def upstream_long_answers(target):
+    """An upstream whose answers are as long as they may be, without a loop and with one."""
+    await asyncio.gather(target.chat("long"), target.chat("loop"))
+
+
+@attack
+async def upstream_floods(target):
+    """An upstream that sends trailers, or informational answers, without end."""
+    await asyncio.gather(target.chat("trailers"), target.chat("informational"), target.chat("endless-head"))  # fmt: skip
+
+
+@attack
+async def upstream_swelling(target):
+    """An upstream whose answers, or single events, hold millions of values."""
+    await asyncio.gather(target.chat("swelling"), target.chat("swelling"), target.chat("swelling-stream", stream=True))  # fmt: skip
+
+
+@attack
+async def upstream_crumbs(target):
+    """An upstream that sends a stream of nothing: crumbs, empty events, comments, lines without an end."""
+    await asyncio.gather(*(target.chat(name, stream=True) for name in ("crumbs", "comments", "blank", "one-line", "wild-index")))  # fmt: skip
+
+
+@attack
+async def upstream_shapes(target):
+    """An upstream whose answers have any shape but the right one."""
+    for n in range(len(SHAPES)):
+        await target.chat(f"shape-{n}")
+
+
+async def answer_badly(reader, writer, until):
+    """The hostile upstream: the model's name says what it does."""
+    length, body = 0, b""
+    while (line := await reader.readline()).strip():
+        if line.lower().startswith(b"content-length:"):
+            length = int(line.split(b":")[1])
+    body = await reader.readexactly(length)
+    first, piece = answer_of(json.loads(body or b"{}").get("model", ""))
+    with suppress(OSError):
+        writer.write(first)
+        while piece and time.monotonic() < until():
+            writer.write(piece)
+            await writer.drain()
+        await writer.drain()
+    writer.close()
+
+
+def answer_of(model):
+    """What is sent first, and what is then sent without end."""
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+    stream = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
+    said = {"long": " ".join(map(str, range(1_000_000))), "loop": "and so on, " * 650_000}
+    event = b'data: {"choices":[{"delta":{"content":"word "}}]}\n\n'
+    if model.startswith("shape-"):
+        return whole(head, SHAPES[int(model[6:])].encode()), b""
+    if model in said:
+        answer = {"choices": [{"message": {"role": "assistant", "content": said[model]}}]}
+        return whole(head, json.dumps(answer).encode()), b""
+    return {
+        "bomb": (whole(head + b"content-encoding: gzip\r\n", BOMB), b""),
+        "bomb-stream": (stream + b"content-encoding: gzip\r\n\r\n" + chunk(BOMB) + b"0\r\n\r\n", b""),
+        "trailers": (head + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", b"a:b\r\n" * 5_000),
+        "informational": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1_000),
+        "endless-head": (head, b"a:b\r\n" * 5_000),
+        "swelling": (whole(head, b"[" + b"[]," * 2_500_000 + b"0]"), b""),
+        "swelling-stream": (stream + b"\r\n" + chunk(b'data: {"choices": [' + b"[]," * 5_000_000 + b"0]}\n\n"), b""),
+        "crumbs": (stream + b"\r\n" + chunk(b"data: "), chunk(b"x") * 5_000),
+        "comments": (stream + b"\r\n", chunk(b": on\n\n" * 5_000)),
+        "blank": (stream + b"\r\n", chunk(b"\r\n" * 5_000)),
+        "one-line": (stream + b"\r\n" + chunk(b"data: "), chunk(b"\r" * 5_000)),
+        "wild-index": (stream + b"\r\n", chunk(WILD)),
+        "stream": (stream + b"\r\n", chunk(event * 200)),
+    }[model]  # fmt: skip
+
+
+def whole(head, body):
+    return head + b"content-length: %d\r\n\r\n" % len(body) + body
+
+
+def chunk(data):
+    return b"%x\r\n" % len(data) + data + b"\r\n"
