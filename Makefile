@@ -133,6 +133,14 @@ bench-chains: $(VENV)/.peers $(VENV)/.static
 bench-mcp: $(READY)
 	@$(BIN)/python bench/mcp_calls.py $(DATA) $(SIZE)
 
+# make bench-ingest [DATA=DIR]: CPU time of adding a chunk, step by step
+bench-ingest: $(READY)
+	@$(BIN)/python bench/ingest.py $(DATA) --steps
+
+# make bench-large DATA=DIR [STORE=DIR] [CHUNKS=500000]: a request over a large store, alone and beside a writer, and its backup
+bench-large: $(READY)
+	@$(BIN)/python bench/large_store.py $(or $(STORE),.bench/large) $(DATA) --chunks $(or $(CHUNKS),500000)
+
 # make bench-postings DATA=DIR: our postings beside a search engine's
 bench-postings: $(VENV)/.peers
 	@$(BIN)/python bench/postings.py $(DATA)

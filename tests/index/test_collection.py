@@ -5,8 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headgate.index import collection as collection_module
 from headgate.index.collection import absorb, tidy
 from headgate.index.indexes import Indexes
+from headgate.index.live_segment import LiveSegment
+from headgate.index.segment import build
 from headgate.index.snapshot import Snapshot, is_conversation
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -172,6 +175,21 @@ def test_four_turns_of_five_make_a_conversation():
     assert is_conversation(10, told=8, **others)
     assert not is_conversation(10, told=7, **others)
     assert not is_conversation(0, told=0, **others)
+
+
+def test_behind_a_large_segment_the_small_ones_are_made_one(monkeypatch):
+    monkeypatch.setattr(collection_module, "_COMPACT_UP_TO", 8)
+    sizes = [10, 3, 2, 1]
+    chunks = [Chunk(f"c{n}", f"ferry number{n}") for n in range(sum(sizes))]
+    lives, at = [], 0
+    for size in sizes:
+        lives.append(LiveSegment(build(chunks[at : at + size], range(at, at + size))))
+        at += size
+    found = collection_module.compact(lives)
+    assert list(map(len, found)) == [10, 6]
+    assert found[0] is lives[0]
+    ids = Snapshot(found, lambda _: ()).find([chunk.id for chunk in chunks])
+    assert ids.tolist() == list(range(len(chunks)))
 
 
 def test_a_label_that_opens_every_text_is_no_speaker():

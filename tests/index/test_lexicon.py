@@ -65,6 +65,36 @@ def test_a_full_lexicon_gives_way_to_a_new_one_and_texts_read_the_same(monkeypat
     assert np.array_equal(before.case.counts, after.case.counts)
 
 
+def test_what_is_met_again_is_taken_over_from_the_former_lexicon():
+    former = Lexicon()
+    former.slots("english", ["Harbors", "tides"])
+    lexicon = Lexicon(former)
+    slots = lexicon.slots("english", ["Oslo", "Harbors", "x" * 50])
+    assert len(lexicon) == 3
+    for piece, slot in zip(["Oslo", "Harbors", "x" * 50], slots.tolist(), strict=True):
+        assert known(lexicon, slot) == ([1], terms(piece), cases_of([piece]).tolist())
+    assert set(lexicon.remembered("english")) == {"Oslo", "Harbors"}
+
+
+def test_words_without_end_leave_two_lexicons_and_no_more(monkeypatch):
+    monkeypatch.setattr(module, "_PIECES", 100)
+    monkeypatch.setattr(module, "_current", Lexicon())
+    for n in range(50):
+        build([Chunk(f"c{n}", " ".join(f"w{n}x{i}" for i in range(60)))], [n])
+        lexicon = current_lexicon()
+        assert len(lexicon) < 200
+        assert lexicon.former is None or lexicon.former.former is None
+
+
+def test_a_lexicon_beyond_its_bound_still_reads_every_piece(monkeypatch):
+    monkeypatch.setattr(module, "_PIECES", 2)
+    lexicon = Lexicon()
+    pieces = [f"word{n}" for n in range(20)] * 2
+    _, found, _ = lexicon.read(lexicon.slots("english", pieces))
+    assert found.tolist() == [term for piece in pieces for term in terms(piece)]
+    assert len(lexicon.remembered("english")) == 4
+
+
 def test_threads_that_add_at_once_lose_nothing():
     lexicon = Lexicon()
     pieces = [f"word{n}" for n in range(3000)]

@@ -4,7 +4,7 @@ from dataclasses import fields
 
 import pytest
 
-from headgate import wiring
+from headgate import Headgate, wiring
 from headgate.errors import StoreError, UpstreamError
 from headgate.memory.review import ReviewQueue
 from headgate.models.web_results import web_chunks
@@ -278,3 +278,12 @@ async def test_what_does_not_fit_is_not_called_irrelevant(parts):
     context = await engine(parts).build(Request(RIGHT, budget=32))
     assert context.text == ""
     assert context.fallback_reason == "nothing of what was found fits the budget"
+
+
+def test_an_empty_collection_is_named():
+    with Headgate.open(":memory:") as hg:
+        hg.add([{"id": "a", "text": "Refunds take five days."}])
+        reason = hg.context("How long do refunds take?", collection="mian").fallback_reason
+        assert reason == "nothing is in collection mian, and no search could help"
+        assert hg.context("How long do refunds take?", collection=["mian", "main"]).chunks
+        assert "nothing relevant found" in hg.context("Who sells zebras?").fallback_reason

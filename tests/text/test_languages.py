@@ -3,7 +3,7 @@
 import pytest
 import Stemmer
 
-from headgate.text.languages import _LATER, _WORD, LANGUAGES, choose, detect
+from headgate.text.languages import _LATER, _WORD, LANGUAGES, choose, detect, detect_all
 from headgate.text.letters import fold
 from headgate.text.stopwords import CODES, ENGLISH, stopwords
 from headgate.text.terms import terms
@@ -111,3 +111,19 @@ def test_no_letter_is_taken_for_a_sign():
     signs = [chr(code) for code in range(0x100, 0x11000) if not _LATER.search(chr(code))]
     assert len(signs) > 1000
     assert not [sign for sign in signs if _WORD.search(sign) or _WORD.search(fold(sign))]
+
+
+def test_many_texts_have_the_languages_that_each_has_alone():
+    texts = [
+        "The harbor master said that the tide was late.",
+        "Der Hafenmeister sagte, dass die Flut nicht für alle kam.",
+        "Паром отходит в шесть часов, но прилив ещё не пришёл.",
+        "潮は六時に来る。",
+        "",
+        "x = 1\nreturn x",
+        "El puerto está cerrado y la marea no llegó todavía.",
+    ]
+    alone = [detect(text) for text in texts]
+    assert detect_all(texts) == alone
+    assert alone == ["english", "german", "russian", "english", "english", "english", "spanish"]
+    assert detect_all([]) == []

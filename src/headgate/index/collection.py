@@ -48,7 +48,9 @@ _RETRY_S = 30.0  # after a failed save
 _UNSAVED = "unsaved"  # a mark that no file has
 _MERGE_FACTOR = 4  # segments of one size class that are merged
 _SMALLEST_CLASS = 64  # chunks; segments below this are all of the first class
-_COMPACT_UP_TO = 250_000  # chunks; up to here all segments are made one when they are saved
+_COMPACT_UP_TO = (
+    250_000  # chunks; up to so many, the last segments are made one when they are saved
+)
 _DEAD_SHARE = 0.25  # share of dead chunks from which a segment is rewritten
 
 
@@ -341,11 +343,16 @@ def tidy(lives: Sequence[LiveSegment]) -> list[LiveSegment]:
 
 
 def compact(lives: Sequence[LiveSegment]) -> Sequence[LiveSegment]:
-    """One segment where that is cheap: a query's cost has a part that grows with their number."""
-    rest = sum(map(len, lives)) - max(map(len, lives), default=0)
-    if len(lives) < 2 or sum(map(len, lives)) > _COMPACT_UP_TO or rest * 8 < max(map(len, lives)):
+    """One segment of the last ones where that is cheap: a query's cost has a part that grows with their number."""
+    begin, size = len(lives), 0
+    while begin and size + len(lives[begin - 1]) <= _COMPACT_UP_TO:
+        begin -= 1
+        size += len(lives[begin])
+    tail = lives[begin:]
+    largest = max(map(len, tail), default=0)
+    if len(tail) < 2 or (size - largest) * 8 < largest:
         return lives
-    return [_merge(lives)]
+    return [*lives[:begin], _merge(tail)]
 
 
 def _rewrite_if_sparse(live: LiveSegment) -> LiveSegment:

@@ -94,7 +94,8 @@ class Engine:
                 strips |= fresh.strips
                 outside = await run.grade(fresh.kept)
             searched = outside.action if outside else None
-            reason = review_reason(graded, searched, group=plan.group)
+            empty = run.empty_collections
+            reason = review_reason(graded, searched, group=plan.group, empty=empty)
             review = await in_thread(run.review, graded.confidences, reason) if reason else None
             verdict = conclude(graded, outside, review_reason=reason, review=review)
         elif reason := review_reason(None, None, group=plan.group):

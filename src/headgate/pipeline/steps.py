@@ -89,6 +89,12 @@ class Steps:
         """Whether the collections are loaded whole."""
         return self.plan.strategy is Strategy.STUFF
 
+    @property
+    def empty_collections(self) -> Sequence[str]:
+        """The collections that were asked, where none of them has anything."""
+        empty = [name for name, view in self.views.items() if not view.count]
+        return empty if len(empty) == len(self.request.collections) else ()
+
     @lazy_property
     def project(self) -> str:
         """What the caller works on."""

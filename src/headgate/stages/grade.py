@@ -221,11 +221,17 @@ def wants_search(action: Action) -> bool:
     return action is not Action.CORRECT
 
 
-def review_reason(graded: Graded | None, searched: Action | None, *, group: str = "") -> str:
+def review_reason(
+    graded: Graded | None,
+    searched: Action | None,
+    *,
+    group: str = "",
+    empty: Sequence[str] = (),
+) -> str:
     """Why a person should look, or "" when none needs to; a refusal names the best that it refused.
 
     `graded` is None where nothing was graded; `searched` is the verdict on what the search brought, None when search is
-    off or failed.
+    off or failed. `empty` are the collections that were asked, where none of them has anything.
     """
     if group == CRISIS:
         return "a crisis question"
@@ -233,9 +239,8 @@ def review_reason(graded: Graded | None, searched: Action | None, *, group: str 
         return ""
     if searched not in {None, Action.INCORRECT}:
         return ""
-    reason = "nothing relevant found, " + (
-        "and no search could help" if searched is None else "nor by search"
-    )
+    here = f"nothing is in collection {', '.join(empty)}" if empty else "nothing relevant found"
+    reason = f"{here}, " + ("and no search could help" if searched is None else "nor by search")
     return f"{reason}; the best refused: {graded.refusal}" if graded.refusal else reason
 
 
