@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from headgate.errors import InputError
-from headgate.ingest.load import add_rows
+from headgate.ingest.load import add_rows, add_stream
 from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FailingStore
 from headgate.text.fingerprint import KIND, pack
@@ -60,3 +60,9 @@ def test_the_collector_is_as_it_was_after_an_ingest_that_fails(on):
         assert gc.isenabled() is on
     finally:
         (gc.enable if was_on else gc.disable)()
+
+
+def test_a_stream_of_nothing_but_a_byte_order_mark_is_skipped():
+    store = MemoryStore()
+    add_stream(store, "t", b"\xef\xbb\xbf", id="a")
+    assert list(store.scan("t", "main")) == []

@@ -148,7 +148,10 @@ def add_stream(
 def _stream_items(data: bytes, id: str, collection: str, kind: Kind) -> Iterable[Text | Skip]:
     if not data.strip():
         return [Skip(id, "nothing came in")]
-    first = next(tables.json_line_stream(BytesIO(data.lstrip().split(b"\n", 1)[0]), id, collection))
+    line = BytesIO(data.lstrip().split(b"\n", 1)[0])
+    first = next(
+        tables.json_line_stream(line, id, collection), None
+    )  # none where it is a mark of order alone
     if isinstance(first, Text):
         return tables.json_line_stream(BytesIO(data), id, collection)
     try:
