@@ -6,7 +6,18 @@ import pytest
 from headgate.index.indexes import Indexes
 from headgate.protocols import Hits
 from headgate.rank.lexical import Weighing, contents
-from headgate.rank.name_hop import MOST, Names, gather, new_shares, open_share, receptivity, spread
+from headgate.rank.name_hop import (
+    MOST,
+    Names,
+    gather,
+    name_masses,
+    new_shares,
+    open_share,
+    posting_shares,
+    receptivity,
+    spread,
+    strongest,
+)
 from headgate.stores.memory.store import MemoryStore
 from headgate.text.terms import terms
 from headgate.types import Chunk, Document
@@ -80,6 +91,41 @@ def test_a_hop_lifts_only_those_that_most_flows_to():
     way = np.linspace(1, 2, count)
     reach = spread(names, way, np.array([[1.0], [0.0]]), np.array([count]), alike)
     assert reach.ords.tolist() == list(range(count - MOST, count))
+
+
+@pytest.fixture
+def clubs():
+    """Three names of two seeds: in two chunks, in four of which one has it in its title, and in one."""
+    return Names(
+        keys=np.array([3, 5, 8], np.uint64),
+        owned=np.array([[True, True, True], [False, True, False]]),
+        ords=np.array([0, 6, 0, 1, 2, 7, 0]),
+        which=np.array([0, 0, 1, 1, 1, 1, 2]),
+        inside=np.ones(7, bool),
+        titled=np.array([False, False, False, False, False, True, False]),
+        counts=np.array([2, 4, 1]),
+        title_counts=np.array([0, 1, 0]),
+    )
+
+
+def test_a_seed_spreads_its_squared_score_over_the_names_that_lead_on_by_their_rarity(clubs):
+    view = lines_of(*TALK, *(f"[2 May] {who}: well" for who in ("Ann", "Ben")))
+    assert view.count == 8
+    # ln 8/2 is twice ln 8/4; a name in one chunk leads nowhere
+    masses = name_masses(view, clubs, np.array([0.8, 0.4]), without=np.zeros(0, np.uint64))
+    assert masses == pytest.approx(np.array([[2 / 3, 1 / 3, 0], [0, 0.25, 0]]))
+    without = name_masses(view, clubs, np.array([0.8, 0.4]), without=np.array([5], np.uint64))
+    assert without == pytest.approx(np.array([[1, 0, 0], [0, 0, 0]]))
+
+
+def test_a_name_gives_less_to_each_of_many_and_more_to_a_title(clubs):
+    shares = posting_shares(clubs, gamma=0.5, title=3.0)
+    assert shares == pytest.approx([0.5**0.5, 0.5**0.5, 0.5, 0.5, 0.5, 0.5 + 3.0, 1.0])
+
+
+def test_a_chunk_is_told_by_the_name_through_which_most_reached_it(clubs):
+    flow = np.array([0.2, 0.9, 0.6, 0.1, 0.1, 0.1, 0.3])
+    assert strongest(clubs, flow, np.array([6, 0])) == {0: 1, 6: 0}
 
 
 def test_nothing_flows_through_no_names():

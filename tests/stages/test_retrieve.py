@@ -67,7 +67,7 @@ def test_rank_fusion_adds_the_ranks_of_both_rankings(hues):
 
 def test_similarity_counts_as_much_as_words_leave_open(hues):
     """The nearest gets the whole of it, the farthest nothing, and what lies between its share."""
-    vector = [0.0, 0.6, 0.8]
+    vector = [0.36, 0.48, 0.8]  # so that the farthest of the four is not at a cosine of 0
     ords, cosines = hues.nearest(vector, 4)
     share = (cosines - cosines.min()) / (cosines.max() - cosines.min())
     words = every("field castle", hues, **PLAIN)
@@ -126,6 +126,21 @@ def test_the_best_chunk_agrees_where_it_has_the_highest_feedback_itself():
     view = view_of("zither strings bridge", "strings lake", "stone", "river", "harbor")
     knobs = {"feedback_common": 1.0, "feedback_agreement": 1}
     assert every("zither", view, **knobs)[1] > 0
+
+
+def test_the_best_chunk_agrees_from_a_share_of_the_highest_feedback_on():
+    view = view_of(*ECHOES)
+    first = every("zither", view, feedback=0)
+
+    def gain(agreement):
+        knobs = {"feedback_common": 1.0, "feedback_agreement": agreement}
+        return every("zither", view, **knobs) - first
+
+    whole = gain(0)
+    share = whole[first.argmax()] / whole.max()
+    assert 0 < share < 1
+    assert gain(share - 0.01).tolist() == whole.tolist()
+    assert not gain(share + 0.01).any()
 
 
 @pytest.mark.parametrize("knobs", [{"feedback_common": 0.5}, {"feedback_cap": 2}])
