@@ -95,16 +95,16 @@ def test_a_hop_lifts_only_those_that_most_flows_to():
 
 @pytest.fixture
 def clubs():
-    """Three names of two seeds: in two chunks, in four of which one has it in its title, and in one."""
+    """Three names of two seeds: in two chunks, in four of which two have it in their title, and in one."""
     return Names(
         keys=np.array([3, 5, 8], np.uint64),
         owned=np.array([[True, True, True], [False, True, False]]),
         ords=np.array([0, 6, 0, 1, 2, 7, 0]),
         which=np.array([0, 0, 1, 1, 1, 1, 2]),
         inside=np.ones(7, bool),
-        titled=np.array([False, False, False, False, False, True, False]),
+        titled=np.array([False, False, False, False, True, True, False]),
         counts=np.array([2, 4, 1]),
-        title_counts=np.array([0, 1, 0]),
+        title_counts=np.array([0, 2, 0]),
     )
 
 
@@ -120,7 +120,8 @@ def test_a_seed_spreads_its_squared_score_over_the_names_that_lead_on_by_their_r
 
 def test_a_name_gives_less_to_each_of_many_and_more_to_a_title(clubs):
     shares = posting_shares(clubs, gamma=0.5, title=3.0)
-    assert shares == pytest.approx([0.5**0.5, 0.5**0.5, 0.5, 0.5, 0.5, 0.5 + 3.0, 1.0])
+    half = 0.5**0.5
+    assert shares == pytest.approx([half, half, 0.5, 0.5, 0.5 + 3 * half, 0.5 + 3 * half, 1.0])
 
 
 def test_a_chunk_is_told_by_the_name_through_which_most_reached_it(clubs):
@@ -133,11 +134,14 @@ def test_nothing_flows_through_no_names():
     assert len(reach.ords) == len(reach.force) == 0
 
 
-def lines_of(*lines):
+def view_of(*chunks):
     store = MemoryStore()
-    chunks = [Chunk(f"c{n}", line, document=f"c{n}") for n, line in enumerate(lines)]
     store.put("t", [Document(chunk.id, chunks=(chunk,)) for chunk in chunks])
-    view = Indexes(store).snapshot("t", "main")
+    return Indexes(store).snapshot("t", "main")
+
+
+def lines_of(*lines):
+    view = view_of(*(Chunk(f"c{n}", line, document=f"c{n}") for n, line in enumerate(lines)))
     assert view.conversational
     return view
 
@@ -156,6 +160,52 @@ def test_a_name_that_no_chunk_has_leads_nowhere():
     unknown = np.array([12345], np.uint64)
     names = gather(lines_of(*TALK), np.array([0]), limit=10, share=0.5, extra=unknown)
     assert 12345 not in names.keys.tolist()
+
+
+PASSAGES = (
+    ("The game", "They say that Marta Dias plays for Vega since the war."),
+    ("Vega", "The club was founded by a clerk of the harbor."),
+    ("The clerk", "He wrote to Vega about it."),
+    ("Rivers", "It is said that Orla rows there."),
+)
+
+
+@pytest.fixture(scope="module")
+def passages():
+    texts = enumerate(PASSAGES)
+    return view_of(*(Chunk(f"c{n}", t, document=f"c{n}", title=head) for n, (head, t) in texts))
+
+
+def holders(names):
+    """The chunks that hold each of the names, as sets of ordinals."""
+    return {frozenset(names.ords[names.which == at].tolist()) for at in range(len(names.keys))}
+
+
+def test_a_name_in_one_chunk_alone_leads_on_only_where_the_query_names_it(passages):
+    [own] = passages.names(np.array([3]))
+    assert holders(gather(passages, np.array([3]), limit=10, share=0.5)) == set()
+    named = gather(passages, np.array([3]), limit=10, share=0.5, query=own)
+    assert holders(named) == {frozenset({3})}
+
+
+def test_a_name_that_too_many_chunks_hold_leads_nowhere_though_the_query_names_it(passages):
+    everything = np.unique(np.concatenate(passages.names(np.arange(4))))
+    names = gather(passages, np.array([2]), limit=2, share=0.5, query=everything)
+    assert frozenset({0, 1, 2}) not in holders(names)
+    assert all(names.counts > 0)
+
+
+def test_a_given_name_leads_on_though_no_seed_holds_it(passages):
+    [given] = passages.names(np.array([3]))
+    names = gather(passages, np.array([2]), limit=10, share=0.5, extra=given)
+    assert {frozenset({0, 1, 2}), frozenset({3})} <= holders(names)
+
+
+def test_a_name_in_a_title_is_told_from_one_in_a_text(passages):
+    names = gather(passages, np.array([2]), limit=10, share=0.5)
+    titled = dict(zip(names.ords.tolist(), names.titled.tolist(), strict=True))
+    assert titled == {0: False, 1: True, 2: False}
+    assert names.title_counts.tolist() == [1]
 
 
 def test_in_a_conversation_a_speaker_is_not_what_a_line_is_about():
