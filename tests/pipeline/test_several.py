@@ -89,6 +89,11 @@ def test_rankings_are_merged_by_score_and_a_shared_id_stands_once():
     ]
 
 
+def test_an_id_that_scores_alike_in_two_collections_is_that_of_the_earlier():
+    [merged] = merge([[found("a", 0.5, "x")], [found("a", 0.5, "y")]])
+    assert merged.chunk.collection == "x"
+
+
 def test_what_comes_from_no_collection_that_was_asked_goes_with_the_first():
     found = [Candidate(Chunk(id, "x", collection=id), 1.0) for id in ("docs", "turns", "facts")]
     parted = by_collection(found, ("docs", "turns"))

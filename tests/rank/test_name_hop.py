@@ -66,6 +66,15 @@ def test_what_better_chunks_hold_already_is_not_new():
     assert new_shares(hits, worth, np.array([3, 0, 1]), weight=0.5) == pytest.approx([0.15, 0, 0])
 
 
+def test_only_the_ten_best_count_as_told():
+    tenth, eleventh, twelfth = 9, 10, 11
+    both = np.array([tenth, twelfth, eleventh, twelfth])
+    hits = Hits(both, np.ones(4, np.uint16), np.array([2, 2]))
+    new = new_shares(hits, np.array([8.0, 2.0]), np.arange(12))
+    # the tenth has told the twelfth's first term; the eleventh is too far down to tell its second
+    assert new[[tenth, eleventh, twelfth]] == pytest.approx([0.3, 0.2, 0.2])
+
+
 def test_without_known_terms_everyone_hears_alike():
     none = Hits(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.array([0]))
     receive = receptivity(none, np.zeros(1), np.array([0]), least=0.2)
@@ -93,18 +102,43 @@ def test_a_hop_lifts_only_those_that_most_flows_to():
     assert reach.ords.tolist() == list(range(count - MOST, count))
 
 
+def test_a_name_with_more_mass_lifts_its_chunks_before_those_of_another():
+    one, other = list(range(0, 2 * MOST, 2)), list(range(1, 2 * MOST, 2))
+    names = Names(
+        keys=np.array([3, 7], np.uint64),
+        owned=np.ones((1, 2), bool),
+        ords=np.array([*one, *other]),
+        which=np.repeat([0, 1], MOST),
+        inside=np.ones(2 * MOST, bool),
+        titled=np.zeros(2 * MOST, bool),
+        counts=np.array([MOST, MOST]),
+        title_counts=np.zeros(2, np.int64),
+    )
+    mass = np.array([[0.1, 0.9], [0.0, 0.0]])
+    reach = spread(names, np.ones(2 * MOST), mass, np.array([2 * MOST]), alike)
+    assert reach.ords.tolist() == other
+
+
+def test_a_chunk_gets_as_much_as_it_hears():
+    mass = np.array([[1.0], [0.0]])
+    reach = spread(
+        names_of([2, 9], [True]), np.ones(2), mass, np.array([5]), lambda ords: alike(ords) / 4
+    )
+    assert reach.force.tolist() == [0.25, 0.25]
+
+
 @pytest.fixture
 def clubs():
-    """Three names of two seeds: in two chunks, in four of which two have it in their title, and in one."""
+    """Three names of two seeds: in two chunks, in four and the titles of three, and in one."""
     return Names(
         keys=np.array([3, 5, 8], np.uint64),
         owned=np.array([[True, True, True], [False, True, False]]),
-        ords=np.array([0, 6, 0, 1, 2, 7, 0]),
-        which=np.array([0, 0, 1, 1, 1, 1, 2]),
-        inside=np.ones(7, bool),
-        titled=np.array([False, False, False, False, True, True, False]),
+        ords=np.array([0, 6, 0, 1, 2, 7, 5, 0]),
+        which=np.array([0, 0, 1, 1, 1, 1, 1, 2]),
+        inside=np.array([True, True, True, True, True, True, False, True]),
+        titled=np.array([False, False, False, False, True, True, True, False]),
         counts=np.array([2, 4, 1]),
-        title_counts=np.array([0, 2, 0]),
+        title_counts=np.array([0, 3, 0]),
     )
 
 
@@ -120,12 +154,13 @@ def test_a_seed_spreads_its_squared_score_over_the_names_that_lead_on_by_their_r
 
 def test_a_name_gives_less_to_each_of_many_and_more_to_a_title(clubs):
     shares = posting_shares(clubs, gamma=0.5, title=3.0)
-    half = 0.5**0.5
-    assert shares == pytest.approx([half, half, 0.5, 0.5, 0.5 + 3 * half, 0.5 + 3 * half, 1.0])
+    half, head = 0.5**0.5, 3.0 * 3**-0.5
+    want = [half, half, 0.5, 0.5, 0.5 + head, 0.5 + head, head, 1.0]
+    assert shares == pytest.approx(want)
 
 
 def test_a_chunk_is_told_by_the_name_through_which_most_reached_it(clubs):
-    flow = np.array([0.2, 0.9, 0.6, 0.1, 0.1, 0.1, 0.3])
+    flow = np.array([0.2, 0.9, 0.6, 0.1, 0.1, 0.1, 0.1, 0.3])
     assert strongest(clubs, flow, np.array([6, 0])) == {0: 1, 6: 0}
 
 
