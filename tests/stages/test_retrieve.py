@@ -163,3 +163,10 @@ def test_a_phrase_is_looked_for_in_the_best_chunks_alone():
     plain = every("stone pump", view, **PLAIN)
     assert lone[0] > plain[0]
     assert lone[1] == plain[1]
+
+
+def test_feedback_asks_first_for_what_the_best_chunk_says_most():
+    view = view_of("zither strings strings bridge", "strings lake", "bridge lake", "stone", "river")
+    knobs = {"feedback_common": 1.0, "feedback_agreement": 0, "feedback_terms": 1}
+    found = every("zither", view, **knobs)
+    assert found[1] > 0 == found[2]
