@@ -3,9 +3,12 @@
 import pytest
 
 from headgate import Headgate
+from headgate.index.indexes import Indexes
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.pipeline.several import by_collection, merge
-from headgate.types import Candidate, Chunk
+from headgate.pipeline.several import by_collection, calibrated_grader, merge
+from headgate.stages.grade import Calibrated
+from headgate.stores.memory.store import MemoryStore
+from headgate.types import Candidate, Chunk, Document
 
 NOISE = [
     {"id": f"n{n}", "text": f"Note {n} about nothing of {n * 7} and the rest of it."}
@@ -86,6 +89,11 @@ def test_rankings_are_merged_by_score_and_a_shared_id_stands_once():
     ]
 
 
+def test_an_id_that_scores_alike_in_two_collections_is_that_of_the_earlier():
+    [merged] = merge([[found("a", 0.5, "x")], [found("a", 0.5, "y")]])
+    assert merged.chunk.collection == "x"
+
+
 def test_what_comes_from_no_collection_that_was_asked_goes_with_the_first():
     found = [Candidate(Chunk(id, "x", collection=id), 1.0) for id in ("docs", "turns", "facts")]
     parted = by_collection(found, ("docs", "turns"))
@@ -98,3 +106,43 @@ def test_what_comes_from_no_collection_that_was_asked_goes_with_the_first():
 def test_a_single_collection_has_all_of_them():
     found = [Candidate(Chunk("a", "x", collection="elsewhere"), 1.0)]
     assert by_collection(found, ("docs",)) == {"docs": found}
+
+
+PARTLY = "tide in Lisbon"
+LINE = "The tide in Porto turns at six."
+
+
+@pytest.fixture(scope="module")
+def views():
+    """One collection where a line is rare, and one where every text says the same."""
+    fillers = {
+        "docs": [row["text"] for row in NOISE],
+        "tides": [f"The tide in Porto turns at {n}." for n in range(300)],
+    }
+    store = MemoryStore()
+    for name, texts in fillers.items():
+        chunks = [Chunk(f"{name}{n}", text, collection=name) for n, text in enumerate(texts)]
+        chunks.append(Chunk(f"{name}-line", LINE, collection=name))
+        store.put("t", [Document(c.id, collection=name, chunks=(c,)) for c in chunks])
+    indexes = Indexes(store)
+    return {name: indexes.snapshot("t", name) for name in fillers}
+
+
+async def test_each_candidate_is_graded_in_the_words_of_its_own_collection(views):
+    lines = {name: Candidate(Chunk("line", LINE, collection=name), 1.0) for name in views}
+    alone = {
+        name: (await Calibrated(views[name], [lines[name]]).grade(PARTLY, [lines[name]]))[0]
+        for name in views
+    }
+    assert alone["docs"] != alone["tides"]
+    grader = calibrated_grader(views, list(lines.values()), (), embedded=False)
+    asked = [lines["tides"], lines["docs"], lines["tides"]]
+    grades = await grader.grade(PARTLY, asked)
+    assert grades == [alone["tides"], alone["docs"], alone["tides"]]
+
+
+async def test_what_is_from_no_collection_is_graded_in_the_words_of_the_first(views):
+    fact = Candidate(Chunk("fact", LINE, collection="facts"), 1.0)
+    [first] = await Calibrated(views["docs"], [fact]).grade(PARTLY, [fact])
+    grader = calibrated_grader(views, [fact], (), embedded=False)
+    assert await grader.grade(PARTLY, [fact]) == [first]

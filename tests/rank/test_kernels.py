@@ -12,6 +12,7 @@ from headgate.index.indexes import Indexes
 from headgate.rank.edge_walk import carry
 from headgate.rank.fields import pack, table
 from headgate.rank.integrate_and_fire import fire
+from headgate.rank.lexical import idf, rarity
 from headgate.rank.top import best, top
 from headgate.stages.propagate import PropagatePolicy, propagate, start_of
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -222,6 +223,27 @@ def test_weak_signals_are_discarded():
     assert fire(list(many), wires(many)) == {}
     enough = {f"s{n}": [("x", 0.024)] for n in range(40)}
     assert fire(list(enough), wires(enough)) == pytest.approx({"x": 40 * 0.024 * 0.85})
+
+
+def test_a_signal_at_the_floor_and_a_potential_at_the_threshold_count():
+    halves = {"s": [("x", 0.5)], "x": [("y", 0.5)]}
+    assert fire(["s"], wires(halves), leak=1.0, floor=0.25, threshold=0.5) == {"x": 0.5}
+    passed = fire(["s"], wires(halves), leak=1.0, floor=0.25, threshold=0.25)
+    assert passed == {"x": 0.5, "y": 0.25}
+    edges = [Edge("s", "p", "x", 0.5), Edge("x", "p", "y", 0.5), Edge("y", "p", "z", 0.5)]
+    carried = carry({"s": 1.0}, edges, leak=1.0, floor=0.25, hops=3)
+    assert carried == {"x": 0.5, "y": 0.25}
+
+
+@pytest.mark.parametrize("frequency", [0, 1, 7, 10])
+def test_the_idf_of_one_term_is_that_of_many(frequency):
+    many = rarity(10, np.array([frequency]))
+    assert idf(10, frequency) == pytest.approx(many[0])
+    assert idf(10, frequency) == pytest.approx(math.log(11 / (frequency + 0.5)))
+
+
+def test_a_term_in_more_chunks_than_were_counted_is_as_common_as_can_be():
+    assert idf(5, 9) == idf(9, 9) > 0
 
 
 def test_edges_carry_the_strongest_signal_both_ways():

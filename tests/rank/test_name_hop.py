@@ -6,7 +6,18 @@ import pytest
 from headgate.index.indexes import Indexes
 from headgate.protocols import Hits
 from headgate.rank.lexical import Weighing, contents
-from headgate.rank.name_hop import MOST, Names, gather, new_shares, open_share, receptivity, spread
+from headgate.rank.name_hop import (
+    MOST,
+    Names,
+    gather,
+    name_masses,
+    new_shares,
+    open_share,
+    posting_shares,
+    receptivity,
+    spread,
+    strongest,
+)
 from headgate.stores.memory.store import MemoryStore
 from headgate.text.terms import terms
 from headgate.types import Chunk, Document
@@ -55,6 +66,15 @@ def test_what_better_chunks_hold_already_is_not_new():
     assert new_shares(hits, worth, np.array([3, 0, 1]), weight=0.5) == pytest.approx([0.15, 0, 0])
 
 
+def test_only_the_ten_best_count_as_told():
+    tenth, eleventh, twelfth = 9, 10, 11
+    both = np.array([tenth, twelfth, eleventh, twelfth])
+    hits = Hits(both, np.ones(4, np.uint16), np.array([2, 2]))
+    new = new_shares(hits, np.array([8.0, 2.0]), np.arange(12))
+    # the tenth has told the twelfth's first term; the eleventh is too far down to tell its second
+    assert new[[tenth, eleventh, twelfth]] == pytest.approx([0.3, 0.2, 0.2])
+
+
 def test_without_known_terms_everyone_hears_alike():
     none = Hits(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.array([0]))
     receive = receptivity(none, np.zeros(1), np.array([0]), least=0.2)
@@ -82,16 +102,81 @@ def test_a_hop_lifts_only_those_that_most_flows_to():
     assert reach.ords.tolist() == list(range(count - MOST, count))
 
 
+def test_a_name_with_more_mass_lifts_its_chunks_before_those_of_another():
+    one, other = list(range(0, 2 * MOST, 2)), list(range(1, 2 * MOST, 2))
+    names = Names(
+        keys=np.array([3, 7], np.uint64),
+        owned=np.ones((1, 2), bool),
+        ords=np.array([*one, *other]),
+        which=np.repeat([0, 1], MOST),
+        inside=np.ones(2 * MOST, bool),
+        titled=np.zeros(2 * MOST, bool),
+        counts=np.array([MOST, MOST]),
+        title_counts=np.zeros(2, np.int64),
+    )
+    mass = np.array([[0.1, 0.9], [0.0, 0.0]])
+    reach = spread(names, np.ones(2 * MOST), mass, np.array([2 * MOST]), alike)
+    assert reach.ords.tolist() == other
+
+
+def test_a_chunk_gets_as_much_as_it_hears():
+    mass = np.array([[1.0], [0.0]])
+    reach = spread(
+        names_of([2, 9], [True]), np.ones(2), mass, np.array([5]), lambda ords: alike(ords) / 4
+    )
+    assert reach.force.tolist() == [0.25, 0.25]
+
+
+@pytest.fixture
+def clubs():
+    """Three names of two seeds: in two chunks, in four and the titles of three, and in one."""
+    return Names(
+        keys=np.array([3, 5, 8], np.uint64),
+        owned=np.array([[True, True, True], [False, True, False]]),
+        ords=np.array([0, 6, 0, 1, 2, 7, 5, 0]),
+        which=np.array([0, 0, 1, 1, 1, 1, 1, 2]),
+        inside=np.array([True, True, True, True, True, True, False, True]),
+        titled=np.array([False, False, False, False, True, True, True, False]),
+        counts=np.array([2, 4, 1]),
+        title_counts=np.array([0, 3, 0]),
+    )
+
+
+def test_a_seed_spreads_its_squared_score_over_the_names_that_lead_on_by_their_rarity(clubs):
+    view = lines_of(*TALK, *(f"[2 May] {who}: well" for who in ("Ann", "Ben")))
+    assert view.count == 8
+    # ln 8/2 is twice ln 8/4; a name in one chunk leads nowhere
+    masses = name_masses(view, clubs, np.array([0.8, 0.4]), without=np.zeros(0, np.uint64))
+    assert masses == pytest.approx(np.array([[2 / 3, 1 / 3, 0], [0, 0.25, 0]]))
+    without = name_masses(view, clubs, np.array([0.8, 0.4]), without=np.array([5], np.uint64))
+    assert without == pytest.approx(np.array([[1, 0, 0], [0, 0, 0]]))
+
+
+def test_a_name_gives_less_to_each_of_many_and_more_to_a_title(clubs):
+    shares = posting_shares(clubs, gamma=0.5, title=3.0)
+    half, head = 0.5**0.5, 3.0 * 3**-0.5
+    want = [half, half, 0.5, 0.5, 0.5 + head, 0.5 + head, head, 1.0]
+    assert shares == pytest.approx(want)
+
+
+def test_a_chunk_is_told_by_the_name_through_which_most_reached_it(clubs):
+    flow = np.array([0.2, 0.9, 0.6, 0.1, 0.1, 0.1, 0.1, 0.3])
+    assert strongest(clubs, flow, np.array([6, 0])) == {0: 1, 6: 0}
+
+
 def test_nothing_flows_through_no_names():
     reach = spread(names_of([], [True]), np.zeros(0), np.zeros((2, 1)), np.array([1]), alike)
     assert len(reach.ords) == len(reach.force) == 0
 
 
-def lines_of(*lines):
+def view_of(*chunks):
     store = MemoryStore()
-    chunks = [Chunk(f"c{n}", line, document=f"c{n}") for n, line in enumerate(lines)]
     store.put("t", [Document(chunk.id, chunks=(chunk,)) for chunk in chunks])
-    view = Indexes(store).snapshot("t", "main")
+    return Indexes(store).snapshot("t", "main")
+
+
+def lines_of(*lines):
+    view = view_of(*(Chunk(f"c{n}", line, document=f"c{n}") for n, line in enumerate(lines)))
     assert view.conversational
     return view
 
@@ -112,6 +197,52 @@ def test_a_name_that_no_chunk_has_leads_nowhere():
     assert 12345 not in names.keys.tolist()
 
 
+PASSAGES = (
+    ("The game", "They say that Marta Dias plays for Vega since the war."),
+    ("Vega", "The club was founded by a clerk of the harbor."),
+    ("The clerk", "He wrote to Vega about it."),
+    ("Rivers", "It is said that Orla rows there."),
+)
+
+
+@pytest.fixture(scope="module")
+def passages():
+    texts = enumerate(PASSAGES)
+    return view_of(*(Chunk(f"c{n}", t, document=f"c{n}", title=head) for n, (head, t) in texts))
+
+
+def holders(names):
+    """The chunks that hold each of the names, as sets of ordinals."""
+    return {frozenset(names.ords[names.which == at].tolist()) for at in range(len(names.keys))}
+
+
+def test_a_name_in_one_chunk_alone_leads_on_only_where_the_query_names_it(passages):
+    [own] = passages.names(np.array([3]))
+    assert holders(gather(passages, np.array([3]), limit=10, share=0.5)) == set()
+    named = gather(passages, np.array([3]), limit=10, share=0.5, query=own)
+    assert holders(named) == {frozenset({3})}
+
+
+def test_a_name_that_too_many_chunks_hold_leads_nowhere_though_the_query_names_it(passages):
+    everything = np.unique(np.concatenate(passages.names(np.arange(4))))
+    names = gather(passages, np.array([2]), limit=2, share=0.5, query=everything)
+    assert frozenset({0, 1, 2}) not in holders(names)
+    assert all(names.counts > 0)
+
+
+def test_a_given_name_leads_on_though_no_seed_holds_it(passages):
+    [given] = passages.names(np.array([3]))
+    names = gather(passages, np.array([2]), limit=10, share=0.5, extra=given)
+    assert {frozenset({0, 1, 2}), frozenset({3})} <= holders(names)
+
+
+def test_a_name_in_a_title_is_told_from_one_in_a_text(passages):
+    names = gather(passages, np.array([2]), limit=10, share=0.5)
+    titled = dict(zip(names.ords.tolist(), names.titled.tolist(), strict=True))
+    assert titled == {0: False, 1: True, 2: False}
+    assert names.title_counts.tolist() == [1]
+
+
 def test_in_a_conversation_a_speaker_is_not_what_a_line_is_about():
     names = gather(lines_of(*TALK), np.array([0]), limit=10, share=0.5)
     vega = {ord for ord, inside in zip(names.ords.tolist(), names.inside, strict=True) if inside}
@@ -124,3 +255,8 @@ def test_in_a_conversation_the_terms_of_a_line_leave_out_who_speaks():
     keys, _, _ = contents(view, np.array([4]), Weighing(1.2, 0.75, 2.0, near=(0.5,)))
     assert set(terms("good")) <= set(keys.tolist())
     assert not spoken & set(keys.tolist())
+
+
+def test_in_a_conversation_the_first_line_is_a_neighbor_like_any_other():
+    keys, _, _ = contents(lines_of(*TALK), np.array([1]), Weighing(1.2, 0.75, 2.0, near=(0.5,)))
+    assert set(terms("lately")) <= set(keys.tolist())
