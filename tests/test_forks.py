@@ -31,8 +31,7 @@ for n in range(int(sys.argv[2])):
     child = os.fork()
     if child == 0:
         try:
-            signal = __import__("signal")
-            signal.alarm(60)
+            __import__("faulthandler").dump_traceback_later(60, exit=True)
             assert gate.context("refund of the ferry").chunks
             gate.add([{"id": f"child{n}", "text": f"child {n} was here"}])
             assert gate.recall("who maintains the ferry")
@@ -53,7 +52,7 @@ print(failed)
 
 def test_children_forked_beside_a_working_thread_all_answer_and_close(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path), "12"],
+        [sys.executable, "-X", "faulthandler", "-c", SCRIPT, str(tmp_path), "12"],
         check=False,
         capture_output=True,
         text=True,

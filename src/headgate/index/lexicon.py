@@ -13,7 +13,7 @@ from itertools import chain, count, repeat
 import numpy as np
 import numpy.typing as npt
 
-from headgate.forks import ForkSafeLock
+from headgate.forks import ForkSafeLock, renew_in_children
 from headgate.index.arrays import Ints, Keys, ranges
 from headgate.index.casing import cases_of
 from headgate.text.memo import LONGEST
@@ -34,6 +34,12 @@ class Lexicon:
         self._ends = array("q", [0])
         self._cases = array("Q")
         self._lock = ForkSafeLock()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """In a forked child let go of pieces that another thread was adding: the last thing it adds is how they are written."""
+        del self._ends[len(self._cases) + 1 :]
+        del self._terms[self._ends[-1] :]
 
     def __len__(self) -> int:
         return len(self._cases)

@@ -5,9 +5,7 @@ Whatever cannot be read is skipped with its reason, and everything else goes on.
 before the next begins, so that stopping at any moment leaves a consistent store.
 """
 
-import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -161,18 +159,6 @@ def _stream_items(data: bytes, id: str, collection: str, kind: Kind) -> Iterable
         return [Skip(id, str(error), len(data))]
 
 
-@contextmanager
-def _paused_collector() -> Iterator[None]:
-    """Do without the garbage collector: all that a batch makes lives until it is written, so looking for more costs 6 %."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
 @dataclass
 class _Loader:
     """Gathers texts to batches, writes them, and counts."""
@@ -218,15 +204,14 @@ class _Loader:
     def flush(self) -> None:
         """Write the batch: only what changed, and all of it or, where one is bad, all but that."""
         batch, self.batch, self.batch_chars = self.batch, {}, 0
-        with _paused_collector():
-            fresh = self._changed_documents(list(batch.values()))
-            try:
-                self._write(fresh)
-            except InputError:
-                for document in fresh:
-                    self._write_one(document)
-            if self.on_progress:
-                self.on_progress(self.progress)
+        fresh = self._changed_documents(list(batch.values()))
+        try:
+            self._write(fresh)
+        except InputError:
+            for document in fresh:
+                self._write_one(document)
+        if self.on_progress:
+            self.on_progress(self.progress)
 
     def read(self, file: SourceFile, collection: str) -> bool:
         """Add everything that a file holds; whether nothing of it was skipped."""

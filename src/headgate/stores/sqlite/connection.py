@@ -16,7 +16,7 @@ from headgate.errors import HeadgateError, NotReady, StoreError
 from headgate.forks import pause_for_forks, renew_in_children
 
 _IDLE = 8  # connections kept for the next call; a burst of threads opens more and closes them again
-_FORK_S = 5.0  # that a fork waits for calls under way
+_FORK_S = 20.0  # that a fork waits for calls under way: a busy disk may take seconds for one
 _CACHE_KIB = 8_192  # of each connection: pages that a write changes; what is read comes through memory, below
 _MMAP_BYTES = (
     1 << 30
