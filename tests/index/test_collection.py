@@ -171,10 +171,10 @@ def test_the_unseen_rate_of_a_large_collection_is_estimated_from_a_part_of_its_v
 
 
 def test_four_turns_of_five_make_a_conversation():
-    others = {"speaking": 0, "speakers": 0, "short": 0}
-    assert is_conversation(10, told=8, **others)
-    assert not is_conversation(10, told=7, **others)
-    assert not is_conversation(0, told=0, **others)
+    others = {"with_speaker": 0, "speakers": 0, "short": 0}
+    assert is_conversation(10, declared=8, **others)
+    assert not is_conversation(10, declared=7, **others)
+    assert not is_conversation(0, declared=0, **others)
 
 
 def test_behind_a_large_segment_the_small_ones_are_made_one(monkeypatch):
@@ -193,6 +193,6 @@ def test_behind_a_large_segment_the_small_ones_are_made_one(monkeypatch):
 
 
 def test_a_label_that_opens_every_text_is_no_speaker():
-    shape = {"told": 0, "speaking": 10, "short": 10}
+    shape = {"declared": 0, "with_speaker": 10, "short": 10}
     assert not is_conversation(10, speakers=1, **shape)
     assert is_conversation(10, speakers=2, **shape)

@@ -67,7 +67,7 @@ class Snapshot:
         return self._degraded
 
     @property
-    def narrowed(self) -> str:
+    def narrowed_to(self) -> str:
         """Empty: a snapshot is the whole collection."""
         return ""
 
@@ -112,8 +112,8 @@ class Snapshot:
         speaking = speaker[speaker > 0]
         return is_conversation(
             self.count,
-            told=int(self._column("told")[self.alive].sum()),
-            speaking=len(speaking),
+            declared=int(self._column("declared")[self.alive].sum()),
+            with_speaker=len(speaking),
             speakers=len(distinct(speaking)),
             short=int((self._column("chars")[self.alive] < SHORT).sum()),
         )
@@ -389,14 +389,16 @@ class Snapshot:
         return found
 
 
-def is_conversation(count: int, *, told: int, speaking: int, speakers: int, short: int) -> bool:
-    """Whether chunks are turns: most were told to be, or open with a speaker, speakers are few, texts short.
+def is_conversation(
+    count: int, *, declared: int, with_speaker: int, speakers: int, short: int
+) -> bool:
+    """Whether chunks are turns: most are declared to be, or most open with one of a few speakers and are short.
 
     What opens every text alike is a label ("Question: ...", "Title: ..."), so it takes two speakers to talk.
     """
-    if count and told >= _SPEAKING * count:
+    if count and declared >= _SPEAKING * count:
         return True
-    if speaking < _SPEAKING * count or not speaking:
+    if with_speaker < _SPEAKING * count or not with_speaker:
         return False
     return 2 <= speakers <= max(_FEW, _FEW_SHARE * count) and 2 * short >= count
 
