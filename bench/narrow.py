@@ -126,7 +126,7 @@ def measure_large(url, rows, queries, given):
         for times in ("for the first time", "again"):
             made, cost = ask(gate, queries, url)
             facts = [step.facts for step in made[-1].trace.steps if "narrowed_to" in step.facts]
-            print(f"{facts[0]['narrowed']}, asked {times}: CPU ms a request: client {cost[0]:.1f}, server {cost[1]:.1f}, together {sum(cost):.1f}")  # fmt: skip
+            print(f"{facts[0]['narrowed_to']}, asked {times}: CPU ms a request: client {cost[0]:.1f}, server {cost[1]:.1f}, together {sum(cost):.1f}")  # fmt: skip
     print_sizes(url)
 
 

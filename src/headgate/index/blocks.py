@@ -11,10 +11,10 @@ from itertools import takewhile
 import numpy as np
 
 from headgate.index.arrays import Keys
+from headgate.index.collection_kind import SHORT
 from headgate.index.drafts import CHARS, DECLARED, LANGUAGE, NAME_KEYS, Drafts, draft_chunks
 from headgate.index.posting_list import PostingList
 from headgate.index.segment import build
-from headgate.index.snapshot import SHORT
 from headgate.index.vectors import Halves
 from headgate.protocols import Block, Placement, Totals
 from headgate.text.languages import LANGUAGES

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys, locate, offsets, ranges, split_texts
+from headgate.index.collection_kind import is_conversation, name_languages
 from headgate.index.drafts import CHARS, NAME_KEYS, PLACE, POSITION, Drafts
-from headgate.index.snapshot import Fetch, Snapshot, is_conversation, name_languages
+from headgate.index.snapshot import Fetch, Snapshot
 from headgate.lazy import lazy_property
 from headgate.protocols import Hits, Sequences, Spots, Totals
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE, pack
