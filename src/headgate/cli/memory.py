@@ -273,8 +273,8 @@ def describe_fact(fact: Fact) -> str:
         f"  names: {', '.join(fact.entities) or '-'}",
         f"  helpful {fact.helpful}, unhelpful {fact.unhelpful}, recalled {fact.recalled}",
     ]
-    for step in fact.history:
-        lines.append(
-            f"  {format_minute(step.when)}  {step.old:.2f} -> {step.new:.2f}  {step.reason}"
-        )
+    lines += [
+        f"  {format_minute(step.when)}  {step.old:.2f} -> {step.new:.2f}  {step.reason}"
+        for step in fact.history
+    ]
     return "\n".join(lines)
