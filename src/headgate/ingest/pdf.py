@@ -19,14 +19,13 @@ def extract(data: bytes) -> tuple[str, str]:
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it narrates every repair
     try:
         reader = pypdf.PdfReader(BytesIO(data))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise UnreadablePdf("PDF is locked by a password")
-        pages = [page.extract_text() for page in reader.pages]
-        title = reader.metadata.title if reader.metadata else ""
-    except UnreadablePdf:
-        raise
+        locked = reader.is_encrypted and not reader.decrypt("")
+        pages = [] if locked else [page.extract_text() for page in reader.pages]
+        title = reader.metadata.title if not locked and reader.metadata else ""
     except Exception as error:  # a parser of hostile files raises anything at all
         raise UnreadablePdf(f"broken PDF: {error}"[:200]) from error
+    if locked:
+        raise UnreadablePdf("PDF is locked by a password")
     text = "\n\n".join(page.strip() for page in pages).replace("\0", "").strip()
     if not text:
         raise UnreadablePdf("PDF without text (scanned?)")
