@@ -29,8 +29,8 @@ class LengthPolicy(Protocol):
 #   every 64              the last 64, for 257 to 512
 #   every 128 / 256       the same, to 1 024 / to 4 096
 STRIDE = 32
-# Periods below 8 are glanced for at the end of what was fed: every 16 characters whether the last 3 recur among the 9 before; where they do, there
-# and 8 later whether the last 8 do. So a run is seen before it has more than 24 characters.
+# Periods below 8 are glanced for at the end of what was fed: every 16 characters whether the last 3 recur among the 9
+# before; where they do, there and 8 later whether the last 8 do. So a run is seen before it has more than 24 characters.
 GLANCE, TINY = 16, 8
 FILLED = frozenset(TINY * char for char in PADDING)  # inside a ruler or a blank: not worth a look
 CONTEXT = 48  # characters before the fresh text in which such a run may begin
@@ -119,19 +119,30 @@ class RepeatDetector:
             return None
         text, self._text, self._fresh = self._text, "", ""
         text += fresh  # the only reference, so it grows in place
-        stall = self._follow(text) if self._period else None
-        while not self._period and self._search(text):
-            found = self._follow(text)
-            stall = stall or found
-        due = (self._next_offset() if self._period else self._next) - self._base - len(text)
+        stall, due = None, 0 if self._period else self._search(text)
+        if not due:
+            stall, due = self._follow_all(text)
         self._due_chars = self._search_chars = due
         self._text = text if len(text) <= KEPT else self._trim(text)
-        if not self._period:
-            if self.hold is not None or text[-3:] in text[-10:-1]:
-                self._glance(text[-2 * CONTEXT :], 0)
-            elif due > GLANCE:
-                self._due_chars = GLANCE
+        if self._period:
+            return stall
+        if self.hold is not None or text[-3:] in text[-10:-1]:
+            self._glance(text[-2 * CONTEXT :], 0)
+        elif due > GLANCE:
+            self._due_chars = GLANCE
         return stall
+
+    def _follow_all(self, text: str) -> tuple[Stall | None, int]:
+        """Follow the run, and those that come after it: the first stall, and when to look again."""
+        stall = None
+        while True:
+            found = self._follow(text)
+            stall = stall or found
+            if self._period:
+                return stall, self._next_offset() - self._base - len(text)
+            due = self._search(text)
+            if due:
+                return stall, due
 
     def _glance(self, text: str, fresh: int) -> None:
         """Hold back where a tiny unit repeats at the end of the text, and say when to glance again."""
@@ -168,27 +179,25 @@ class RepeatDetector:
 
     # Looking for a run
 
-    def _search(self, text: str) -> bool:
-        """Look at every due offset; True when a run is locked, else `_next` is past the text."""
+    def _search(self, text: str) -> int:
+        """Look at every due offset: in how many characters the next look is due, 0 when a run is locked."""
         last, rfind, base = len(text), text.rfind, self._base
         at = self._next - base
         if self._next - self._at <= CLOSE and self._search_behind_run(text, at):
-            return True
+            return 0
         while at <= last:
             found = rfind(text[at - 16 : at], at - 272 if at > 272 else 0, at - 1)
             step = 32 if found < 0 else self._try_near(text, at, found)
-            if not step or (not at & 63 and at > 320 and self._search_far(text, at)):
-                return True
+            if not step:
+                return 0
+            if not at & 63 and at > 320:  # periods above 256
+                floor = at - 64 - (512 if at & 64 else _longest_period(text, at))
+                found = rfind(text[at - 64 : at], floor if floor > 0 else 0, at - 257)
+                if found >= 0 and self._try_far(text, at, found):
+                    return 0
             at += step - at % step  # the next multiple of the step
         self._next = base + at
-        return False
-
-    def _search_far(self, text: str, at: int) -> bool:
-        """Look for periods above 256; True when a run is locked."""
-        most = 512 if at & 64 else _longest_period(text, at)
-        floor = at - 64 - most
-        found = text.rfind(text[at - 64 : at], floor if floor > 0 else 0, at - 257)
-        return found >= 0 and self._try_far(text, at, found)
+        return at - last
 
     def _try_near(self, text: str, at: int, found: int) -> int:
         """Weigh the hits of the near level: the step to the next look, 0 when a run is locked."""

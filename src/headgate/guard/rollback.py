@@ -34,6 +34,7 @@ from headgate.guard.unit_kinds import TINY
 from headgate.text.tokens import estimate_tokens
 
 CUT_CHARS = 4000  # of what was cut that the report keeps
+RECOVERING = State.RECOVERING  # looked up once: it is asked for at every piece
 MAX_COPIES = 2.5  # copies within which a cut may move on to a boundary
 
 
@@ -95,7 +96,7 @@ class Session:
     @property
     def stalled(self) -> bool:
         """Whether the upstream must be severed: ask `resume` for the next call."""
-        return self.report.state is State.RECOVERING
+        return self.report.state is RECOVERING
 
     @property
     def done(self) -> bool:
@@ -126,22 +127,40 @@ class Session:
             return self._book([piece])
         if piece.channel == EVENT:
             return self._pass_event(piece)
-        self._generated += len(piece)
         channel = self._current
         if (
             piece.channel == channel.name
             and piece.call == channel.call
             and self._may_use_fast_path()
         ):
-            return self._fast_path(channel, piece)
+            passes, stall = self._try_to_pass(channel, piece.text)
+            if passes:
+                return [piece] if piece or piece.raw is not None else []
+            return self._hold_or_cut(channel, piece, stall)
+        self._generated += len(piece)
         out = self._switch_channel(piece)
         if piece.channel == CONTENT:
             piece = self._join(piece)
         before = self._current.elided
-        stall = self._current.feed(piece) or self._check_counting(piece)
+        stall = self._current.feed(piece)
+        if stall is None and piece.channel == CONTENT:
+            stall = self._check_counting(piece.text)
         self.report.cut_chars += self._current.elided - before
         out += self._cut(self._current, stall) if stall else self._current.ready()
         return self._book(out)
+
+    def feed_content(self, text: str, raw: Callable[[], object]) -> list[Piece] | None:
+        """As `feed`, of content in an event of its own: None where that may go out as it came.
+
+        `raw` gives the event for a piece, which is made only where it is needed: this is called for every token.
+        """
+        channel = self._current
+        if channel is not self._content or not self.policy.enabled or not self._may_use_fast_path():
+            return self.feed(Piece(CONTENT, text, raw=raw()))
+        passes, stall = self._try_to_pass(channel, text)
+        if passes:
+            return None
+        return self._hold_or_cut(channel, Piece(CONTENT, text, raw=raw()), stall)
 
     def tick(self) -> list[Piece]:
         """What must go out because it was held for too long."""
@@ -206,18 +225,25 @@ class Session:
         channel = self._current
         return not (self.report.rollbacks or channel.whole or channel.has_waiting)
 
-    def _fast_path(self, channel: Channel, piece: Piece) -> list[Piece]:
-        """The same as the long way of `feed`, in a few steps: each of them is paid for every token."""
-        text = piece.text
+    def _try_to_pass(self, channel: Channel, text: str) -> tuple[bool, Stall | None]:
+        """Whether the text goes out at once, and the stall that it ends in.
+
+        The same as the long way of `feed`, in a few steps: each of them is paid for every token.
+        """
+        size, content = len(text), channel is self._content
+        self._generated += size
         stall = channel.detector.feed(text)
-        if stall is None and channel.name == CONTENT and self._counting is not None:
-            stall = self._check_counting(piece)
-        if stall is None and getattr(channel.detector, "hold", None) is None:
-            channel.record_sent(text)
-            self.report.sent_chars += len(text)
-            if channel.name == CONTENT and channel.sent <= self.policy.max_history_chars:
-                self._sent.append(text)
-            return [piece] if text or piece.raw is not None else []
+        if stall is None and content and self._counting is not None:
+            stall = self._check_counting(text)
+        if stall is not None or getattr(channel.detector, "hold", None) is not None:
+            return False, stall
+        channel.record_sent(text)
+        self.report.sent_chars += size
+        if content and channel.sent <= self.policy.max_history_chars:
+            self._sent.append(text)
+        return True, None
+
+    def _hold_or_cut(self, channel: Channel, piece: Piece, stall: Stall | None) -> list[Piece]:
         channel.wait(piece)
         return self._book(self._cut(channel, stall) if stall else channel.ready())
 
@@ -254,10 +280,8 @@ class Session:
                 text = f" {text}"
         return piece if text == piece else Piece(CONTENT, text)
 
-    def _check_counting(self, piece: Piece) -> Stall | None:
-        if self._counting is None or piece.channel != CONTENT:
-            return None
-        stall = self._counting.feed(piece.text)
+    def _check_counting(self, text: str) -> Stall | None:
+        stall = self._counting.feed(text) if self._counting is not None else None
         if stall is None:
             return None
         if self.policy.counting == "cut":

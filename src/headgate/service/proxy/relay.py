@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from headgate.errors import HeadgateError, UpstreamError
-from headgate.guard.channels import CONTENT, Piece
+from headgate.guard.channels import Piece
 from headgate.guard.dialects.dialect import Dialect, Event, Fields
 from headgate.guard.dialects.usage import UsageSum
 from headgate.guard.report import State
@@ -20,6 +20,7 @@ from headgate.service.proxy.sse import KEEP_ALIVE, Splitter, encode, encode_data
 from headgate.service.proxy.transport import Response
 from headgate.text.tokens import estimate_tokens
 
+GENERATING = State.GENERATING  # looked up once: it is asked for at every event
 CallAgain = Callable[[Call], Awaitable[Response]]
 Write = Callable[[bytes], Awaitable[None]]
 # What reading an event of another shape than its API has may raise.
@@ -111,8 +112,7 @@ class Relay:
     async def _read_call(self, response: Response) -> None:
         """One call, to its end or its stall."""
         splitter, session = Splitter(self._policy.max_event_bytes), self.session
-        report = session.report
-        while report.state is State.GENERATING:
+        while not self._is_over():
             data = await response.read(self._tick_s if self._held or session.holding else None)
             if data:
                 self._count_bytes(len(data))
@@ -129,7 +129,7 @@ class Relay:
 
     def _is_over(self) -> bool:
         """Whether nothing more is wanted of the current call."""
-        return self.session.report.state is not State.GENERATING
+        return self.session.report.state is not GENERATING
 
     def _count_bytes(self, size: int) -> None:
         self._total += size
@@ -172,14 +172,14 @@ class Relay:
         return out
 
     def _read(self, event: bytes, found: Event) -> Sequence[bytes]:
-        """One event of the model. Plain content is not taken apart further: it passes as it is, or waits."""
-        text = self.dialect.plain_text(found) if self._begun and self._calls == 1 else None
+        """One event of the model. Plain content is not taken apart further: it goes out as it is, or waits."""
+        plain = self._begun and self._calls == 1 and self._frame is None
+        text = self.dialect.plain_text(found) if plain else None
         if text is None:
             self._begun = True
             return self._feed(event, found)
-        piece = Piece(CONTENT, text, raw=(Frame(event, 1, as_it_came=True), found))
-        ready = self.session.feed(piece)
-        if len(ready) == 1 and ready[0] is piece and self._frame is None:
+        ready = self.session.feed_content(text, lambda: (Frame(event, 1, as_it_came=True), found))
+        if ready is None:
             self.dialect.note_passed(found, text)
             return (event,)
         self._hold(event)
