@@ -103,7 +103,7 @@ def multiply(url, copies):
         values = {"seq": seq, "places": places, "blocks": blocks, "copies": copies}
         connection.execute(MULTIPLY.format(**values))
         found["blocks"], found["parts"] = blocks * copies, []
-        for field in ("chunks", "told", "speaking", "short"):
+        for field in ("chunks", "declared_turns", "with_speaker", "short_texts"):
             found[field] *= copies
         for field in ("fields", "languages"):
             found[field] = [copies * number for number in found[field]]
@@ -125,8 +125,8 @@ def measure_large(url, rows, queries, given):
     with Headgate.open(url, index={"max_chunks": given.max_chunks}, **quiet) as gate:
         for times in ("for the first time", "again"):
             made, cost = ask(gate, queries, url)
-            facts = [step.facts for step in made[-1].trace.steps if "narrowed" in step.facts]
-            print(f"{facts[0]['narrowed']}, asked {times}: CPU ms a request: client {cost[0]:.1f}, server {cost[1]:.1f}, together {sum(cost):.1f}")  # fmt: skip
+            facts = [step.facts for step in made[-1].trace.steps if "narrowed_to" in step.facts]
+            print(f"{facts[0]['narrowed_to']}, asked {times}: CPU ms a request: client {cost[0]:.1f}, server {cost[1]:.1f}, together {sum(cost):.1f}")  # fmt: skip
     print_sizes(url)
 
 

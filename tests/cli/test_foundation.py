@@ -1,6 +1,9 @@
 """The front of the command line: help, strategy, config, and how errors are shown."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +16,20 @@ def test_help_lists_every_command_and_each_command_loads():
     for name in cli.COMMANDS:
         assert name in shown
         assert CliRunner().invoke(cli.app, [name, "--help"]).exit_code == 0
+
+
+def test_a_command_starts_no_threads_for_matrices_and_its_children_know_nothing_of_that():
+    told = {k: v for k, v in os.environ.items() if "NUM_THREADS" not in k}
+    script = """
+import os, headgate.cli as cli
+cli.app.get_command(None, "context")
+import numpy
+print(len(os.listdir("/proc/self/task")), "OPENBLAS_NUM_THREADS" in os.environ)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script], env=told, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split() == ["1", "False"]
 
 
 def test_strategy_shows_a_panel(run):

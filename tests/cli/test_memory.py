@@ -73,7 +73,7 @@ def test_turns_are_kept_and_answered_from(run, tmp_path):
         (["remember", "x", "--trust", "1.5"], "within 0..1"),
         (["remember", "--session", "s"], "a session and a file"),
         (["remember", "--session", "s", "--turns", "absent"], "cannot read absent"),
-        (["remember", "--session", "s", "--turns", "bad.jsonl"], "bad.jsonl:1 is not JSON"),
+        (["remember", "--session", "s", "--turns", "bad.jsonl"], "bad.jsonl:2 is not JSON"),
         (["recall", "x", "--min-trust", "7"], "within 0..1"),
         (["feedback", "nope", "--helpful"], "no fact has the id 'nope'"),
         (["feedback", "nope"], "say whether it helped"),
@@ -82,7 +82,7 @@ def test_turns_are_kept_and_answered_from(run, tmp_path):
     ],
 )
 def test_what_is_wrong_is_said(run, tmp_path, args, said):
-    (tmp_path / "bad.jsonl").write_text("{no")
+    (tmp_path / "bad.jsonl").write_text("\n{no")
     run("remember", "A store is here.")
     code, _, err = run(*args)
     assert code == 2

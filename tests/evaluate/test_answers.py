@@ -81,3 +81,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, name, data):
 def test_an_empty_folder_is_named(tmp_path):
     with pytest.raises(InputError, match="holds no answers"):
         list(read_answers(tmp_path))
+
+
+def test_a_bad_line_is_named_by_its_number_in_the_file_blank_lines_counted(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    path.write_text('{"text": "good"}\n\n{"text": \n')
+    with pytest.raises(InputError, match=r"answers\.jsonl:3: not JSON \(.* at column \d+\)"):
+        list(read_answers(path))

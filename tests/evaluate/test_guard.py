@@ -102,3 +102,10 @@ def test_percentiles_are_nearest_rank():
     assert percentile([], 50) == 0
     assert percentile([3, 1, 2], 50) == 2
     assert percentile(list(range(100)), 95) == 95
+
+
+def test_a_line_that_is_not_json_is_named_by_its_number_and_column(tmp_path):
+    path = tmp_path / "streams.jsonl"
+    path.write_text('\n\n{"chunks" []}\n')
+    with pytest.raises(InputError, match=r"streams\.jsonl:3: not JSON \(.* at column 11\)"):
+        list(read(path))

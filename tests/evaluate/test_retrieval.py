@@ -143,7 +143,7 @@ def test_the_table_names_misses_when_asked(folder):
     [
         ("qrels.tsv", "heading\nq1\ta\n", "line 2"),
         ("queries.jsonl", '{"_id": 1}', "line 1"),
-        ("corpus.jsonl", "{", "line 1"),
+        ("corpus.jsonl", "\n\n{\n", r"corpus.jsonl, line 3: not JSON \(.* at column"),
     ],
 )
 def test_a_broken_set_is_named_by_file_and_line(folder, file, content, said):
@@ -155,3 +155,9 @@ def test_a_broken_set_is_named_by_file_and_line(folder, file, content, said):
 def test_a_folder_without_sets_is_refused(tmp_path):
     with pytest.raises(InputError, match="no labeled set"):
         list(sets(tmp_path))
+
+
+def test_a_line_separator_inside_a_text_ends_no_row(folder):
+    row = json.dumps({"_id": "a", "text": "one\u2028two"}, ensure_ascii=False)
+    (folder / "corpus.jsonl").write_text(f"{row}\n\n", "utf-8")
+    assert [row["text"] for row in read(folder).rows] == ["one\u2028two"]

@@ -46,7 +46,11 @@ def test_json_lines_are_read(tmp_path):
         ("e.csv", "a,uses,b,heavy\n", "could not convert"),
         ("e.csv", "a,uses,b,7\n", "weight is 7.0"),
         ("e.csv", "a,uses,b,nan\n", "weight is nan"),
-        ("e.jsonl", "{nope\n", "e.jsonl:1: not JSON"),
+        (
+            "e.jsonl",
+            "{nope\n",
+            "e.jsonl:1: not JSON (unexpected character, expected a string key at column 2)",
+        ),
         ("e.jsonl", "[1]\n", "not an object"),
         ("e.jsonl", '{"source":{"x":1},"predicate":"uses","target":"b"}\n', "no source"),
         ("e.jsonl", '{"source":"a","predicate":"uses","target":"b","weight":[1]}\n', "float"),

@@ -10,7 +10,7 @@ from headgate.index.collection import absorb, tidy
 from headgate.index.indexes import Indexes
 from headgate.index.live_segment import LiveSegment
 from headgate.index.segment import build
-from headgate.index.snapshot import Snapshot, is_conversation
+from headgate.index.snapshot import Snapshot
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
@@ -170,13 +170,6 @@ def test_the_unseen_rate_of_a_large_collection_is_estimated_from_a_part_of_its_v
     assert Snapshot(lives, lambda _: []).unseen_rate == pytest.approx(whole, rel=0.15)
 
 
-def test_four_turns_of_five_make_a_conversation():
-    others = {"speaking": 0, "speakers": 0, "short": 0}
-    assert is_conversation(10, told=8, **others)
-    assert not is_conversation(10, told=7, **others)
-    assert not is_conversation(0, told=0, **others)
-
-
 def test_behind_a_large_segment_the_small_ones_are_made_one(monkeypatch):
     monkeypatch.setattr(collection_module, "_COMPACT_UP_TO", 8)
     sizes = [10, 3, 2, 1]
@@ -190,9 +183,3 @@ def test_behind_a_large_segment_the_small_ones_are_made_one(monkeypatch):
     assert found[0] is lives[0]
     ids = Snapshot(found, lambda _: ()).find([chunk.id for chunk in chunks])
     assert ids.tolist() == list(range(len(chunks)))
-
-
-def test_a_label_that_opens_every_text_is_no_speaker():
-    shape = {"told": 0, "speaking": 10, "short": 10}
-    assert not is_conversation(10, speakers=1, **shape)
-    assert is_conversation(10, speakers=2, **shape)

@@ -54,7 +54,7 @@ def ranking(gate, query):
 
 def narrowed_step(context):
     return next(
-        step.facts["narrowed"] for step in context.trace.steps if step.stage is Stage.RETRIEVE
+        step.facts["narrowed_to"] for step in context.trace.steps if step.stage is Stage.RETRIEVE
     )
 
 

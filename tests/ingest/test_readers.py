@@ -334,3 +334,13 @@ def test_html_keeps_shape_and_drops_scripts():
         "| k | v |",
         "<end>",
     ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_bad_line_is_named_by_its_number_in_the_file_and_its_column(store, folder, encoding):
+    row = json.dumps({"text": "one\u2028two"}, ensure_ascii=False)
+    (folder / "rows.jsonl").write_bytes(f'{row}\n\n{{"text": 1\n'.encode(encoding))
+    (skip,) = add(store, folder).skipped
+    assert texts(store) == {"docs/rows.jsonl:1": "one\u2028two"}
+    assert skip.what == "docs/rows.jsonl:3"
+    assert skip.reason.startswith("not valid JSON: unexpected end of data at column 1")

@@ -47,7 +47,12 @@ def test_one_tenant_can_be_exported_and_imported_under_another_name(tmp_path):
     assert store.kinds("v", "main") == {KIND: 1}
 
 
-@pytest.mark.parametrize("line", ["{", "5", '{"kind": "document"}', '{"kind": "x", "tenant": "t", "value": {}}'])  # fmt: skip
+@pytest.mark.parametrize("line", ["5", '{"kind": "document"}', '{"kind": "x", "tenant": "t", "value": {}}'])  # fmt: skip
 def test_a_bad_line_is_named(line):
     with pytest.raises(InputError, match="line 1 cannot be imported"):
         import_lines(MemoryStore(), [line])
+
+
+def test_a_line_that_is_not_json_is_named_by_its_number_and_column():
+    with pytest.raises(InputError, match="line 3 is not JSON: unexpected end of data at column 12"):
+        import_lines(MemoryStore(), ["\n", "\n", '{"kind": 1\n', "\n"])

@@ -53,10 +53,10 @@ def test_what_is_no_head_stays(text):
 
 
 def test_metadata_tell_speaker_and_time():
-    told = part("hi", {"speaker": "Ann", "time": 1_683_500_000})
-    assert told == Turn("22:53 on 7 May, 2023", "Ann", "hi", told=True)
+    declared = part("hi", {"speaker": "Ann", "time": 1_683_500_000})
+    assert declared == Turn("22:53 on 7 May, 2023", "Ann", "hi", declared=True)
     assert part("hi", {"role": "assistant"}).speaker == "assistant"
-    assert part("hi", {"kind": "conversation"}) == Turn("", "", "hi", told=True)
+    assert part("hi", {"kind": "conversation"}) == Turn("", "", "hi", declared=True)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ QUESTIONS = (
 )
 BUDGET = 500
 # the pages that say how it works; pyproject.toml puts the same ones into the package
-PAGES = ("faq", "guard", "memory", "tutorial", "window")
+PAGES = ("guard", "memory", "window")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from headgate.cli.options import (
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.memory.maintenance import decay, merge
+from headgate.text.json_error import describe_json_error
 from headgate.types import Fact
 
 _CONSOLE = SafeConsole(soft_wrap=True)
@@ -264,8 +265,9 @@ def _messages(path: str) -> Iterator[dict[str, Any]]:
             try:
                 yield orjson.loads(line)
             except orjson.JSONDecodeError as error:
+                reason = describe_json_error(error)
                 raise InputError(
-                    f"{path}:{number} is not JSON: {error}", hint="one {role, content} a line"
+                    f"{path}:{number} is not JSON: {reason}", hint="one {role, content} a line"
                 ) from error
 
 

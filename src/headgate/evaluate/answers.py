@@ -23,6 +23,7 @@ import orjson
 from headgate.errors import InputError
 from headgate.guard.detectors import RepeatDetector
 from headgate.guard.stall import Detector, Stall
+from headgate.text.json_error import describe_json_error
 
 PIECE = 24  # characters fed at a time
 LOOP = 300  # characters that a loop at the end has at least ...
@@ -68,12 +69,13 @@ def read_answers(path: Path) -> Iterator[Answer]:
         for file in files:
             yield from read_answers(file)
     elif path.suffix == ".json":
-        rows = _parse(path.read_bytes(), str(path))
+        rows = _parse(path.read_bytes(), str(path), describe=str)
         for number, row in enumerate(rows if isinstance(rows, list) else [rows]):
             yield _answer(row, f"{path}:{number}")
     else:
         for number, line in enumerate(_lines(path), 1):
-            yield _answer(_parse(line, f"{path}:{number}"), f"{path}:{number}")
+            if line.strip():
+                yield _answer(_parse(line, f"{path}:{number}"), f"{path}:{number}")
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -82,19 +84,23 @@ def _lines(path: Path) -> Iterator[bytes]:
     opener = gzip.open if path.suffix == ".gz" else open
     try:
         with opener(path, "rb") as lines:
-            yield from (line for line in lines if line.strip())
+            yield from lines
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
 
 
-def _parse(data: bytes, where: str) -> Any:  # noqa: ANN401  # whatever the file holds
+def _parse(
+    data: bytes, where: str, describe: Callable[[json.JSONDecodeError], str] = describe_json_error
+) -> Any:  # noqa: ANN401  # whatever the file holds
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         pass
     try:
         return json.loads(data)  # published files hold lone surrogates, which orjson refuses
-    except ValueError as error:
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}: not JSON ({describe(error)})") from error
+    except ValueError as error:  # bytes that are no text
         raise InputError(f"{where}: not JSON ({error})") from error
 
 

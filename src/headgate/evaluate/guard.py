@@ -23,6 +23,7 @@ from headgate.errors import InputError
 from headgate.guard.counting import CountingDetector
 from headgate.guard.detectors import RepeatDetector
 from headgate.guard.stall import Detector, Stall
+from headgate.text.json_error import describe_json_error
 
 # characters from which a loop counts as long, and below which a repetition counts as short
 LONG = 300
@@ -156,6 +157,7 @@ def read(path: Path) -> Iterator[LabeledStream]:
 
 
 def _stream(line: bytes, where: str) -> LabeledStream:
+    hint = 'a line is {"chunks": [...], "label": {"loop": ..., "near": ..., "mid": [...]}}'
     try:
         row = orjson.loads(line)
         label = row["label"]
@@ -166,11 +168,10 @@ def _stream(line: bytes, where: str) -> LabeledStream:
             near=label.get("near"),
             mid=tuple(label.get("mid") or ()),
         )
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{where}: not a labeled stream ({error})",
-            hint='a line is {"chunks": [...], "label": {"loop": ..., "near": ..., "mid": [...]}}',
-        ) from error
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"{where}: not JSON ({describe_json_error(error)})", hint=hint) from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{where}: not a labeled stream ({error})", hint=hint) from error
 
 
 def _watch(stream: LabeledStream, detector: Detector) -> Watched:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.errors import InputError
+from headgate.text.json_error import describe_json_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +83,15 @@ def _text(path: Path) -> str:
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     found = []
-    for number, line in enumerate(_text(path).splitlines(), 1):
+    for number, line in enumerate(_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
         try:
             row = json.loads(line)
             found.append({**row, "_id": str(row["_id"]), "text": str(row["text"])})
+        except json.JSONDecodeError as error:
+            reason = describe_json_error(error)
+            raise InputError(f"{path.name}, line {number}: not JSON ({reason})") from error
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path.name}, line {number}: needs _id and text: {error}") from error
     return found

@@ -17,6 +17,7 @@ import orjson
 from headgate.errors import InputError
 from headgate.graph.knowledge import NAME_CHARS, edge
 from headgate.protocols import EdgeStore
+from headgate.text.json_error import describe_json_error
 from headgate.types import Chunk, Edge
 
 BATCH = 10_000  # edges a transaction: large enough to be fast, small enough for memory
@@ -147,7 +148,7 @@ def _jsonl(path: Path) -> Iterator[tuple[int, object]]:
                 try:
                     yield number, orjson.loads(line)
                 except orjson.JSONDecodeError as error:
-                    yield number, f"not JSON ({error})"
+                    yield number, f"not JSON ({describe_json_error(error)})"
 
 
 def _parse_row(row: object, where: str) -> Edge | str:

@@ -11,10 +11,10 @@ from itertools import takewhile
 import numpy as np
 
 from headgate.index.arrays import Keys
-from headgate.index.drafts import CHARS, LANGUAGE, NAME_KEYS, TOLD, Drafts, draft_chunks
+from headgate.index.collection_kind import SHORT
+from headgate.index.drafts import CHARS, DECLARED, LANGUAGE, NAME_KEYS, Drafts, draft_chunks
 from headgate.index.posting_list import PostingList
 from headgate.index.segment import build
-from headgate.index.snapshot import SHORT
 from headgate.index.vectors import Halves
 from headgate.protocols import Block, Placement, Totals
 from headgate.text.languages import LANGUAGES
@@ -111,9 +111,9 @@ def _add(totals: Totals, drafts: Drafts, sign: int) -> Totals:
     speakers = {*totals.speakers, *drafts.speakers[drafts.speakers > 0].astype(np.int64).tolist()}
     return totals._replace(
         chunks=totals.chunks + sign * len(header),
-        told=totals.told + sign * int(header[:, TOLD].sum()),
-        speaking=totals.speaking + sign * int((drafts.speakers > 0).sum()),
-        short=totals.short + sign * int((header[:, CHARS] < SHORT).sum()),
+        declared_turns=totals.declared_turns + sign * int(header[:, DECLARED].sum()),
+        with_speaker=totals.with_speaker + sign * int((drafts.speakers > 0).sum()),
+        short_texts=totals.short_texts + sign * int((header[:, CHARS] < SHORT).sum()),
         fields=tuple(np.add(totals.fields, sign * header[:, :4].sum(0)).tolist()),
         languages=tuple(np.add(before, sign * languages).tolist()),
         speakers=tuple(sorted(speakers)[:_SPEAKERS]),

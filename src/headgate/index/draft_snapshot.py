@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys, locate, offsets, ranges, split_texts
+from headgate.index.collection_kind import is_conversation, name_languages
 from headgate.index.drafts import CHARS, NAME_KEYS, PLACE, POSITION, Drafts
-from headgate.index.snapshot import Fetch, Snapshot, is_conversation, name_languages
+from headgate.index.snapshot import Fetch, Snapshot
 from headgate.lazy import lazy_property
 from headgate.protocols import Hits, Sequences, Spots, Totals
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE, pack
@@ -36,7 +37,7 @@ class Neighbors(NamedTuple):
 
 
 class DraftSnapshot(Snapshot):
-    """The candidates of one query, with the numbers of the whole collection. `narrowed` goes into the trace."""
+    """The candidates of one query, with the numbers of the whole collection. `narrowed_to` goes into the trace."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class DraftSnapshot(Snapshot):
         self._how = how
 
     @property
-    def narrowed(self) -> str:
+    def narrowed_to(self) -> str:
         """What of the collection is looked at, and how it was found."""
         return f"{self.size:,} of {self.count:,} chunks, by {self._how}"
 
@@ -77,7 +78,11 @@ class DraftSnapshot(Snapshot):
         """Whether the collection's chunks are turns of conversations."""
         t = self._totals
         return is_conversation(
-            t.chunks, told=t.told, speaking=t.speaking, speakers=len(t.speakers), short=t.short
+            t.chunks,
+            declared=t.declared_turns,
+            with_speaker=t.with_speaker,
+            speakers=len(t.speakers),
+            short=t.short_texts,
         )
 
     @lazy_property

@@ -33,7 +33,7 @@ from headgate.index.files import (
 )
 from headgate.index.live_segment import LiveSegment
 
-FORMAT = 2
+FORMAT = 3
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What reading a damaged or hostile file of an index may raise."""
 _TRIES = 5  # times a reader tries again when a writer deleted a file it was about to open

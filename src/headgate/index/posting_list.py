@@ -12,9 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys, offsets, ranges, union
+from headgate.protocols import Hits
 from headgate.rank.lexical import distinct
 
 Alive = npt.NDArray[np.bool_]
+
+_LONG = 256  # postings from which a list is copied by itself; shorter ones are copied all at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,3 +145,35 @@ def _living_lists(
     starts = offsets(np.bincount(slot, minlength=len(part.keys)))
     renumber = (np.cumsum(alive) - 1).astype(np.uint32)
     return part.keys, starts, renumber[part.ords[stays]], part.values[stays]
+
+
+def copy_lists(
+    parts: Sequence[tuple[PostingList, int, Ints, npt.NDArray[np.bool_]]],
+    wanted: npt.NDArray[np.bool_],
+) -> Hits:
+    """The lists of the wanted keys, copied out of their segments key by key."""
+    counts = np.zeros(len(wanted), np.int64)
+    spans = []
+    for incidence, base, slots, there in parts:
+        which = np.flatnonzero(there & wanted)
+        first = incidence.starts[slots[which]]
+        lengths = incidence.starts[slots[which] + 1] - first
+        counts[which] += lengths
+        spans.append((incidence, base, which, first, lengths))
+    begins = offsets(counts)
+    ords, values = np.empty(begins[-1], np.int64), np.empty(begins[-1], np.uint16)
+    free = begins[:-1].copy()
+    for incidence, base, which, first, lengths in spans:
+        to = free[which]
+        free[which] += lengths
+        short = lengths < _LONG
+        source, target = (ranges(at[short], lengths[short]) for at in (first, to))
+        ords[target] = incidence.ords[source].astype(np.int64) + base
+        values[target] = incidence.values[source]
+        rest = np.stack([first, to, lengths])[:, ~short].T.tolist()
+        for begin, here, length in rest:
+            np.add(
+                incidence.ords[begin : begin + length], np.int64(base), ords[here : here + length]
+            )
+            values[here : here + length] = incidence.values[begin : begin + length]
+    return Hits(ords, values, counts)

@@ -40,7 +40,7 @@ class Reading:
     def __init__(self, chunks: Sequence[Chunk]) -> None:
         self.chars = array("q")
         self.speaker = array("Q")
-        self.told = array("B")
+        self.declared = array("B")
         self.language = array("B")
         self._lexicon = current_lexicon()
         self._counts = array("q")
@@ -64,7 +64,7 @@ class Reading:
         languages = languages_of([line.body for line in lines], bodies)
         self.chars.extend([len(chunk.text) for chunk in chunks])
         self.speaker.extend([number(line.speaker) if line.speaker else 0 for line in lines])
-        self.told.extend([line.told for line in lines])
+        self.declared.extend([line.declared for line in lines])
         self.language.extend(map(_LANGUAGE.__getitem__, languages))
         texts = [
             (chunk.title.split(), line.date.split(), line.speaker.split(), body)

@@ -39,7 +39,7 @@ class Segment:
     fields: Ints
     chars: Ints
     speaker: Keys
-    told: Bytes
+    declared: Bytes
     language: Bytes
     terms: PostingList
     names: PostingList
@@ -70,7 +70,7 @@ def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
         fields=fields,
         chars=np.array(reading.chars, np.int64),
         speaker=np.array(reading.speaker, np.uint64),
-        told=np.array(reading.told, np.uint8),
+        declared=np.array(reading.declared, np.uint8),
         language=np.array(reading.language, np.uint8),
         terms=_index_terms(keys, own, fields),
         names=names,
@@ -142,7 +142,7 @@ def join(parts: Sequence[tuple[Segment, Alive]]) -> Segment:
         fields=column("fields").astype(np.int64),
         chars=column("chars").astype(np.int64),
         speaker=column("speaker").astype(np.uint64),
-        told=column("told").astype(np.uint8),
+        declared=column("declared").astype(np.uint8),
         language=column("language").astype(np.uint8),
         terms=merge([(s.terms, alive) for s, alive in parts]),
         names=found,

@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys, find, offsets, ranges, split_texts
 from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
+from headgate.index.collection_kind import SHORT, is_conversation, name_languages
 from headgate.index.live_segment import LiveSegment
-from headgate.index.posting_list import PostingList
+from headgate.index.posting_list import PostingList, copy_lists
 from headgate.lazy import lazy_property
 from headgate.protocols import Hits, Sequences, Spots
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
@@ -28,11 +29,6 @@ from headgate.types import Chunk
 
 Fetch = Callable[[Sequence[str]], Sequence[Chunk]]
 
-_SPEAKING = 0.8  # share of texts that open with a speaker in a conversation (measured: chat 1.0, prose < 0.1)
-_FEW, _FEW_SHARE = 8, 0.05  # a conversation has few speakers: at most 8, or one per 20 lines
-_FEW_CHUNKS, _FEW_OF = 2, 0.01  # fewer chunks of a language are taken for quotations
-SHORT = 600  # characters; half of a conversation's lines are shorter
-_LONG = 256  # postings from which a list is copied by itself; shorter ones are copied all at once
 _FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
 _MOST_KEY = (1 << 64) - 1
 _SAMPLED_CHUNKS = 4_000  # chunks from which on a part of the vocabulary stands for all of it
@@ -67,7 +63,7 @@ class Snapshot:
         return self._degraded
 
     @property
-    def narrowed(self) -> str:
+    def narrowed_to(self) -> str:
         """Empty: a snapshot is the whole collection."""
         return ""
 
@@ -112,8 +108,8 @@ class Snapshot:
         speaking = speaker[speaker > 0]
         return is_conversation(
             self.count,
-            told=int(self._column("told")[self.alive].sum()),
-            speaking=len(speaking),
+            declared=int(self._column("declared")[self.alive].sum()),
+            with_speaker=len(speaking),
             speakers=len(distinct(speaking)),
             short=int((self._column("chars")[self.alive] < SHORT).sum()),
         )
@@ -176,7 +172,7 @@ class Snapshot:
                 living += np.where(there, counts[slots], 0)
                 parts.append((incidence, base, slots, there))
         rare = np.ones(len(keys), bool) if limit is None else living <= limit
-        return self._living(_copy_lists(parts, rare))
+        return self._living(copy_lists(parts, rare))
 
     def _living(self, hits: Hits) -> Hits:
         if not self._dirty:
@@ -389,26 +385,6 @@ class Snapshot:
         return found
 
 
-def is_conversation(count: int, *, told: int, speaking: int, speakers: int, short: int) -> bool:
-    """Whether chunks are turns: most were told to be, or open with a speaker, speakers are few, texts short.
-
-    What opens every text alike is a label ("Question: ...", "Title: ..."), so it takes two speakers to talk.
-    """
-    if count and told >= _SPEAKING * count:
-        return True
-    if speaking < _SPEAKING * count or not speaking:
-        return False
-    return 2 <= speakers <= max(_FEW, _FEW_SHARE * count) and 2 * short >= count
-
-
-def name_languages(votes: npt.NDArray[np.int64], count: int) -> str:
-    """The languages of a collection, the commonest first, by how many chunks are written in each."""
-    order = np.argsort(-votes, kind="stable")
-    few = max(_FEW_CHUNKS, _FEW_OF * count)
-    named = [LANGUAGES[at] for at in order.tolist() if votes[at] >= few]
-    return "+".join(named) or LANGUAGES[int(order[0])]
-
-
 def _among(own: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
     """Which words are one of the slots."""
     if len(slots) > _FEW_TERMS:
@@ -417,35 +393,3 @@ def _among(own: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]) -> npt.ND
     for slot in slots:
         hit |= own == slot
     return hit
-
-
-def _copy_lists(
-    parts: Sequence[tuple[PostingList, int, Ints, npt.NDArray[np.bool_]]],
-    wanted: npt.NDArray[np.bool_],
-) -> Hits:
-    """The lists of the wanted keys, copied out of their segments key by key."""
-    counts = np.zeros(len(wanted), np.int64)
-    spans = []
-    for incidence, base, slots, there in parts:
-        which = np.flatnonzero(there & wanted)
-        first = incidence.starts[slots[which]]
-        lengths = incidence.starts[slots[which] + 1] - first
-        counts[which] += lengths
-        spans.append((incidence, base, which, first, lengths))
-    begins = offsets(counts)
-    ords, values = np.empty(begins[-1], np.int64), np.empty(begins[-1], np.uint16)
-    free = begins[:-1].copy()
-    for incidence, base, which, first, lengths in spans:
-        to = free[which]
-        free[which] += lengths
-        short = lengths < _LONG
-        source, target = (ranges(at[short], lengths[short]) for at in (first, to))
-        ords[target] = incidence.ords[source].astype(np.int64) + base
-        values[target] = incidence.values[source]
-        rest = np.stack([first, to, lengths])[:, ~short].T.tolist()
-        for begin, here, length in rest:
-            np.add(
-                incidence.ords[begin : begin + length], np.int64(base), ords[here : here + length]
-            )
-            values[here : here + length] = incidence.values[begin : begin + length]
-    return Hits(ords, values, counts)

@@ -14,6 +14,7 @@ from headgate.errors import InputError
 from headgate.ingest.decode import HEAD, Undecodable, bom_encoding, decode, is_binary
 from headgate.ingest.rows import FILE, Skip, Text, parse_row
 from headgate.text.bounded_json import loads
+from headgate.text.json_error import describe_json_error
 
 MAX_LINE = 64 << 20  # bytes of the longest row; a file without line ends is not a table
 
@@ -30,7 +31,7 @@ def json_lines(path: Path, id: str, collection: str) -> Items:
         if not head.strip():
             yield Skip(id, "empty file")
         elif bom_encoding(head) not in ("", "utf-8-sig"):
-            for number, line in enumerate(decode(file.read()).splitlines(), 1):
+            for number, line in enumerate(decode(file.read()).split("\n"), 1):
                 yield from _parse_line(line.encode(), f"{id}:{number}", collection)
         else:
             yield from json_line_stream(file, id, collection)
@@ -129,7 +130,7 @@ def _parse_line(line: bytes, name: str, collection: str) -> Items:
     try:
         row = loads(line)
     except orjson.JSONDecodeError as error:
-        yield Skip(name, f"not valid JSON: {error}", len(line))
+        yield Skip(name, f"not valid JSON: {describe_json_error(error)}", len(line))
         return
     yield from _take_row(row, name, collection, len(line))
 

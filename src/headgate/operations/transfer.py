@@ -17,6 +17,7 @@ from headgate.protocols import Store
 from headgate.stores.codec import decode, encode
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.text.fingerprint import KIND, pack
+from headgate.text.json_error import describe_json_error
 from headgate.types import Attachment, Document, Edge, Fact, Record, Review
 
 _BATCH = 500  # records written in one transaction
@@ -70,6 +71,9 @@ def _parse(line: str | bytes, number: int) -> tuple[str, str, Any]:
         record = orjson.loads(line)
         kind, owner = record["kind"], record["tenant"]
         value: Any = decode(_KINDS[kind], orjson.dumps(record["value"]))
+    except orjson.JSONDecodeError as error:
+        reason = describe_json_error(error)
+        raise InputError(f"line {number} is not JSON: {reason}", hint=hint) from error
     except (ValueError, KeyError, TypeError, HeadgateError) as error:
         raise InputError(f"line {number} cannot be imported: {error}", hint=hint) from error
     return str(owner), kind, value

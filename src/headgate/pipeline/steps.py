@@ -135,8 +135,8 @@ class Steps:
         found = {}
         for name, view in self.views.items():
             found[name] = record.run(Stage.RETRIEVE, (), partial(search, view=view))
-            if view.narrowed:
-                record.annotate(Stage.RETRIEVE, {"narrowed": view.narrowed})
+            if view.narrowed_to:
+                record.annotate(Stage.RETRIEVE, {"narrowed_to": view.narrowed_to})
         return found
 
     def load_edges(self, found: Rankings) -> tuple[Starts, Sequence[Edge]]:

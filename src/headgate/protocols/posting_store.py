@@ -15,15 +15,17 @@ BLOCK_BITS = 16  # a block has fewer chunks than 2 to this; a chunk's place is b
 class Totals(NamedTuple):
     """What is known of a collection whose postings the store keeps: the last change seen, and sums over its chunks.
 
-    `vectors` is the kind of embedding that the store searches as well, empty where it searches none. `blocks` is how many
-    blocks are full, and `parts` how many chunks each part of the next one has.
+    `declared_turns` are chunks whose metadata says that they are turns of a conversation, `with_speaker` those that open
+    with a speaker, and `short_texts` those short enough for a turn. `vectors` is the kind of embedding that the store
+    searches as well, empty where it searches none. `blocks` is how many blocks are full, and `parts` how many chunks
+    each part of the next one has.
     """
 
     seen: int = 0
     chunks: int = 0
-    told: int = 0
-    speaking: int = 0
-    short: int = 0
+    declared_turns: int = 0
+    with_speaker: int = 0
+    short_texts: int = 0
     fields: tuple[int, ...] = (0, 0, 0, 0)
     languages: tuple[int, ...] = ()
     speakers: tuple[int, ...] = ()

@@ -95,14 +95,14 @@ class Postings(TermIndex, NameIndex, ReadingOrder, VectorIndex, ChunkReader, Pro
     """What ranking reads of one collection: a snapshot whose chunks are numbered 0 .. size - 1.
 
     `count` of them are alive; dead ones never show up in an answer. `degraded` says what went wrong with
-    the index on the way here, empty when nothing did. `narrowed` says which part of a large collection it is, empty
+    the index on the way here, empty when nothing did. `narrowed_to` says which part of a large collection it is, empty
     when it is all of it; `count` and `frequencies` are then those of the whole.
     """
 
     @property
     def degraded(self) -> str: ...
     @property
-    def narrowed(self) -> str: ...
+    def narrowed_to(self) -> str: ...
     @property
     def size(self) -> int: ...
     @property

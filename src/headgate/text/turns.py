@@ -45,13 +45,13 @@ _MONTHS = (
 class Turn:
     """A text parted into date, speaker and what is said; the first two are empty in most texts.
 
-    `told` is whether metadata said that this is a turn.
+    `declared` is whether metadata said that this is a turn.
     """
 
     date: str
     speaker: str
     body: str
-    told: bool = False
+    declared: bool = False
 
 
 _NO_TURN = Turn("", "", "")
@@ -87,7 +87,7 @@ def _complete(line: Turn, metadata: Mapping[str, Any]) -> Turn:
     if not isinstance(speaker, str) or not (speaker or metadata.get("kind") == CONVERSATION):
         return line
     date = line.date or _date(metadata)
-    return Turn(date, line.speaker or speaker.strip()[:_LONGEST], line.body, told=True)
+    return Turn(date, line.speaker or speaker.strip()[:_LONGEST], line.body, declared=True)
 
 
 def _date(metadata: Mapping[str, Any]) -> str:
@@ -104,7 +104,7 @@ def _date(metadata: Mapping[str, Any]) -> str:
 def add_head(text: str, metadata: Mapping[str, Any]) -> str:
     """A text under the head that its metadata tell; as it stands where they tell none, or it has its own."""
     turn = part(text, metadata)
-    if not turn.told or not turn.speaker or turn.body != text:
+    if not turn.declared or not turn.speaker or turn.body != text:
         return text
     return f"[{turn.date}] {turn.speaker}: {text}" if turn.date else f"{turn.speaker}: {text}"
 

@@ -142,7 +142,10 @@ class HttpResponse:
         """The next bytes; b"" at the end; None after a tick of silence."""
         try:
             if tick_s is None and self._reading is None:
-                return await self._read()
+                self._waits_since = self._loop.time()
+                data = await self._content.readany()
+                self._waits_since = None  # after an error the response is closed
+                return data
             if self._reading is None:
                 self._reading = asyncio.ensure_future(self._read())
             done, _ = await asyncio.wait({self._reading}, timeout=tick_s)

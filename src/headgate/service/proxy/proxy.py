@@ -23,7 +23,7 @@ from headgate.keys import KEYLESS
 from headgate.policy import ProxyPolicy
 from headgate.service.body import ClientGone, read_body
 from headgate.service.proxy.asgi import Reply, run_while_connected
-from headgate.service.proxy.circles import apply_ladder, describe, end_turn
+from headgate.service.proxy.circles import apply_ladder, describe, end_turn, is_plain
 from headgate.service.proxy.fuse import Fuse
 from headgate.service.proxy.guarded import GuardedExchange, Target
 from headgate.service.proxy.inject import Gate, inject
@@ -45,8 +45,9 @@ class Proxy:
     """The door in front of the models.
 
     `gate` builds contexts (Headgate.acontext_for), `tenant` says whose a request is, `may_use` which upstreams
-    its sender may use with a held key, `observe` gets every call when it is over, `folder` is where injected blocks are remembered beyond the life of the process, or `remembered` holds them. `circles` is the ladder for
-    agents that repeat their tool calls, `fuse` counts what calls spend, `key` says by which key a request came.
+    its sender may use with a held key, `observe` gets every call when it is over, `folder` is where injected blocks are
+    remembered beyond the life of the process, or `remembered` holds them. `circles` is the ladder for agents that repeat
+    their tool calls, `fuse` counts what calls spend, `key` says by which key a request came.
     """
 
     def __init__(
@@ -177,9 +178,8 @@ class Proxy:
             call.context_trace = more.get("x-headgate-trace", "")
             headers |= more
         policy = request.options.circles or self._circles.for_key(self._key(scope))
-        if (
-            len(request.body) > LARGE
-        ):  # reading it takes milliseconds, and longer where it is hostile
+        if len(request.body) > LARGE and not is_plain(request.messages):
+            # reading it takes milliseconds, and longer where it is hostile
             request, call.climb = await asyncio.to_thread(
                 apply_ladder, request, dialect, policy, self._climbs
             )
