@@ -34,7 +34,7 @@ async def hostile_turns(target):
                 "role": "assistant",
                 "content": None,
             }
-        ],  # fmt: skip
+        ],
         ["same words again"] * 10_000,
     ]
     for n, messages in enumerate(shapes):
