@@ -29,7 +29,7 @@ def loads(data: bytes) -> Any:  # noqa: ANN401  (any JSON value)
 
 def _check_depth(value: object) -> None:
     level = [value]
-    for _ in range(DEEPEST + 1):
+    for _ in range(DEEPEST):
         inner = (one.values() if type(one) is dict else one for one in level)
         level = [one for part in inner for one in part if type(one) is dict or type(one) is list]  # type: ignore[attr-defined]
         if not level:
