@@ -227,9 +227,9 @@ attacks: $(READY)
 soak: $(READY)
 	@$(BIN)/python bench/soak.py --minutes $(or $(MINUTES),30) --tenants $(or $(TENANTS),1000)
 
-# make mutants [ROOMS="stores memory"] [SAMPLE=20]: whether the tests of a room notice small mistakes in it
+# make mutants [ROOMS="stores memory"] [SAMPLE=60] [SEED=1]: whether the tests of a room notice small mistakes in it
 mutants: $(READY)
-	@$(BIN)/python bench/mutants.py $(foreach room,$(or $(ROOMS),stores memory index),--room $(room)) --sample $(or $(SAMPLE),20)
+	@$(BIN)/python bench/mutants.py $(foreach room,$(ROOMS),--room $(room)) --sample $(or $(SAMPLE),60) --seed "$(or $(SEED),1)"
 
 clean:
 	rm -rf $(VENV) $(LOWEST) .venv-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .bench

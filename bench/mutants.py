@@ -1,6 +1,7 @@
 """A sample of mutants: small mistakes put into the source, one at a time, and whether the tests of that room notice.
 
-    python bench/mutants.py --room memory --sample 20
+    python bench/mutants.py --room memory --sample 20     of one room
+    python bench/mutants.py --sample 60 --seed 7          of all rooms together
 
 A mutant changes one comparison, one arithmetic or boolean operator, or negates one condition. The tests of the room
 (tests/ROOM, or those in HOMES) run against a copy of the source; a mutant that they do not notice survives and is
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -26,6 +28,10 @@ SWAPS = {
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Add: ast.Sub, ast.Sub: ast.Add,
     ast.Mult: ast.Div, ast.Div: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
+ROOMS = (
+    "text", "memory", "graph", "guard", "ingest", "index", "cli", "stores", "service", "relevance", "explain", "xray",
+    "models", "types", "settings", "rank", "stages", "operations", "gateway", "evaluate", "pipeline",
+)  # fmt: skip
 HOMES = {
     "service": ("tests/service", "tests/proxy", "tests/wrap", "tests/dashboard"),
     "cli": ("tests/cli", "tests/evaluate", "tests/wrap"),
@@ -63,12 +69,19 @@ def change(node, how):
         node.test = ast.UnaryOp(ast.Not(), node.test)
 
 
-def sample(room, count, rng):
-    """Some (file, number of the place in it), drawn evenly from the whole room."""
+def all_places(room):
+    """Every (room, file, number of the place in it)."""
     home = SOURCE / room
     files = sorted(home.rglob("*.py")) if home.is_dir() else [home.with_suffix(".py")]
-    every = [(path, n) for path in files for n, _ in enumerate(places(ast.parse(path.read_text())))]
-    return rng.sample(every, min(count, len(every)))
+    return [(room, path, n) for path in files for n, _ in enumerate(places(ast.parse(path.read_text())))]  # fmt: skip
+
+
+def draw(rooms, count, seed):
+    """So many mutants of each of these rooms, or, without any, of all rooms together."""
+    pools = [(f"{seed} {room}", all_places(room)) for room in rooms]
+    pools = pools or [(seed, [place for room in ROOMS for place in all_places(room)])]
+    drawn = [p for seed, pool in pools for p in random.Random(seed).sample(pool, min(count, len(pool)))]  # fmt: skip
+    return groupby(sorted(drawn, key=lambda place: place[0]), key=lambda place: place[0])
 
 
 def own_tests(path, tests):
@@ -111,21 +124,20 @@ def fail(source, tests, most_s=None):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--room", action="append", required=True, help="a folder or module of src/headgate")  # fmt: skip
+    parser.add_argument("--room", action="append", default=[], help="a folder or module of src/headgate")  # fmt: skip
     parser.add_argument("--tests", nargs="*", help="tests to run (default: those of the room)")
     parser.add_argument("--sample", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", default="1")
     parser.add_argument("--least", type=float, default=0.85, help="share that must be killed")
     args = parser.parse_args()
     killed = total = 0
-    for room in args.room:
-        rng = random.Random(f"{args.seed} {room}")
+    for room, drawn in draw(args.room, args.sample, args.seed):
         tests = args.tests or HOMES.get(room) or [f"tests/{room}"]
         began = time.monotonic()
         if fail(ROOT / "src", tests):
             sys.exit(f"{' '.join(tests)}: these tests fail without any mistake")
         most_s = max(LEAST_S, TIMES * (time.monotonic() - began))
-        for path, number in sample(room, args.sample, rng):
+        for _, path, number in drawn:
             total += 1
             killed += is_noticed(path, number, tests, most_s)
     print(f"{killed} of {total} killed, {killed / max(total, 1):.0%}")

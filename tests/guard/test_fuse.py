@@ -149,3 +149,21 @@ def test_no_order_of_calls_spends_more_than_the_cap_plus_one(most, steps):
         (row,) = settle([row], Amount(size), Amount(size), 1.0)
     assert row.tokens < most + max(largest, 1)
     assert row.held_tokens == 0
+
+
+def test_of_two_limits_the_nearer_one_is_read_with_what_is_held():
+    cap = Cap("session", "s", tokens=1000, micros=2_000_000)
+    tokens = replace(ROW, tokens=500, micros=400_000)
+    assert (read(tokens, cap).unit, read(tokens, cap).used) == ("tokens", 500)
+    money = replace(ROW, tokens=500, micros=1_200_000)
+    assert (read(money, cap).unit, read(money, cap).used) == ("money", 1.2)
+    held = replace(money, held_tokens=300)
+    assert (read(held, cap).unit, read(held, cap).used) == ("tokens", 500)
+
+
+@pytest.mark.parametrize(
+    ("used", "held", "state"),
+    [(799, 0, "open"), (800, 0, "warn"), (999, 0, "warn"), (1000, 0, "paused"), (600, 399, "open"), (600, 400, "busy")],
+)  # fmt: skip
+def test_each_state_begins_at_its_bound(used, held, state):
+    assert read(replace(ROW, tokens=used, held_tokens=held), CAP, warn_at=0.8).state == state

@@ -56,3 +56,29 @@ def test_fillers_may_repeat_longer_than_prose():
     policy = RepeatPolicy()
     prose = policy.stall(6, "prose")
     assert all(policy.stall(6, kind) > prose for kind in ("rule", "sparse", "data", "blank"))
+
+
+@pytest.mark.parametrize(
+    ("unit", "kind"),
+    [
+        ("abcdefghij" + ".  ,  -  ;  " * 3 + "    ", "sparse"),  # 10 of 50 are letters
+        ("abcdefghijk" + ".  ,  -  ;  " * 3 + "   ", "code"),  # 11 of 50
+        ("aabbccd " * 3, "dull"),  # 5 different characters
+        ("abc " * 6, "sparse"),  # 4
+        ("abcde " * 4, "dull"),  # 6
+        ("abcdef " * 4, "prose"),  # 7
+        ("abc2 f" * 4, "data"),  # 6, with a digit
+        ("abcd2 f" * 4, "prose"),  # 7, with a digit
+        ("abcdefghijklmnopqrstuvw.,", "code"),  # 2 marks of 25
+        ("abcdefghijklmnopqrstuvwx.,", "prose"),  # 2 of 26
+        ("abcdefghijklmnopqrs tuvwx.", "prose"),  # one of 26, hardly a blank
+        ("abcdefghijklmnop." + " " * 11, "prose"),  # 11 of 28 are blanks
+        ("abcdefghijklmno." + " " * 11, "code"),  # 11 of 27
+        ("ab!?#$%&", "dense"),  # 6 different symbols
+        ("ab!?#$%!", "code"),  # 5
+        ("1a 1", "tiny"),  # 2 digits of 3
+        ("11a 1", "data"),  # 3 of 4
+    ],
+)
+def test_each_kind_ends_at_its_bound(unit, kind):
+    assert kind_of(unit) == kind

@@ -8,6 +8,7 @@ import pytest
 from headgate.errors import InputError
 from headgate.gateway import Headgate
 from headgate.settings import Settings
+from headgate.stores.sqlite import traces as traces_module
 from headgate.stores.sqlite.store import FILE, SqliteStore
 from headgate.stores.stored_trace import TEXT_CHARS, pack_trace, unpack_trace
 from headgate.testing import FixedClock
@@ -157,3 +158,14 @@ def test_a_text_that_the_store_does_not_hold_is_kept_up_to_its_limit():
     assert kept(TEXT_CHARS - 1) == TEXT_CHARS - 1
     assert kept(TEXT_CHARS) == TEXT_CHARS
     assert kept(TEXT_CHARS + 1) == TEXT_CHARS
+
+
+@pytest.mark.parametrize("count", [4, 5, 6])
+def test_traces_that_go_in_several_batches_all_go(tmp_path, monkeypatch, count):
+    monkeypatch.setattr(traces_module, "_BATCH", 2)
+    store = SqliteStore(tmp_path)
+    for n in range(count):
+        store.save_trace(trace(str(n)))
+    assert store.prune_traces(keep=1) == count - 1
+    assert len(store.traces("t")) == 1
+    store.close()
