@@ -8,6 +8,7 @@ import pypdf
 import pytest
 
 from headgate.errors import InputError, NotFound
+from headgate.ingest import readers
 from headgate.ingest.html import extract
 from headgate.ingest.load import add_files, add_rows, add_stream
 from headgate.ingest.policy import IngestPolicy
@@ -344,3 +345,31 @@ def test_a_bad_line_is_named_by_its_number_in_the_file_and_its_column(store, fol
     assert texts(store) == {"docs/rows.jsonl:1": "one\u2028two"}
     assert skip.what == "docs/rows.jsonl:3"
     assert skip.reason.startswith("not valid JSON: unexpected end of data at column 1")
+
+
+@pytest.mark.parametrize(
+    ("limits", "batches"),
+    [
+        ({"batch_documents": 2}, [2, 4, 5]),
+        ({"batch_bytes": 300}, [3, 5]),
+        ({"batch_bytes": 301}, [4, 5]),
+        ({"batch_bytes": 300, "batch_documents": 2}, [2, 4, 5]),
+    ],
+)
+def test_a_batch_is_written_as_soon_as_it_has_enough_documents_or_text(store, limits, batches):
+    seen = []
+    rows = [{"id": str(n), "text": "x" * 100} for n in range(5)]
+    policy = IngestPolicy(**limits)
+    add_rows(store, "t", rows, policy=policy, on_progress=lambda p: seen.append(p.documents))
+    assert seen == batches
+
+
+def test_a_page_is_read_up_to_the_limit_and_no_further(store, folder, monkeypatch):
+    monkeypatch.setattr(readers, "MAX_HTML", 60)
+    page = b"<p>words</p>"
+    (folder / "fits.html").write_bytes(page.ljust(60))
+    (folder / "larger.html").write_bytes(page.ljust(61))
+    (skip,) = add(store, folder).skipped
+    assert texts(store) == {"docs/fits.html": "words"}
+    assert skip.what == "docs/larger.html"
+    assert "of HTML" in skip.reason

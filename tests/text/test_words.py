@@ -113,7 +113,9 @@ FOLDED = st.text(
 
 @given(FOLDED, st.integers(1, 9))
 def test_pieces_of_a_folded_text_joined_are_the_whole(text, size):
-    assert "".join(fold_pieces(text, size)) == fold(text)
+    pieces = list(fold_pieces(text, size))
+    assert "".join(pieces) == fold(text)
+    assert all(pieces)
 
 
 def test_a_word_without_end_is_folded_in_pieces():

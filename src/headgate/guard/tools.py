@@ -4,8 +4,8 @@
     if circle: print(circle.describe())
 
 A circle is a tail of the conversation, since the last message of a person, that repeats with a period of 1 to 6 steps:
-x[i] = x[i - period]. A step is (tool, arguments, result); two are the same when the arguments are the same JSON and the results
-differ only in what changes by itself (`masks`). So polling, re-reading after an edit and retries with another
+x[i] = x[i - period]. A step is (tool, arguments, result); two are the same when the arguments are the same JSON and the
+results differ only in what changes by itself (`masks`). So polling, re-reading after an edit and retries with another
 outcome are none. Where the model only speaks, its texts are the steps.
 """
 

@@ -64,8 +64,7 @@ def _markdown(text: str) -> Iterator[Block]:
         if kind != "blank":
             open_at = start if open_at < 0 else open_at
             end = stop
-        if kind != "blank" or former != "heading":  # headings wait over blank lines
-            former = kind
+        former = kind
     if open_at >= 0 and text[open_at:end].strip():
         yield Block(open_at, end, tuple(title for _, title in path))
 

@@ -38,7 +38,8 @@ def verdict_without_grading(
 ) -> Verdict | None:
     """The verdict where there is nothing to grade; None where grading decides.
 
-    `candidates` are all of the request so far, read only when nothing fits. Without an index what was found is shown as it is.
+    `candidates` are all of the request so far, read only when nothing fits. Without an index what was found is shown as
+    it is.
     """
     if not gradable:
         return Verdict(fitting)

@@ -109,7 +109,9 @@ def _topics(question: Question) -> frozenset[int]:
 
 
 def _shares(question: Question, members: Sequence[Candidate], language: str) -> list[float]:
-    """Each candidate's score over the highest; where all are equal, as with strips of one chunk, what each holds decides."""
+    """Each candidate's score over the highest; where all are equal, as with strips of one chunk, what each holds
+    decides.
+    """
     scores = [c.score if math.isfinite(c.score) and c.score > 0 else 0.0 for c in members]
     if len(set(scores)) == 1:
         scores = [match(question, c.chunk, language).mass for c in members]

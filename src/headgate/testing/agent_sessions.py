@@ -1,7 +1,7 @@
 """Agent sessions, made from a seed: healthy ones of the shapes that real agents produce, and ones that go in circles.
 
-A session is a list of turns; `agent_messages.render` writes it as messages. Use it to test a loop detector: it must stay silent on
-`healthy_session`, and speak at the third copy of `looping_session`.
+A session is a list of turns; `agent_messages.render` writes it as messages. Use it to test a loop detector: it must
+stay silent on `healthy_session`, and speak at the third copy of `looping_session`.
 """
 
 import json
