@@ -112,7 +112,7 @@ def asking_terms(query: str, language: str) -> frozenset[int]:
 
 @cache
 def _requests(language: str) -> frozenset[int]:
-    return frozenset(terms(REQUESTS[language], language))
+    return frozenset(terms(REQUESTS.get(language, ""), language))
 
 
 @cache
