@@ -20,6 +20,7 @@ from headgate.models.grade import llm_grader
 from headgate.models.search import searcher
 from headgate.pipeline.deferred import DeferredWrites
 from headgate.pipeline.engine import Engine, Policies
+from headgate.pipeline.threads import COMPUTING, WAITING, StageThreads
 from headgate.policy import TracePolicy
 from headgate.protocols import (
     Clock,
@@ -32,6 +33,7 @@ from headgate.protocols import (
 )
 from headgate.settings import Settings, with_changes
 from headgate.stores.open import open_store
+from headgate.stores.url import is_postgres
 from headgate.text.tokens import counter
 
 COUNTED = 4_096  # texts whose token counts are remembered: chunks come back request after request
@@ -65,6 +67,7 @@ class Parts:
     count: TokenCounter
     clock: Clock
     writes: DeferredWrites
+    threads: StageThreads
     log: PerformanceLog | None = None
     folder: Path | None = None
     """Where the store, or what is derived from it, lies on disk."""
@@ -75,6 +78,7 @@ class Parts:
         if self.closed.is_set():
             return
         self.closed.set()
+        self.threads.close()
         self.writes.close()
         self.memory.close()
         self.indexes.close()
@@ -112,6 +116,7 @@ def build(
     memory = Memory(store, pool, settings.facts, clock=clock)
     writes = DeferredWrites(upkeep=partial(_prune, store, settings.trace))
     count = _remember_counts(own.counter or counter(settings.tokens))
+    threads = StageThreads(WAITING if _stages_wait(settings, own) else COMPUTING)
     engine = Engine(
         store,
         indexes.snapshot if wait_for_index else indexes.latest,
@@ -123,13 +128,14 @@ def build(
         search=own.search or searcher(settings.search),
         clock=clock,
         defer=writes.put,
+        in_thread=threads.run,
     )
     if own.store is None and folder and not getattr(store, "read_only", False):
         writes.start()  # what is too old goes even where nobody asks anything
     pool.start(settings.tenant)
     return Parts(
         settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes,
-        log=_log(settings, folder), folder=folder,
+        threads, log=_log(settings, folder), folder=folder,
     )  # fmt: skip
 
 
@@ -164,7 +170,14 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
         vectors=parts.indexes.vector,
         grader=parts.grader,  # with the grades it remembers
         clock=parts.clock,
+        in_thread=parts.threads.run,
     )
+
+
+def _stages_wait(settings: Settings, own: Own) -> bool:
+    """Whether a stage may wait for a network; a part of the caller's own may."""
+    remote = bool(settings.embed.url) or is_postgres(settings.store)
+    return remote or any(part is not None for part in (own.store, own.embedder, own.counter))
 
 
 def _pass_redact_on(settings: Settings) -> Settings:

@@ -24,7 +24,8 @@ COPIES = 3  # from so many on it is a circle: twice the same is how people work,
 MAX_PERIOD = 6
 COUNTED = 50  # copies up to which `check` counts: what it costs does not grow with the conversation
 BLOCK = 64  # messages that are read at a time, from the end on
-MAX_CHARS = 8_000_000  # of results compared since a person spoke; what comes after equals nothing, for comparing takes time
+# of results compared since a person spoke; what comes after equals nothing, for comparing takes time
+MAX_CHARS = 8_000_000
 _NONE = (0,) * MAX_PERIOD
 SHOWN = 160  # characters of arguments and of a result that are shown to model and person
 

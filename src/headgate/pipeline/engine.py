@@ -3,7 +3,7 @@
 decide ─▶ retrieve ─▶ propagate ─▶ penalize ─▶ (expand once) ─▶ gate ─▶ grade ─▶ compose
                                                                          └─▶ search, then a person
 
-`Engine.build` names every stage, in order. Stages are pure and synchronous and run in a thread; what waits is awaited.
+`Engine.build` names every stage, in order. Stages are pure and synchronous and run in a few threads; what waits is awaited.
 How each is called, with which policy, and how its step is recorded stands in steps.py.
 """
 
@@ -18,6 +18,7 @@ from headgate.memory.review import Defer
 from headgate.pipeline.fallback import Verdict, conclude, verdict_without_grading
 from headgate.pipeline.resources import Policies, Resources, Vectors, Views
 from headgate.pipeline.steps import Candidates, Steps
+from headgate.pipeline.threads import InThread
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Store, TokenCounter, WebSearch
 from headgate.stages.compose import Composed
@@ -28,13 +29,11 @@ from headgate.types import Context, Edge, Request, Sifted
 
 __all__ = ["Engine", "Policies"]
 
-in_thread = asyncio.to_thread
-
 
 class Engine:
     """The pipeline over one store. Safe to share between threads and event loops."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (every edge of the pipeline, by name)
         self,
         store: Store,
         views: Views,
@@ -49,8 +48,10 @@ class Engine:
         tick: Callable[[], float] = time.perf_counter,
         name: Callable[[], str] = lambda: uuid.uuid4().hex,
         defer: Defer | None = None,
+        in_thread: InThread = asyncio.to_thread,
     ) -> None:
         self.policy = policy
+        self._in_thread = in_thread
         self.resources = Resources(
             store, views, vectors, count, memory, grader, search,
             clock=clock, tick=tick, name=name, cache=WindowCache(clock=time.monotonic), defer=defer,
@@ -59,10 +60,12 @@ class Engine:
     async def build(self, request: Request) -> Context:
         """From a request to the best context that fits."""
         check_limits(request, self.policy.limits)
-        run = Steps(self.resources, self.policy, request)
-        plan = await in_thread(run.decide)
+        run, in_thread = Steps(self.resources, self.policy, request), self._in_thread
+        plan = await asyncio.to_thread(run.decide)
         if plan.skip:
             return run.context(Composed("", 0, Sifted()), Verdict())
+        # in a thread of the loop's own: it may have to wait until an index is built
+        await asyncio.to_thread(run.open_indexes)
 
         def find() -> tuple[Candidates, Sequence[Edge], Candidates, Candidates]:
             # in one thread, since several would wait for the same lock of the store

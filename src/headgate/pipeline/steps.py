@@ -64,8 +64,8 @@ Rankings = Mapping[str, Sifted]
 class Steps:
     """The stages of one request.
 
-    `plan` is set by `decide`; `views` (the collections' indexes) and `embedded` (whether an
-    embedder had a part in the ranking) by `retrieve`.
+    `plan` is set by `decide`, `views` (the collections' indexes) by `open_indexes`, and `embedded`
+    (whether an embedder had a part in the ranking) by `retrieve`.
     """
 
     plan: Plan
@@ -117,10 +117,24 @@ class Steps:
         )
         return self.plan
 
+    def open_indexes(self) -> None:
+        """Open the collections' indexes; a wrong setting is the caller's to mend, anything else leaves one out."""
+        for name in self.request.collections:
+            view = self.recorder.attempt(
+                Stage.INDEX,
+                partial(self.resources.views, self.request.tenant, name, self.request.query),
+                instead=None,
+                fatal=(ConfigError, NotReady),
+            )
+            if view is None:
+                continue
+            self.views[name] = view
+            if view.degraded:
+                self.recorder.degrade(Stage.INDEX, view.degraded)
+
     def retrieve(self) -> Rankings:
         """What each collection holds for the query, best first; all of it in reading order when stuffing."""
         request, record = self.request, self.recorder
-        self.views = self._open_indexes()
         if not self.views and not self.stuffs:
             return {}
         vector = record.attempt(
@@ -387,23 +401,6 @@ class Steps:
             review=verdict.review,
             latency_ms=1000 * self.recorder.seconds,
         )
-
-    def _open_indexes(self) -> dict[str, Postings]:
-        """The collections' indexes; a wrong setting is the caller's to mend, anything else leaves one out."""
-        views: dict[str, Postings] = {}
-        for name in self.request.collections:
-            view = self.recorder.attempt(
-                Stage.INDEX,
-                partial(self.resources.views, self.request.tenant, name, self.request.query),
-                instead=None,
-                fatal=(ConfigError, NotReady),
-            )
-            if view is None:
-                continue
-            views[name] = view
-            if view.degraded:
-                self.recorder.degrade(Stage.INDEX, view.degraded)
-        return views
 
     def _load_whole(self, collection: str, vector: "npt.ArrayLike | None") -> Sifted:
         chunks = tuple(self.resources.store.scan(self.request.tenant, collection))

@@ -4,8 +4,9 @@ When the window shows the best of a ranking already, the rest fills a budget wit
 adds:
 
     adds(d) = (score(d) / score(best) + held(d) / held(best)) / 2 + new(d)
-over the best that the window shows; held is the share of the question in a chunk, and new the share that the window does not
-hold. When every chunk of the rest adds less than LEAST, all of it is left over.
+
+over the best that the window shows; held is the share of the question in a chunk, and new the share that the window
+does not hold. When every chunk of the rest adds less than LEAST, all of it is left over.
 """
 
 from collections.abc import Sequence

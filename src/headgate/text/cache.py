@@ -85,10 +85,10 @@ class WindowCache:
         *,
         clock: Callable[[], float],
         entries: int = 10_000,  # published
-        windows: int = 32,  # an index of 128 k tokens holds 4 MB
+        windows: int = 256,  # as many sessions as take turns; what they hold is bound by their tokens
         age_s: float = 1200.0,  # published: 10 to 30 minutes
         text_tokens: int = 4_000_000,  # of all remembered texts: 10 000 chunks have 2 million
-        window_tokens: int = 1_000_000,  # of all remembered windows
+        window_tokens: int = 1_000_000,  # of all remembered windows: they hold 32 MB
     ) -> None:
         self._texts: Recent[str, U32] = Recent(
             entries, age_s, clock, size=text_tokens, measure=lambda tokens: tokens.size

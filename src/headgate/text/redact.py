@@ -21,7 +21,7 @@ _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
         ("anthropic-key", ("sk-ant-",), r"(?<!\w)sk-ant-[\w-]{20,200}"),
         ("openai-key", ("sk-",), r"(?<![\w-])sk-(?:proj-|svcacct-|admin-|or-v1-)?(?=[\w-]{0,200}\d)[\w-]{32,200}"),
         ("aws-key-id", ("AKIA", "ASIA"), r"(?<![A-Z0-9])A[KS]IA[A-Z2-7]{16}(?![A-Z0-9])"),
-        ("github-token", ("gh", "github_pat_"), r"(?<!\w)(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_\w{60,255})"),
+        ("github-token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"), r"(?<!\w)(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_\w{60,255})"),
         ("gitlab-token", ("glpat-",), r"(?<!\w)glpat-[\w-]{20,60}"),
         ("slack-token", ("xox",), r"(?<!\w)xox[abeoprs]-[A-Za-z0-9-]{10,250}"),
         ("slack-webhook", ("hooks.slack.com",), r"https://hooks\.slack\.com/services/[\w/]{20,100}"),
@@ -40,6 +40,8 @@ _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
     )
 )  # fmt: skip
 
+_HINTS = tuple(hint for _, hints, _ in _FORMS for hint in hints)
+
 
 def redact(text: str) -> str:
     """The text with a placeholder for every secret of a form that is known."""
@@ -52,6 +54,8 @@ def _redact_cached(text: str) -> str:
 
 
 def _redact(text: str) -> str:
+    if not any(map(text.__contains__, _HINTS)):  # as with nearly every text
+        return text
     for name, hints, pattern in _FORMS:
         if any(hint in text for hint in hints):
             text = pattern.sub(lambda found, name=name: _placeholder(name, found[0]), text)  # type: ignore[misc]

@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
-from headgate.stores.codec import encode
 from headgate.stores.sqlite.connection import Pool
-from headgate.stores.sqlite.rows import HERE, LISTED
+from headgate.stores.sqlite.rows import HERE, LISTED, read_listed
 from headgate.stores.validate import check_name
 
 _ATTACH = """
 REPLACE INTO attachments SELECT tenant, collection, id, ?, ? FROM chunks
 WHERE tenant = ? AND collection = ? AND id = ? AND seq <= ?
+"""
+_READ = f"""
+SELECT json_group_object(id, hex(value)) FROM attachments
+WHERE {HERE} AND kind = ? AND id {LISTED}
 """
 _LAST_SEQ = 2**63 - 1
 
@@ -38,11 +41,8 @@ class SqliteAttachments:
         self, tenant: str, collection: str, kind: str, ids: Sequence[str]
     ) -> dict[str, bytes]:
         with self._pool.read() as connection:
-            rows = connection.execute(
-                f"SELECT id, value FROM attachments WHERE {HERE} AND kind = ? AND id {LISTED}",
-                (tenant, collection, kind, encode(ids)),
-            )
-            return dict(rows)
+            found = read_listed(connection, _READ, tenant, collection, kind, ids=ids)
+            return {id: bytes.fromhex(value) for some in found for id, value in some.items()}
 
     def kinds(self, tenant: str, collection: str) -> Mapping[str, int]:
         with self._pool.read() as connection:

@@ -11,7 +11,7 @@ from operator import attrgetter
 from headgate.stores.codec import encode
 from headgate.stores.sqlite.connection import Pool
 from headgate.stores.sqlite.quota import check_quota
-from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED, Row, from_row
+from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED, Row, from_row, read_chunks
 from headgate.stores.sqlite.writer import CollectionWriter
 from headgate.stores.validate import check_attachments, check_documents
 from headgate.types import Attachment, Change, Chunk, Document, Size
@@ -98,11 +98,7 @@ class SqliteDocuments:
 
     def chunks(self, tenant: str, collection: str, ids: Sequence[str]) -> list[Chunk]:
         with self._pool.read() as connection:
-            rows = connection.execute(
-                f"SELECT {COLUMNS} FROM chunks WHERE {HERE} AND id {LISTED}",
-                (tenant, collection, encode(ids)),
-            )
-            found = {row[0]: from_row(collection, row) for row in rows}
+            found = {c.id: c for c in read_chunks(connection, tenant, collection, ids)}
         return [found[id] for id in dict.fromkeys(ids) if id in found]
 
     def scan(self, tenant: str, collection: str, *, document: str | None = None) -> Iterator[Chunk]:

@@ -9,7 +9,7 @@ from functools import partial
 from headgate.protocols import Clock
 from headgate.stores.codec import decode, encode
 from headgate.stores.sqlite.connection import Pool
-from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED, from_row, next_number
+from headgate.stores.sqlite.rows import next_number, read_chunks
 from headgate.stores.stored_trace import pack_trace, trim, unpack_trace
 from headgate.types import Chunk, Trace, TraceSummary
 
@@ -78,9 +78,7 @@ class SqliteTraces:
 
     def _stored_chunks(self, tenant: str, collection: str, ids: list[str]) -> list[Chunk]:
         with self._pool.read() as connection:
-            sql = f"SELECT {COLUMNS} FROM chunks WHERE {HERE} AND id {LISTED}"
-            rows = connection.execute(sql, (tenant, collection, encode(ids)))
-            return [from_row(collection, row) for row in rows]
+            return read_chunks(connection, tenant, collection, ids)
 
     def _delete(self, select: str, *values: object) -> int:
         """Delete the traces that a query finds, batch by batch."""
