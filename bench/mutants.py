@@ -3,8 +3,9 @@
     python bench/mutants.py --room memory --sample 20
 
 A mutant changes one comparison, one arithmetic or boolean operator, or negates one condition. The tests of the room
-(tests/ROOM) run against a copy of the source; a mutant that they do not notice survives and is printed. Tests that fail
-without any mistake would notice everything, so they run once on the source as it is.
+(tests/ROOM, or those in HOMES) run against a copy of the source; a mutant that they do not notice survives and is
+printed. Tests that fail without any mistake would notice everything, so they run once on the source as it is; tests
+that take several times as long as then will never end, and have noticed it.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -24,7 +26,18 @@ SWAPS = {
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Add: ast.Sub, ast.Sub: ast.Add,
     ast.Mult: ast.Div, ast.Div: ast.Mult, ast.And: ast.Or, ast.Or: ast.And,
 }  # fmt: skip
-TIMEOUT_S = 300
+HOMES = {
+    "service": ("tests/service", "tests/proxy", "tests/wrap", "tests/dashboard"),
+    "cli": ("tests/cli", "tests/evaluate", "tests/wrap"),
+    "gateway": ("tests/test_gateway.py", "tests/test_doors.py", "tests/test_cancellation.py"),
+    "types": ("tests/test_types.py", "tests/test_window.py"),
+    "settings": (
+        "tests/test_settings.py",
+        "tests/test_settings_found.py",
+        "tests/test_settings_page.py",
+    ),
+}  # rooms whose tests stand elsewhere than in tests/ROOM
+LEAST_S, TIMES = 300, 5  # tests are given up after so many seconds, or so many times what they take
 # loading every plugin that is installed takes longer than the tests of most modules
 ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 PLUGINS = ("-p", "pytest_asyncio.plugin", "-p", "_hypothesis_pytestplugin")
@@ -64,7 +77,7 @@ def own_tests(path, tests):
     return [str(found) for folder in tests for found in (ROOT / folder).rglob(name)]
 
 
-def is_noticed(path, number, tests):
+def is_noticed(path, number, tests, most_s):
     """Whether the tests fail once the mistake is made: first those of the module, then those of the room."""
     tree = ast.parse(path.read_text())
     node, how = list(places(tree))[number]
@@ -76,20 +89,20 @@ def is_noticed(path, number, tests):
         shutil.copytree(ROOT / "src", copy)  # with what is compiled already, all but the one file
         (copy / path.relative_to(ROOT / "src")).write_text(ast.unparse(tree))
         own = own_tests(path, tests)
-        noticed = bool(own) and fail(copy, own)
-        noticed = noticed or fail(copy, tests)
+        noticed = bool(own) and fail(copy, own, most_s)
+        noticed = noticed or fail(copy, tests, most_s)
     where = f"{path.relative_to(SOURCE)}:{line}"
     print(f"{'killed  ' if noticed else 'SURVIVED'} {where:40} {how:8} {before[:80]}", flush=True)
     return noticed
 
 
-def fail(source, tests):
+def fail(source, tests, most_s=None):
     """Whether some tests fail on a source; those that never end do."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *PLUGINS, *tests],
             cwd=ROOT, env={**os.environ, **ALONE, "PYTHONPATH": str(source)}, capture_output=True,
-            check=False, timeout=TIMEOUT_S,
+            check=False, timeout=most_s,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return True
@@ -99,19 +112,22 @@ def fail(source, tests):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--room", action="append", required=True, help="a folder or module of src/headgate")  # fmt: skip
-    parser.add_argument("--tests", nargs="*", help="tests to run (default: tests/ROOM)")
+    parser.add_argument("--tests", nargs="*", help="tests to run (default: those of the room)")
     parser.add_argument("--sample", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--least", type=float, default=0.85, help="share that must be killed")
     args = parser.parse_args()
     killed = total = 0
     for room in args.room:
-        rng, tests = random.Random(f"{args.seed} {room}"), args.tests or [f"tests/{room}"]
+        rng = random.Random(f"{args.seed} {room}")
+        tests = args.tests or HOMES.get(room) or [f"tests/{room}"]
+        began = time.monotonic()
         if fail(ROOT / "src", tests):
             sys.exit(f"{' '.join(tests)}: these tests fail without any mistake")
+        most_s = max(LEAST_S, TIMES * (time.monotonic() - began))
         for path, number in sample(room, args.sample, rng):
             total += 1
-            killed += is_noticed(path, number, tests)
+            killed += is_noticed(path, number, tests, most_s)
     print(f"{killed} of {total} killed, {killed / max(total, 1):.0%}")
     sys.exit(killed < args.least * total)
 

@@ -2,7 +2,7 @@
 
     python bench/tools.py [--sessions 1000] [FOLDER of recorded sessions]
 
-Healthy and looping sessions are drawn from seeds (headgate.testing.agent_sessions). CPU is the process's own, least of several
+Healthy and looping sessions are drawn from seeds (bench/agent_sessions.py). CPU is the process's own, least of several
 runs, on messages that were just parsed, as the proxy has them. The peer is the rule that other guards use: the same name and
 arguments three times in a row, whatever came back. "Unknown" conversations are read with everything forgotten that earlier ones
 taught: the numbers of calls and the lines that were masked.
@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import orjson
+from agent_sessions import healthy_session, looping_session
 from rich.console import Console
 from rich.table import Table
 
@@ -24,7 +25,6 @@ from headgate.guard.ladder import annotate, climb
 from headgate.guard.policy import CirclesPolicy
 from headgate.guard.tools import check
 from headgate.testing.agent_messages import APIS, MadeCall, Turn, render
-from headgate.testing.agent_sessions import healthy_session, looping_session
 from headgate.xray.analyze import analyze
 
 POLICY = CirclesPolicy()

@@ -19,6 +19,7 @@ from headgate.types import (
     Trace,
     Window,
 )
+from headgate.types.check import unique_names
 
 A = Candidate(Chunk("a", "kept text"), 0.9).with_note(
     Stage.GATE, Fate.KEEP, NoteCode.FITS, tokens=4, value=1.0
@@ -121,3 +122,35 @@ def test_a_number_that_no_database_holds_is_refused(name):
 def test_half_a_surrogate_pair_in_a_request_is_replaced():
     asked = Request("re\ud800funds", session="s\udfff", task="😀")
     assert (asked.query, asked.session, asked.task) == ("re\ufffdfunds", "s\ufffd", "😀")
+
+
+def test_pressure_is_used_over_the_threshold_or_the_window():
+    assert ContextBudget(1000, 300, 600).pressure == 0.5
+    assert ContextBudget(1000, 300).pressure == 0.3
+    assert ContextBudget(1000, 300, 600, compression_enabled=False).pressure == 0.3
+    assert ContextBudget(0, 300).pressure == 0.0
+    assert ContextBudget(1000, 1500).pressure == 1.5
+
+
+@pytest.mark.parametrize(
+    ("used", "tier"),
+    [(0, Tier.STUFF), (299, Tier.STUFF), (300, Tier.HYBRID), (699, Tier.HYBRID), (700, Tier.SELECTIVE)],
+)  # fmt: skip
+def test_a_tier_begins_at_its_share_of_the_window(used, tier):
+    assert ContextBudget(1000, used).tier is tier
+
+
+@pytest.mark.parametrize("name", ["context_length", "threshold_tokens"])
+def test_sizes_of_a_window_are_not_negative_and_an_unknown_use_is_none(name):
+    with pytest.raises(InputError, match=f"{name} is -1"):
+        ContextBudget(**{"context_length": 10, name: -1})
+    ContextBudget(**{"context_length": 10, name: 0})
+    assert ContextBudget(10, used_tokens=-1).used_tokens == 0
+
+
+@pytest.mark.parametrize("names", [b"main", [], 5, None])
+def test_collections_are_a_name_or_several(names):
+    with pytest.raises(InputError, match="a name, or several"):
+        unique_names("collection", names)
+    assert unique_names("collection", ["a", "b", "a"]) == ("a", "b")
+    assert unique_names("collection", ["a", "a"]) == unique_names("collection", "a") == "a"

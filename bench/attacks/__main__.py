@@ -23,7 +23,9 @@ sys.path.insert(1, str(Path(__file__).parent.parent))
 
 import callers  # noqa: F401
 import connections  # noqa: F401  (each file brings its attacks)
+import crowds  # noqa: F401
 import files  # noqa: F401
+import routes  # noqa: F401
 import windows  # noqa: F401
 from target import ATTACKS, Target
 from upstreams import answer_badly

@@ -2,7 +2,8 @@
 
 A forked child inherits locks as they were, perhaps held by threads that it does not have, and no thread but one.
 Whatever owns a lock or a thread registers here, and its `renew` is called in every child before anything else runs.
-What must not be caught in the middle, as a transaction of SQLite, is paused while the fork happens; imports under way are waited for.
+What must not be caught in the middle, as a transaction of SQLite, is paused while the fork happens; imports under way
+are waited for.
 """
 
 import os
@@ -97,7 +98,9 @@ def _pause_all() -> None:
 
 
 def _finish_imports() -> None:
-    """Wait for the modules that other threads are importing: in a child they would stay half imported, and locked, for ever."""
+    """Wait for the modules that other threads are importing: in a child they would stay half imported, and locked, for
+    ever.
+    """
     for name, module in list(sys.modules.items()):
         if getattr(getattr(module, "__spec__", None), "_initializing", False):
             with suppress(Exception):  # whoever imports it is told

@@ -1,7 +1,7 @@
 """lazy_property: a property that is computed when it is first read, and kept.
 
-functools.cached_property has a lock in Python 3.11, one for all instances: a slow one would hold up the others, and a fork may
-leave it locked for ever in the child. Here two threads may compute the same value at once, and either is kept.
+functools.cached_property has a lock in Python 3.11, one for all instances: a slow one would hold up the others, and a
+fork may leave it locked for ever in the child. Here two threads may compute the same value at once, and either is kept.
 """
 
 from collections.abc import Callable

@@ -26,6 +26,7 @@ def test_status_says_what_is_there_and_how_far_the_index_is(run, filled):
     assert "up to date" in out
     assert "made at the first question" in out
     assert "default: 1 fact, 0 edges, 1 trace" in out
+    assert "wait for a person" not in out
 
 
 def test_status_speaks_json(run, filled):
@@ -182,3 +183,24 @@ def _leaves(path, command):
         yield path, command
     for name, one in (commands or {}).items():
         yield from _leaves(f"{path} {name}", one)
+
+
+def test_status_says_how_many_questions_wait_for_a_person(run, filled):
+    with Headgate.open("kb") as hg:
+        hg.reviews.ask("Where is the key?", collection="main", grades={}, reason="nothing fits")
+    assert "1 trace, 1 reviews wait for a person" in run("status", "--store", "kb")[1]
+
+
+def test_show_prints_a_document_with_its_chunks_and_a_chunk_with_its_document(run, filled):
+    with Headgate.open("kb") as hg:
+        hg.add([{"id": "tagged", "text": "A tagged page.", "metadata": {"team": "ops"}}])
+    out = run("show", "tagged", "--store", "kb")[1]
+    assert out.startswith("document tagged in collection main, 1 chunk\n")
+    assert "'team': 'ops'" in out
+    assert "A tagged page." in out
+    out = run("show", "guide", "--store", "kb")[1]
+    assert " chunks\n\n-- guide" in out
+    assert "document 'guide'" not in out
+    out = run("show", "guide#1", "--store", "kb")[1]
+    assert out.startswith("chunk guide#1 in collection main\n\n-- guide#1  ")
+    assert "document 'guide'" in out

@@ -23,11 +23,16 @@ def store(run):
 def test_a_recorded_question_passes_until_the_corpus_changes(run, store, tmp_path):
     code, out, _ = run("test", "t.toml", QUESTION, "--record", "--store", "kb")
     assert (code, out) == (0, f"recorded: {QUESTION} -> parcels\n")
-    assert run("test", "t.toml", "--store", "kb")[0] == 0
+    assert run("test", "t.toml", "--store", "kb")[:2] == (
+        0,
+        f"ok    {QUESTION}\n1 passed, 0 failed\n",
+    )
     run("remove", "parcels", "--store", "kb")
     code, out, _ = run("test", "t.toml", "--store", "kb", "--junit", "out.xml")
     assert code == 1
     assert "parcels does not enter" in out
+    assert out.startswith(f"FAIL  {QUESTION}\n      ")
+    assert out.endswith("\n0 passed, 1 failed\n")
     assert "since it was recorded: parcels is gone" in out
     assert ET.parse(tmp_path / "out.xml").getroot().find("testsuite").get("failures") == "1"
 
@@ -53,3 +58,12 @@ def test_what_is_wrong_is_said(run, store, tmp_path, args, said):
     assert code == 2
     assert said in err
     assert not (tmp_path / "t.toml").exists()
+
+
+def test_tests_that_pass_and_fail_are_counted_apart(run, store, tmp_path):
+    passing = '[[test]]\nquestion = "when do parcels leave?"\nmust = ["parcels"]\n'
+    failing = '[[test]]\nquestion = "when are refunds paid?"\nmust_not = ["refunds"]\n'
+    (tmp_path / "t.toml").write_text(passing * 2 + failing)
+    code, out, _ = run("test", "t.toml", "--store", "kb")
+    assert code == 1
+    assert out.endswith("\n2 passed, 1 failed\n")

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from bench.agent_sessions import healthy_session, looping_session
 
 from headgate.testing.agent_messages import APIS, render
-from headgate.testing.agent_sessions import healthy_session, looping_session
 
 
 @pytest.fixture

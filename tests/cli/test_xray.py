@@ -2,8 +2,9 @@
 
 import json
 
+from bench.agent_sessions import healthy_session
+
 from headgate.testing.agent_messages import render
-from headgate.testing.agent_sessions import healthy_session
 
 
 def session(folder, text="x"):

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from headgate.cli.eval import evaluation
 from headgate.errors import InputError
-from headgate.evaluate.labeled import read, sample, sets
+from headgate.evaluate.labeled import copies, read, sample, sets
 from headgate.evaluate.retrieval import evaluate, leave_one_out
 
 CORPUS = [
@@ -37,6 +37,23 @@ def folder(tmp_path):
     (path / "queries.jsonl").write_text(lines(QUERIES))
     (path / "qrels.tsv").write_text(LABELS)
     return path
+
+
+def test_a_passage_is_shown_where_a_copy_of_it_is(folder):
+    twin = {"_id": "b2", "title": "", "text": "A harbor contract was signed, in the spring!"}
+    (folder / "corpus.jsonl").write_text(lines([*CORPUS, twin]))
+    (folder / "qrels.tsv").write_text(f"{LABELS}q2\tb2\t1\n")
+    figures = evaluate(read(folder), budgets=[500]).figures()
+    assert figures["context_evidence@500"] == pytest.approx(2 / 3)
+    assert figures["baselines"]["bm25"]["framed_evidence@500"] == pytest.approx(2 / 3)
+
+
+def test_copies_have_the_same_words_in_the_same_collection(folder):
+    same = {"_id": "b2", "title": "", "text": "a harbor contract  was signed in the spring"}
+    away = {**same, "_id": "b3", "collection": "other"}
+    blank = [{"_id": f"blank{n}", "title": "", "text": " ... "} for n in range(2)]
+    (folder / "corpus.jsonl").write_text(lines([*CORPUS, same, away, *blank]))
+    assert copies(read(folder)) == {"b": {"b", "b2"}, "b2": {"b", "b2"}}
 
 
 def test_figures_are_means_over_labeled_queries(folder):

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import pytest
 from tests.integrations.samples import AFTER, INTRO, UNIT, looping, tokens
 
-from headgate.errors import LoopError
+from headgate.errors import LimitError, LoopError, UpstreamError
 from headgate.guard import TOOL, Piece, State
-from headgate.guard.objects import GuardedObjects
+from headgate.guard.objects import GuardedObjects, original_errors
 
 
 @dataclass(frozen=True)
@@ -123,3 +123,11 @@ def test_a_generate_that_takes_sampling_is_given_it_after_a_cut():
     list(guard.iterate())
     assert seen[0] is None
     assert seen[1]["temperature"] > 0
+
+
+@pytest.mark.parametrize("cause", [ValueError("boom"), None, LimitError("too long")])
+def test_errors_of_a_framework_come_out_unwrapped_and_ours_as_they_are(cause):
+    wrapped = UpstreamError("the model failed")
+    with pytest.raises((ValueError, UpstreamError)) as caught, original_errors():
+        raise wrapped from cause
+    assert caught.value is (cause if isinstance(cause, ValueError) else wrapped)

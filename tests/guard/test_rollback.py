@@ -499,6 +499,23 @@ def test_a_plain_iterator_is_closed_when_the_client_leaves_or_it_breaks():
     assert len(closed) == 2
 
 
+def test_an_answer_in_a_list_needs_no_closing_and_an_open_connection_is_closed():
+    guard = Guard(lambda messages: tokens(INTRO))
+    assert "".join(guard.iterate("hi")) == INTRO
+    closed = []
+
+    class Connection:
+        def __iter__(self):
+            return iter(tokens(INTRO))
+
+        def close(self):
+            closed.append(True)
+
+    connection = Connection()  # held here, so that only `close` closes it
+    assert "".join(Guard(lambda messages: connection).iterate("hi")) == INTRO
+    assert closed == [True]
+
+
 async def test_a_plain_iterator_in_an_async_stream_is_a_clear_error():
     with pytest.raises(ConfigError, match="iterate"):
         await run(Guard(lambda messages: iter(["a"])))

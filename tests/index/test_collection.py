@@ -183,3 +183,16 @@ def test_behind_a_large_segment_the_small_ones_are_made_one(monkeypatch):
     assert found[0] is lives[0]
     ids = Snapshot(found, lambda _: ()).find([chunk.id for chunk in chunks])
     assert ids.tolist() == list(range(len(chunks)))
+
+
+def test_terms_come_chunk_by_chunk_as_asked_whatever_segments_they_lie_in():
+    chunks = [Chunk(f"c{n}", f"ferry number{n} Oslo") for n in range(6)]
+    halves = [LiveSegment(build(chunks[at : at + 3], range(at, at + 3))) for at in (0, 3)]
+    one = Snapshot([LiveSegment(build(chunks, range(6)))], lambda _: ())
+    two = Snapshot(halves, lambda _: ())
+    for asked in ([4, 0, 5, 1], [2, 1, 0], [3], []):
+        ords = np.array(asked, np.int64)
+        whole, parted = one.sequences(ords), two.sequences(ords)
+        assert parted.owner.tolist() == sorted(parted.owner.tolist())
+        assert parted.terms.tolist() == whole.terms.tolist()
+        assert parted.field.tolist() == whole.field.tolist()

@@ -114,6 +114,7 @@ def test_a_query_is_embedded_once():
         (Chunk("a", "text", title="Title"), "Title. text"),
         (Chunk("a", "[1:56 pm on 8 May, 2023] Ann: hello"), "Ann: hello"),
         (Chunk("a", "Note: keep this"), "Note: keep this"),
+        (Chunk("a", "[3 May] hello there"), "[3 May] hello there"),
     ],
 )
 def test_a_chat_line_is_embedded_without_its_date(chunk, said):
@@ -181,3 +182,18 @@ def test_a_neighbor_graph_grows_with_its_collection(tmp_path, monkeypatch, harm)
     found = view.ids(view.nearest(query, 20)[0])
     assert found[0] == "c555"
     assert len(set(found) & by_hand(store, query, 20)) >= 19
+
+
+@pytest.mark.parametrize(
+    ("large", "installed", "made"),
+    [(4, True, True), (5, True, False), (4, False, False)],
+)
+def test_a_neighbor_graph_is_made_for_a_large_segment_where_the_extra_is_installed(
+    store, tmp_path, monkeypatch, large, installed, made
+):
+    monkeypatch.setattr(ann, "LARGE", large)
+    monkeypatch.setattr(ann, "is_available", lambda: installed)
+    indexes = Indexes(store, tmp_path, Hues())
+    indexes.snapshot("t", "main")
+    indexes.close()
+    assert bool(list(tmp_path.rglob("*.near"))) is made

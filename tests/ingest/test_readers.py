@@ -8,6 +8,8 @@ import pypdf
 import pytest
 
 from headgate.errors import InputError, NotFound
+from headgate.ingest import child, readers
+from headgate.ingest import pdf as pdf_reader
 from headgate.ingest.html import extract
 from headgate.ingest.load import add_files, add_rows, add_stream
 from headgate.ingest.policy import IngestPolicy
@@ -50,9 +52,20 @@ def pdf(text):
     )  # fmt: skip
 
 
-def locked(data):
+def titled(*pages, title):
+    """A PDF of these pages with a title of its own."""
+    writer = pypdf.PdfWriter()
+    for page in pages:
+        writer.append(BytesIO(page))
+    writer.add_metadata({"/Title": title})
+    out = BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def locked(data, password="secret"):
     writer = pypdf.PdfWriter(clone_from=BytesIO(data))
-    writer.encrypt("secret", algorithm="RC4-128")
+    writer.encrypt(password, algorithm="RC4-128")
     out = BytesIO()
     writer.write(out)
     return out.getvalue()
@@ -344,3 +357,50 @@ def test_a_bad_line_is_named_by_its_number_in_the_file_and_its_column(store, fol
     assert texts(store) == {"docs/rows.jsonl:1": "one\u2028two"}
     assert skip.what == "docs/rows.jsonl:3"
     assert skip.reason.startswith("not valid JSON: unexpected end of data at column 1")
+
+
+@pytest.mark.parametrize(
+    ("limits", "batches"),
+    [
+        ({"batch_documents": 2}, [2, 4, 5]),
+        ({"batch_bytes": 300}, [3, 5]),
+        ({"batch_bytes": 301}, [4, 5]),
+        ({"batch_bytes": 300, "batch_documents": 2}, [2, 4, 5]),
+    ],
+)
+def test_a_batch_is_written_as_soon_as_it_has_enough_documents_or_text(store, limits, batches):
+    seen = []
+    rows = [{"id": str(n), "text": "x" * 100} for n in range(5)]
+    policy = IngestPolicy(**limits)
+    add_rows(store, "t", rows, policy=policy, on_progress=lambda p: seen.append(p.documents))
+    assert seen == batches
+
+
+def test_a_page_is_read_up_to_the_limit_and_no_further(store, folder, monkeypatch):
+    monkeypatch.setattr(readers, "MAX_HTML", 60)
+    page = b"<p>words</p>"
+    (folder / "fits.html").write_bytes(page.ljust(60))
+    (folder / "larger.html").write_bytes(page.ljust(61))
+    (skip,) = add(store, folder).skipped
+    assert texts(store) == {"docs/fits.html": "words"}
+    assert skip.what == "docs/larger.html"
+    assert "of HTML" in skip.reason
+
+
+def test_a_pdf_gives_its_title_and_its_pages_with_a_blank_line_between_them():
+    data = titled(pdf("One"), pdf("Two"), title=" A report ")
+    assert pdf_reader.extract(data) == ("A report", "One\n\nTwo")
+    assert pdf_reader.extract(pdf("One")) == ("", "One")
+
+
+def test_a_pdf_whose_password_is_empty_is_read():
+    assert pdf_reader.extract(locked(pdf("One"), password="")) == ("", "One")
+    with pytest.raises(pdf_reader.UnreadablePdf, match="locked"):
+        pdf_reader.extract(locked(titled(pdf("One"), title="A report")))
+
+
+def test_a_file_that_holds_more_text_than_is_kept_says_so(monkeypatch):
+    monkeypatch.setattr(child, "MAX_TEXT", 5)
+    assert child._answer("html", b"<title>T</title><p>words</p>") == {"title": "T", "text": "words"}
+    assert "more than 5 characters" in child._answer("html", b"<p>words.</p>")["reason"]
+    assert child._answer("pdf", b"no PDF")["reason"].startswith("broken PDF")

@@ -65,6 +65,23 @@ def test_an_empty_fact_is_refused(content):
         new_facts().add(content)
 
 
+@pytest.mark.parametrize("redacts", [True, False])
+def test_a_secret_in_a_fact_is_blanked_where_the_policy_says_so(redacts):
+    facts = new_facts(redact=redacts)
+    key = "glpat-" + "abcdefghij0123456789"  # in two halves: it is no leak
+    kept = facts.add(f"The key of the relay is {key}.").fact
+    assert (key in kept.content) is not redacts
+    assert ("[redacted" in kept.content) is redacts
+    changed = facts.update(kept.id, content=f"The new key is {key}.")
+    assert (key in changed.content) is not redacts
+
+
+def test_a_fact_may_be_exactly_as_long_as_the_limit():
+    assert new_facts(fact_chars=20).add("x" * 20).new
+    with pytest.raises(LimitError):
+        new_facts(fact_chars=20).add("x" * 21)
+
+
 def test_a_fact_of_a_megabyte_is_refused():
     with pytest.raises(LimitError, match=r"1,000,000 characters; at most 10,000"):
         new_facts().add("x" * 1_000_000)

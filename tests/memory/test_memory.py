@@ -73,9 +73,11 @@ def test_facts_are_held_for_a_bounded_number_of_tenants():
     memory = Memory(MemoryStore())
     first = memory.facts("t0")
     assert memory.facts("t0") is first
-    for n in range(TENANTS_HELD):
-        memory.facts(f"t{n + 1}")
-    assert memory.facts("t0") is not first
+    others = [memory.facts(f"t{n + 1}") for n in range(TENANTS_HELD - 1)]
+    assert memory.facts("t0") is first
+    memory.facts("one more")
+    assert memory.facts("t1") is not others[0]
+    assert memory.facts("t0") is first
 
 
 def test_a_remembered_fact_reaches_the_context(hg):

@@ -147,7 +147,9 @@ def test_a_provider_that_keeps_failing_rests(ask):
         degraded = ask("a question", pool).degraded
     assert len(broken.asked) == 2
     assert degraded == ("broken: resting after 2 failures: failed: OSError: down",)
-    clock.advance(61)
+    clock.advance(59.9)
+    assert ask("a question", pool).degraded == degraded
+    clock.advance(0.1)
     broken.answer = "well again"
     assert ask("a question", pool).text == "## broken\nwell again"
     assert pool.health()["broken"].failures_in_a_row == 0

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from headgate.cli import app, main
-from headgate.errors import InputError, LimitError, NotFound
+from headgate.errors import InputError, LimitError, NotFound, NotReady, StoreError
 from headgate.memory.facts import Facts
 from headgate.memory.review import DAY, ReviewPolicy, ReviewQueue
 from headgate.stores.memory.store import MemoryStore
@@ -224,3 +224,47 @@ def test_no_decision_stands_without_what_follows_from_it(store, clock, how):
     else:
         queue.approve(review.id)
         assert facts.get(known.id).trust > known.trust
+
+
+class BusyStore:
+    """A store that another writer holds: who waits for a moment only is told to come back."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def save_review(self, tenant, review, *, most, patience_s=None):
+        if patience_s is not None:
+            raise NotReady("another writer holds the store")
+        return self._store.save_review(tenant, review, most=most)
+
+
+def test_a_question_is_written_behind_the_request_while_another_writer_holds_the_store(clock):
+    later = []
+    queue = ReviewQueue(
+        BusyStore(MemoryStore(clock=clock)),
+        "t",
+        clock=clock,
+        defer=lambda name, work: later.append((name, work)) or "",
+    )
+    review = asked(queue)
+    assert queue.reviews("pending") == []
+    ((name, work),) = later
+    assert name == f"review {review.id}"
+    work()
+    assert [waiting.id for waiting in queue.reviews("pending")] == [review.id]
+
+
+def test_a_question_that_can_be_written_neither_now_nor_later_is_an_error(clock):
+    busy = BusyStore(MemoryStore(clock=clock))
+    queue = ReviewQueue(busy, "t", clock=clock, defer=lambda name, work: "too much waits")
+    with pytest.raises(StoreError, match="too much waits"):
+        asked(queue)
+
+
+def test_without_a_way_to_write_later_a_question_waits_for_the_other_writer(clock):
+    queue = ReviewQueue(BusyStore(MemoryStore(clock=clock)), "t", clock=clock)
+    review = asked(queue)
+    assert [waiting.id for waiting in queue.reviews("pending")] == [review.id]

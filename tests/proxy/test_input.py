@@ -20,6 +20,7 @@ BAD = {
     "a list": (b"[]", {}, 400, None),
     "wrong encoding": (GOOD.replace(b"Hi", b"\xff\xfe"), {}, 400, None),
     "deep nesting": (b"[" * 100_000 + b"]" * 100_000, {}, 400, None),
+    "nesting that cannot be written": (GOOD[:-1] + b', "x": ' + b"[" * 300 + b"]" * 300 + b"}", {}, 400, None),
     "no model": (b'{"messages": [{"role": "user", "content": "Hi"}]}', {}, 400, "model"),
     "model of a wrong kind": (GOOD.replace(b'"m"', b"7"), {}, 400, "model"),
     "no messages": (b'{"model": "m"}', {}, 400, "messages"),

@@ -281,3 +281,21 @@ def test_packing_skips_what_does_not_fit_and_goes_on():
     assert [c.chunk.id for c in fill_budget(ranking, 30, talk=True)] == ["40", "80"]
     assert fill_budget(ranking, 100, talk=True)[0].chunk.id == "400"
     assert math.isclose(sum(len(c.chunk.text) for c in fill_budget(ranking, 130, talk=False)), 520)
+
+
+@pytest.mark.parametrize("k", [1, 7, 40])
+def test_the_best_of_many_are_those_of_a_full_sort(k):
+    dice = np.random.default_rng(3)
+    for size in (500, 20_011):
+        scores = np.round(dice.random(size), 3)
+        scores[dice.random(size) < 0.7] = 0.0
+        found = top(scores, k, lambda ords: -ords)
+        wanted = np.lexsort((-np.arange(size), -scores))[:k]
+        assert found.tolist() == wanted.tolist()
+
+
+def test_of_many_without_a_score_none_is_best():
+    scores = np.zeros(20_000)
+    assert top(scores, 5, lambda ords: ords).tolist() == []
+    scores[[3, 19_999]] = 0.5
+    assert top(scores, 5, lambda ords: ords).tolist() == [3, 19_999]

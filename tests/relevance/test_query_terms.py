@@ -52,6 +52,17 @@ def test_a_word_that_only_asks_counts_where_the_collection_knows_it():
     assert key("summarize") in ask(query, Words(harbor=3, summarize=2)).asked
 
 
+def test_pairs_of_signs_that_only_ask_are_not_unseen():
+    question = ask("纤毛是用来做什么的？", Words(纤毛=3))
+    assert question.asked == {key("纤毛")}
+    assert not question.unseen
+
+
+def test_a_question_of_asking_words_alone_keeps_them():
+    assert ask("什么？", Words()).asked == {key("什么")}
+    assert ask("Please explain", Words()).asked == {*terms("please explain")}
+
+
 def test_an_unseen_compound_is_asked_for_by_its_parts():
     question = ask("harborstation", Words(harbor=3, station=5))
     assert question.asked == {key("harbor"), key("station")}

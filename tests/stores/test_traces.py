@@ -9,8 +9,10 @@ from headgate.errors import InputError
 from headgate.gateway import Headgate
 from headgate.settings import Settings
 from headgate.stores.sqlite.store import FILE, SqliteStore
+from headgate.stores.stored_trace import TEXT_CHARS, pack_trace, unpack_trace
 from headgate.testing import FixedClock
 from headgate.testing.samples import document, trace
+from headgate.types import Candidate, Chunk
 
 DAY = 86_400
 WORDS = [
@@ -142,3 +144,16 @@ def test_traces_of_an_older_release_are_listed_and_read(tmp_path):
     (summary,) = store.traces("t")
     assert (summary.query, summary.kept, summary.candidates) == ("who?", 1, 1)
     store.close()
+
+
+def test_a_text_that_the_store_does_not_hold_is_kept_up_to_its_limit():
+    def kept(length):
+        found = Chunk("web", "x" * length, source="web")
+        made = replace(trace("1"), candidates=(Candidate(found, 0.5),))
+        packed = pack_trace(made, lambda collection, ids: ())
+        (candidate,) = unpack_trace(packed, lambda collection, ids: ()).candidates
+        return len(candidate.chunk.text)
+
+    assert kept(TEXT_CHARS - 1) == TEXT_CHARS - 1
+    assert kept(TEXT_CHARS) == TEXT_CHARS
+    assert kept(TEXT_CHARS + 1) == TEXT_CHARS

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.bounded_json import MOST_VALUES, has_more_values, loads
+from headgate.text.bounded_json import DEEPEST, MOST_VALUES, has_more_values, loads
 
 
 @pytest.mark.parametrize("value", [b"[]", b"{}", b"0", b'""', b'{"a":0}', b"[[0]]"])
@@ -23,6 +23,15 @@ def test_as_many_values_as_allowed_are_parsed():
     assert len(loads(data)) == MOST_VALUES
     with pytest.raises(orjson.JSONDecodeError):
         loads(data[:-1] + b",0]")
+
+
+@pytest.mark.parametrize(("open", "close"), [("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")])
+def test_what_is_too_deep_to_be_written_again_is_not_read(open, close):
+    deepest = DEEPEST // (open.count("[") + open.count("{"))
+    data = f'["{"[" * 999}", {open * (deepest - 1)}0{close * (deepest - 1)}]'.encode()
+    assert orjson.dumps(loads(data))
+    with pytest.raises(orjson.JSONDecodeError, match="deeper than 200"):
+        loads(f"{open * (deepest + 1)}0{close * (deepest + 1)}".encode())
 
 
 TEXT = st.text(alphabet='",\\[{a\n', max_size=8)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headgate.testing import FixedClock
 from headgate.text.cache import WindowCache, appended_texts
-from headgate.text.coverage import SCANNED, HashSet, WindowIndex, scan
+from headgate.text.coverage import SCANNED, HashSet, WindowIndex, near_copies, scan
 from headgate.text.fingerprint import pack
 from headgate.text.hashes import Tokens, shingle_hashes
 from headgate.text.sketch import Sketch
@@ -144,7 +144,9 @@ def test_the_cache_gives_the_same_index_until_it_is_old():
     cache = WindowCache(clock=clock, age_s=60)
     first = cache.index(["a b c"])
     assert cache.index(["a b c"]) is first
-    clock.advance(61)
+    clock.advance(59.9)
+    assert cache.index(["a b c"]) is first
+    clock.advance(0.1)
     assert cache.index(["a b c"]) is not first
 
 
@@ -206,3 +208,33 @@ def test_stored_bytes_are_believed_and_foreign_ones_read_again():
     (stored,) = pack(["other words"])
     read = cache.tokens(["a text", "a b c", "d"], [stored, b"foreign", None])
     assert read.values.tolist() == Tokens.of(["other words", "a b c", "d"]).values.tolist()
+
+
+WORDS = [f"w{n}" for n in range(200)]
+
+
+def copies(*texts, order=None, least=0.85):
+    tokens = Tokens.of([" ".join(text) for text in texts])
+    return near_copies(tokens, order or range(len(texts)), least=least)
+
+
+def test_a_copy_is_found_in_the_text_with_most_of_it():
+    first, second = WORDS[:60], WORDS[60:120]
+    assert copies(first, second, second[:40]) == {2: 1}
+    assert copies(first, second, second[:40], order=[2, 0, 1]) == {}
+    mixed = first[:12] + second[:28]
+    assert copies(first, second, mixed) == {2: 1}
+    assert copies(first) == {}
+
+
+def test_a_copy_has_at_least_the_share_that_is_asked_for():
+    text = WORDS[:40]
+    for known in (34, 33):
+        part = text[:known] + WORDS[150 : 150 + 40 - known]
+        assert (1 in copies(text, part)) is (known >= 34)
+
+
+def test_a_short_text_is_no_copy_and_words_across_two_texts_are_neither_of_them():
+    assert copies(WORDS[:60], WORDS[:19]) == {}
+    assert copies(WORDS[:60], WORDS[:20]) == {1: 0}
+    assert copies(WORDS[:30], WORDS[30:60], WORDS[26:34] + WORDS[100:116], least=0.3) == {}

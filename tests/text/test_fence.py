@@ -11,7 +11,17 @@ from tests.hostile import grows_faster
 from headgate.errors import InputError
 from headgate.gateway import Headgate
 from headgate.stages.compose import ComposePolicy, compose
-from headgate.text.fence import LABEL, NOTICE, fence, fence_secret, nonce, piece, quote
+from headgate.text.fence import (
+    LABEL,
+    NOTICE,
+    fence,
+    fence_cost,
+    fence_secret,
+    nonce,
+    piece,
+    quote,
+    without_fences,
+)
 from headgate.types import Candidate, Chunk
 
 SECRET = b"0123456789abcdef"
@@ -251,3 +261,25 @@ def test_what_the_web_said_says_so():
     ]
     shown = compose(rows, 1000, quarter, ComposePolicy(), secret=SECRET).text
     assert "[1] web: Official guide: Refunds" in shown
+
+
+def test_fenced_blocks_are_taken_out_whoever_made_them():
+    block, other = fence("one", SECRET), fence("two", SECRET)
+    assert without_fences(f"a {block} b {other} c") == "a  b  c"
+    assert without_fences("no block") == "no block"
+    assert without_fences(block) == ""
+
+
+def test_a_block_without_its_own_end_stays_and_one_inside_another_goes_with_it():
+    block = fence("one", SECRET)
+    opening, _, rest = block.partition("\n")
+    assert without_fences(f"a {opening}\nno end") == f"a {opening}\nno end"
+    closing = rest.rpartition("\n")[2]
+    assert without_fences(f"{closing} {opening}") == f"{closing} {opening}"
+    inner = fence("inner", SECRET)
+    assert without_fences(f"a {opening}\n{inner}\n{closing} b") == "a  b"
+
+
+def test_the_cost_of_a_fence_is_that_of_its_dearest_nonce():
+    assert fence_cost(len) == len(fence("", SECRET))
+    assert fence_cost(len, "short") < fence_cost(len)

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.names import ENTITY_CHARS, entities, spelled_words
+from headgate.text.names import (
+    ENTITY_CHARS,
+    capitalize,
+    ends,
+    entities,
+    names,
+    spelled_words,
+    word,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,3 +58,24 @@ def test_any_text_has_tidy_names(text):
 @pytest.mark.parametrize("unit", ["a_", "a.1", "a+", "A-", '"a', "A of ", "a", "@", "-/", "Aa"])
 def test_hostile_text_ends(unit):
     assert all(len(name) <= ENTITY_CHARS for name in entities(unit * 500_000))
+
+
+def test_a_span_gives_its_whole_and_its_longer_words():
+    assert names("We met Ann Leeward\u2019s crew") >= {"ann leeward", "leeward"}
+    assert "ann" not in names("We met Ann Leeward")
+    assert names("Go to Ox") == names("to") == set()
+    assert "émile" in names("We met Émile there")
+
+
+def test_a_name_without_capitals_gets_them_and_others_stay():
+    assert capitalize("ann lee") == "Ann Lee"
+    assert capitalize("iPhone") == "iPhone"
+
+
+@pytest.mark.parametrize(("piece", "end"), [("end.", True), ("a)", False), ("a,", False), ("a", False), ("7", False), ("!", True)])  # fmt: skip
+def test_a_sentence_may_end_behind_a_mark_that_does_not_go_on(piece, end):
+    assert ends(piece) is end
+
+
+def test_the_word_of_a_piece_is_without_its_marks():
+    assert (word("(Ann\u2019s)"), word("Ann,"), word("--")) == ("Ann", "Ann", "")

@@ -1,15 +1,18 @@
 """NFKC: the same result as of the whole text at once, in time that grows with the text."""
 
+import re
 import sys
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.hostile import grows_faster
 
+from headgate.text import letters, terms
 from headgate.text import nfkc as module
-from headgate.text.nfkc import MAX_MARKS, PIECE, nfkc
+from headgate.text.nfkc import MAX_MARKS, PIECE, nfc, nfkc
 from headgate.text.words import fold, normal, tokens
 
 FROZEN = unicodedata.ucd_3_2_0
@@ -37,7 +40,7 @@ def test_the_result_is_bounded_while_it_grows():
     assert len(nfkc("\ufdfa" * 100_000, 1_000)) == 1_000
 
 
-@pytest.mark.parametrize("work", [fold, normal, tokens], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("work", [fold, normal, tokens, nfc, letters.fold, terms.words])
 @pytest.mark.parametrize("unit", [MARKS, "\uff9e\u0301", "\u0f73\u0300", "\U0001e8d0\U0001e944"])
 def test_marks_of_falling_class_cost_no_more_than_other_text(work, unit):
     assert not grows_faster(work, lambda size: (unit * size)[: 8 * size])
@@ -58,3 +61,15 @@ def test_no_piece_begins_with_a_character_that_joins_the_one_before():
     for code in range(sys.maxunicode + 1):
         if module._STARTER.match(chr(code)):
             assert FROZEN.normalize("NFKD", chr(code))[0] not in joining, hex(code)
+
+
+@given(MIXED)
+def test_nfc_is_that_of_this_python(text):
+    assert nfc(text) == unicodedata.normalize("NFC", text)
+
+
+def test_no_other_module_normalizes_at_once():
+    calls = re.compile(r"unicodedata\.(ucd_3_2_0\.)?(is_)?normalize")
+    package = Path(module.__file__).parents[1]
+    using = {file.name for file in package.rglob("*.py") if calls.search(file.read_text("utf-8"))}
+    assert using == {"nfkc.py"}

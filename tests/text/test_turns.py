@@ -90,6 +90,21 @@ def test_a_chat_log_is_known_by_its_lines():
     assert all(LOG[start:].startswith("12/03/2023") for start in starts)
 
 
+def test_roles_without_dates_make_a_chat_log_and_other_numbered_heads_do_not():
+    talk = "user: hi there\nassistant: hello\n"
+    assert split_turns(talk * 2) == [0, 15, 32, 47]
+    assert split_turns("Anna 1: hi there\nBen 2: hello\n" * 4) == []
+    assert split_turns("<Ann> hi there\n<Ben> hello\n" * 2) != []
+
+
+def test_half_of_the_lines_of_a_chat_log_are_heads_and_each_speaker_has_two():
+    head, other = "user: hi\n", "more words of it\n"
+    assert len(split_turns((head + other) * 4)) == 4
+    assert split_turns((head + other) * 4 + other) == []
+    assert split_turns("user: hi\nassistant: a\nsystem: b\n" * 2) != []
+    assert split_turns("user: hi\nassistant: a\nuser: c\n") == []
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from headgate.text.words import (
     MAX_CHARS,
     MAX_RUN,
+    SPAN,
     fold,
     fold_pieces,
     normal,
@@ -113,7 +114,9 @@ FOLDED = st.text(
 
 @given(FOLDED, st.integers(1, 9))
 def test_pieces_of_a_folded_text_joined_are_the_whole(text, size):
-    assert "".join(fold_pieces(text, size)) == fold(text)
+    pieces = list(fold_pieces(text, size))
+    assert "".join(pieces) == fold(text)
+    assert all(pieces)
 
 
 def test_a_word_without_end_is_folded_in_pieces():
@@ -133,3 +136,11 @@ def test_a_long_text_has_the_normal_form_of_its_lines(line):
     count = 2_500_000 // len(line)
     expected = normal(line) if "\n" in line else plain(line * 2)[len(plain(line)) + 1 :]
     assert normal(line * count).split() == [*normal(line).split()] + expected.split() * (count - 1)
+
+
+@pytest.mark.parametrize("unit", ["* ", "word ", "漢字", "snake_case-3.5%\n", "x" * 33 + " "])
+def test_spans_of_a_long_text_are_those_of_the_whole(unit):
+    text = unit * (150_000 // len(unit))
+    held = [len(tokens(span)) for span in spans(text)]
+    assert sum(held) == len(tokens(text))
+    assert set(held[:-1]) <= {SPAN}

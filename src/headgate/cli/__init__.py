@@ -128,8 +128,8 @@ class Lazy(click.Group):
 def _quick_imports() -> Iterator[None]:
     """Import without what a command has no use for, a quarter of its start.
 
-    What an import makes stays, so it is not searched for garbage. numpy starts threads for large matrix products when it
-    is imported: there are none here. Programs that a command starts see nothing of it.
+    What an import makes stays, so it is not searched for garbage. numpy starts threads for large matrix products when
+    it is imported: there are none here. Programs that a command starts see nothing of it.
     """
     alone = "OPENBLAS_NUM_THREADS" not in os.environ
     if alone:

@@ -1,13 +1,17 @@
 """`headgate context QUERY`: the context itself, or how it came to be."""
 
-import sys
 from pathlib import Path
 
 import click
 
-from headgate.cli.options import json_option, open_existing, print_json, store_options
+from headgate.cli.options import (
+    json_option,
+    open_existing,
+    print_json,
+    read_input,
+    store_options,
+)
 from headgate.cli.terminal import echo, fit
-from headgate.errors import InputError
 from headgate.explain.as_data import context_data
 from headgate.operations.presence import require_collections
 from headgate.types import Context, ContextBudget
@@ -135,12 +139,4 @@ def _say_why_empty(made: Context) -> str:
 
 
 def _read_window(window: str | None) -> str | None:
-    if window is None:
-        return None
-    try:
-        raw = sys.stdin.buffer.read() if window == "-" else Path(window).read_bytes()
-    except OSError as error:
-        raise InputError(
-            f"cannot read {window}: {error.strerror}", hint="check its path"
-        ) from error
-    return raw.decode("utf-8", "replace")
+    return None if window is None else read_input(window).decode("utf-8", "replace")

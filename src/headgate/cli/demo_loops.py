@@ -1,7 +1,7 @@
 """What `headgate demo` shows of the guard: a stream that loops, cut and resumed, and a circle of tool calls, broken.
 
-The stream and the session are written by us after what small models do. They run through the real guard, a few characters
-and a message at a time.
+The stream and the session are written by us after what small models do. They run through the real guard, a few
+characters and a message at a time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """`headgate demo --serve`: the service over a store of its own, filled by playing a small story through it.
 
-A model that answers from the story's script listens on loopback. The agent of the story talks to it through the proxy of the
-service, so that the dashboard shows what really happened. The store goes when the service ends.
+A model that answers from the story's script listens on loopback. The agent of the story talks to it through the proxy
+of the service, so that the dashboard shows what really happened. The store goes when the service ends.
 """
 
 import json

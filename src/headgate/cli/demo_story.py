@@ -1,7 +1,7 @@
 """The story that `headgate demo --serve` plays: a support agent, a refund, and what goes wrong on the way.
 
-Only the words are made up. The agent's calls go through the real proxy to a model that answers from this script, so every
-window, cut, note and cap on the dashboard is one that happened.
+Only the words are made up. The agent's calls go through the real proxy to a model that answers from this script, so
+every window, cut, note and cap on the dashboard is one that happened.
 """
 
 import json

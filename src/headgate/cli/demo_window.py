@@ -1,7 +1,7 @@
 """What `headgate demo` shows of the window: the project's own documentation, and three questions about it.
 
-Each question is asked twice. What the first answer gave best is in the window when it is asked again, as it would be one turn
-later, and must not come a second time.
+Each question is asked twice. What the first answer gave best is in the window when it is asked again, as it would be
+one turn later, and must not come a second time.
 """
 
 from dataclasses import dataclass

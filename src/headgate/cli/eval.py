@@ -81,7 +81,7 @@ def retrieval(
     leave_one_out: bool,
     as_json: bool,
 ) -> None:
-    """Retrieval on labeled questions. Each of FOLDERS is a set (corpus.jsonl, queries.jsonl, qrels.tsv) or holds sets."""
+    """Retrieval on labeled questions. FOLDERS are sets (corpus.jsonl, queries.jsonl, qrels.tsv), or hold some."""
     sets = [labeled.sample(one, questions) for folder in folders for one in labeled.sets(folder)]
     if leave_one_out and (len(sets) < MIN_SETS or not context):
         raise InputError(

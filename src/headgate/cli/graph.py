@@ -1,8 +1,5 @@
 """`headgate graph load | show | slice | verify | rotate`: knowledge, and who may use what of a conversation."""
 
-import sys
-from pathlib import Path
-
 import click
 import orjson
 
@@ -12,6 +9,7 @@ from headgate.cli.options import (
     open_gate,
     place_options,
     print_json,
+    read_input,
 )
 from headgate.cli.terminal import echo
 from headgate.errors import InputError
@@ -126,10 +124,7 @@ def verify_slice(
 ) -> None:
     """Say whether the slice in FILE ('-' reads stdin) is what this store has signed; exit code 1 if not."""
     try:
-        raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        slice = load(orjson.loads(raw))
-    except OSError as error:
-        raise InputError(f"cannot read {file}: {error.strerror}", hint="check its path") from error
+        slice = load(orjson.loads(read_input(file)))
     except orjson.JSONDecodeError as error:
         raise InputError(
             f"{file} is not JSON: {error}", hint="give what slice --json wrote"

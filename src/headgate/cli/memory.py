@@ -1,9 +1,6 @@
 """`headgate remember | recall | feedback | facts`: what is remembered, and how much it is trusted."""
 
-import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,8 +14,9 @@ from headgate.cli.options import (
     open_gate,
     place_options,
     print_json,
+    read_input,
 )
-from headgate.cli.terminal import SafeConsole, echo
+from headgate.cli.terminal import SafeConsole, echo, format_minute
 from headgate.errors import InputError
 from headgate.memory.maintenance import decay, merge
 from headgate.text.json_error import describe_json_error
@@ -256,11 +254,7 @@ def _add_turns(
 
 
 def _messages(path: str) -> Iterator[dict[str, Any]]:
-    try:
-        raw = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}", hint="check its path") from error
-    for number, line in enumerate(raw.splitlines(), 1):
+    for number, line in enumerate(read_input(path).splitlines(), 1):
         if line.strip():
             try:
                 yield orjson.loads(line)
@@ -279,7 +273,8 @@ def describe_fact(fact: Fact) -> str:
         f"  names: {', '.join(fact.entities) or '-'}",
         f"  helpful {fact.helpful}, unhelpful {fact.unhelpful}, recalled {fact.recalled}",
     ]
-    for step in fact.history:
-        when = datetime.fromtimestamp(step.when, UTC).strftime("%Y-%m-%d %H:%M")
-        lines.append(f"  {when}  {step.old:.2f} -> {step.new:.2f}  {step.reason}")
+    lines += [
+        f"  {format_minute(step.when)}  {step.old:.2f} -> {step.new:.2f}  {step.reason}"
+        for step in fact.history
+    ]
     return "\n".join(lines)

@@ -1,12 +1,15 @@
 """Options that many commands share, and opening the store they name."""
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import orjson
 
 from headgate.cli.terminal import echo
+from headgate.errors import InputError
 from headgate.gateway import Headgate
 from headgate.operations.presence import existing
 from headgate.settings import load
@@ -33,6 +36,14 @@ def store_options(command: F) -> F:
         "--collection", default="main", show_default=True, help="Which collection."
     )
     return place_options(of_store(command))
+
+
+def read_input(name: str) -> bytes:
+    """What a file holds, or standard input where its name is '-'."""
+    try:
+        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {name}: {error.strerror}", hint="check its path") from error
 
 
 def print_json(value: object) -> None:

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -13,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from headgate.cli.options import json_option, open_existing, place_options, print_json
-from headgate.cli.terminal import SafeConsole, echo
+from headgate.cli.terminal import SafeConsole, echo, format_minute
 from headgate.memory.review import Decision, ReviewQueue
 from headgate.types import Review
 
@@ -54,7 +53,7 @@ def list_reviews(store: str | None, tenant: str | None, status: str, as_json: bo
         return
     table = Table("id", "status", "asked", "question", "why", box=None, pad_edge=False)
     for one in found:
-        table.add_row(one.id, one.status, _when(one.created), escape(one.query), one.reason)
+        table.add_row(one.id, one.status, format_minute(one.created), escape(one.query), one.reason)
     SafeConsole().print(table if found else "nothing is waiting")
 
 
@@ -140,19 +139,17 @@ def _print_decision(decision: Decision, as_json: bool) -> None:
 
 def print_review(one: Review) -> None:
     """One question, what was found for it, and what was decided."""
-    echo(f"{one.id}  {one.status}  asked {_when(one.created)}, expires {_when(one.expires)}")
+    echo(
+        f"{one.id}  {one.status}  asked {format_minute(one.created)}, expires {format_minute(one.expires)}"
+    )
     echo(f"question: {one.query}")
     echo(f"why: {one.reason}")
     for id, grade in sorted(one.grades.items(), key=lambda item: -item[1]):
         echo(f"  {grade:.2f}  {id}")
     if one.decided:
         echo(
-            f"{one.status} {_when(one.decided)} by {one.who or 'nobody'}: {one.answer or one.note}"
+            f"{one.status} {format_minute(one.decided)} by {one.who or 'nobody'}: {one.answer or one.note}"
         )
-
-
-def _when(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _user() -> str:

@@ -1,4 +1,4 @@
-"""`headgate store migrate|copy|check|embed|distribute|stats`: the database of a store, and moving from one to another."""
+"""`headgate store migrate|copy|check|embed|distribute|stats`: the database of a store, and moving to another."""
 
 import sys
 import time
@@ -149,9 +149,9 @@ def stats(store: str | None, as_json: bool) -> None:
 def embed(store: str | None, collection: str | None, as_json: bool) -> None:
     """Compute the embeddings that chunks lack, with the setting `embed.model`.
 
-    On PostgreSQL any number of these may run at once, on any machine: they share the work, and one that is killed leaves its
-    part to the others. Started again, it goes on where it was. A collection that is larger than `index.max_chunks` gets its
-    index of vectors in the database, where that has pgvector.
+    On PostgreSQL any number of these may run at once, on any machine: they share the work, and one that is killed
+    leaves its part to the others. Started again, it goes on where it was. A collection that is larger than
+    `index.max_chunks` gets its index of vectors in the database, where that has pgvector.
     """
     from headgate.operations.embed import build_graphs, embed_store  # noqa: PLC0415  loads numpy
 

@@ -1,6 +1,7 @@
 """The terminal: the one way by which commands print, so that no foreign text can do harm there (printable.py)."""
 
 import sys
+from datetime import UTC, datetime
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from headgate.cli.printable import printable
 if TYPE_CHECKING:
     from headgate.cli.console import SafeConsole
 
-__all__ = ["SafeConsole", "count_of", "echo", "fit", "printable"]
+__all__ = ["SafeConsole", "count_of", "echo", "fit", "format_minute", "printable"]
 
 
 def echo(text: str | bytes = "", *, err: bool = False, nl: bool = True) -> None:
@@ -23,6 +24,11 @@ def echo(text: str | bytes = "", *, err: bool = False, nl: bool = True) -> None:
 def count_of(number: int, noun: str) -> str:
     """A number of things for a person: 1 chunk, 2 chunks."""
     return f"{number:,} {noun if number == 1 else f'{noun}s'}"
+
+
+def format_minute(seconds: float) -> str:
+    """A moment for a person, in UTC: 2026-05-01 09:30."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def fit(text: str) -> str:

@@ -1,4 +1,4 @@
-"""`headgate guard --transcript FILE`: the circles of tool calls in recorded sessions, and what the ladder says to them."""
+"""`headgate guard --transcript FILE`: the circles of tool calls in recorded sessions, and what the ladder says."""
 
 from pathlib import Path
 from typing import Any

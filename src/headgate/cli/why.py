@@ -1,7 +1,7 @@
 """`headgate why TRACE [CHUNK]`: where a chunk fell, and the smallest change with which it would have entered.
 
-Without a chunk: what was left out of a context, or what was done to a call through the proxy (notes, cuts, caps) and with what
-it would have been left undone.
+Without a chunk: what was left out of a context, or what was done to a call through the proxy (notes, cuts, caps) and
+with what it would have been left undone.
 """
 
 from dataclasses import asdict
@@ -29,8 +29,8 @@ def why(
 ) -> None:
     """Say why CHUNK is not in the context of TRACE, and what would have let it in.
 
-    The beginning of a trace's id will do, and `last` stands for the newest.
-    Without CHUNK: what was left out of the context TRACE, or done to the call TRACE that went through the proxy, and why.
+    The beginning of a trace's id will do, and `last` stands for the newest. Without CHUNK: what was left out of the
+    context TRACE, or done to the call TRACE that went through the proxy, and why.
     """
     with open_existing(store, tenant) as hg:
         stored = hg.trace(whole_trace_id(hg, trace))

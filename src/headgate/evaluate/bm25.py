@@ -1,8 +1,8 @@
 """BM25 as a baseline: plain scores over the same terms, filling the same budget under the same counter and framing.
 
 The terms are those of the index (the language's stems, stopwords left out, identifiers in parts), k1 1.2 and b .75; a
-title counts as text. What does not fit is skipped and smaller ones after it are taken: a strong baseline, so that a gain
-over it is a gain of the ranking and the packing alone.
+title counts as text. What does not fit is skipped and smaller ones after it are taken: a strong baseline, so that a
+gain over it is a gain of the ranking and the packing alone.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,8 +1,8 @@
 """Calibrate: fit the constants of the built-in grader on labeled sets, and judge by constants fitted without a set.
 
-A question asked in its own set should be answered, one of another set refused. `fit` is a ridge logistic regression over
-the features of `relevance.confidence`, in which each set weighs the same, and its answerable questions as much as foreign
-ones. `lower` is then the confidence under which one in 350 of the answerable questions would be refused.
+A question asked in its own set should be answered, one of another set refused. `fit` is a ridge logistic regression
+over the features of `relevance.confidence`, in which each set weighs the same, and its answerable questions as much as
+foreign ones. `lower` is then the confidence under which one in 350 of the answerable questions would be refused.
 """
 
 from collections.abc import Iterable, Sequence

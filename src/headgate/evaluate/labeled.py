@@ -14,6 +14,7 @@ from typing import Any
 
 from headgate.errors import InputError
 from headgate.text.json_error import describe_json_error
+from headgate.text.words import tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,16 @@ def sample(labeled: Labeled, most: int | None) -> Labeled:
         return labeled
     drawn = random.Random(labeled.name).sample(labeled.queries, most)  # noqa: S311  no secret
     return replace(labeled, queries=drawn)
+
+
+def copies(labeled: Labeled) -> dict[str, frozenset[str]]:
+    """Each passage that has copies -> all passages of its collection with the same words."""
+    alike: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for row in labeled.rows:
+        if words := tokens(f"{row['title']}\n{row['text']}"):
+            alike[row["collection"], *words].append(row["id"])
+    groups = [frozenset(ids) for ids in alike.values() if len(ids) > 1]
+    return {id: group for group in groups for id in group}
 
 
 def sets(folder: Path) -> Iterator[Labeled]:

@@ -1,7 +1,8 @@
 """Regression tests for context: whether what must enter still does, and if not, why.
 
-Each question runs through the real pipeline. For a chunk that is missing, `why` finds where it fell and the smallest change
-that would admit it; what has changed since the test was recorded (release, settings, the chunk's own text) is named beside it.
+Each question runs through the real pipeline. For a chunk that is missing, `why` finds where it fell and the smallest
+change that would admit it; what has changed since the test was recorded (release, settings, the chunk's own text) is
+named beside it.
 """
 
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """What became of a test; it passed when there are no failures. `since` says what has changed since it was recorded."""
+    """What became of a test: it passed without failures. `since` says what has changed since it was recorded."""
 
     case: Case
     trace: str

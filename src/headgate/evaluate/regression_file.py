@@ -6,8 +6,8 @@
     must_not = ["docs/old/*"]
     contains = ["14 days"]               # text that the block has to hold
 
-`window`, `budget`, `k` and `collection` are those of the request. They may stand above all tests, too, and hold then for
-those that do not say otherwise. `recorded` says how things were when a test was written, so that a failure can name
+`window`, `budget`, `k` and `collection` are those of the request. They may stand above all tests, too, and hold then
+for those that do not say otherwise. `recorded` says how things were when a test was written, so that a failure can name
 what has changed since.
 """
 

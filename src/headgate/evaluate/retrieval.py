@@ -8,6 +8,7 @@
     best_shown@B         how often the best-ranked chunk is shown, where it fits
     empty@B              answerable questions that come back empty
     stopped              questions of the other sets of the run that come back empty, as they should
+A passage is shown where one with the same words is: `context()` shows a text once.
 Baselines on the same data: plain BM25 (bm25.py), and its reciprocal rank fusion with the embedder where there is one.
 """
 
@@ -23,7 +24,7 @@ import numpy as np
 
 from headgate.evaluate import bm25
 from headgate.evaluate.calibrate import Asked, Fitted, fit_without
-from headgate.evaluate.labeled import Labeled
+from headgate.evaluate.labeled import Labeled, copies
 from headgate.evaluate.packing import fill_budget
 from headgate.gateway import Headgate
 from headgate.relevance.confidence import LOOK, evidence
@@ -125,7 +126,7 @@ def evaluate(
         gate.add(labeled.rows)
         for collection in _collections(labeled):
             gate.index(collection)
-        bench = _Bench(gate, ungraded, budgets, through_context=through_context)
+        bench = _Bench(gate, ungraded, labeled, budgets, through_context=through_context)
         for query in labeled.queries:
             _measure(run, bench, query)
             tick()
@@ -177,10 +178,17 @@ class _Bench:
     """One set behind a gate that refuses nothing, beside the one that users have."""
 
     def __init__(
-        self, gate: Headgate, ungraded: Headgate, budgets: Sequence[int], *, through_context: bool
+        self,
+        gate: Headgate,
+        ungraded: Headgate,
+        labeled: Labeled,
+        budgets: Sequence[int],
+        *,
+        through_context: bool,
     ) -> None:
         self.gate = gate
         self._open = ungraded
+        self._copies = copies(labeled)
         self.budgets = budgets
         self.through_context = through_context
         self.count = gate.count_tokens
@@ -190,6 +198,10 @@ class _Bench:
         """Tokens of a candidate, counted and framed as `context()` does it."""
         chunk = candidate.chunk
         return self.count(frame(1, chunk.title, chunk.text) + "\n")
+
+    def share(self, given: set[str], labels: Mapping[str, int]) -> float:
+        """The share of the labeled passages that are given, themselves or as a copy."""
+        return _share(given.union(*(self._copies.get(id, ()) for id in given)), labels)
 
     def ungraded_context(self, text: str, collection: str, budget: int) -> Context:
         """What `context()` gives when nothing is refused."""
@@ -223,7 +235,7 @@ def _measure(run: Run, bench: _Bench, query: Query) -> None:
         baseline = _figures(plain, labels, bench.budgets, talk=True)
         for budget in bench.budgets if bench.through_context else ():
             inside = bm25.fill(plain, budget - bench.room, bench.cost)
-            baseline[f"framed_evidence@{budget}"] = _share(bm25.documents(inside), labels)
+            baseline[f"framed_evidence@{budget}"] = bench.share(bm25.documents(inside), labels)
         tally.add(baseline)
 
 
@@ -274,7 +286,7 @@ def _framed_figures(
     figures = {}
     for budget in bench.budgets:
         chosen = fill_budget(ranking, budget - bench.room, talk=talk, cost=bench.cost)
-        figures[f"framed_evidence@{budget}"] = _share(bm25.documents(chosen), labels)
+        figures[f"framed_evidence@{budget}"] = bench.share(bm25.documents(chosen), labels)
     return figures
 
 
@@ -290,9 +302,9 @@ def _through(
         given = bench.gate.context(text, budget=budget, collection=collection)
         spent = time.process_time() - began
         ungraded = bench.ungraded_context(text, collection, budget)
-        figures[f"context_evidence@{budget}"] = _share({c.document for c in given.chunks}, labels)
-        shown = {c.document for c in ungraded.chunks}
-        figures[f"ungraded_evidence@{budget}"] = _share(shown, labels)
+        for kind, context in (("context", given), ("ungraded", ungraded)):
+            shown = {chunk.document for chunk in context.chunks}
+            figures[f"{kind}_evidence@{budget}"] = bench.share(shown, labels)
         figures[f"empty@{budget}"] = float(not given.chunks)
         figures[f"context_ms@{budget}"] = 1000 * spent
         if ranking and bench.cost(ranking[0]) <= budget - bench.room:

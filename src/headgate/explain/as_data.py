@@ -1,7 +1,7 @@
 """As data: contexts and traces as plain values, the same on every surface.
 
-What is always in a context's data is the answer itself; the numbers behind each chunk come only when they are asked for.
-A trace comes in one row or in full, and tells of the window only its size.
+What is always in a context's data is the answer itself; the numbers behind each chunk come only when they are asked
+for. A trace comes in one row or in full, and tells of the window only its size.
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,9 @@ def plan_data(plan: Plan) -> dict[str, Any]:
 
 
 def _report_data(context: Context, how: str) -> dict[str, Any]:
-    """The eviction report: in full, with a sentence for each id, or compact, with each id once under its stage and reason."""
+    """The eviction report: in full, with a sentence for each id, or compact, with each id once under its stage and
+    reason.
+    """
     report, evicted = context.report, dict[str, list[str]]()
     if how == "none":
         return {}

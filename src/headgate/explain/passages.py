@@ -1,7 +1,7 @@
 """Passages: the very words that a chunk repeats of the window, and where they stand in both.
 
-A passage is a run of at least as many equal words as the measure of overlap asks for (`text.coverage`), made as long as it
-goes. Offsets are in the texts as they are, so that both can be shown with the passage marked.
+A passage is a run of at least as many equal words as the measure of overlap asks for (`text.coverage`), made as long as
+it goes. Offsets are in the texts as they are, so that both can be shown with the passage marked.
 """
 
 import re

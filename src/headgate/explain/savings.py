@@ -11,7 +11,9 @@ FINDING = frozenset({Stage.RETRIEVE, Stage.PROPAGATE, Stage.MEMORY, Stage.GRAPH}
 
 
 def with_savings(trace: Trace) -> Trace:
-    """The trace with what it saved among the facts of its last stage, so that lists need not weigh its candidates again."""
+    """The trace with what it saved among the facts of its last stage, so that lists need not weigh its candidates
+    again.
+    """
     steps = tuple(
         replace(step, facts={**step.facts, SAVED_TOKENS: tokens_saved(trace)})
         if step.stage is Stage.COMPOSE

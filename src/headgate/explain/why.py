@@ -1,8 +1,8 @@
 """Why: where a chunk fell, and the smallest change with which it would have entered.
 
 Right by construction: what stopped it is opened wide, the request runs again, and so on until the chunk enters; then
-each opened knob is turned back as far as the chunk still enters. Every step is a run of the real pipeline, so the changes
-named were seen to work; for each of them one step less was seen not to, unless the runs were used up before.
+each opened knob is turned back as far as the chunk still enters. Every step is a run of the real pipeline, so the
+changes named were seen to work; for each of them one step less was seen not to, unless the runs were used up before.
 """
 
 from dataclasses import asdict, dataclass, field, replace

@@ -53,10 +53,10 @@ class Documents(Lifecycle):
     ) -> "Summary":
         """Add files and folders; what has not changed since is left alone, what cannot be read is skipped and said.
 
-        A file's id is its path below the folder that the store lies in, else its full path, wherever this is called from.
-        `exclude` are patterns, as in a `.gitignore`, of what to leave out of folders. What such files of the folders
-        themselves name is left out too, unless `gitignore` is off, and so is the store's own folder.
-        `kind` is as in `add`. With `prune`, documents whose file is gone from a folder that was named go too.
+        A file's id is its path below the folder that the store lies in, else its full path, wherever this is called
+        from. `exclude` are patterns, as in a `.gitignore`, of what to leave out of folders. What such files of the
+        folders themselves name is left out too, unless `gitignore` is off, and so is the store's own folder. `kind` is
+        as in `add`. With `prune`, documents whose file is gone from a folder that was named go too.
         """
         from headgate.ingest.load import add_files  # noqa: PLC0415  (to read needs no ingest)
 
@@ -78,7 +78,7 @@ class Documents(Lifecycle):
         kind: "Kind" = "",
         on_progress: "OnProgress | None" = None,
     ) -> "Summary":
-        """Add what came over a pipe: JSON lines as rows, anything else as one text under that id; `kind` as in `add`."""
+        """Add what came over a pipe: JSON lines as rows, else one text under that id; `kind` as in `add`."""
         from headgate.ingest.load import add_stream  # noqa: PLC0415  (to read needs no ingest)
 
         parts = self._parts

@@ -123,13 +123,12 @@ class Headgate(Documents, Traces):
     ) -> Context:
         """The best context for a query that fits the budget and is new to the window.
 
-        `window` is what the model already sees: texts, chat messages, or a fingerprint payload.
-        `budget` is tokens; `k` is the most chunks to give, None for whatever fits.
-        `collection` is where to look: one name or several. `context_budget` says how full the model's window is, `task` what kind
-        of task this is, `session` which conversation it belongs to, `cwd` in which folder the caller works.
-        `penalize` pushes down what the window holds, `graph` lets knowledge edges take part. `best_effort` gives
-        what the model already sees when there is nothing else. `detail` "preview" shortens each chunk; `order`
-        "edges" puts the best chunks first and last.
+        `window` is what the model already sees: texts, chat messages, or a fingerprint payload. `budget` is tokens; `k`
+        is the most chunks to give, None for whatever fits. `collection` is where to look: one name or several.
+        `context_budget` says how full the model's window is, `task` what kind of task this is, `session` which
+        conversation it belongs to, `cwd` in which folder the caller works. `penalize` pushes down what the window
+        holds, `graph` lets knowledge edges take part. `best_effort` gives what the model already sees when there is
+        nothing else. `detail` "preview" shortens each chunk; `order` "edges" puts the best chunks first and last.
         """
         request = Request(
             query, tenant=self.tenant, window=Window.of(window), budget=budget, k=k,
@@ -149,7 +148,9 @@ class Headgate(Documents, Traces):
         )
 
     def index(self, collection: str = "main", *, wait: bool = True) -> Postings:
-        """The index of a collection: what ranking reads. With `wait` it is caught up with the store, else the last complete one."""
+        """The index of a collection: what ranking reads. With `wait` it is caught up with the store, else the last
+        complete one.
+        """
         indexes = self._parts.indexes
         read = indexes.snapshot if wait else indexes.latest
         return read(self.tenant, collection)

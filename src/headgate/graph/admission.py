@@ -1,10 +1,10 @@
 """Admission: the token that makes a slice usable. Only this file makes or verifies one.
 
-token = hex of the first 16 bytes of HMAC-SHA256(secret, "slice_id|anchor|policy_id|params_hash|snapshot_hash|schema|version").
-A slice without a token is not admissible. A token is verified together with its slice: the hashes are computed anew
-from the turns, so a slice that was widened, re-ordered or edited is refused whatever token it shows.
-Comparison takes the same time wherever two tokens differ, and every secret is tried. After a rotation the
-former secret verifies until it expires, and no longer signs.
+token = hex of the first 16 bytes of HMAC-SHA256(secret,
+"slice_id|anchor|policy_id|params_hash|snapshot_hash|schema|version"). A slice without a token is not admissible. A
+token is verified together with its slice: the hashes are computed anew from the turns, so a slice that was widened,
+re-ordered or edited is refused whatever token it shows. Comparison takes the same time wherever two tokens differ, and
+every secret is tried. After a rotation the former secret verifies until it expires, and no longer signs.
 """
 
 import hmac

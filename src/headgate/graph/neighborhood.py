@@ -1,7 +1,8 @@
 """Neighborhood: the given edges around some nodes, loaded outward hop by hop.
 
-The first hop reads the edges of the nodes themselves; each further hop those of the nodes just reached. Both the edges read
-at one node and the nodes followed in one hop are capped, strongest first, so that a hub costs no more than any other node.
+The first hop reads the edges of the nodes themselves; each further hop those of the nodes just reached. Both the edges
+read at one node and the nodes followed in one hop are capped, strongest first, so that a hub costs no more than any
+other node.
 """
 
 from collections.abc import Sequence

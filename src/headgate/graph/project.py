@@ -1,7 +1,7 @@
 """Project: what the folder that a caller works in belongs to.
 
-It is named by the nearest folder, from the given one upward, that holds a repository or a project file. A path that is not on
-this machine, or belongs to no project, is named by its last folder, which is all that is known of it.
+It is named by the nearest folder, from the given one upward, that holds a repository or a project file. A path that is
+not on this machine, or belongs to no project, is named by its last folder, which is all that is known of it.
 """
 
 from pathlib import Path, PurePath, PureWindowsPath

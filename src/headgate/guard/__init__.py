@@ -1,6 +1,7 @@
 """The guard: watches the model's stream, cuts loops out of it, and lets the model go on.
 
-Names resolve on first use, so that whoever needs only the policies of the guard, as the settings do, does not load it all.
+Names resolve on first use, so that whoever needs only the policies of the guard, as the settings do, does not load it
+all.
 """
 
 from importlib import import_module

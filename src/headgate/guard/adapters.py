@@ -2,9 +2,9 @@
 
     async for chunk in chat(client, model="...", messages=[...]): ...
 
-The client may be the SDK's sync or async one; what comes out are the SDK's own event objects, as one
-unbroken stream. `guard` takes the knobs of Guard (divergence, max_rollbacks, ...); off with enabled=False.
-An agent that repeats its tool calls is told so by notes in its results, and ended with LoopError; `guard={"circles": {"rungs": {}}}` is off.
+The client may be the SDK's sync or async one; what comes out are the SDK's own event objects, as one unbroken stream.
+`guard` takes the knobs of Guard (divergence, max_rollbacks, ...); off with enabled=False. An agent that repeats its
+tool calls is told so by notes in its results, and ended with LoopError; `guard={"circles": {"rungs": {}}}` is off.
 """
 
 import inspect

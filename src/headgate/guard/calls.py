@@ -1,10 +1,10 @@
 """Calls: the messages of a conversation as steps, whichever of the three APIs they belong to.
 
-A step is a tool call with its result, or a text where the model only spoke. Messages are read one by one in order, and what
-is made of a message depends on that message and those before it alone.
-The calls of one turn become steps together, in the order they were made, once all of them are answered: results of
-parallel calls come in any order. A call that is never answered is a step that equals no other. Results without a call, unknown
-types and anything malformed are passed over.
+A step is a tool call with its result, or a text where the model only spoke. Messages are read one by one in order, and
+what is made of a message depends on that message and those before it alone. The calls of one turn become steps
+together, in the order they were made, once all of them are answered: results of parallel calls come in any order. A
+call that is never answered is a step that equals no other. Results without a call, unknown types and anything malformed
+are passed over.
 """
 
 from collections.abc import Iterable, Sequence

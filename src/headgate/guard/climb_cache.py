@@ -1,9 +1,9 @@
 """ClimbCache: a conversation that comes again with more messages climbs on from where it stood.
 
-An agent sends its whole conversation with every request. The cache holds the last conversations with the climber of each; one
-that begins with the messages of a held one is read from there on only. Comparing is a fraction of reading, and it
-is all that counts: whoever sends other messages gets what `climb` says of those. Equal is what Python calls equal, so a
-history in which nothing changed but 1 to true keeps its notes. Nobody may change messages that were given.
+An agent sends its whole conversation with every request. The cache holds the last conversations with the climber of
+each; one that begins with the messages of a held one is read from there on only. Comparing is a fraction of reading,
+and it is all that counts: whoever sends other messages gets what `climb` says of those. Equal is what Python calls
+equal, so a history in which nothing changed but 1 to true keeps its notes. Nobody may change messages that were given.
 """
 
 from collections.abc import Sequence

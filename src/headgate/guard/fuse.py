@@ -1,10 +1,10 @@
 """The session fuse: caps on what a session, a key and a tenant may spend, in tokens or money.
 
-Before a call its likely size is held; after it the real size is booked and the hold released. A call is let through while
-what is booked and held stays under every cap, so that nothing spends more than its cap plus one call, however many calls run at
-once. Then: warn (from a share of the cap on) -> pause (nothing goes on) -> resume, by a person, with the whole cap again.
-The functions are pure. A store applies them to its rows as one step (`amend_spends`), so counts hold over workers and restarts.
-A hold whose worker died is booked as spent after HOLD_S.
+Before a call its likely size is held; after it the real size is booked and the hold released. A call is let through
+while what is booked and held stays under every cap, so that nothing spends more than its cap plus one call, however
+many calls run at once. Then: warn (from a share of the cap on) -> pause (nothing goes on) -> resume, by a person, with
+the whole cap again. The functions are pure. A store applies them to its rows as one step (`amend_spends`), so counts
+hold over workers and restarts. A hold whose worker died is booked as spent after HOLD_S.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,8 @@ class FusePolicy(Policy):
     """How much may be spent through the proxy; without any cap nothing is counted."""
 
     caps: Mapping[SpendScope, CapPolicy] = {}
-    """Caps of one session, one key and one tenant: {session = {tokens = 2000000}, key = {cost = 20, period_s = 86400}}."""
+    """Caps of one session, one key and one tenant: {session = {tokens = 2000000}, key = {cost = 20, period_s = 86400}}.
+    """
     prices: Mapping[str, Price] = {}
     """Prices of a million tokens by model, or by how a model's name begins: {"gpt-5" = {input = 1.25, output = 10}}."""
     warn_at: Tuning[Unit] = 0.8

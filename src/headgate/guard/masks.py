@@ -1,9 +1,10 @@
 """Masks: two results are the same when they differ only in what changes by itself.
 
 By itself change: times, durations, ids, addresses, ports, temporary paths and serial numbers. Each becomes one sign.
-What may be progress stays: "12 of 50", "3/10", "45 %", counts of tests, bytes and rows, plain ids of records.
-Masking goes line by line, so two results are compared where they differ: what they have in common need not be read. Lines that
-were masked before are remembered. Every expression is linear: runs are possessive or bounded, and none stands inside another.
+What may be progress stays: "12 of 50", "3/10", "45 %", counts of tests, bytes and rows, plain ids of records. Masking
+goes line by line, so two results are compared where they differ: what they have in common need not be read. Lines that
+were masked before are remembered. Every expression is linear: runs are possessive or bounded, and none stands inside
+another.
 """
 
 import operator

@@ -1,11 +1,11 @@
 """The guard around any stream of objects: chunks, events, deltas of whatever framework.
 
-    guarded = GuardedObjects(generate, read=lambda chunk: chunk.text, write=lambda chunk, text: replace(chunk, text=text))
-    async for chunk in guarded.stream(): ...
+    guarded = GuardedObjects(generate, read=lambda chunk: chunk.text, write=lambda chunk, text: replace(chunk,
+    text=text)) async for chunk in guarded.stream(): ...
 
 `generate(continuation, *, sampling=None)` opens a stream. The continuation is what stands behind the conversation:
-nothing at first; after a cut, as chat messages, the answer so far and a short turn that asks to go on without repeating.
-So the guard need not know how a framework words its messages. Objects are handed through as they are; only
+nothing at first; after a cut, as chat messages, the answer so far and a short turn that asks to go on without
+repeating. So the guard need not know how a framework words its messages. Objects are handed through as they are; only
 where a cut falls inside one, `write` makes a copy with the text that stays.
 """
 

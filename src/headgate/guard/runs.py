@@ -1,4 +1,6 @@
-"""Runs: where a text repeats itself, one period p apart: text[i] = text[i - p]. Every comparison is of slices, which is fast."""
+"""Runs: where a text repeats itself, one period p apart: text[i] = text[i - p]. Every comparison is of slices, which is
+fast.
+"""
 
 LEAP = 64  # characters compared at once at first
 

@@ -1,9 +1,10 @@
 """Steps: when is a call with its result the same as another?
 
 Same tool; same arguments, whatever the order of their names and the white space between them; same result but for what
-changes by itself. Tool and arguments are reduced to a number that is remembered, so in a conversation that is sent again and
-again only what is new is read. Results are compared only when a call like it stands near, and read only where they differ.
-A step that waits (a tool that sleeps, a result that says work is under way) equals no other: that is polling.
+changes by itself. Tool and arguments are reduced to a number that is remembered, so in a conversation that is sent
+again and again only what is new is read. Results are compared only when a call like it stands near, and read only where
+they differ. A step that waits (a tool that sleeps, a result that says work is under way) equals no other: that is
+polling.
 """
 
 import re

@@ -4,8 +4,8 @@
     if circle: print(circle.describe())
 
 A circle is a tail of the conversation, since the last message of a person, that repeats with a period of 1 to 6 steps:
-x[i] = x[i - period]. A step is (tool, arguments, result); two are the same when the arguments are the same JSON and the results
-differ only in what changes by itself (`masks`). So polling, re-reading after an edit and retries with another
+x[i] = x[i - period]. A step is (tool, arguments, result); two are the same when the arguments are the same JSON and the
+results differ only in what changes by itself (`masks`). So polling, re-reading after an edit and retries with another
 outcome are none. Where the model only speaks, its texts are the steps.
 """
 
@@ -24,7 +24,8 @@ COPIES = 3  # from so many on it is a circle: twice the same is how people work,
 MAX_PERIOD = 6
 COUNTED = 50  # copies up to which `check` counts: what it costs does not grow with the conversation
 BLOCK = 64  # messages that are read at a time, from the end on
-MAX_CHARS = 8_000_000  # of results compared since a person spoke; what comes after equals nothing, for comparing takes time
+# of results compared since a person spoke; what comes after equals nothing, for comparing takes time
+MAX_CHARS = 8_000_000
 _NONE = (0,) * MAX_PERIOD
 SHOWN = 160  # characters of arguments and of a result that are shown to model and person
 

@@ -35,8 +35,8 @@ def kind_of(unit: str) -> UnitKind:
     dull     long, with at most 6 different characters and no digit
     token    letters and digits in one word that no language has: `GCTA`, `1234567890`, `0123456789abcdef`, base64
     dense    without a blank, with 6 and more different symbols: esoteric programs, regular expressions
-    data     short, nearly all digits and separators (`0, 0, 0, `, `L 36 36`); or long, with a digit and at most 6 different
-             characters: a row of a matrix, of a map of tiles, of bytes
+    data     short, nearly all digits and separators (`0, 0, 0, `, `L 36 36`); or long, with a digit and at most 6
+             different characters: a row of a matrix, of a map of tiles, of bytes
     tiny     at most 4 characters
     code     at least 8 % symbols, or some and at least 40 % blanks: indented
     lines    prose with line ends in it: a line of verse, an item of a list, a refrain

@@ -46,7 +46,9 @@ class _UsearchIndex(Protocol):
 def build_graph(
     vectors: npt.NDArray[np.float16], path: Path, *, first_rows: Path | None = None
 ) -> None:
-    """Write the neighbor graph of some vectors to a file, extending the graph in the file `first_rows` where there is one."""
+    """Write the neighbor graph of some vectors to a file, extending the graph in the file `first_rows` where there is
+    one.
+    """
     graph = _open_to_extend(first_rows) if first_rows else None
     if graph is None or len(graph) > len(vectors):
         graph = _new_graph(vectors.shape[1])

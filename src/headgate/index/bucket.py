@@ -1,8 +1,8 @@
 """Bucket: files that gateways share in an S3-compatible service, through obstore.
 
 The service, the region and the credentials are those of the environment, by the names that all S3 tools read:
-AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL. On a machine of the cloud its role is asked. Errors are
-worded here: those of the service may quote a key.
+AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL. On a machine of the cloud its role is asked.
+Errors are worded here: those of the service may quote a key.
 """
 
 import os

@@ -46,7 +46,7 @@ def best_by_names(lists: Sequence[KeyLists], chunks: int, most: int, *, spread: 
 def _best_places(
     lists: Sequence[KeyLists], worth: Sequence[float], values: Floats, most: int
 ) -> list[int]:
-    """The places with the highest sums: a posting counts its key's worth times what `values` has for its packed value."""
+    """The places with the highest sums: a posting counts its key's worth times the value of its packed counts."""
     pairs = np.frombuffer(b"".join(found.lists or b"" for found in lists), "<u2").reshape(-1, 2)
     blocks = np.frombuffer(b"".join(found.blocks or b"" for found in lists), ">i4")
     sizes = np.frombuffer(b"".join(found.sizes or b"" for found in lists), ">i4") // _PAIR

@@ -27,7 +27,9 @@ def case_key(word: str) -> int:
 
 
 def cases_of(pieces: Sequence[str]) -> Keys:
-    """The case keys of the words that pieces of text are (0 for one that cannot be a name), and whether a sentence may end."""
+    """The case keys of the words that pieces of text are (0 for one that cannot be a name), and whether a sentence may
+    end.
+    """
     plain = list(map(str.isalpha, pieces))  # most pieces are a word and nothing else
     found = [p if alone else word(p) for p, alone in zip(pieces, plain, strict=True)]
     low = [one.lower() if len(one) > 2 else "" for one in found]
@@ -45,8 +47,8 @@ def count_case(
 ) -> Counts:
     """Count the words of texts by how they stand.
 
-    `cases` has what `cases_of` says of each distinct piece, `slots` the pieces of all texts in reading order, `lengths` how
-    many of them each text has.
+    `cases` has what `cases_of` says of each distinct piece, `slots` the pieces of all texts in reading order, `lengths`
+    how many of them each text has.
     """
     ended = np.empty(len(slots), bool)
     ended[1:] = ((cases & np.uint64(_ENDS)) > 0)[slots[:-1]]

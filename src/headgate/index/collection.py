@@ -1,9 +1,9 @@
 """Collection: the index of one collection of one tenant, following its change feed.
 
-A batch of changes becomes a small segment; the chunks it replaces or removes are marked dead in their segments. Segments
-of one size class are merged when four of them stand side by side, so a chunk is rewritten once per class
-and a query meets few segments. A snapshot is complete when it has reached the end of the feed once; only complete ones
-are handed out, and those handed out before stay as they were.
+A batch of changes becomes a small segment; the chunks it replaces or removes are marked dead in their segments.
+Segments of one size class are merged when four of them stand side by side, so a chunk is rewritten once per class and a
+query meets few segments. A snapshot is complete when it has reached the end of the feed once; only complete ones are
+handed out, and those handed out before stay as they were.
 """
 
 import time

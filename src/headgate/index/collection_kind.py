@@ -1,4 +1,4 @@
-"""What kind of collection some chunks make: whether they are turns of conversations, and in which languages they are."""
+"""What kind of collection some chunks make: whether they are turns of conversations, and their languages."""
 
 import numpy as np
 import numpy.typing as npt

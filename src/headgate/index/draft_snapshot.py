@@ -132,8 +132,8 @@ class DraftSnapshot(Snapshot):
     def unseen_rate(self) -> float:
         """As in a snapshot, for the whole collection, by a part of the candidates' terms.
 
-        By Heaps' law a vocabulary grows as text ** share, where share is the part of it that was met once; so the chance of a
-        new term falls as text ** (share - 1).
+        By Heaps' law a vocabulary grows as text ** share, where share is the part of it that was met once; so the
+        chance of a new term falls as text ** (share - 1).
         """
         at = np.flatnonzero(self._drafts.terms < _SAMPLED_TERMS)
         owner = np.searchsorted(self._term_starts, at, side="right") - 1

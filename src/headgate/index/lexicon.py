@@ -1,9 +1,9 @@
 """Lexicon: the pieces of text that were met before, each under a slot, and what is known of them.
 
-A piece is what stands between two spaces. It is read when it is first met in a language: which terms it has, and how its
-word is written. From then on a text costs one look-up a piece, and everything that is counted is counted in arrays.
-A full lexicon gives way to a new one, which takes over from it what is met again: so memory stays bounded, and the words
-in use stay known.
+A piece is what stands between two spaces. It is read when it is first met in a language: which terms it has, and how
+its word is written. From then on a text costs one look-up a piece, and everything that is counted is counted in arrays.
+A full lexicon gives way to a new one, which takes over from it what is met again: so memory stays bounded, and the
+words in use stay known.
 """
 
 from array import array
@@ -37,7 +37,9 @@ class Lexicon:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """In a forked child let go of pieces that another thread was adding: the last thing it adds is how they are written."""
+        """In a forked child let go of pieces that another thread was adding: the last thing it adds is how they are
+        written.
+        """
         del self._ends[len(self._cases) + 1 :]
         del self._terms[self._ends[-1] :]
 

@@ -21,7 +21,8 @@ from headgate.lazy import lazy_property
 class LiveSegment:
     """A segment, which of its chunks are dead, its file ("" when only in memory), and embeddings.
 
-    `neighbors` is the graph of its embeddings, where it was saved with one; `graph_file` holds a graph of its first rows.
+    `neighbors` is the graph of its embeddings, where it was saved with one; `graph_file` holds a graph of its first
+    rows.
     """
 
     segment: Segment

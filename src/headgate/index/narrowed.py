@@ -155,7 +155,9 @@ class NarrowedCollection:
         return list(self._store.drafts_at(self._tenant, self._name, places))
 
     def _pick(self, query: str, totals: Totals) -> tuple[Keys, list[int]]:
-        """The terms of a query, and the places of the best chunks by them. A word never seen is read as its known parts."""
+        """The terms of a query, and the places of the best chunks by them. A word never seen is read as its known
+        parts.
+        """
         terms = _join_terms(word_terms(query, language_of(totals)))
         lists = [*self._lists(terms, budget=_POSTINGS)]
         read = _join_terms(read_query(query, self._view((), totals)))

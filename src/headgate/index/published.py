@@ -2,10 +2,10 @@
 
     digest of tenant, collection, embeddings and format / SEEN-MARK / manifest.json, segments, checksums.json
 
-The list of checksums is written last, and nothing changes after that: a version without it is not whole, and is not seen.
-The store knows the mark of what was published, as of every index: a version of another store, or of a history that a
-backup has undone, is left alone. Each file is compared with its checksum once it is copied. What was copied is then loaded
-like an index of this machine, with the same doubts.
+The list of checksums is written last, and nothing changes after that: a version without it is not whole, and is not
+seen. The store knows the mark of what was published, as of every index: a version of another store, or of a history
+that a backup has undone, is left alone. Each file is compared with its checksum once it is copied. What was copied is
+then loaded like an index of this machine, with the same doubts.
 """
 
 import json
@@ -137,7 +137,9 @@ class PublishedIndex:
         return [_Version(folder, tuple(files)) for folder, files in folders.items()]
 
     def _download(self, version: _Version, target: Path) -> list[str]:
-        """Copy the files of a version; the names of all but its manifest. DamagedIndex where one is not as it was written."""
+        """Copy the files of a version; the names of all but its manifest. DamagedIndex where one is not as it was
+        written.
+        """
         self._storage.download(f"{version.folder}/{_CHECKSUMS}", target / _CHECKSUMS)
         digests: object = json.loads((target / _CHECKSUMS).read_bytes())
         if not isinstance(digests, dict):

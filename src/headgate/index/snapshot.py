@@ -138,7 +138,8 @@ class Snapshot:
     def unseen_rate(self) -> float:
         """The chance that the next term of such a text is new here.
 
-        By Good and Turing it is the share of terms that were met once: postings of terms of one chunk, over all postings.
+        By Good and Turing it is the share of terms that were met once: postings of terms of one chunk, over all
+        postings.
         """
         postings = sum(int(live.term_counts.sum()) for live in self.lives)
         if not postings:

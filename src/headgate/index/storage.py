@@ -1,7 +1,7 @@
 """Storage: where gateways share ready indexes, a folder or a bucket of an S3-compatible service (bucket.py).
 
-Both keep files under keys such as `collection/version/name`. A file is written whole or not at all, and nothing is locked:
-a network folder may not have locks, and a bucket has none.
+Both keep files under keys such as `collection/version/name`. A file is written whole or not at all, and nothing is
+locked: a network folder may not have locks, and a bucket has none.
 """
 
 import errno

@@ -1,8 +1,8 @@
 """Child: HTML and PDF are taken apart in a process of their own, under limits of time and memory.
 
-Parsers of such files can be made to take hours or gigabytes by a file of a few kilobytes, and nothing can interrupt them
-from within. So a file gets a fresh process, 30 seconds of CPU and 1 GB; what goes beyond is skipped with the reason.
-Run as `python -m headgate.ingest.child html|pdf`, it reads the file from stdin and writes JSON to stdout.
+Parsers of such files can be made to take hours or gigabytes by a file of a few kilobytes, and nothing can interrupt
+them from within. So a file gets a fresh process, 30 seconds of CPU and 1 GB; what goes beyond is skipped with the
+reason. Run as `python -m headgate.ingest.child html|pdf`, it reads the file from stdin and writes JSON to stdout.
 """
 
 import subprocess

@@ -1,7 +1,7 @@
 """Decode: bytes to text, or the reason why they are not text.
 
-Tried in order: a byte order mark (UTF-8, UTF-16, UTF-32), UTF-8, and Windows-1252 where the bytes look like Western text.
-A NUL, or many control characters, mean a binary file, which would fill the store with noise.
+Tried in order: a byte order mark (UTF-8, UTF-16, UTF-32), UTF-8, and Windows-1252 where the bytes look like Western
+text. A NUL, or many control characters, mean a binary file, which would fill the store with noise.
 """
 
 import codecs

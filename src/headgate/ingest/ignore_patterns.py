@@ -1,8 +1,9 @@
 """Ignore patterns: those of git, as regular expressions that match a path in time that grows with its length.
 
-Whoever writes a repository writes its `.gitignore` too. A pattern of many stars, as `*a*a*a*a*b`, makes a plain expression try every
-way of sharing a name among them. But a star that another one follows in the same name need never give anything back: the next takes
-whatever is left. The same holds for `**` and folders. So each of them is closed (an atomic group) as soon as it has matched.
+Whoever writes a repository writes its `.gitignore` too. A pattern of many stars, as `*a*a*a*a*b`, makes a plain
+expression try every way of sharing a name among them. But a star that another one follows in the same name need never
+give anything back: the next takes whatever is left. The same holds for `**` and folders. So each of them is closed (an
+atomic group) as soon as it has matched.
 """
 
 import re

@@ -21,7 +21,7 @@ def extract(data: bytes) -> tuple[str, str]:
         reader = pypdf.PdfReader(BytesIO(data))
         locked = reader.is_encrypted and not reader.decrypt("")
         pages = [] if locked else [page.extract_text() for page in reader.pages]
-        title = reader.metadata.title if reader.metadata and not locked else ""
+        title = reader.metadata.title if not locked and reader.metadata else ""
     except Exception as error:  # a parser of hostile files raises anything at all
         raise UnreadablePdf(f"broken PDF: {error}"[:200]) from error
     if locked:

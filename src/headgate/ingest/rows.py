@@ -1,7 +1,7 @@
 """Rows and texts: what becomes a document, and how.
 
-A row is a mapping {id or _id, text or content, title, collection, source, metadata}; keys beyond these join its metadata.
-A Text is a row, or a file that was read, checked and ready to be split. Its digest covers everything that the
+A row is a mapping {id or _id, text or content, title, collection, source, metadata}; keys beyond these join its
+metadata. A Text is a row, or a file that was read, checked and ready to be split. Its digest covers everything that the
 chunks are made of, and the chunk policy too, so that an equal digest means that nothing changed.
 """
 

@@ -1,8 +1,8 @@
 """Walk: the files under the paths given, in a steady order.
 
-Hidden files and folders, folders of installed packages and caches, what `.gitignore` names (ignore.py) and the store's own
-folder are left out; links to folders are not followed, and neither are links to files outside the folder that was named.
-A document's id is its path below `root` (by default the working folder) where it lies there, else its full path.
+Hidden files and folders, folders of installed packages and caches, what `.gitignore` names (ignore.py) and the store's
+own folder are left out; links to folders are not followed, and neither are links to files outside the folder that was
+named. A document's id is its path below `root` (by default the working folder) where it lies there, else its full path.
 """
 
 import os
@@ -27,9 +27,9 @@ def walk(
 ) -> Iterator[SourceFile | Skip]:
     """Every file at or under the paths, once; what cannot be entered is skipped with its reason.
 
-    `exclude` are patterns, as in a `.gitignore`, below each folder that is named; `gitignore` says whether such files are
-    respected. `store` is a folder that is never entered. A file or folder that is named itself is always taken, and a
-    folder without any file to take is told like what cannot be entered.
+    `exclude` are patterns, as in a `.gitignore`, below each folder that is named; `gitignore` says whether such files
+    are respected. `store` is a folder that is never entered. A file or folder that is named itself is always taken, and
+    a folder without any file to take is told like what cannot be entered.
     """
     base = (root or Path.cwd()).resolve()
     own = store and store.resolve()

@@ -2,8 +2,8 @@
 
     agent = create_agent(model, tools, middleware=[HeadgateMiddleware(hg)])
 
-The context of a question is added to the conversation once, as a message of its own behind the question, and stays there: later
-turns begin with the same messages, and the provider's prompt cache holds. Needs `langchain` 1.
+The context of a question is added to the conversation once, as a message of its own behind the question, and stays
+there: later turns begin with the same messages, and the provider's prompt cache holds. Needs `langchain` 1.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -34,7 +34,8 @@ Answer = ModelResponse[Any] | AIMessage
 class HeadgateMiddleware(AgentMiddleware[Any, Any, Any]):
     """Context for each question, and a guard around each model call; either can be left out.
 
-    Without a `gate` nothing is added. `guard` has the knobs of Guard, and `circles` those of the ladder; None is no guard.
+    Without a `gate` nothing is added. `guard` has the knobs of Guard, and `circles` those of the ladder; None is no
+    guard.
     """
 
     def __init__(

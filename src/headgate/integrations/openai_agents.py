@@ -1,11 +1,13 @@
-"""OpenAI Agents SDK: an input filter that adds context, a session that remembers turns, a guarded model. Needs openai-agents.
+"""OpenAI Agents SDK: an input filter that adds context, a session that remembers turns, a guarded model. Needs
+openai-agents.
 
     config = RunConfig(call_model_input_filter=add_context(hg))
     agent = Agent("helper", model=GuardedModel(OpenAIResponsesModel("...", client)))
     session = RecallingSession(SQLiteSession("monday"), hg, recent=40)
 
-The block of a question stands in front of it in every later call, with the same bytes. The session gives the model the latest items alone;
-with `add_context(hg, collection=("main", "turns"))` what is older comes back when a question is about it.
+The block of a question stands in front of it in every later call, with the same bytes. The session gives the model the
+latest items alone; with `add_context(hg, collection=("main", "turns"))` what is older comes back when a question is
+about it.
 """
 
 import asyncio
@@ -42,7 +44,8 @@ def add_context(
 ) -> InputFilter:
     """A `call_model_input_filter` that puts context in front of each question.
 
-    With `context_length`, the tokens of the model's window, less is added as the window fills, and nothing when it is full.
+    With `context_length`, the tokens of the model's window, less is added as the window fills, and nothing when it is
+    full.
     """
     blocks = Blocks(gate, Asking(budget, collection, session, context_length))
 

@@ -1,7 +1,7 @@
 """Passages: what Headgate makes of texts that another retriever found.
 
-`sift` drops what the window shows already and what nearly repeats better passages, and packs the rest into the budget: the
-stages penalize and gate, with the scores of the retriever that found them. Without scores the order given counts.
+`sift` drops what the window shows already and what nearly repeats better passages, and packs the rest into the budget:
+the stages penalize and gate, with the scores of the retriever that found them. Without scores the order given counts.
 """
 
 from collections.abc import Sequence

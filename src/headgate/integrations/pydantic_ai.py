@@ -36,7 +36,8 @@ def add_context(
 ) -> HistoryProcessor:
     """A history processor that puts context in front of the last question, once.
 
-    With `context_length`, the tokens of the model's window, less is added as the window fills, and nothing when it is full.
+    With `context_length`, the tokens of the model's window, less is added as the window fills, and nothing when it is
+    full.
     """
     blocks = Blocks(gate, Asking(budget, collection, session, context_length))
 

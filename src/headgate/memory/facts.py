@@ -59,7 +59,8 @@ class FactsPolicy(Policy):
 class AddedFact:
     """The result of adding a fact: the fact, whether it is new, and which facts it seems to oppose.
 
-    `echo`: the text repeats what Headgate injected, so nothing was stored; the fact is the known one, or one without an id.
+    `echo`: the text repeats what Headgate injected, so nothing was stored; the fact is the known one, or one without an
+    id.
     """
 
     fact: Fact

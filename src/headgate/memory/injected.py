@@ -1,7 +1,7 @@
 """Injected: what Headgate itself put into windows of late, so that memory does not learn from its own words.
 
-An agent that reads a block and then remembers what it read would store the same text again, as news. A text is an echo when
-each of its sentences stands word for word in one injected piece; citations, and words around it that only frame a
+An agent that reads a block and then remembers what it read would store the same text again, as news. A text is an echo
+when each of its sentences stands word for word in one injected piece; citations, and words around it that only frame a
 quotation ("according to the notes"), aside. One other word, number or "not" makes it news: a correction is never lost.
 Kept per tenant, newest last, up to a limit; what other processes injected is read from their stored traces.
 """

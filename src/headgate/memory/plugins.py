@@ -1,7 +1,7 @@
 """Plugins: memory providers that installed packages offer.
 
-A package names them under the entry-point group `headgate.memory`. Most installations have none, and a look at the files
-says so ten times faster than the standard library does, which reads the entry points of all packages.
+A package names them under the entry-point group `headgate.memory`. Most installations have none, and a look at the
+files says so ten times faster than the standard library does, which reads the entry points of all packages.
 """
 
 import sys

@@ -1,9 +1,9 @@
 """ProviderSlot: one memory provider, and how to call it without being blocked by it.
 
 What is plain runs in a daemon thread of its own, what is async on an event loop of its own, so that neither a blocked
-call nor a blocked loop reaches the others, and neither keeps the process from ending.
-A provider may have `initialize` and `close` (or `shutdown`), plain or async. Options go to those who take them: `tenant` and
-`session_id` to initialize; these, `limit` and `min_trust` to prefetch.
+call nor a blocked loop reaches the others, and neither keeps the process from ending. A provider may have `initialize`
+and `close` (or `shutdown`), plain or async. Options go to those who take them: `tenant` and `session_id` to initialize;
+these, `limit` and `min_trust` to prefetch.
 """
 
 import asyncio

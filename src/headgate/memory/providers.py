@@ -1,9 +1,9 @@
 """Providers: many memories, asked at once, joined into one answer.
 
-Each provider has its own deadline. What is not empty is joined, labeled by provider; one that fails or is
-late is left out and named as degraded, and never blocks the others. Nobody is asked when
-the plan skips, when it does not want memory, or for a bare greeting or a slash command. The plan's limit and
-min_trust, the tenant and the session go to every provider that takes them. `Recollection.fenced` puts the text inside a fence.
+Each provider has its own deadline. What is not empty is joined, labeled by provider; one that fails or is late is left
+out and named as degraded, and never blocks the others. Nobody is asked when the plan skips, when it does not want
+memory, or for a bare greeting or a slash command. The plan's limit and min_trust, the tenant and the session go to
+every provider that takes them. `Recollection.fenced` puts the text inside a fence.
 """
 
 import asyncio

@@ -28,7 +28,9 @@ class EmbedPolicy(Policy):
     """Which model turns texts into vectors."""
 
     model: str = "none"
-    """'none', 'static', 'minilm', a folder with an encoder, OWNER/NAME or OWNER/NAME@COMMIT on the model hub; with `embed.url`, the endpoint's model."""
+    """'none', 'static', 'minilm', a folder with an encoder, OWNER/NAME or OWNER/NAME@COMMIT on the model hub; with
+    `embed.url`, the endpoint's model.
+    """
     url: str = ""
     """Base URL of an OpenAI-compatible endpoint, as https://api.openai.com/v1; empty: the model runs here."""
     key: SecretStr = SecretStr("")

@@ -1,6 +1,7 @@
 """ONNX embedder: a BERT-like sentence encoder, mean-pooled (the MiniLM family), from a folder.
 
-The folder holds tokenizer.json and model.onnx (also under onnx/). Texts are embedded in batches of similar length, so that padding costs little.
+The folder holds tokenizer.json and model.onnx (also under onnx/). Texts are embedded in batches of similar length, so
+that padding costs little.
 """
 
 from collections.abc import Sequence

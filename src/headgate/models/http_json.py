@@ -50,7 +50,7 @@ async def call_json(
 
 
 def post_json(endpoint: Endpoint, body: Mapping[str, Any]) -> Any:  # noqa: ANN401  # as above
-    """POST `body`; the parsed JSON answer. For callers that have no event loop, or run inside one that is not theirs."""
+    """POST `body`; the parsed JSON answer. For callers without an event loop, or inside one that is not theirs."""
     httpx2, until, answer = _library(), time.monotonic() + endpoint.timeout_s, bytearray()
     content, headers = orjson.dumps(body), _headers(endpoint, posts=True)
     try:

@@ -1,9 +1,9 @@
 """Static embedder: a text is the weighted mean of its word pieces' vectors.
 
-The vectors are inside the package `wordllama` and are read directly, since its own loader goes to the network.
-Frequent pieces carry little meaning, so they weigh a / (a + p) (SIF); p is taken from the piece's rank in the
-vocabulary, which is ordered by frequency, by Zipf's law. A piece of one character (a byte, a letter, a syllable of Korean)
-says nothing by itself and weighs nothing, unless it is a sign of Chinese.
+The vectors are inside the package `wordllama` and are read directly, since its own loader goes to the network. Frequent
+pieces carry little meaning, so they weigh a / (a + p) (SIF); p is taken from the piece's rank in the vocabulary, which
+is ordered by frequency, by Zipf's law. A piece of one character (a byte, a letter, a syllable of Korean) says nothing
+by itself and weighs nothing, unless it is a sign of Chinese.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Compact: give back the space of what was removed.
 
-The feed keeps an entry for every chunk that was ever removed, for indexes that have not heard of it. Those that the saved
-index has seen are dropped, but for the last one of a collection, which holds the feed's end. Then SQLite writes the file
-anew. Nobody else may write meanwhile.
+The feed keeps an entry for every chunk that was ever removed, for indexes that have not heard of it. Those that the
+saved index has seen are dropped, but for the last one of a collection, which holds the feed's end. Then SQLite writes
+the file anew. Nobody else may write meanwhile.
 """
 
 from contextlib import suppress

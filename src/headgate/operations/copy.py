@@ -1,9 +1,9 @@
 """Copy: all of a store into another, between SQLite and PostgreSQL in either direction, and proof that it arrived.
 
-Documents go in reading order, with what is attached to them; then edges, facts, reviews, secrets, spends, keys and traces.
-Each batch is one transaction and a batch that is there already is skipped, so a copy that was stopped goes on where it
-was when it is started again. At the end both stores are read through and compared, kind by kind: how many there are, and
-a checksum of them all. What is derived (indexes) is made anew.
+Documents go in reading order, with what is attached to them; then edges, facts, reviews, secrets, spends, keys and
+traces. Each batch is one transaction and a batch that is there already is skipped, so a copy that was stopped goes on
+where it was when it is started again. At the end both stores are read through and compared, kind by kind: how many
+there are, and a checksum of them all. What is derived (indexes) is made anew.
 """
 
 from collections.abc import Callable, Iterator

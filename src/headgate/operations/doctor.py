@@ -1,6 +1,7 @@
 """Doctor: what is wrong with this installation, and what to do about it.
 
-It looks and changes nothing: versions, settings, the store and its folder, room on the disk, limits of the process, keys.
+It looks and changes nothing: versions, settings, the store and its folder, room on the disk, limits of the process,
+keys.
 """
 
 import os

@@ -1,9 +1,9 @@
 """Embed: compute the embeddings that the chunks of a store lack, before anybody asks.
 
-A PostgreSQL store hands out parts of the work (stores/postgres/embedding_work.py): start as many workers as you like, on as
-many machines. In any other store one process goes through the feed. Either way what is done is kept, so that a run which was
-stopped goes on where it was. Where a collection is narrowed in the database, its postings and the neighbor graph of its
-vectors are made too.
+A PostgreSQL store hands out parts of the work (stores/postgres/embedding_work.py): start as many workers as you like,
+on as many machines. In any other store one process goes through the feed. Either way what is done is kept, so that a
+run which was stopped goes on where it was. Where a collection is narrowed in the database, its postings and the
+neighbor graph of its vectors are made too.
 """
 
 import time
@@ -57,7 +57,8 @@ def embed_store(
 ) -> int:
     """Embed what lacks it, of every tenant; how many embeddings this process made.
 
-    It returns when nothing is lacking, so it waits for parts that other workers hold, and does those of workers that die.
+    It returns when nothing is lacking, so it waits for parts that other workers hold, and does those of workers that
+    die.
     """
     made = 0
     for tenant, name in _places(store, collection):

@@ -1,4 +1,4 @@
-"""Presence: whether what somebody names is there; where it is not, the error says what is, and what was likely meant."""
+"""Presence: whether what somebody names is there; where not, the error says what is, and what was likely meant."""
 
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches

@@ -1,7 +1,8 @@
 """Export and import: what people wrote, as JSON lines that any program can read.
 
 One line a record: {"kind": "document" | "edge" | "fact" | "review", "tenant": ..., ...}. Documents come with their
-chunks. Secrets, API keys and traces are left out, and what is derived is made anew. An export is one moment of the store.
+chunks. Secrets, API keys and traces are left out, and what is derived is made anew. An export is one moment of the
+store.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -31,7 +31,9 @@ class _Write:
 
 
 class DeferredWrites:
-    """A bounded queue of writes and the thread that does them. `upkeep` runs at the start, and every hour or 100 writes."""
+    """A bounded queue of writes and the thread that does them. `upkeep` runs at the start, and every hour or 100
+    writes.
+    """
 
     def __init__(self, *, upkeep: Callable[[], object] = lambda: None, most: int = MOST) -> None:
         self._upkeep = upkeep

@@ -1,8 +1,8 @@
 """Fallback: what becomes of a question once its candidates are graded.
 
-correct: show them.  ambiguous: show them, with what a search brings beside them.  incorrect: only what a search brings; and
-when that is off, fails or is no better, the context is empty and says what it refused; where the setting asks for it, the
-question waits in the review queue for a person.
+Correct: show them. Ambiguous: show them, with what a search brings beside them. Incorrect: only what a search brings;
+and when that is off, fails or is no better, the context is empty and says what it refused; where the setting asks for
+it, the question waits in the review queue for a person.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,8 @@ def verdict_without_grading(
 ) -> Verdict | None:
     """The verdict where there is nothing to grade; None where grading decides.
 
-    `candidates` are all of the request so far, read only when nothing fits. Without an index what was found is shown as it is.
+    `candidates` are all of the request so far, read only when nothing fits. Without an index what was found is shown as
+    it is.
     """
     if not gradable:
         return Verdict(fitting)

@@ -1,9 +1,9 @@
 """Recorder: the trace of a request, written while it happens.
 
-Each stage runs through the recorder: it is timed, what it sifted is remembered, and every candidate keeps its last note.
-A stage that fails is replaced by what stands in for it, with the reason in its step. So a request survives its parts, and
-nothing that went wrong is hidden. This is the only place where any exception is caught: what is expected (bugs.py) makes
-a degraded step; anything else makes one that is marked as a bug, and is logged with its traceback.
+Each stage runs through the recorder: it is timed, what it sifted is remembered, and every candidate keeps its last
+note. A stage that fails is replaced by what stands in for it, with the reason in its step. So a request survives its
+parts, and nothing that went wrong is hidden. This is the only place where any exception is caught: what is expected
+(bugs.py) makes a degraded step; anything else makes one that is marked as a bug, and is logged with its traceback.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence

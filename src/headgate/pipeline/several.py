@@ -1,8 +1,8 @@
 """Several: one query over more than one collection.
 
 Each collection has an index of its own, and its best chunk scores 1. So scores are shares of a collection's best, and
-rankings are merged by them. A grade needs the words of the collection that a chunk is from. What comes from no collection
-that was asked (facts, graph paths, search results) goes with the first.
+rankings are merged by them. A grade needs the words of the collection that a chunk is from. What comes from no
+collection that was asked (facts, graph paths, search results) goes with the first.
 """
 
 from collections.abc import Mapping, Sequence

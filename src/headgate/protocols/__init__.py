@@ -1,9 +1,9 @@
 """Protocols: the parts that a user may replace, each as a small protocol.
 
 `Headgate.open` takes an object of your own for each: `store` (Store), `embedder` (Embedder), `grader` (Grader),
-`search` (WebSearch), `providers` (MemoryProvider), `counter` (TokenCounter) and `clock` (Clock). No base class
-is needed: an object fits when it has the methods. docs/bring-your-own.md has an example of each.
-A Store is composed of one small protocol per kind of thing it keeps. Postings is what ranking reads of the derived index.
+`search` (WebSearch), `providers` (MemoryProvider), `counter` (TokenCounter) and `clock` (Clock). No base class is
+needed: an object fits when it has the methods. docs/bring-your-own.md has an example of each. A Store is composed of
+one small protocol per kind of thing it keeps. Postings is what ranking reads of the derived index.
 """
 
 from headgate.protocols.posting_store import (

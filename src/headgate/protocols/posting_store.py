@@ -15,10 +15,10 @@ BLOCK_BITS = 16  # a block has fewer chunks than 2 to this; a chunk's place is b
 class Totals(NamedTuple):
     """What is known of a collection whose postings the store keeps: the last change seen, and sums over its chunks.
 
-    `declared_turns` are chunks whose metadata says that they are turns of a conversation, `with_speaker` those that open
-    with a speaker, and `short_texts` those short enough for a turn. `vectors` is the kind of embedding that the store
-    searches as well, empty where it searches none. `blocks` is how many blocks are full, and `parts` how many chunks
-    each part of the next one has.
+    `declared_turns` are chunks whose metadata says that they are turns of a conversation, `with_speaker` those that
+    open with a speaker, and `short_texts` those short enough for a turn. `vectors` is the kind of embedding that the
+    store searches as well, empty where it searches none. `blocks` is how many blocks are full, and `parts` how many
+    chunks each part of the next one has.
     """
 
     seen: int = 0
@@ -37,8 +37,8 @@ class Totals(NamedTuple):
 class Placement(NamedTuple):
     """Where a batch of chunks goes: the block, its first number in it, and the part that its lists are.
 
-    Part 0 is a whole block; the others ascend with their chunks. Parts above `join_above`, this one included, become the
-    part `join_into`, which is none of them; nothing is joined where that is None.
+    Part 0 is a whole block; the others ascend with their chunks. Parts above `join_above`, this one included, become
+    the part `join_into`, which is none of them; nothing is joined where that is None.
     """
 
     block: int = 0
@@ -51,8 +51,8 @@ class Placement(NamedTuple):
 class Block(NamedTuple):
     """The postings of a batch of changes: drafts by chunk, who goes, a list a key, and what becomes of the totals.
 
-    A list is pairs of 16-bit numbers: the chunk's number in the block, and a packed value. `vectors` has one embedding a
-    draft, in half floats, where the store searches them.
+    A list is pairs of 16-bit numbers: the chunk's number in the block, and a packed value. `vectors` has one embedding
+    a draft, in half floats, where the store searches them.
     """
 
     drafts: Sequence[tuple[str, bytes]]
@@ -65,7 +65,8 @@ class Block(NamedTuple):
 
 
 class KeyLists(NamedTuple):
-    """All lists of one key: in how many chunks it stands, the blocks' numbers and lists' sizes as big-endian 32 bits, the lists.
+    """All lists of one key: in how many chunks it stands, the blocks' numbers and lists' sizes as big-endian 32 bits,
+    the lists.
 
     The last three are None where the lists were not asked for.
     """

@@ -59,9 +59,9 @@ class Clock(Protocol):
 class SharedState(Protocol):
     """What gateways on several machines share beside a store's records; a store that they all reach may have it.
 
-    `take_request` takes one request out of a bucket that fills at `per_second` up to `burst`, and answers how many seconds
-    to wait where there was none. `remember` keeps a value under a key unless there is one, and answers the one that
-    stays; values go after some weeks.
+    `take_request` takes one request out of a bucket that fills at `per_second` up to `burst`, and answers how many
+    seconds to wait where there was none. `remember` keeps a value under a key unless there is one, and answers the one
+    that stays; values go after some weeks.
     """
 
     def take_request(self, tenant: str, key: str, *, per_second: float, burst: float) -> float: ...

@@ -1,9 +1,9 @@
 """Fire: leaky integrate-and-fire over a graph.
 
-Seeds start with charge 1.0. In each of at most 3 synchronous steps a node sends what reached it in the
-step before: charge × edge weight × 0.85, signals under 0.02 being discarded. A signal never goes back to the node it
-came from, so one edge of weight .5 brings .425 and no more. A node's potential adds up over all incoming signals;
-at 0.5 it fires into the candidate set. Nodes are visited in the order of their ids, so sums are the same on every machine.
+Seeds start with charge 1.0. In each of at most 3 synchronous steps a node sends what reached it in the step before:
+charge × edge weight × 0.85, signals under 0.02 being discarded. A signal never goes back to the node it came from, so
+one edge of weight .5 brings .425 and no more. A node's potential adds up over all incoming signals; at 0.5 it fires
+into the candidate set. Nodes are visited in the order of their ids, so sums are the same on every machine.
 """
 
 from collections.abc import Callable, Iterable, Sequence

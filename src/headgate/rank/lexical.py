@@ -159,10 +159,11 @@ def phrases(
     *,
     by: Weighing,
 ) -> Floats:
-    """A bonus for each of some chunks that holds two neighboring words of the query side by side, given where they stand.
+    """A bonus for each of some chunks that holds two neighboring words of the query side by side, given where they
+    stand.
 
-    Terms of one word, as the parts of an identifier or the pairs of signs of a script without spaces, are no phrase: they
-    would count the word twice.
+    Terms of one word, as the parts of an identifier or the pairs of signs of a script without spaces, are no phrase:
+    they would count the word twice.
     """
     bonus = np.zeros(len(ords))
     seams = [(before[-1], after[0]) for before, after in pairwise(query)]

@@ -150,7 +150,9 @@ def open_share(hits: Hits, worth: Floats, chunk: int) -> float:
 
 
 def new_shares(hits: Hits, worth: Floats, ranked: Ints, *, weight: float = 1.0) -> Floats:
-    """For each of some ranked chunks, the share of the query's worth that the leading ones above it do not hold, weighted."""
+    """For each of some ranked chunks, the share of the query's worth that the leading ones above it do not hold,
+    weighted.
+    """
     known = np.flatnonzero(hits.counts)
     held = _term_matrix(hits, known, ranked)
     above = np.logical_or.accumulate(held, axis=1)

@@ -18,7 +18,7 @@ SEEDS = 64  # more than any propagation starts from
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The score of every ordinal, the best of the first pass, which propagation starts from, and the query's postings."""
+    """The score of every ordinal, the best of the first pass, where propagation starts, and the query's postings."""
 
     every: npt.NDArray[np.float64]
     seeds: npt.NDArray[np.int64]

@@ -1,8 +1,8 @@
 """Top: the best of an array of scores without sorting it.
 
-The array is read as 32 rows; the maxima of its columns give a floor under the k-th best, since at least k scores
-reach the k-th largest maximum. Only what reaches the floor, in columns that do, is sorted. Ties are broken by reading order, so the answer does not depend on
-how chunks are numbered.
+The array is read as 32 rows; the maxima of its columns give a floor under the k-th best, since at least k scores reach
+the k-th largest maximum. Only what reaches the floor, in columns that do, is sorted. Ties are broken by reading order,
+so the answer does not depend on how chunks are numbered.
 """
 
 from collections.abc import Callable

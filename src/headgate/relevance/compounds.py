@@ -1,8 +1,8 @@
 """Compounds: a word of a query that the collection has never seen, read as the parts of it that the collection has.
 
-German joins words, and Turkish adds endings that no stemmer takes off, so a fitting question often has words that stand in
-no chunk as they are. Such a word is cut in two at every place. Of the cuts with known parts the one that keeps most of the
-word is taken, and its known parts stand for the word, if they are at least SHARE of it.
+German joins words, and Turkish adds endings that no stemmer takes off, so a fitting question often has words that stand
+in no chunk as they are. Such a word is cut in two at every place. Of the cuts with known parts the one that keeps most
+of the word is taken, and its known parts stand for the word, if they are at least SHARE of it.
 """
 
 from collections.abc import Collection, Iterable
@@ -13,8 +13,8 @@ import numpy as np
 from headgate.relevance.vocabulary import Vocabulary
 from headgate.text.terms import Cut, cut_words, word_terms
 
-# letters of a part, and how much of the word known parts must hold: nDCG@10 of German .936 -> .944, of Turkish .940 -> .947.
-# With parts of 4 letters Turkish has .944; between .5 and .7 of the word nothing changes.
+# letters of a part, and how much of the word known parts must hold: nDCG@10 of German .936 -> .944, of Turkish .940 ->
+# .947. With parts of 4 letters Turkish has .944; between .5 and .7 of the word nothing changes.
 LEAST = 5
 SHARE = 0.6
 _MOST = 32  # unseen words of a query that are cut, which bounds the work

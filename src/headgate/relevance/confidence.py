@@ -1,12 +1,13 @@
 """Confidence: how sure the collection is to hold what a query asks for, and which chunk carries it.
 
     confidence(d) = knows(q) * score(d) / score(best)
+
 knows is a logistic model with one set of constants for every kind of text. For it speaks how much of the query the best
-chunk holds (terms weighed by rarity) and whether query terms stand side by side; against it the share of query terms that
-the collection has never seen, and the size of the collection, since among many chunks some match by chance. A term that was
-never seen says less where fitting texts often bring new ones, and nothing in JSON, where a call's values stand in no description
-of it. The name of a speaker is common in a conversation and rare elsewhere, and so is the topic of a collection, a term in more than
-half of its chunks: each counts as much as a term can.
+chunk holds (terms weighed by rarity) and whether query terms stand side by side; against it the share of query terms
+that the collection has never seen, and its size, since among many chunks some match by chance. A term that was never
+seen says less where fitting texts often bring new ones, and nothing in JSON, where a call's values stand in no
+description of it. The name of a speaker is common in a conversation and rare elsewhere, and so is the topic of a
+collection, a term in more than half of its chunks: each counts as much as a term can.
 Words cannot judge what only an embedder found.
 """
 
@@ -23,7 +24,8 @@ from headgate.text.symbols import likeness_to_code
 from headgate.types import Candidate
 
 LOOK = 10  # candidates that tell whether the collection knows
-LONG = 40  # terms of a question from which shares of it say little, so that it is never refused; labeled ones have up to 31
+# terms of a question from which shares of it say little, so that it is never refused; labeled ones have up to 31
+LONG = 40
 _FULL_SIZE = 4  # log10 of the chunks of a large collection
 _MOST_UNSEEN = (
     0.5  # of an unseen rate; in a handful of chunks nearly every term is new, which tells nothing
@@ -109,7 +111,9 @@ def _topics(question: Question) -> frozenset[int]:
 
 
 def _shares(question: Question, members: Sequence[Candidate], language: str) -> list[float]:
-    """Each candidate's score over the highest; where all are equal, as with strips of one chunk, what each holds decides."""
+    """Each candidate's score over the highest; where all are equal, as with strips of one chunk, what each holds
+    decides.
+    """
     scores = [c.score if math.isfinite(c.score) and c.score > 0 else 0.0 for c in members]
     if len(set(scores)) == 1:
         scores = [match(question, c.chunk, language).mass for c in members]

@@ -1,10 +1,12 @@
 """Left over: is what remains beside the window still worth showing?
 
-When the window shows the best of a ranking already, the rest fills a budget without adding to the answer. What a chunk adds:
+When the window shows the best of a ranking already, the rest fills a budget without adding to the answer. What a chunk
+adds:
 
     adds(d) = (score(d) / score(best) + held(d) / held(best)) / 2 + new(d)
-over the best that the window shows; held is the share of the question in a chunk, and new the share that the window does not
-hold. When every chunk of the rest adds less than LEAST, all of it is left over.
+
+over the best that the window shows; held is the share of the question in a chunk, and new the share that the window
+does not hold. When every chunk of the rest adds less than LEAST, all of it is left over.
 """
 
 from collections.abc import Sequence
@@ -14,8 +16,9 @@ from headgate.relevance.query_terms import ask, holds
 from headgate.relevance.vocabulary import Vocabulary
 from headgate.types import SIDE_SOURCES, Candidate
 
-# Over nine labeled sets: with all evidence in the window everything else is left over for .36 of the questions; with half of
-# the evidence in it .018 of the other half is lost, with a wrong chunk in it .009 of the evidence. At .75: .41, .033, .012.
+# Over nine labeled sets: with all evidence in the window everything else is left over for .36 of the questions; with
+# half of the evidence in it .018 of the other half is lost, with a wrong chunk in it .009 of the evidence. At .75: .41,
+# .033, .012.
 LEAST = 0.7
 _RANKING = frozenset({Stage.RETRIEVE, Stage.PROPAGATE})
 

@@ -6,21 +6,17 @@ never seen is worth the most. A word that it has never seen is read as its known
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import chain, pairwise
 
 import numpy as np
 
 from headgate.rank.lexical import idf
+from headgate.relevance.asking_words import asking_terms
 from headgate.relevance.compounds import read_query
 from headgate.relevance.vocabulary import Vocabulary
 from headgate.text.terms import terms
 from headgate.types import MEMORY, Chunk
-
-_REQUESTS = (
-    "summarize summary discuss describe explain tell find give show list help please hello hey hi thank"
-    " want need know like look something anything"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +53,8 @@ def ask(query: str, words: Vocabulary) -> Question:
     read = list(chain.from_iterable(read_query(query, words)))
     found = list(dict.fromkeys(read))
     counts = dict(zip(found, _frequencies(found, words), strict=True))
-    seen = {key: df for key, df in counts.items() if df or key not in _requests()} or counts
+    asking = asking_terms(query, words.language)
+    seen = {key: df for key, df in counts.items() if df or key not in asking} or counts
     keys, asked = list(seen), [key for key in read if key in seen]
     n = words.count
     worth = {key: idf(n, df) for key, df in seen.items()}
@@ -95,12 +92,6 @@ def bag(chunk: Chunk, language: str) -> frozenset[int]:
     if chunk.source == MEMORY and chunk.metadata.get("tags"):
         held |= _bag(" ".join(chunk.metadata["tags"]), language)
     return held
-
-
-@cache
-def _requests() -> frozenset[int]:
-    """Words that ask for something and name nothing."""
-    return frozenset(terms(_REQUESTS, "english"))
 
 
 def _frequencies(keys: list[int], words: Vocabulary) -> list[int]:

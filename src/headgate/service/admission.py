@@ -1,6 +1,6 @@
 """Admission: what every request passes before the app, as plain ASGI middleware.
 
-request id ─▶ caller ─▶ limits ─▶ body ─▶ the app, all under a deadline. Afterwards the observers (log, metrics, spans) see
+request id ─▶ caller ─▶ limits ─▶ body ─▶ turn ─▶ the app, all under a deadline. Afterwards the observers (log, metrics, spans) see
 the request. One that its deadline cuts off gets an error response, unless its response has begun; one that goes on after
 its key was revoked is cut off in the same way (`revocation.py`). At shutdown
 `InFlight.drain` shortens the deadlines of running requests, and new ones are refused.
@@ -15,6 +15,7 @@ from headgate.errors import ClosingError, DeadlineError, HeadgateError
 from headgate.policy import ServicePolicy
 from headgate.service.auth import Auth
 from headgate.service.body import BufferedReceive, ClientGone, read_body
+from headgate.service.body_room import BodyRoom, Turns, weigh
 from headgate.service.dashboard.paths import is_open
 from headgate.service.limits import CallerLimits
 from headgate.service.problems import refusal
@@ -76,6 +77,9 @@ class Admission:
         self._in_flight = in_flight
         self._observers = observers
         self._error_response = error_response
+        # Calls to models last long: they have a room of their own, and need not wait for a turn.
+        self._own, self._proxied = BodyRoom(policy.body_bytes), BodyRoom(policy.body_bytes)
+        self._turns = Turns()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request. Anything else (lifespan) goes straight to the app."""
@@ -116,18 +120,31 @@ class Admission:
         if self._in_flight.draining:
             raise _closing()
         state.caller = await self._auth.caller(scope)
-        limit = self._policy.body_bytes
         await self._limits.take_shared(state.caller)
-        with self._limits.hold(state.caller, proxied=is_proxied(scope["path"])):
+        proxied = is_proxied(scope["path"])
+        room = self._proxied if proxied else self._own
+        with (
+            self._limits.hold(state.caller, proxied=proxied),
+            room.share((state.caller.tenant, state.caller.key)) as take,
+        ):
             try:
-                body = await read_body(scope, receive, limit=limit, setting="service.body_bytes")
+                body = await read_body(
+                    scope,
+                    receive,
+                    limit=self._policy.body_bytes,
+                    setting="service.body_bytes",
+                    take=take,
+                )
             except ClientGone:
                 state.status = 499  # as other servers log it; nobody receives it
                 return
+            weight = weigh(body)
+            take(weight - len(body))
             buffered = BufferedReceive(body, receive)
             del body  # whoever reads it may let it go
-            with end_when_revoked(self._auth, scope, state):
-                await self._app(scope, buffered, send)
+            async with self._turns.wait(0 if proxied else weight):
+                with end_when_revoked(self._auth, scope, state):
+                    await self._app(scope, buffered, send)
 
     def _cut_off(self) -> HeadgateError:
         """Why a request did not end in time."""

@@ -1,10 +1,10 @@
 """Auth: whose a request is, and what it may do.
 
 A key in `x-headgate-key`, `Authorization: Bearer` or `x-api-key`, or on pages of the dashboard in its cookie, names the
-tenant and the scopes. A caller without a key is let in only from this machine, for the tenant of the settings. From this
-machine means: the address is loopback, the Host header is a loopback name (else a web page could reach us by rebinding its
-own name), no page of another origin sent the request, and no proxy stands between. Whoever keeps sending keys that are not
-valid must wait.
+tenant and the scopes. A caller without a key is let in only from this machine, for the tenant of the settings. From
+this machine means: the address is loopback, the Host header is a loopback name (else a web page could reach us by
+rebinding its own name), no page of another origin sent the request, and no proxy stands between. Whoever keeps sending
+keys that are not valid must wait.
 """
 
 import asyncio
@@ -164,7 +164,7 @@ def _comes_from_loopback(scope: AsgiScope) -> bool:
 
 
 def _is_direct(scope: AsgiScope, headers: Headers) -> bool:
-    """Whether this machine itself sent the request: no proxy forwarded it, and no page of another origin asked for it."""
+    """Whether this machine itself sent the request: not forwarded by a proxy, nor asked for by a foreign page."""
     if scope.get("http_version") == "1.0" or any(map(_is_of_proxy, headers)):
         return False
     try:

@@ -1,5 +1,6 @@
 """Request bodies: read whole, and refused as soon as they are known to be too large."""
 
+from collections.abc import Callable
 from io import BytesIO
 
 from starlette.types import Message, Receive, Scope
@@ -11,8 +12,15 @@ class ClientGone(Exception):  # nobody is left to be answered
     """The client went away before its body was complete."""
 
 
-async def read_body(scope: Scope, receive: Receive, *, limit: int, setting: str) -> bytes:
-    """The whole body of a request.
+async def read_body(
+    scope: Scope,
+    receive: Receive,
+    *,
+    limit: int,
+    setting: str,
+    take: Callable[[int], None] = lambda _: None,
+) -> bytes:
+    """The whole body of a request; `take` is told of each part, and may refuse it.
 
     LimitError names the setting as soon as the announced or the received length exceeds the limit;
     ClientGone when the client disconnects first.
@@ -32,6 +40,7 @@ async def read_body(scope: Scope, receive: Receive, *, limit: int, setting: str)
         more = message.get("more_body", False)
         if whole.tell() + len(part) > limit:
             raise too_large
+        take(len(part))
         if not more and not whole.tell():
             return bytes(part)
         whole.write(part)

@@ -1,7 +1,7 @@
 """ContextIn: the JSON body of a request for context, made from the fields of types.Request.
 
-Each field of Request and of its ContextBudget becomes a field of the body, with its name, type, default and docstring. Only
-what HTTP adds is written here: published names, which are accepted too, ranges, and ways to send the window.
+Each field of Request and of its ContextBudget becomes a field of the body, with its name, type, default and docstring.
+Only what HTTP adds is written here: published names, which are accepted too, ranges, and ways to send the window.
 """
 
 from dataclasses import MISSING, fields

@@ -1,9 +1,10 @@
 """Limits: how many requests one key may send.
 
 The rate is a token bucket: it fills at `rate` a minute up to `burst`, and each request takes one. The processes of a
-service share the buckets through files in a folder, each locked while it is updated; a single process keeps them in memory.
-Gateways over a store that they share take from its buckets first. Where the store does not answer, their own still hold.
-Concurrency counts the requests in flight in this process. A refusal names its limit and says how long to wait.
+service share the buckets through files in a folder, each locked while it is updated; a single process keeps them in
+memory. Gateways over a store that they share take from its buckets first. Where the store does not answer, their own
+still hold. Concurrency counts the requests in flight in this process. A refusal names its limit and says how long to
+wait.
 """
 
 import asyncio

@@ -1,8 +1,9 @@
 """The request log: one JSON line for each request, on the logger "headgate.request".
 
-{time, level, request_id, method, route, status, ms, tenant, key, session, trace, candidates, penalized, exact_duplicates, expansion,
-novel, tokens, degraded}, and for a call through the proxy {call, model, upstream, guard, unwatched, rollbacks,
-cut_chars, input_tokens, output_tokens, first_byte_ms, error}; the query only where `service.log_query` allows it, and never the text of a chunk.
+{time, level, request_id, method, route, status, ms, tenant, key, session, trace, candidates, penalized,
+exact_duplicates, expansion, novel, tokens, degraded}, and for a call through the proxy {call, model, upstream, guard,
+unwatched, rollbacks, cut_chars, input_tokens, output_tokens, first_byte_ms, error}; the query only where
+`service.log_query` allows it, and never the text of a chunk.
 """
 
 import logging

@@ -1,8 +1,9 @@
 """Malloc: how the C library keeps freed memory, set for a process that runs for months.
 
-glibc gives each thread a heap of its own, and what one thread frees no other can use; and it raises the size from which a block is
-given back to the system each time such a block is freed. Both are good for a short run. A service with a pool of threads that build
-and merge arrays grows by what lies unused between them. So two heaps are shared, and large blocks always go back.
+glibc gives each thread a heap of its own, and what one thread frees no other can use; and it raises the size from which
+a block is given back to the system each time such a block is freed. Both are good for a short run. A service with a
+pool of threads that build and merge arrays grows by what lies unused between them. So two heaps are shared, and large
+blocks always go back.
 """
 
 import ctypes

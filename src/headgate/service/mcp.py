@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from headgate.errors import AccessError, LimitError, MissingExtra, ScopeError
+from headgate.errors import AccessError, InputError, LimitError, MissingExtra, ScopeError
 from headgate.service.body import BufferedReceive
 from headgate.service.origin import is_same_origin
 from headgate.service.problems import refusal
@@ -56,8 +56,7 @@ class McpEndpoint:
             if self._running is None:
                 await self._start()
         body = (await receive()).get("body", b"")
-        if has_more_values(body, MOST_VALUES):
-            error = LimitError(f"the body holds more than {MOST_VALUES:,} values", hint="send less")
+        if error := _refusal_of(body):
             await refusal(error, state.id)(scope, receive, send)
             return
         await self._sessions.handle_request(scope, BufferedReceive(body, receive), send)
@@ -107,6 +106,15 @@ def _problem(scope: Scope, state: RequestState) -> AccessError | None:
     if state.caller is None or "read" not in state.caller.scopes:
         hint = "make one with: headgate keys create --scope read"
         return ScopeError("this key lacks the scope read", hint=hint)
+    return None
+
+
+def _refusal_of(body: bytes) -> InputError | None:
+    """Why a body is not even parsed. The protocol has no batches; of one, each message would be tried in every form."""
+    if body.lstrip()[:1] == b"[":
+        return InputError("the body is a list", hint="send one message a request")
+    if has_more_values(body, MOST_VALUES):
+        return LimitError(f"the body holds more than {MOST_VALUES:,} values", hint="send less")
     return None
 
 

@@ -1,9 +1,9 @@
 """Metrics: what the service did, counted from traces and requests after the response is sent.
 
-Labels are routes, methods, statuses, stages, verdicts, upstreams and models: few values, never a tenant, key, session or id.
-Each service has a registry of its own. The workers of one service count in files of a shared folder (the multi-process
-mode of prometheus_client), and whichever is asked adds them up. There are no gauges, so a worker that ended needs no
-cleaning up: its counts stay in the sum.
+Labels are routes, methods, statuses, stages, verdicts, upstreams and models: few values, never a tenant, key, session
+or id. Each service has a registry of its own. The workers of one service count in files of a shared folder (the
+multi-process mode of prometheus_client), and whichever is asked adds them up. There are no gauges, so a worker that
+ended needs no cleaning up: its counts stay in the sum.
 """
 
 import re

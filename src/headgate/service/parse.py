@@ -43,8 +43,8 @@ Collection = Annotated[str, Query(min_length=1, max_length=1024, description="Th
 class _OrjsonRequest(Request):
     """A request whose JSON is parsed when its body is first asked for.
 
-    FastAPI holds what `body` gives until the answer is sent. So it gets a sign that there is one, and the bytes, which may be many
-    megabytes, are let go.
+    FastAPI holds what `body` gives until the answer is sent. So it gets a sign that there is one, and the bytes, which
+    may be many megabytes, are let go.
     """
 
     _IS_THERE = b"{}"

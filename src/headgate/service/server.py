@@ -1,7 +1,8 @@
 """Server: the service under uvicorn, in one process or several.
 
-Told to stop, it accepts no new connection and gives running requests `drain_s` to end (then they get 503). Then it closes
-the store. The protocol class tells the app when the shutdown begins; uvicorn's own server and supervisor do the rest.
+Told to stop, it accepts no new connection and gives running requests `drain_s` to end (then they get 503). Then it
+closes the store. The protocol class tells the app when the shutdown begins; uvicorn's own server and supervisor do the
+rest.
 """
 
 import signal

@@ -1,7 +1,7 @@
 """Spans: each request and its stages for OpenTelemetry, where its API is installed.
 
-The spans are made after the response is sent, from times that were measured anyway, so tracing costs the request nothing.
-The caller's `traceparent` becomes the parent.
+The spans are made after the response is sent, from times that were measured anyway, so tracing costs the request
+nothing. The caller's `traceparent` becomes the parent.
 """
 
 import time

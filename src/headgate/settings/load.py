@@ -1,8 +1,9 @@
 """Load: the settings in force, from the layers that set them. Nothing else in the package reads the environment.
 
-Arguments > environment > `headgate.toml` > defaults. A key that is unknown, or a value out of its range, is an
-error that names both, and where they came from. The file is the one named by HEADGATE_CONFIG, else `headgate.toml`
-in the current folder where there is one; that one may set less (found.py). Tuning arguments of the policies are taken from Python only.
+Arguments > environment > `headgate.toml` > defaults. A key that is unknown, or a value out of its range, is an error
+that names both, and where they came from. The file is the one named by HEADGATE_CONFIG, else `headgate.toml` in the
+current folder where there is one; that one may set less (found.py). Tuning arguments of the policies are taken from
+Python only.
 """
 
 import difflib

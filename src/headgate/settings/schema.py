@@ -139,7 +139,9 @@ def is_secret(name: str) -> bool:
 
 
 def hide_secrets(value: object) -> object:
-    """A value to be shown, with the headers of upstreams hidden, where some services want their key, and passwords of stores."""
+    """A value to be shown, with the headers of upstreams hidden, where some services want their key, and passwords of
+    stores.
+    """
     if isinstance(value, str):
         return hide_password(value)
     if isinstance(value, BaseModel):

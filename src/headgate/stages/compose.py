@@ -1,8 +1,9 @@
 """Compose: one fenced, cited block that fits the budget.
 
-Graph paths and remembered facts are sure of 30 % of the budget; what they do not use, documents and turns may. Pieces are filled in the order they come (best first) and only then laid out,
-since laying out first loses half the evidence. "edges" puts the best first and last, where models read best.
-Equal input gives equal bytes. Invariants: count(text) <= budget; every piece stands inside the fence.
+Graph paths and remembered facts are sure of 30 % of the budget; what they do not use, documents and turns may. Pieces
+are filled in the order they come (best first) and only then laid out, since laying out first loses half the evidence.
+"edges" puts the best first and last, where models read best. Equal input gives equal bytes. Invariants: count(text) <=
+budget; every piece stands inside the fence.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,8 @@ class ComposePolicy(Policy):
 class Composed:
     """The block, what went into it in the order shown, and what was left out.
 
-    `texts` is what each chunk in it shows; `sources[n - 1]` is what citation [n] stands for. `token` is the admission the shown chunks share, if any.
+    `texts` is what each chunk in it shows; `sources[n - 1]` is what citation [n] stands for. `token` is the admission
+    the shown chunks share, if any.
     """
 
     text: str

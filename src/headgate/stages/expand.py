@@ -77,7 +77,7 @@ def variants(
     project: str = "",
     window: Window,
 ) -> tuple[str, ...]:
-    """Two to four queries, the question first; equal input gives equal queries. `project` is what the caller works on."""
+    """Two to four queries, the question first; equal input gives equal queries. `project` is what is worked on."""
     stale = _dominance_test(window, policy)
     ties = _adjacent(query, (e for e in edges if e.predicate in TIES), stale)
     others = _adjacent(query, (e for e in edges if e.predicate not in TIES), stale)

@@ -55,8 +55,9 @@ class PenalizePolicy(Policy):
     novel: Tuning[Unit] = 0.30
     """Overlap below which a chunk is new."""
     copy_overlap: Tuning[Unit] = 0.95
-    """Overlap with better candidates from which a chunk is their copy; at .85 tools go whose descriptions differ in the one
-    word that matters."""
+    """Overlap with better candidates from which a chunk is their copy; at .85 tools go whose descriptions differ in the
+    one word that matters.
+    """
     shingle_size: Annotated[int, _frozen(SHINGLE)] = SHINGLE
     """Tokens in a shingle; part of the fingerprint format."""
     minhash_perm: Annotated[int, _frozen(MINHASH_PERM)] = MINHASH_PERM

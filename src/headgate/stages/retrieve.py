@@ -116,7 +116,8 @@ def retrieve(
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """How the query's words match: the terms, who holds them, every chunk's score, the best chunks, and the highest score there is.
+    """How the query's words match: the terms, who holds them, every chunk's score, the best chunks, and the highest
+    score there is.
 
     `left_open` is the share of the query's weight that the best chunk does not hold, words that no chunk has included.
     """

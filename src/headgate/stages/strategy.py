@@ -1,8 +1,8 @@
 """Strategy: how content of some size should reach the model for a task.
 
-Loaded whole (STUFF), searched (RAG, for the largest along the graph), or both (HYBRID). tasks.py tells what kind of task it
-is. Numbers are those of the published design (docs/origins.md) where no comment says otherwise.
-`decide` builds its plan on these rules, and agents get them as the tool `context_strategy`.
+Loaded whole (STUFF), searched (RAG, for the largest along the graph), or both (HYBRID). tasks.py tells what kind of
+task it is. Numbers are those of the published design (docs/origins.md) where no comment says otherwise. `decide` builds
+its plan on these rules, and agents get them as the tool `context_strategy`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -247,7 +247,8 @@ CONTEXT_STRATEGY_TOOL: Mapping[str, Any] = {
         "additionalProperties": False,
     },
 }
-"""The agent tool `context_strategy` as a JSON schema; `headgate.integrations.function_tools` puts it in an API's form."""
+"""The agent tool `context_strategy` as a JSON schema; `headgate.integrations.function_tools` puts it in an API's form.
+"""
 
 
 def context_strategy(

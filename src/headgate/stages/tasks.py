@@ -60,8 +60,9 @@ class TaskPolicy(Policy):
     """How a task is recognized: keyword matching, and what callers add to the named tasks."""
 
     matching: Matching = "word"
-    """'word': a keyword must begin at a word start, and a crisis must tell of a person in danger; 'substring': any keyword
-    anywhere."""
+    """'word': a keyword must begin at a word start, and a crisis must tell of a person in danger; 'substring': any
+    keyword anywhere.
+    """
     stuff_friendly: frozenset[str] = frozenset()
     """More task names that are stuff_friendly."""
     rag_critical: frozenset[str] = frozenset()

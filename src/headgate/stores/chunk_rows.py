@@ -36,7 +36,9 @@ def to_rows(document: Document, head: Head) -> Iterator[Row]:
 
 
 class Difference(NamedTuple):
-    """What putting documents changes: the rows they have now, and ids of chunks that go, that are written, and whose attachments go."""
+    """What putting documents changes: the rows they have now, and ids of chunks that go, that are written, and whose
+    attachments go.
+    """
 
     fresh: Mapping[str, Row]
     stale: Sequence[str]

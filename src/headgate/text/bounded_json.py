@@ -1,7 +1,8 @@
-"""Bounded JSON: parse what a stranger sent, unless it would take far more memory than bytes.
+"""Bounded JSON: parse what a stranger sent, unless it would take far more memory than bytes, or could not be written again.
 
 A list of empty lists takes thirty times its bytes, and holds every other thread while it is built. So values are counted
 first: each follows a comma or an opening bracket outside a string. What has too many is not parsed.
+orjson reads lists in lists four times as deep as it writes them. What is too deep to be written is refused where it is read.
 """
 
 from typing import Any
@@ -12,19 +13,33 @@ import orjson
 MOST_VALUES = (
     500_000  # 60 MB at worst; the largest honest body, a window of 100 000 messages, has 400 000
 )
+DEEPEST = 200  # lists and objects inside each other; orjson writes 254
 _MARKS = b",[{"
 
 
 def loads(data: bytes) -> Any:  # noqa: ANN401  (any JSON value)
-    """The value in some JSON. JSONDecodeError where it is no JSON, or holds more than MOST_VALUES values."""
+    """The value in some JSON. JSONDecodeError where it is no JSON, has more than MOST_VALUES values, or is deeper than DEEPEST."""
     if len(data) > MOST_VALUES and has_more_values(data, MOST_VALUES):
         raise orjson.JSONDecodeError(f"it holds more than {MOST_VALUES:,} values", "", 0)
-    return orjson.loads(data)
+    value = orjson.loads(data)
+    if len(data) > 2 * DEEPEST and data.count(b"[") + data.count(b"{") > DEEPEST:
+        _check_depth(value)
+    return value
+
+
+def _check_depth(value: object) -> None:
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        inner = (one.values() if type(one) is dict else one for one in level)
+        level = [one for part in inner for one in part if type(one) is dict or type(one) is list]  # type: ignore[attr-defined]
+        if not level:
+            return
+    raise orjson.JSONDecodeError(f"it is nested deeper than {DEEPEST} lists and objects", "", 0)
 
 
 def has_more_values(data: bytes, most: int, *, piece: int = 1 << 20) -> bool:
     """Whether some JSON holds more than so many values. It is looked at a piece of two bytes or more at a time."""
-    if _count_marks(data, piece) <= most:
+    if count_marks(data, piece) <= most:
         return False
     values, inside, at = 0, False, 0
     while at < len(data):
@@ -44,7 +59,7 @@ def has_more_values(data: bytes, most: int, *, piece: int = 1 << 20) -> bool:
     return False
 
 
-def _count_marks(data: bytes, piece: int) -> int:
+def count_marks(data: bytes, piece: int = 1 << 20) -> int:
     """How many marks there are, in strings or not. Of a long prompt this is counted in a tenth of the time of bytes.count."""
     view = np.frombuffer(data, np.uint8)
     parts = (view[at : at + piece] for at in range(0, len(view), piece))

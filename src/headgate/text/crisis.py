@@ -1,10 +1,12 @@
 """Crisis: whether a message tells of a person in danger, or only uses a word of it.
 
-One word proves little: "emergency exit", "suicide rates" and "self-harm policy" are no cries for help. So there are three ways to count:
+One word proves little: "emergency exit", "suicide rates" and "self-harm policy" are no cries for help. So there are
+three ways to count:
 - something said outright: "kill myself", "wants to die", "suicidal thoughts" ...
 - suicide, self-harm or an overdose, with a person and how that person is: feels, thinks of it, tried, took pills ...
 - a crisis, an emergency or 988, with a person and a sign that body or mind is at risk.
-Where a message is about a text or a machine (a novel, a study, a server), only what the writer says outright of themselves counts.
+Where a message is about a text or a machine (a novel, a study, a server), only what the writer says outright of
+themselves counts.
 English only. A miss costs more than a false alarm, so what is in doubt counts.
 """
 

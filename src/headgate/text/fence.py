@@ -77,7 +77,7 @@ def nonce(secret: bytes, content: str) -> str:
 
 
 def fence_secret(secret: bytes) -> bytes:
-    """The key of a tenant's fences. Tokens are signed with the tenant's secret itself, so no nonce is part of a token."""
+    """The key of a tenant's fences. Tokens are signed with the tenant's secret, so no nonce is part of a token."""
     return hmac.new(secret, b"fence\0", sha256).digest()
 
 

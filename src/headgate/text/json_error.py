@@ -4,5 +4,5 @@ from json import JSONDecodeError
 
 
 def describe_json_error(error: JSONDecodeError) -> str:
-    """The parser's reason and the column. The parser's own message counts lines from the row's start, which misleads."""
+    """The parser's reason and the column. The parser's own message counts lines from the row's start."""
     return f"{error.msg} at column {error.pos + 1}"

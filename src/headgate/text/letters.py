@@ -13,6 +13,7 @@ from itertools import chain
 from operator import add
 
 from headgate.text.late_pattern import compile_late
+from headgate.text.nfkc import nfc
 
 
 @cache
@@ -83,7 +84,7 @@ def fold(text: str) -> str:
     low = text.lower()
     if low.isascii():
         return low
-    low = unicodedata.normalize("NFC", low)
+    low = nfc(low)
     return _OPTIONAL.sub("", low).translate(_ACCENTS) if _FOLDABLE.search(low) else low
 
 

@@ -1,7 +1,8 @@
 """Memo: what was worked out of words, remembered in bounded room.
 
-A memo has two generations. What is asked for goes into the young one. When that is full it becomes the old one, and what
-nobody asked for since is forgotten: words in use stay, a hit costs one look-up, and forgetting costs nothing a word.
+A memo has two generations. What is asked for goes into the young one. When that is full it becomes the old one, and
+what nobody asked for since is forgotten: words in use stay, a hit costs one look-up, and forgetting costs nothing a
+word.
 """
 
 from collections.abc import Callable

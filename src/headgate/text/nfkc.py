@@ -1,4 +1,4 @@
-"""NFKC in bounded time: by the frozen Unicode 3.2 tables, piece by piece.
+"""NFKC, and NFC, in bounded time: NFKC by the frozen Unicode 3.2 tables, piece by piece.
 
 Sorting a run of combining marks takes time that grows with the square of its length, in C, with the interpreter held.
 So runs are first cut to 30 marks, the most that the Stream-Safe Text Format (UAX #15) allows; no language comes near.
@@ -14,6 +14,9 @@ from headgate.text.late_pattern import compile_late
 
 MAX_MARKS = 30
 PIECE = 8_192  # characters normalized in one call
+_AT_ONCE = (
+    8 * PIECE
+)  # characters that are looked at in one call: a text that may need it is normalized to find out
 
 # Marks by what NFKC makes of them: three Tibetan vowel signs, halfwidth voiced and semi-voiced sound marks.
 _LATE_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"
@@ -30,7 +33,7 @@ _STARTER = compile_late(
 def nfkc(text: str, limit: int) -> str:
     """The text in the form NFKC, at most `limit` characters of it."""
     suspect = _may_hold_long_run().search(text) is not None
-    if not suspect and unicodedata.is_normalized("NFKC", text):
+    if not suspect and len(text) <= _AT_ONCE and unicodedata.is_normalized("NFKC", text):
         return text[:limit]
     done: list[str] = []
     start, size = 0, 0
@@ -39,10 +42,19 @@ def nfkc(text: str, limit: int) -> str:
         piece = text[start:end]
         if suspect:
             piece = _long_run().sub(r"\1", piece)
-        done.append(unicodedata.ucd_3_2_0.normalize("NFKC", piece))
+        if suspect or not unicodedata.is_normalized("NFKC", piece):
+            piece = unicodedata.ucd_3_2_0.normalize("NFKC", piece)
+        done.append(piece)
         size += len(done[-1])
         start = end
     return "".join(done)[:limit]
+
+
+def nfc(text: str) -> str:
+    """The text in the form NFC, by this Python's tables."""
+    if len(text) > MAX_MARKS and _may_hold_long_run().search(text):
+        text = _long_run().sub(r"\1", text)
+    return unicodedata.normalize("NFC", text)
 
 
 def _piece_end(text: str, start: int) -> int:

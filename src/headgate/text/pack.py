@@ -1,4 +1,5 @@
-"""Pack: which pieces fit a budget, taken in order; what does not fit is shortened, and skipped where that does not help.
+"""Pack: which pieces fit a budget, taken in order; what does not fit is shortened, and skipped where that does not
+help.
 
 Two sections share the room: main pieces and side pieces (graph paths). The side section is sure of its
 share; what one section leaves is offered to the other, so that without side pieces the main ones have it all.

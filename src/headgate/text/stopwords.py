@@ -1,7 +1,7 @@
 """Stopwords: the function words of each language, which say how a sentence is built and not what it is about.
 
 English has the list that the ranking was measured with. All other languages take theirs from the package
-`stopwordsiso`; a few that it lacks have a short one here. Words are folded as `letters.fold` folds a text.
+`stopwordsiso`; what it lacks stands here: a short list for a few languages, and words that ask. Words are folded as `letters.fold` folds a text.
 """
 
 from functools import cache
@@ -29,6 +29,52 @@ _SHORT = {
     "serbian": "је и у на да се не за од са као су који која које што али или из по до би ће то",
     "tamil": "ஒரு மற்றும் இந்த என்று அது என்ற உள்ள",
     "yiddish": "און די דער דאָס איז פון פֿון אין צו מיט אַ אַן האָט ניט נישט וואָס ער זי זיי מען זיך אויף אויך",
+}
+
+# Who, what, when, where, which, why, how and how many, where its lists lack them: a statement seldom has such a word, so it
+# would count as a rare one.
+_QUESTIONS = {
+    "arabic": "من ما ماذا متى أين أي أية لماذا كيف كم هل",
+    "armenian": "ով ում ինչ երբ որտեղ ուր որ որը ինչու ինչպես քանի որքան ինչպիսի",
+    "bengali": "কে কার কাকে কি কী কখন কবে কোথায় কোন কোনটি কেন কিভাবে কীভাবে কেমন কত কতটি",
+    "bulgarian": "кой коя кое кои какво какъв каква какви кога къде защо как колко",
+    "catalan": "qui què quan on quin quina quins quines com quant quanta quants quantes",
+    "danish": "hvem hvad hvornår hvor hvilken hvilket hvilke hvis hvorfor hvordan",
+    "dutch": "wie wat wanneer waar welk welke wiens waarom hoe hoeveel",
+    "esperanto": "kiu kiuj kio kia kies kiam kie kial kiel kiom",
+    "estonian": "kes kelle keda mis mille mida millal kus kuhu milline millised missugune miks kuidas mitu palju",
+    "finnish": "kuka kenen mikä mitä minkä milloin koska missä mistä mihin millainen miksi miten kuinka montako paljonko",
+    "german": "wer wen wem wessen was wann wo wohin woher welche welcher welches welchen welchem warum wieso weshalb wie"
+    " wieviel wieviele",
+    "greek": "ποιος ποια ποιο ποιοι ποιες ποιους τι πότε πού γιατί πώς πόσο πόσος πόση πόσα πόσοι πόσες",
+    "hebrew": "מי מה מהו מהי מתי איפה היכן איזה איזו אילו למה מדוע איך כיצד כמה האם",
+    "hindi": "कौन कौनसा कौनसी कौनसे किस किसने किसे किसका किसकी किसके किन क्या कब कहाँ कहां क्यों कैसे कैसा कैसी कितना"
+    " कितने कितनी",
+    "indonesian": "siapa siapakah apa apakah kapan kapankah mana manakah dimana kemana mengapa kenapa bagaimana"
+    " bagaimanakah berapa berapakah",
+    "irish": "cé cad céard cathain cá conas cén cé fáth mhéad",
+    "latvian": "kas kam ko kad kur kurš kura kuri kuras kurā kāds kāda kādi kādas kāpēc kādēļ kā cik",
+    "lithuanian": "kas ką kam kada kur kuris kuri kurie kurios koks kokia kokie kokios kodėl kaip kiek",
+    "marathi": "कोण कोणी कोणाचे काय केव्हा कधी कुठे कोठे कोणता कोणती कोणते कोणत्या का कसे कसा कशी किती",
+    "nepali": "को कसले कसको के कहिले कहाँ कुन किन कसरी कस्तो कति",
+    "norwegian": "hvem hva når hvor hvilken hvilket hvilke hvorfor hvordan",
+    "persian": "چه چی کی کیست چیست کجا کدام چرا چگونه چطور چند چقدر آیا",
+    "portuguese": "quem que quê quando onde qual quais porquê como quanto quanta quantos quantas",
+    "romanian": "cine cui ce când unde care cum cât câtă câți câţi câte",
+    "russian": "кто кого кому что чего чему когда где куда какой какая какое какие каких какого который почему зачем как"
+    " сколько",
+    "serbian": "ко кога коме шта што када кад где куда који која које какав зашто како колико"
+    " tko ko koga kome šta što kada kad gdje gde kuda koji koja koje kakav zašto kako koliko",
+    "sesotho": "mang eng neng kae efe hobaneng jwang joang kakae",
+    "slovak": "kto koho čo čoho kedy kde kam ktorý ktorá ktoré ktorí aký aká aké prečo ako koľko",
+    "slovenian": "kdo koga kaj česa kdaj kje kam kateri katera katero katere kakšen kakšna zakaj kako koliko",
+    "tamil": "யார் யாருடைய என்ன எப்போது எங்கே எங்கு எந்த எது எவை ஏன் எப்படி எவ்வாறு எத்தனை எவ்வளவு",
+    "turkish": "kim kimin kimi ne neler neyi nerede nereye nereden hangi hangisi neden niçin niye nasıl kaç kadar mı"
+    " mi mu mü mıdır midir mudur müdür",
+    "ukrainian": "хто кого кому що чого коли де куди який яка яке які яких якого чому навіщо як скільки",
+    "urdu": "کون کس کسے کیا کب کہاں کونسا کونسی کیوں کیسے کیسا کتنا کتنے کتنی",
+    "vietnamese": "ai gì nào khi đâu sao tại thế bao nhiêu mấy",
+    "yiddish": "ווער וועמען וואָס ווען וווּ וועלכע וועלכער פֿאַרוואָס ווי וויפֿל",
 }
 
 CODES = {
@@ -82,5 +128,6 @@ def stopwords(language: str) -> frozenset[str]:
         return ENGLISH
     from stopwordsiso import stopwords as listed  # noqa: PLC0415  its list is read when it is imported
 
-    words = {*listed(CODES.get(language, "")), *_SHORT.get(language, "").split()}
+    own = f"{_SHORT.get(language, '')} {_QUESTIONS.get(language, '')}"
+    words = {*listed(CODES.get(language, "")), *own.split()}
     return frozenset(fold(word) for word in words if word.isalpha() or not word.isascii())

@@ -1,6 +1,7 @@
 """Surrogates: halves of a pair, which Python's texts may hold alone and UTF-8 cannot.
 
-They come from file names and arguments in another encoding, and from JSON that escapes one half. What is stored or sent is UTF-8.
+They come from file names and arguments in another encoding, and from JSON that escapes one half. What is stored or sent
+is UTF-8.
 """
 
 import re

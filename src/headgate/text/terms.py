@@ -181,7 +181,9 @@ def word_terms(text: str, language: str = "english") -> list[tuple[int, ...]]:
 
 
 class Cut(NamedTuple):
-    """A word cut in two: the terms of both parts, 0 for one that is too short, and how much of the word the first holds."""
+    """A word cut in two: the terms of both parts, 0 for one that is too short, and how much of the word the first
+    holds.
+    """
 
     first: int
     second: int

@@ -1,12 +1,13 @@
 """Prices of the token estimate, fitted to the larger of two exact counts: cl100k and o200k.
 
-`PAIRS` prices a byte by the byte before it: a letter costs more after a letter it seldom follows in English. `CODES` prices
-a character beyond ASCII on top: by letter for the common alphabets, else by script. Han and Hangul come at two prices:
-that of the few hundred characters that are one token each in cl100k, and that of the others, which are two or three.
-Fitted by least squares to the relative error, an estimate that is too low counting threefold, with every price held between
-a floor above zero and its ceiling and drawn to what is usual for its kind. The texts are the seventeen labeled sets, code and
-configuration, manuals and declarations in many languages, sentences drawn from word frequencies of forty languages, and random
-hexadecimal and base64 text, so that letters in no language's order are dear. `python bench/fit_tokens.py` fits them anew.
+`PAIRS` prices a byte by the byte before it: a letter costs more after a letter it seldom follows in English. `CODES`
+prices a character beyond ASCII on top: by letter for the common alphabets, else by script. Han and Hangul come at two
+prices: that of the few hundred characters that are one token each in cl100k, and that of the others, which are two or
+three. Fitted by least squares to the relative error, an estimate that is too low counting threefold, with every price
+held between a floor above zero and its ceiling and drawn to what is usual for its kind. The texts are the seventeen
+labeled sets, code and configuration, manuals and declarations in many languages, sentences drawn from word frequencies
+of forty languages, and random hexadecimal and base64 text, so that letters in no language's order are dear. `python
+bench/fit_tokens.py` fits them anew.
 """
 
 import string
@@ -14,8 +15,8 @@ import string
 import numpy as np
 import numpy.typing as npt
 
-# Prices are whole numbers of a fortieth of a token, so sums are exact, whatever their order. In the tables a price is one
-# character.
+# Prices are whole numbers of a fortieth of a token, so sums are exact, whatever their order. In the tables a price is
+# one character.
 UNITS = 40
 _DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase
 

@@ -19,6 +19,9 @@ MAX_CHARS = 8_388_608  # longer texts are read up to here: 1.6 times the largest
 _LONG = (
     1 << 20
 )  # characters that marks are removed from at a time: what is found takes fifty bytes a word
+_AT_ONCE = (
+    1 << 16
+)  # characters that are searched for tokens in one call, which nothing can interrupt
 MAX_UNCUT = 1 << 19  # characters without a space or a mark after which a long text is cut anywhere
 MAX_RUN = 32  # characters in one token; a longer run (base64, a long URL part) is cut into several
 
@@ -174,11 +177,14 @@ def spans(text: str) -> list[str]:
     folded = fold(text)
     firsts: list[int] = []  # where every 190th token starts
     count = 0
-    for match in _TOKEN.finditer(folded):
-        for at in range(match.start(), match.end(), MAX_RUN):
-            if count % SPAN == 0:
-                firsts.append(at)
-            count += 1
+    start = 0
+    for piece in _pieces(folded, _AT_ONCE):
+        for match in _TOKEN.finditer(piece):
+            for at in range(start + match.start(), start + match.end(), MAX_RUN):
+                if count % SPAN == 0:
+                    firsts.append(at)
+                count += 1
+        start += len(piece)
     if len(firsts) > 1 and count - SPAN * (len(firsts) - 1) <= SPAN_TAIL:
         firsts.pop()
     cuts = [0, *firsts[1:], len(folded)]

@@ -1,7 +1,7 @@
 """Candidates: chunks on their way through the stages, with a score and the notes of what happened to each.
 
-A stage returns Sifted, and the law of conservation holds for each: kept + dropped = what came in + added. So the trace of
-a request is complete by construction.
+A stage returns Sifted, and the law of conservation holds for each: kept + dropped = what came in + added. So the trace
+of a request is complete by construction.
 """
 
 from collections.abc import Iterable

@@ -61,7 +61,8 @@ class Context:
         return candidate.notes if candidate else ()
 
     def explain(self) -> str:
-        """A table for a person: every candidate, kept or dropped, its citation, by which stage, with what score and why.
+        """A table for a person: every candidate, kept or dropped, its citation, by which stage, with what score and
+        why.
 
         Ids are whole, to be copied. The reason has the numbers that decided.
         """

@@ -1,4 +1,6 @@
-"""Knowledge: what people and agents told the store beside documents: edges, facts, and questions that wait for a person."""
+"""Knowledge: what people and agents told the store beside documents: edges, facts, and questions that wait for a
+person.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -39,7 +39,7 @@ class Request:
     asker: str = ""
     """Who asks, where many do: the id of a key. It bounds how many questions one of them may bring before a person."""
     cwd: str = ""
-    """The caller's working folder. The nearest folder above it with a repository or a project file names the project."""
+    """The caller's working folder. The nearest folder above with a repository or project file names the project."""
     penalize: bool = True
     """Whether to push down what the model already sees."""
     graph: bool = True

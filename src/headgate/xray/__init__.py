@@ -1,1 +1,1 @@
-"""X-ray: what filled the window in recorded agent sessions. Reads files, asks nobody, and gives the findings as data."""
+"""X-ray: what filled the window in recorded agent sessions. Reads files, asks nobody, gives findings as data."""

@@ -1,7 +1,8 @@
-"""Bars: the window turn by turn, each turn a bar of what fills it. The page of an x-ray and the dashboard draw the same.
+"""Bars: the window turn by turn, each turn a bar of what fills it. The page of an x-ray and the dashboard draw the
+same.
 
-A token counts once, in the first of these that holds for it: system prompt, tool definitions, injected by Headgate, made
-stale by a later edit, there already word for word, new in this turn, from earlier turns.
+A token counts once, in the first of these that holds for it: system prompt, tool definitions, injected by Headgate,
+made stale by a later edit, there already word for word, new in this turn, from earlier turns.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

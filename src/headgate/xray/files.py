@@ -1,7 +1,8 @@
 """Files: where recorded sessions are, and their lines one by one.
 
-Memory is bounded by one line: a longer one is passed over without being held. A line that is not JSON (half-written, hostile,
-in a wrong encoding) is counted and skipped. Only regular files are read, and links to folders are not followed.
+Memory is bounded by one line: a longer one is passed over without being held. A line that is not JSON (half-written,
+hostile, in a wrong encoding) is counted and skipped. Only regular files are read, and links to folders are not
+followed.
 """
 
 import os

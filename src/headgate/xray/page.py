@@ -1,7 +1,7 @@
 """Page: the findings as one HTML file that needs nothing else.
 
-No script, no font, no image, no address: it opens from a disk without a network, and its own policy forbids all of these. Every
-text from a session is escaped, for a tool result may be anything.
+No script, no font, no image, no address: it opens from a disk without a network, and its own policy forbids all of
+these. Every text from a session is escaped, for a tool result may be anything.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Parts: what a message brings into the window, piece by piece: who it is from, its text, and how many images it holds."""
+"""Parts: what a message brings into the window, piece by piece: its author, its text, how many images it holds."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

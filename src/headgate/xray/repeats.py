@@ -1,7 +1,8 @@
 """Repeats: how much of a text stood in the window before, word for word.
 
-The measure is the project's own (`text.coverage`): a token is known when it lies inside a run of 5 tokens that an earlier part of
-the window has. Parts are measured many at a time: one sort tells for every run in which part it first stood.
+The measure is the project's own (`text.coverage`): a token is known when it lies inside a run of 5 tokens that an
+earlier part of the window has. Parts are measured many at a time: one sort tells for every run in which part it first
+stood.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """SessionBuilder: one recorded session while it is read, entry by entry.
 
-A turn is one call of the model; the window of a turn is what had been written before it. A read is stale once a later call changed
-the same file. What stood there already is measured in batches (`repeats`), since many texts at once are cheaper.
+A turn is one call of the model; the window of a turn is what had been written before it. A read is stale once a later
+call changed the same file. What stood there already is measured in batches (`repeats`), since many texts at once are
+cheaper.
 """
 
 from collections import Counter

@@ -1,4 +1,5 @@
-"""Dialect: what the guard must know of an API, in parts: its requests, its stream, its whole answers, answers of our own, its errors.
+"""Dialect: what the guard must know of an API, in parts: its requests, its stream, its whole answers, answers of our
+own, its errors.
 
 One object serves one answer, over as many calls as it takes. It reads the events of every call, and writes what the
 guard lets out as events of the first one: one id, one numbering, no second beginning, and text that adds up.

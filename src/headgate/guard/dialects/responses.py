@@ -1,9 +1,8 @@
 """Responses: OpenAI's responses, the one API that Codex speaks.
 
-The client's stream is a row of items. After a rollback the new call's message is merged into the one still open at the
-client; other items get the next free place and stay as they are, encrypted reasoning included. A reasoning item that
-was severed never ends, and is not in the final output: it could not be sent back. Events that repeat the whole text
-(done, completed) are rewritten to what the client received; sequence numbers run on, and the response keeps its id.
+The client's stream is a row of items (client_items.py). Items other than messages pass as they are, encrypted reasoning
+included. A reasoning item that was severed never ends, and is not in the final output: it could not be sent back. The
+response keeps the id of its first call.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any, ClassVar
 
 from headgate.errors import HeadgateError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
+from headgate.guard.dialects.client_items import TEXT_DELTA, ClientItems
 from headgate.guard.dialects.dialect import (
     Event,
     Fields,
@@ -26,7 +26,6 @@ from headgate.guard.dialects.turns import add_block, human_text
 from headgate.guard.policy import Resume
 from headgate.guard.resume import Message
 
-TEXT_DELTA = "response.output_text.delta"
 DELTAS = {
     TEXT_DELTA: CONTENT,
     "response.reasoning_text.delta": REASONING,
@@ -58,16 +57,10 @@ class ResponsesDialect:
         self.ended = False
         self.answer_ids = ("", "")
         self._calls = 0
-        self._number = 0
         self._first: Event = {}  # the response object of the first call
         self._tools: set[int] = set()  # output indexes of tool calls in the current call
-        self._places: dict[int, tuple[int, str]] = {}  # index now -> (index, id) at the client
-        self._items = 0  # items that the client has seen begin
-        self._message: tuple[int, str] | None = None  # place of the message open at the client
-        self._open_parts: set[tuple[str, int]] = set()  # item id and content index
-        self._texts: dict[str, list[str]] = {}  # item id -> texts the client has
         self._deltas: dict[str, Event] = {}  # channel -> the last delta, a pattern for new ones
-        self._done: list[Event] = []  # items that are complete at the client
+        self._items = ClientItems()
 
     # Requests
 
@@ -139,7 +132,7 @@ class ResponsesDialect:
         self._calls += 1
         self.ended = False
         self._tools.clear()
-        self._places.clear()
+        self._items.restart()
 
     def plain_text(self, event: Event) -> str | None:
         """The delta of an output text."""
@@ -157,8 +150,7 @@ class ResponsesDialect:
 
     def note_passed(self, event: Event, text: str) -> None:
         """The text, for the events that repeat it, and the number."""
-        self._number += 1
-        self._text_of(str(event.get("item_id"))).append(text)
+        self._items.note_passed(str(event.get("item_id")), text)
 
     def read(self, event: Event) -> list[Piece]:
         """Deltas on their channel; everything about a tool call on that call; the rest as events."""
@@ -186,18 +178,18 @@ class ResponsesDialect:
         if kind in BEGIN:
             return self._begin(event)
         if kind in END:
-            return [self._number_event({**event, "response": self._whole(event["response"])})]
+            return [self._items.number({**event, "response": self._whole(event["response"])})]
         if kind == "response.output_item.added":
-            return self._add_item(event)
+            return self._items.add(event)
         if "output_index" not in event:
-            return [self._number_event(event)]
-        return self._place(event)
+            return [self._items.number(event)]
+        return self._items.place(event)
 
     def finish(self, ended: str) -> list[Event]:  # the output says that calls are there
         """The end of a stream that was ended after complete tool calls."""
-        response = {**self._first, "status": "completed", "output": list(self._done)}
+        response = {**self._first, "status": "completed", "output": list(self._items.done)}
         response["usage"] = self.estimate_usage(0, 0)
-        return [self._number_event({"type": "response.completed", "response": response})]
+        return [self._items.number({"type": "response.completed", "response": response})]
 
     def event_name(self, event: Event) -> str:
         """Its type."""
@@ -239,82 +231,17 @@ class ResponsesDialect:
         last = str((event.get("response") or {}).get("id") or last)
         self.answer_ids = (first or last, last)
 
-    def _text_of(self, id: str) -> list[str]:
-        return self._texts.setdefault(id, [])
-
     def _begin(self, event: Event) -> list[Event]:
         if self._calls > 1:
             return []
         self._first = event.get("response") or {}
-        return [self._number_event(event)]
-
-    def _add_item(self, event: Event) -> list[Event]:
-        index, item = int(event["output_index"]), event["item"]
-        is_message = item.get("type") == "message"
-        if is_message and self._message:
-            self._places[index] = self._message
-            return []
-        place = (self._items, str(item.get("id")))
-        self._items += 1
-        self._places[index] = place
-        if is_message:
-            self._message = place
-        return [self._number_event({**event, "output_index": place[0]})]
-
-    def _place(self, event: Event) -> list[Event]:
-        index = int(event["output_index"])
-        other = self._message or (index, str(event.get("item_id")))
-        place, id = self._places.get(index, other)
-        event = {**event, "output_index": place}
-        if "item_id" in event:
-            event["item_id"] = id
-        kind = str(event["type"])
-        if kind == "response.content_part.added":
-            part = (id, int(event.get("content_index") or 0))
-            if part in self._open_parts:
-                return []
-            self._open_parts.add(part)
-        elif kind == TEXT_DELTA:
-            self._text_of(id).append(event["delta"])
-        elif kind.endswith(".done"):
-            event = self._complete(event, place, id)
-        return [self._number_event(event)]
-
-    def _complete(self, event: Event, place: int, id: str) -> Event:
-        """A done event with the text that the client really has."""
-        if "item" in event:
-            item = self._with_text({**event["item"], "id": id})
-            self._done.append(item)
-            if self._message == (place, id):
-                self._message = None
-            return {**event, "item": item}
-        if id not in self._texts:
-            return event
-        text = "".join(self._texts[id])
-        if isinstance(event.get("text"), str):
-            return {**event, "text": text}
-        if isinstance(event.get("part"), Mapping):
-            return {**event, "part": _replace_text(event["part"], text)}
-        return event
-
-    def _with_text(self, item: Event) -> Event:
-        texts = self._texts.get(str(item.get("id")))
-        parts = item.get("content")
-        # A message of several parts cannot have been resumed: its texts stand as they are.
-        if texts is None or not isinstance(parts, list) or len(parts) != 1:
-            return item
-        return {**item, "content": [_replace_text(parts[0], "".join(texts))]}
+        return [self._items.number(event)]
 
     def _whole(self, response: Event) -> Event:
         """The final response as the client saw it come: the id of the first call, all items."""
         if self._calls <= 1:
             return response
-        return {**response, "id": self._first.get("id"), "output": list(self._done)}
-
-    def _number_event(self, event: Event) -> Event:
-        event = {**event, "sequence_number": self._number}
-        self._number += 1
-        return event
+        return {**response, "id": self._first.get("id"), "output": list(self._items.done)}
 
     # Whole answers
 
@@ -401,19 +328,12 @@ class ResponsesDialect:
         """An error event; no response.completed follows."""
         _, code = type_and_code(error)
         event = {"type": "error", "code": code, "message": str(error), "param": None}
-        return self._number_event(event)
+        return self._items.number(event)
 
 
 def _own_message(answer: OwnAnswer, status: str, content: list[Event]) -> Event:
     id = f"msg_{answer.id}"
     return {"type": "message", "id": id, "status": status, "role": "assistant", "content": content}
-
-
-def _replace_text(part: Any, text: str) -> Any:  # noqa: ANN401  # a part, whatever the upstream sent
-    """An output text with another text; what points into the old one is gone."""
-    if not isinstance(part, Mapping) or part.get("type") != "output_text":
-        return part
-    return part if part.get("text") == text else {**part, "text": text, "annotations": []}
 
 
 def _message_part(item: Event, text: str) -> Event:

@@ -14,7 +14,9 @@ OUTPUT = ("completion_tokens", "output_tokens")
 
 
 class CachedInput(NamedTuple):
-    """Tokens read from a provider's cache: within its count of input (OpenAI), or read and written beside it (Anthropic)."""
+    """Tokens read from a provider's cache: within its count of input (OpenAI), or read and written beside it
+    (Anthropic).
+    """
 
     within: int = 0
     read: int = 0

@@ -1,4 +1,5 @@
-"""HeadgateEngine: the context engine. What leaves the window is kept as turns, and comes back when a question is about it.
+"""HeadgateEngine: the context engine. What leaves the window is kept as turns, and comes back when a question is about
+it.
 
 `compress` keeps the system prompt, the first and the last messages as they are, and moves the rest into the
 store. No model is asked and nothing is summarized away. `select_context` puts a block of passages and turns in
@@ -22,7 +23,7 @@ NOTE = (
 
 
 class HeadgateEngine:
-    """Headgate as the context engine of hermes-agent; over a gate of yours, a path, or a store in hermes-agent's home."""
+    """Headgate as the context engine of hermes-agent, over a gate of yours, a path, or a store in its home."""
 
     name = "headgate"
     last_prompt_tokens = last_completion_tokens = last_total_tokens = 0

@@ -1,8 +1,8 @@
 """MemoryManager: several memories of hermes-agent's form, asked at once and bounded by the window.
 
 It has the methods that hermes-agent calls on its own manager, and one more: `set_context_budget` says how full the
-window is. Then the fuller it is, the fewer facts each provider may give and the more they must be trusted; a window that
-is nearly full asks nobody. Providers run as all memory providers of Headgate do: each under its deadline, none can
+window is. Then the fuller it is, the fewer facts each provider may give and the more they must be trusted; a window
+that is nearly full asks nobody. Providers run as all memory providers of Headgate do: each under its deadline, none can
 block another (docs/memory.md). Older ones that take no limit are asked without one.
 """
 

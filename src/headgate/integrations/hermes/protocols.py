@@ -1,7 +1,7 @@
 """What hermes-agent asks of its plugins, as far as Headgate has it: its published interfaces, restated.
 
-It calls `initialize` when an agent starts, `prefetch` before each turn, `sync_turn` after it, and `shutdown` at the end;
-`select_context` before each request of the model, `compress` when the window is nearly full.
+It calls `initialize` when an agent starts, `prefetch` before each turn, `sync_turn` after it, and `shutdown` at the
+end; `select_context` before each request of the model, `compress` when the window is nearly full.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -12,8 +12,8 @@ from headgate.types import Scope
 class Access:
     """The gate of one caller's tenant, and the scopes of the caller.
 
-    `collection` is where it looks unless a call names another. `local`: the server runs with the rights of its user, so it
-    may measure files. `session` and `cwd` are the client's, "" where they are not known.
+    `collection` is where it looks unless a call names another. `local`: the server runs with the rights of its user, so
+    it may measure files. `session` and `cwd` are the client's, "" where they are not known.
     """
 
     gate: Headgate

@@ -1,7 +1,7 @@
 """TOML text: add and remove one table, and leave every other byte as it is.
 
-The table is appended after a line break, which `remove` takes out with it. Both results are parsed and compared with what
-they should say; a file whose form does not allow such an edit (an inline table of servers) is refused.
+The table is appended after a line break, which `remove` takes out with it. Both results are parsed and compared with
+what they should say; a file whose form does not allow such an edit (an inline table of servers) is refused.
 """
 
 import json
@@ -71,7 +71,9 @@ def _to_toml(value: object) -> str:
 
 
 def _section(text: str, key: str, name: str) -> tuple[int, int] | None:
-    """Where the first table of that name, or inside it, begins and ends: with the line break before it, to its last pair."""
+    """Where the first table of that name, or inside it, begins and ends: with the line break before it, to its last
+    pair.
+    """
     headers = list(_HEADER.finditer(text))
     ours = re.compile(rf"\s*\[\s*\"?{key}\"?\s*\.\s*\"?{re.escape(name)}\"?\s*[\].]")
     for at, header in enumerate(headers):

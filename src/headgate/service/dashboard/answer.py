@@ -1,7 +1,7 @@
 """Answer: a guarded answer with its cuts, and entropy and repetition along it, read from the trace of its call.
 
-What the client has and what was cut are laid end to end, as the model sent them. The curves are those of `headgate guard
---plot`: entropy of the last 64 characters, and the length of the repetition going on, on a logarithmic scale.
+What the client has and what was cut are laid end to end, as the model sent them. The curves are those of `headgate
+guard --plot`: entropy of the last 64 characters, and the length of the repetition going on, on a logarithmic scale.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,7 @@
 """The context as the model gets it: the block with its citations, and the budget as a bar.
 
-The block itself is not stored: the request runs again, as `replay` without a change. What has changed in the store since is said.
+The block itself is not stored: the request runs again, as `replay` without a change. What has changed in the store
+since is said.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Facts: what is remembered, how far it is trusted and how that came about; feedback, and forgetting after a question."""
+"""Facts: what is remembered, how far it is trusted and why; feedback, and forgetting after a question."""
 
 import asyncio
 from collections.abc import Sequence

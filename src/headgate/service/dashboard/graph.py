@@ -48,7 +48,9 @@ async def show_graph(
 
 
 def suggest_names(gate: Headgate) -> list[str]:
-    """Names that have edges, from what facts name and what documents are called: a store of edges has no list of its own."""
+    """Names that have edges, from what facts name and what documents are called: a store of edges has no list of its
+    own.
+    """
     named: dict[str, None] = {}
     for fact in gate.facts.all()[:TRIED]:
         named.update(dict.fromkeys(fact.entities))

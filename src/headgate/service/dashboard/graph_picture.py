@@ -1,7 +1,7 @@
 """GraphPicture: a name in the middle, its neighbors on a circle around it, theirs on a second one.
 
-A node of the outer circle stands beyond the neighbor that it was reached from. Only the strongest edges are drawn, as many as
-a picture can carry; the table beside it has the rest.
+A node of the outer circle stands beyond the neighbor that it was reached from. Only the strongest edges are drawn, as
+many as a picture can carry; the table beside it has the rest.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

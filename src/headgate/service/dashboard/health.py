@@ -1,7 +1,7 @@
 """Health: pressure, savings, times, degraded steps and the index over time, from the traces of the tenant.
 
-The newest two thousand requests are read in one row each. What `headgate doctor` says needs the scope admin: it names paths of
-the machine.
+The newest two thousand requests are read in one row each. What `headgate doctor` says needs the scope admin: it names
+paths of the machine.
 """
 
 import asyncio

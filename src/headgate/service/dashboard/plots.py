@@ -1,4 +1,5 @@
-"""Plots: series over time as SVG shapes in a frame of fixed size. A template draws them, with the same numbers in a table.
+"""Plots: series over time as SVG shapes in a frame of fixed size. A template draws them, with the same numbers in a
+table.
 
 Time runs in buckets of equal length; a bucket without a value is a gap in the line.
 """

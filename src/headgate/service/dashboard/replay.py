@@ -1,6 +1,7 @@
 """Replay: a stored request again with other numbers, and two requests beside each other.
 
-The sliders name what `explain.replay` names. Only what was moved is a change, so that a slider at rest stands for the setting.
+The sliders name what `explain.replay` names. Only what was moved is a change, so that a slider at rest stands for the
+setting.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Signing in: a key from a form into a cookie, and out of it again.
 
-The key is judged where all keys are (auth.py): signing in only stores it and opens the first page, and a key that is not
-valid leads back here. So guesses are counted as they are everywhere.
+The key is judged where all keys are (auth.py): signing in only stores it and opens the first page, and a key that is
+not valid leads back here. So guesses are counted as they are everywhere.
 """
 
 from fastapi import APIRouter

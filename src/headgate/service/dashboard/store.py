@@ -1,8 +1,8 @@
 """Store: the collections, their documents and chunks in reading order, search, and removal after a question.
 
-The first pages of a collection are read from the store. Later ones come through its index, which knows the reading order of
-all chunks, so the last page costs little more than the first. A removal is asked for on a page of its own: nothing goes by one
-click.
+The first pages of a collection are read from the store. Later ones come through its index, which knows the reading
+order of all chunks, so the last page costs little more than the first. A removal is asked for on a page of its own:
+nothing goes by one click.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""Streams: guarded answers with what was cut from them, circles of tool calls as a ladder, and sessions with their fuse."""
+"""Streams: guarded answers with what was cut from them, circles of tool calls as a ladder, and sessions with their
+fuse.
+"""
 
 import asyncio
 from collections.abc import Sequence

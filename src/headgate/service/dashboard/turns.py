@@ -1,8 +1,9 @@
 """Turns: the window of a session call by call, read from the traces of its model calls.
 
-Each trace holds the sizes of one window. What a turn added, and what a compaction dropped, is the difference to the window before.
-A session may use several models (a small one for titles, say); each has windows of its own. A session that never went through the
-proxy has windows too: those that came with its requests for context, known by their size alone.
+Each trace holds the sizes of one window. What a turn added, and what a compaction dropped, is the difference to the
+window before. A session may use several models (a small one for titles, say); each has windows of its own. A session
+that never went through the proxy has windows too: those that came with its requests for context, known by their size
+alone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -117,7 +117,7 @@ async def recall(
         Query(description="Least trust; facts.min_trust where it is not given, 0 for all."),
     ] = None,
 ) -> Response:
-    """The facts that fit a query, best first; without one, all of them. Those that are not trusted enough are hidden."""
+    """The facts that fit a query, best first; without one, all of them. Those of too little trust are hidden."""
     gate = _gate(request, caller)
     if min_trust is None:
         min_trust = gate.settings.facts.min_trust

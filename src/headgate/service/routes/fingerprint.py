@@ -62,8 +62,11 @@ async def fingerprint(
     """The fingerprint of a window. Nothing of it is kept."""
     window = Window.of(body.current_window_blocks or body.current_window_text)
     _check(window, service_of(request).gate_for(caller).settings.limits)
-    made = await asyncio.to_thread(WindowFingerprint.of, window.texts, sketch=body.sketch)
-    return respond(made.to_json())
+
+    def make() -> Response:
+        return respond(WindowFingerprint.of(window.texts, sketch=body.sketch).to_json())
+
+    return await asyncio.to_thread(make)
 
 
 def _check(window: Window, limits: Limits) -> None:

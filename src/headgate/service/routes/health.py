@@ -1,7 +1,7 @@
 """GET /healthz, /readyz, /metrics: whether it runs, whether it can serve, and its numbers.
 
-/healthz says that the process runs. /readyz checks every part at once: it reads the store, brings an index up to date, and
-runs the checks in ServiceState. It responds with 503 when a part cannot serve, or while the service shuts down.
+/healthz says that the process runs. /readyz checks every part at once: it reads the store, brings an index up to date,
+and runs the checks in ServiceState. It responds with 503 when a part cannot serve, or while the service shuts down.
 Memory providers that failed are reported, but do not make it unready: contexts are built without them.
 """
 

@@ -53,7 +53,7 @@ class Recording:
             raise self.error or UpstreamError("the answer was severed before it began")
 
     async def read(self, at: int) -> bytes:
-        """What has come behind the first `at` bytes, once there is any; b"" at the end. UpstreamError if it broke off."""
+        """What has come behind the first `at` bytes, once there is any; b"" at the end. UpstreamError if it broke."""
         while len(self.body) <= at and not self.ended:
             await self._news.wait()
         if len(self.body) <= at and not self.complete:

@@ -18,4 +18,6 @@ class GatewaySpec:
     store: str | None = None
     inject: bool = False
     patience_s: float = 0.8
-    """What gateways may take of one turn while nothing is under way upstream; half of it without a sign of life is too long."""
+    """What gateways may take of one turn while nothing is under way upstream; half of it without a sign of life is too
+    long.
+    """

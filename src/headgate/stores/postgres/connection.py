@@ -1,12 +1,12 @@
 """Connections to one PostgreSQL database: a pool, transactions with a tenant, and bounded waiting.
 
 Every transaction begins by naming its tenant (`SET LOCAL headgate.tenant`). Row-level security shows the rows of that
-tenant and of no other, so a query that forgot its WHERE finds nothing of anybody else's. Nothing is set for longer than a
-transaction, so a pooler may stand between.
+tenant and of no other, so a query that forgot its WHERE finds nothing of anybody else's. Nothing is set for longer than
+a transaction, so a pooler may stand between.
 
-The pool makes connections in the thread that asks: whoever waits learns why one cannot be made, and a forked child needs
-no thread to be renewed. Before an idle connection is used its socket is looked at, so that one which the server closed
-meanwhile is replaced unseen. A connection that raised an error is closed, not reused.
+The pool makes connections in the thread that asks: whoever waits learns why one cannot be made, and a forked child
+needs no thread to be renewed. Before an idle connection is used its socket is looked at, so that one which the server
+closed meanwhile is replaced unseen. A connection that raised an error is closed, not reused.
 """
 
 import logging
@@ -116,8 +116,8 @@ class Pool:
     ) -> Iterator[Connection]:
         """A transaction that writes: all of it or nothing. One that is not durable may be lost with the server.
 
-        `patience_s` is how long to wait for other writers, and `statement_s` how long a statement may take, where that is
-        not the store's timeout.
+        `patience_s` is how long to wait for other writers, and `statement_s` how long a statement may take, where that
+        is not the store's timeout.
         """
         settings = [] if durable else ["SET LOCAL synchronous_commit = off"]
         patience = self.address.timeout_s if patience_s is None else patience_s

@@ -1,7 +1,7 @@
 """PostgresEmbeddingWork: the embeddings that chunks lack, in parts that many workers share.
 
-A part is a stretch of the change feed, one row in `embedding_work`. A worker locks the row of a part that nobody
-else has locked (FOR UPDATE SKIP LOCKED), computes, writes the embeddings and deletes the row, all in one transaction. The
+A part is a stretch of the change feed, one row in `embedding_work`. A worker locks the row of a part that nobody else
+has locked (FOR UPDATE SKIP LOCKED), computes, writes the embeddings and deletes the row, all in one transaction. The
 lock is on the part and not on its chunks, so nobody who reads or writes documents waits. When a worker dies, the server
 drops its lock, and the part is there for the next one.
 """

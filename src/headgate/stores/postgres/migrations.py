@@ -1,11 +1,12 @@
 """The schema of the PostgreSQL store, as numbered steps.
 
 Step n brings a store of version n-1 to version n; the table `migrations` says which were taken. Steps are never edited
-once released, only added. Gateways that start at once wait for each other at an advisory lock, and one of them migrates.
+once released, only added. Gateways that start at once wait for each other at an advisory lock, and one of them
+migrates.
 
-Every table's key begins with the tenant, and every table of a tenant has a policy that shows the tenant's own rows alone,
-to the owner of the table too. No table refers to another and no number comes from a sequence, so that all of them can be
-distributed by tenant. Names compare byte by byte, as in every store.
+Every table's key begins with the tenant, and every table of a tenant has a policy that shows the tenant's own rows
+alone, to the owner of the table too. No table refers to another and no number comes from a sequence, so that all of
+them can be distributed by tenant. Names compare byte by byte, as in every store.
 """
 
 import time
@@ -35,8 +36,9 @@ CREATE TABLE headgate.counters (
 ) WITH (fillfactor = 50);
 """
 
-# `collections` has one row a collection: its sizes, its next place, and the last number of its change feed. Whoever writes
-# holds that row until the commit, so numbers become visible in their order: a reader that saw n has seen all below n.
+# `collections` has one row a collection: its sizes, its next place, and the last number of its change feed. Whoever
+# writes holds that row until the commit, so numbers become visible in their order: a reader that saw n has seen all
+# below n.
 DOCUMENTS = f"""
 CREATE TABLE headgate.collections (
   tenant {NAME}, collection {NAME}, seq bigint NOT NULL DEFAULT 0, place bigint NOT NULL DEFAULT 0,
@@ -109,8 +111,8 @@ CREATE TABLE headgate.spends (
 CREATE INDEX spends_recent ON headgate.spends (tenant, last);
 """
 
-# The postings of collections that are too large for a process; postings.py says how they are written. Drafts stay in their
-# rows: hundreds are read for a query, and one kept aside costs several times as much.
+# The postings of collections that are too large for a process; postings.py says how they are written. Drafts stay in
+# their rows: hundreds are read for a query, and one kept aside costs several times as much.
 POSTINGS = f"""
 CREATE TABLE headgate.postings (
   tenant {NAME}, collection {NAME}, seen bigint NOT NULL DEFAULT 0,
@@ -231,7 +233,9 @@ def lacks_vectors(connection: Connection[TupleRow]) -> bool:
 
 
 def pending(current: int, *, steps: tuple[str, ...] = STEPS, vectors_in: str = "") -> list[str]:
-    """The SQL that a store of this version still needs, step by step; `vectors_in` where it lacks its table for vectors."""
+    """The SQL that a store of this version still needs, step by step; `vectors_in` where it lacks its table for
+    vectors.
+    """
     start = [START] if not current else []
     last = [VECTORS.format(schema=vectors_in).strip() + "\n"] if vectors_in else []
     return [*start, *(step.strip() + "\n" for step in steps[current:]), *last]

@@ -1,12 +1,12 @@
 """PostgresPostings: the postings of large collections, in blocks.
 
 `postings` has one row a collection: the last change seen, sums over all chunks, and until when a process has leased the
-work. `posting_lists` has one row a key (a term or a name) and block, and several while the block has parts. The place of a
-chunk is its block's number and its own in it. A chunk that changes or goes loses its draft and its vector; its postings stay in the
-old block, and whoever meets them finds no draft there.
+work. `posting_lists` has one row a key (a term or a name) and block, and several while the block has parts. The place
+of a chunk is its block's number and its own in it. A chunk that changes or goes loses its draft and its vector; its
+postings stay in the old block, and whoever meets them finds no draft there.
 
-Keys are found by equality alone. Under row-level security PostgreSQL uses an index only for operators that it knows to leak
-nothing, and those of full text and arrays are not among them.
+Keys are found by equality alone. Under row-level security PostgreSQL uses an index only for operators that it knows to
+leak nothing, and those of full text and arrays are not among them.
 """
 
 from collections.abc import Collection, Mapping, Sequence

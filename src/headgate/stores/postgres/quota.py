@@ -1,8 +1,9 @@
 """Quota: how much one tenant may hold in the PostgreSQL store.
 
-Counted are ids, titles, metadata and texts as UTF-8, of documents, facts and edges: what a caller sent. Collections count
-their own; facts and edges have a counter each. The check stands at the end of a write, inside its transaction. Two writers
-to different collections may pass it together, so a tenant can exceed its limit by one write, and not by a second one.
+Counted are ids, titles, metadata and texts as UTF-8, of documents, facts and edges: what a caller sent. Collections
+count their own; facts and edges have a counter each. The check stands at the end of a write, inside its transaction.
+Two writers to different collections may pass it together, so a tenant can exceed its limit by one write, and not by a
+second one.
 """
 
 from headgate.errors import QuotaError

@@ -1,8 +1,8 @@
 """PostgresRecords: edges, facts, secrets and reviews of the PostgreSQL store.
 
-Records are kept as JSON beside the few columns that queries use. Whoever writes facts, reviews or secrets of a tenant holds
-the counter of that kind until the commit, so that what was looked up still holds when it is written, and the fact feed
-has no gaps. A tenant's first secret is derived from the store's own, so that reading never has to write.
+Records are kept as JSON beside the few columns that queries use. Whoever writes facts, reviews or secrets of a tenant
+holds the counter of that kind until the commit, so that what was looked up still holds when it is written, and the fact
+feed has no gaps. A tenant's first secret is derived from the store's own, so that reading never has to write.
 """
 
 from collections.abc import Callable, Iterator, Sequence

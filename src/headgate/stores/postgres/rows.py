@@ -20,7 +20,7 @@ Link = Connection[TupleRow]
 
 
 def as_array(numbers: Iterable[int]) -> str:
-    """Numbers as the text of an array, for `%s::bigint[]`: written at once, where a list is looked at number by number."""
+    """Numbers as the text of an array, for `%s::bigint[]`: written at once, where a list is taken one by one."""
     return f"{{{','.join(map(str, numbers))}}}"
 
 

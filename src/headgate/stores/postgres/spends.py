@@ -1,7 +1,7 @@
 """PostgresSpends: what sessions, keys and tenants have spent, in the table `spends`.
 
-Gateways share these rows: each locks the ones it changes, always in the same order, and lets go at once. A write does not
-wait for the server's disk: a crash of the server may cost the last ones, a killed gateway none.
+Gateways share these rows: each locks the ones it changes, always in the same order, and lets go at once. A write does
+not wait for the server's disk: a crash of the server may cost the last ones, a killed gateway none.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Texts: how Python texts go into PostgreSQL, which holds every character but NUL.
 
-NUL is written as the two characters \\x01 and "0", and \\x01 itself as \\x01 and "1". Both are so rare that nearly every
-text is stored as it is, and can be searched as it is.
+NUL is written as the two characters \\x01 and "0", and \\x01 itself as \\x01 and "1". Both are so rare that nearly
+every text is stored as it is, and can be searched as it is.
 """
 
 from psycopg.abc import AdaptContext, Buffer

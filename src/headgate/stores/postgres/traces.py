@@ -1,6 +1,7 @@
 """PostgresTraces: traces in the table `traces`, each with a summary in front of its packed body.
 
-Traces do not wait for the server's disk: a crash of the server may lose the last ones. Old ones go in small transactions.
+Traces do not wait for the server's disk: a crash of the server may lose the last ones. Old ones go in small
+transactions.
 """
 
 from functools import partial

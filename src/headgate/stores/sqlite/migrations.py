@@ -110,8 +110,8 @@ UPDATE facts SET key = key || char(0) || id WHERE EXISTS (
 CREATE UNIQUE INDEX facts_key ON facts (tenant, key)
 """
 
-# The summary stands before the body, so that listing reads no body. `store` has one row: what tells this store from every
-# other, the secret that tenants' first secrets come from, and how far time has come for the age of traces.
+# The summary stands before the body, so that listing reads no body. `store` has one row: what tells this store from
+# every other, the secret that tenants' first secrets come from, and how far time has come for the age of traces.
 STORED_TRACES = """
 CREATE TABLE store (id TEXT NOT NULL, secret BLOB NOT NULL, created REAL NOT NULL, clock REAL NOT NULL);
 INSERT INTO store VALUES (

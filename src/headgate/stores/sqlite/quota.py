@@ -1,7 +1,8 @@
 """Quota: how much one tenant may hold in the SQLite store.
 
 Counted are ids, titles, metadata and texts as UTF-8, of documents, facts and edges: what a caller sent. What is derived
-from it comes on top. The check stands at the end of a write, inside its transaction, so no two writers pass it together.
+from it comes on top. The check stands at the end of a write, inside its transaction, so no two writers pass it
+together.
 """
 
 import sqlite3

@@ -1,7 +1,7 @@
 """SqliteSpends: what sessions, keys and tenants have spent, in the table `spends`.
 
-They are written before and after every call of a model, so a write does not wait for the disk: a power cut may cost the last
-ones, a killed process none.
+They are written before and after every call of a model, so a write does not wait for the disk: a power cut may cost the
+last ones, a killed process none.
 """
 
 from collections.abc import Callable, Sequence

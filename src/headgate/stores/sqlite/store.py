@@ -34,10 +34,11 @@ class SqliteStore(
     SqliteSpends,
     SqliteUpkeep,
 ):
-    """A store in a folder. `max_bytes` bounds its file, `tenant_bytes` what one tenant may hold; `timeout_s` is how long
-    a writer waits its turn.
+    """A store in a folder. `max_bytes` bounds its file, `tenant_bytes` what one tenant may hold; `timeout_s` is how
+    long a writer waits its turn.
 
-    A folder that this process may not write to is opened for reading, as with `read_only`; every write is an error then.
+    A folder that this process may not write to is opened for reading, as with `read_only`; every write is an error
+    then.
     """
 
     def __init__(

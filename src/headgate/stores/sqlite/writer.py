@@ -215,7 +215,9 @@ class CollectionWriter:
             raise
 
     def _store_own_parts(self, rows: Sequence[Row], heads: Mapping[str, Head]) -> None:
-        """Store again what chunks do not share with their document, whose head has changed; to readers they are the same."""
+        """Store again what chunks do not share with their document, whose head has changed; to readers they are the
+        same.
+        """
         ids = [row[0] for row in rows]
         self._bytes -= self._chunk_bytes(ids)
         self.connection.executemany(

@@ -1,7 +1,7 @@
 """Agent sessions, made from a seed: healthy ones of the shapes that real agents produce, and ones that go in circles.
 
-A session is a list of turns; `agent_messages.render` writes it as messages. Use it to test a loop detector: it must stay silent on
-`healthy_session`, and speak at the third copy of `looping_session`.
+A session is a list of turns; `headgate.testing.agent_messages.render` writes it as messages. Use it to test a loop detector: it must
+stay silent on `healthy_session`, and speak at the third copy of `looping_session`.
 """
 
 import json
@@ -52,7 +52,7 @@ class Maker:
 
 def healthy_session(seed: int, *, blocks: int = 6) -> list[Turn]:
     """A session in which nothing goes in circles, however often the same call is made."""
-    make = Maker(random.Random(seed))  # noqa: S311  (a corpus, not a secret)
+    make = Maker(random.Random(seed))
     turns = [Turn(human=f"Please fix the {make.pick(_WORDS)} bug.")]
     for _ in range(blocks):
         turns += make.chance.choice(_SHAPES)(make)
@@ -68,7 +68,7 @@ def looping_session(
 
     Copies differ in what changes by itself, in the order of arguments and in white space.
     """
-    make = Maker(random.Random(seed))  # noqa: S311
+    make = Maker(random.Random(seed))
     turns = [Turn(human="Make the build green.")]
     for _ in range(lead):
         turns += make.chance.choice(_SHAPES)(make)

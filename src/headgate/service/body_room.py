@@ -1,0 +1,111 @@
+"""Body room: what the bodies of one process may weigh together.
+
+A body may take thirty times its bytes once it is parsed, and a window seven times its bytes while it is read. So bodies are
+weighed, and large ones share a room. While they are held, one caller fills two thirds of it at most, and what does not fit is
+refused. While they are worked on, those that are too many wait for their turn, in the order they came. Bodies of ordinary size
+pass whatever others hold.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from headgate.errors import BusyError
+from headgate.text.bounded_json import count_marks
+
+ORDINARY = 64 << 10  # bytes of a body that neither is refused nor waits because of others
+AT_WORK = (
+    12 << 20
+)  # weight of all bodies that are worked on at a time: the largest window has as much
+USUAL = 16  # bytes of ordinary JSON for each of its values; more values than that weigh extra
+VALUE = 32  # what each of them weighs
+
+
+def weigh(body: bytes) -> int:
+    """What a body weighs: its bytes, and more where it holds unusually many values."""
+    if len(body) <= ORDINARY:
+        return len(body)
+    return len(body) + VALUE * max(0, count_marks(body) - len(body) // USUAL)
+
+
+class BodyRoom:
+    """Where bodies are held: as much as the largest body for each caller, and half as much again for all."""
+
+    def __init__(self, largest: int) -> None:
+        self._largest = largest
+        self._held = 0
+        self._by_caller: dict[object, int] = {}
+
+    @contextmanager
+    def share(self, caller: object) -> Iterator[Callable[[int], None]]:
+        """What one request of a caller holds, given back in the end: call it to hold so much more.
+
+        BusyError where there is no room for it. Whoever is alone with one body always has room.
+        """
+        size = 0
+
+        def take(more: int) -> None:
+            nonlocal size
+            size += more
+            self._held += more
+            own = self._by_caller[caller] = self._by_caller.get(caller, 0) + more
+            if size <= ORDINARY or size == self._held:
+                return
+            if own > self._largest or self._held > self._largest * 3 // 2:
+                raise BusyError(
+                    "the requests that are under way are too large together",
+                    retry_after=1.0,
+                    hint="wait for one to end, or send less; service.body_bytes bounds them",
+                )
+
+        try:
+            yield take
+        finally:
+            self._held -= size
+            left = self._by_caller.pop(caller, 0) - size
+            if left:
+                self._by_caller[caller] = left
+
+
+class Turns:
+    """Lets bodies be worked on: so much weight at a time, in the order they came."""
+
+    def __init__(self, most: int = AT_WORK) -> None:
+        self._most = self._left = most
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+
+    @asynccontextmanager
+    async def wait(self, weight: int) -> AsyncIterator[None]:
+        """Wait for the turn of a body, and keep it meanwhile. One of ordinary size has it at once."""
+        taken = min(weight, self._most) if weight > ORDINARY else 0
+        await self._enter(taken)
+        try:
+            yield
+        finally:
+            self._left += taken
+            self._let_in()
+
+    async def _enter(self, weight: int) -> None:
+        if not weight or (not self._waiting and weight <= self._left):
+            self._left -= weight
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (weight, turn)
+        self._waiting.append(entry)
+        try:
+            await turn
+        except BaseException:
+            if entry in self._waiting:
+                self._waiting.remove(entry)
+            elif not turn.cancelled():
+                self._left += weight  # let in just when it gave up
+            self._let_in()
+            raise
+
+    def _let_in(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self._left:
+            weight, turn = self._waiting.popleft()
+            if not turn.done():
+                self._left -= weight
+                turn.set_result(None)

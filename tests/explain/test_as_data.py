@@ -1,0 +1,61 @@
+"""Contexts and traces as data: the answer always, the report as asked for, the numbers only for who wants them."""
+
+import pytest
+
+from headgate.explain.as_data import context_data, trace_data
+from headgate.gateway import Headgate
+
+TEXT = "Refunds are paid within 14 days to the card that was charged for the order."
+
+
+@pytest.fixture(scope="module")
+def made():
+    """A context in which one chunk is new and one is in the window already."""
+    with Headgate.open(":memory:") as hg:
+        hg.add([{"id": "seen", "text": TEXT}, {"id": "new", "text": "Send a photo of the refund label by mail."}])  # fmt: skip
+        return hg.context("how do refunds work?", window=[TEXT, "hello"], budget=500)
+
+
+def test_the_answer_is_always_there_and_the_numbers_only_where_asked_for(made):
+    plain, debug = context_data(made), context_data(made, debug=True)
+    assert plain["text"] == made.text
+    assert [chunk["id"] for chunk in plain["chunks"]] == ["new"]
+    assert "expansion_triggered" not in plain
+    assert "overlap_ratio" not in plain["chunks"][0]
+    assert isinstance(debug["expansion_triggered"], bool)
+    (chunk,) = debug["chunks"]
+    assert chunk["overlap_ratio"] < 0.5
+    assert chunk["original_score"] >= chunk["adjusted_score"] > 0
+
+
+def test_a_penalty_is_said_where_the_score_fell():
+    with Headgate.open(":memory:") as hg:
+        hg.add([{"id": "half", "text": f"{TEXT} A photo of the label is needed, and the number of the order."}])  # fmt: skip
+        first = hg.context("what is needed for refunds?", window=[TEXT], best_effort=True)
+        (chunk,) = context_data(first, debug=True)["chunks"]
+        assert chunk["self_ref_penalty_applied"]
+        assert chunk["adjusted_score"] < chunk["original_score"]
+        assert 0 < chunk["overlap_ratio"] < 1
+        fresh = hg.context("what is needed for refunds?")
+        (chunk,) = context_data(fresh, debug=True)["chunks"]
+        assert not chunk["self_ref_penalty_applied"]
+        assert chunk["adjusted_score"] == chunk["original_score"]
+
+
+def test_the_report_is_full_compact_or_left_out(made):
+    full = context_data(made)["report"]
+    assert full["evicted_ids"] == ["seen"]
+    compact = context_data(made, report="compact")["report"]
+    assert compact["evicted"] == full["evicted"] == 1
+    (reason,) = compact["evicted_by"]
+    assert reason.startswith("penalize: ")
+    assert compact["evicted_by"][reason] == ["seen"]
+    assert "report" not in context_data(made, report="none")
+
+
+def test_a_trace_tells_the_size_of_the_window_and_not_its_text(made):
+    data = trace_data(made.trace)
+    assert data["request"]["window"] == {"blocks": 2, "chars": len(TEXT) + 5, "fingerprint": False}
+    assert "tenant" not in data["request"]
+    assert {fate["id"]: fate["kept"] for fate in data["fates"]} == {"seen": False, "new": True}
+    assert all(note["reason"] for fate in data["fates"] for note in fate["notes"])

@@ -1,0 +1,50 @@
+"""What all dialects share: changed sampling, smaller limits, and messages that are checked before they are read."""
+
+import pytest
+
+from headgate.guard.dialects.dialect import InvalidRequest, check_messages, less, pick, warmer
+
+
+def test_sampling_is_never_cooler_than_asked_for_and_only_what_the_api_knows():
+    changed = {"temperature": 0.8, "top_p": 0.9, "top_k": 5.0}
+    found = warmer(changed, {"temperature": 1.1, "top_p": None}, ("temperature", "top_p"))
+    assert found == {"temperature": 1.1, "top_p": 0.9}
+
+
+def test_sampling_that_is_no_number_is_left_for_the_upstream_to_refuse():
+    assert warmer({"temperature": 0.8}, {"temperature": "hot"}, ("temperature",)) == {}
+
+
+def test_limits_shrink_by_what_is_used_and_not_below_their_floor():
+    assert less({"max_tokens": 100}, ("max_tokens", "other"), 30) == {"max_tokens": 70}
+    assert less({"max_tokens": 100}, ("max_tokens",), 200) == {"max_tokens": 1}
+    assert less({"max_tokens": 100}, ("max_tokens",), 90, floor=16) == {"max_tokens": 16}
+    assert less({"max_tokens": "all"}, ("max_tokens",), 90) == {}
+
+
+def test_fields_are_picked_where_they_are():
+    assert pick({"id": 1, "model": None, "x": 2}, "id", "model", "created") == {"id": 1, "model": None}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("messages", "roles", "param", "says"),
+    [
+        (None, True, "input", "at least one message"),
+        ([], True, "input", "at least one message"),
+        ([{"role": "user"}, "hi"], True, "input[1]", "an object with a role"),
+        ([{"content": "hi"}], True, "input[0]", "an object with a role"),
+        (["hi"], False, "input[0]", "must be an object"),
+        ([{"role": "user", "content": 5}], True, "input[0].content", "a text or a list of parts"),
+    ],
+)
+def test_what_is_no_message_is_named(messages, roles, param, says):
+    with pytest.raises(InvalidRequest, match=says) as caught:
+        check_messages(messages, "input", roles=roles)
+    assert caught.value.param == param
+    assert roles or "role" not in str(caught.value)
+
+
+def test_messages_come_back_as_they_are():
+    given = [{"role": "user", "content": "hi"}, {"role": "tool", "content": [{"text": "x"}]}, {"role": "x"}]  # fmt: skip
+    assert check_messages(given, "messages") == tuple(given)
+    assert check_messages([{"type": "item"}], "input", roles=False) == ({"type": "item"},)

@@ -1,0 +1,115 @@
+"""Large bodies share a room: what does not fit is refused, and what is too much at a time waits."""
+
+import asyncio
+
+import pytest
+
+from headgate.errors import BusyError
+from headgate.service.body_room import ORDINARY, BodyRoom, Turns, weigh
+
+LARGEST = 10 * ORDINARY
+
+
+def test_bodies_of_one_caller_weigh_together_as_much_as_the_largest_may():
+    room = BodyRoom(LARGEST)
+    with room.share("a") as first, room.share("a") as second:
+        first(LARGEST // 2)
+        second(LARGEST // 2)
+        with pytest.raises(BusyError) as refused:
+            second(1)
+    assert refused.value.retry_after > 0
+    assert "body_bytes" in refused.value.hint
+
+
+def test_one_caller_leaves_room_for_others_and_all_together_are_bounded():
+    room = BodyRoom(LARGEST)
+    with room.share("a") as first, room.share("b") as second, room.share("c") as third:
+        first(LARGEST)
+        second(LARGEST // 2)
+        with pytest.raises(BusyError):
+            third(ORDINARY + 1)
+
+
+def test_a_body_of_ordinary_size_fits_whatever_others_hold():
+    room = BodyRoom(LARGEST)
+    with room.share("a") as first, room.share("a") as second, room.share("b") as third:
+        first(LARGEST)
+        second(ORDINARY)
+        third(ORDINARY)
+
+
+def test_whoever_is_alone_has_room_for_what_swells():
+    with BodyRoom(LARGEST).share("a") as take:
+        take(LARGEST)
+        take(9 * LARGEST)
+
+
+def test_what_was_held_is_given_back_where_it_was_refused_too():
+    room = BodyRoom(LARGEST)
+    with room.share("a") as first:
+        first(LARGEST)
+        with pytest.raises(BusyError), room.share("a") as second:
+            second(LARGEST)
+    with room.share("a") as first, room.share("a") as second:
+        first(LARGEST // 2)
+        second(LARGEST // 2)
+
+
+def test_a_body_of_many_values_weighs_more_than_its_bytes():
+    prose = b'{"text": "%b"}' % (b"Refunds are paid, as a rule, within 14 days. " * 5_000)
+    lists = b"[" + b"[]," * 70_000 + b"0]"
+    assert weigh(prose) == len(prose)
+    assert weigh(lists) > 9 * len(lists)
+    assert weigh(lists[:ORDINARY]) == ORDINARY
+
+
+async def test_bodies_are_worked_on_in_the_order_they_came():
+    turns, order = Turns(4 * ORDINARY), []
+
+    async def work(name, weight):
+        async with turns.wait(weight):
+            order.append(name)
+            await asyncio.sleep(0.01)
+
+    heavy = 3 * ORDINARY
+    await asyncio.gather(work("a", heavy), work("b", heavy), work("c", heavy), work("d", ORDINARY))
+    assert order == ["a", "d", "b", "c"]
+
+
+async def test_one_that_weighs_more_than_all_may_is_worked_on_alone():
+    turns = Turns(4 * ORDINARY)
+    async with turns.wait(99 * ORDINARY):
+        waiting = asyncio.ensure_future(_enter(turns, 2 * ORDINARY))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    await waiting
+
+
+async def test_one_that_gives_up_while_it_waits_lets_the_next_in():
+    turns = Turns(4 * ORDINARY)
+    async with turns.wait(3 * ORDINARY):
+        large = asyncio.ensure_future(_enter(turns, 4 * ORDINARY))
+        small = asyncio.ensure_future(_enter(turns, ORDINARY + 1))
+        await asyncio.sleep(0)
+        large.cancel()
+        await asyncio.wait([large])
+        assert not small.done()  # three and more than one are too much
+    await small
+    async with asyncio.timeout(5), turns.wait(4 * ORDINARY):
+        pass
+
+
+async def test_one_that_gives_up_just_when_its_turn_came_gives_it_back():
+    turns = Turns(4 * ORDINARY)
+    async with turns.wait(4 * ORDINARY):
+        waiting = asyncio.ensure_future(_enter(turns, 4 * ORDINARY))
+        await asyncio.sleep(0)
+    waiting.cancel()  # let in, and not yet run
+    await asyncio.wait([waiting])
+    async with asyncio.timeout(5), turns.wait(4 * ORDINARY):
+        pass
+
+
+async def _enter(turns, weight):
+    async with turns.wait(weight):
+        pass

@@ -1,0 +1,101 @@
+"""Postings in the database: what is saved comes back, a block follows the last one, and rare keys come first."""
+
+import pytest
+
+from headgate.protocols import BLOCK_BITS, Block, Placement, Totals
+from headgate.stores.postgres.store import PostgresStore
+from headgate.testing.samples import document
+
+TOTALS = Totals(seen=1, chunks=2, declared_turns=1, with_speaker=2, short_texts=2, fields=(1, 0, 0, 9), languages=(2,), speakers=(7, 8), blocks=1, parts=(2,))  # fmt: skip
+
+
+@pytest.fixture
+def store(postgres_url):
+    store = PostgresStore(postgres_url)
+    store.put("t", [document("a", "one", "two")])
+    yield store
+    store.close()
+
+
+def pairs(*numbers):
+    return b"".join(number.to_bytes(2, "little") for number in numbers)
+
+
+DRAFTS = [("a#0", b"zero"), ("a#1", b"one")]
+LISTS = [(5, pairs(0, 1)), (6, pairs(0, 1, 1, 1))]
+FIRST = Block(DRAFTS, [], LISTS, {5: 1, 6: 2}, TOTALS)
+NEXT = Block([], [], [], {}, TOTALS._replace(seen=2), placement=Placement(block=1))
+
+
+def save(store, block=FIRST, *, after=0):
+    return store.save_block("t", "main", block, after=after)
+
+
+def test_totals_come_back_as_they_were_saved(store):
+    assert store.posting_state("t", "main")[0] == Totals()
+    assert store.posting_state("t", "absent") == (Totals(), 0)
+    assert store.lease_postings("t", "main")
+    assert store.posting_state("t", "main")[0] == Totals()
+    assert save(store)
+    totals, head = store.posting_state("t", "main")
+    assert totals == TOTALS
+    assert head >= 1
+    assert isinstance(totals.parts, tuple)
+
+
+def test_one_process_at_a_time_holds_the_lease_until_its_block_is_written(store):
+    assert store.lease_postings("t", "main")
+    assert not store.lease_postings("t", "main")
+    save(store)
+    assert store.lease_postings("t", "main")
+
+
+def test_a_block_that_does_not_follow_the_last_one_is_refused(store):
+    store.lease_postings("t", "main")
+    assert not save(store, after=3)
+    assert save(store)
+    assert not save(store)
+    assert save(store, NEXT, after=1)
+
+
+def test_drafts_are_found_by_place_and_by_id_and_go_when_they_change(store):
+    store.lease_postings("t", "main")
+    save(store)
+    assert store.drafts_at("t", "main", [1, 0]) == [(0, "a#0", b"zero"), (1, "a#1", b"one")]
+    assert store.drafts_at("t", "main", []) == []
+    assert store.drafts_of("t", "main", ["a#1", "absent"]) == [b"one"]
+    later = Placement(block=1, first=3)
+    moved = NEXT._replace(drafts=[("a#0", b"new")], gone=["a#0"], placement=later)
+    save(store, moved, after=1)
+    place = (1 << BLOCK_BITS) + 3
+    assert store.drafts_at("t", "main", [0, place]) == [(place, "a#0", b"new")]
+
+
+def test_counts_add_up_over_blocks(store):
+    store.lease_postings("t", "main")
+    save(store)
+    assert store.count_keys("t", "main", [5, 6, 7]) == {5: 1, 6: 2}
+    save(store, NEXT._replace(keys={5: 3, 6: -1, 7: 0}), after=1)
+    assert store.count_keys("t", "main", [5, 6, 7]) == {5: 4, 6: 1}
+
+
+def test_the_rarest_keys_come_within_the_budget_and_one_at_least(store):
+    store.lease_postings("t", "main")
+    save(store)
+
+    def lists(**bounds):
+        found = store.key_lists("t", "main", [5, 6], **bounds)
+        return {row.key: row.lists for row in found if row.lists is not None}
+
+    assert lists(budget=3) == {5: pairs(0, 1), 6: pairs(0, 1, 1, 1)}
+    assert set(lists(budget=2)) == {5}
+    assert set(lists(budget=3, most=1)) == {5}
+
+
+def test_postings_that_are_cleared_are_gone(store):
+    store.lease_postings("t", "main")
+    save(store)
+    store.clear_postings("t", "main")
+    assert store.posting_state("t", "main")[0] == Totals()
+    assert store.count_keys("t", "main", [5, 6]) == {}
+    assert store.drafts_at("t", "main", [0, 1]) == []
