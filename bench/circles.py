@@ -24,10 +24,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx2
 import orjson
-from agent_sessions import looping_session
+from agent_sessions import looping_session, render
 
 from headgate.guard.steps import Step
-from headgate.testing.agent_messages import render
 
 CALL = re.compile(r"\s*Action: (\w+) (\{.*)")
 TURNS = 2

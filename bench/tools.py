@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import orjson
-from agent_sessions import healthy_session, looping_session
+from agent_sessions import APIS, MadeCall, Turn, healthy_session, looping_session, render
 from rich.console import Console
 from rich.table import Table
 
@@ -24,7 +24,6 @@ from headgate.guard.climb_cache import ClimbCache
 from headgate.guard.ladder import annotate, climb
 from headgate.guard.policy import CirclesPolicy
 from headgate.guard.tools import check
-from headgate.testing.agent_messages import APIS, MadeCall, Turn, render
 from headgate.xray.analyze import analyze
 
 POLICY = CirclesPolicy()

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from headgate.testing.agent_messages import Api, MadeCall, Turn, render
+from agent_sessions import Api, MadeCall, Turn, render
 
 KINDS = ("claude", "codex", "messages", "requests")
 SESSION = 2_500_000  # bytes of one session, about

@@ -26,8 +26,10 @@ def test_the_demo_shows_what_enters_what_does_not_and_why(run):
 
 def test_what_the_window_holds_does_not_come_again(run):
     data = json.loads(run("demo", "--json")[1])
-    assert len(data["questions"]) == 3
-    assert all(0 < question["token_estimate"] <= 500 for question in data["questions"])
+    first, second, third = (question["token_estimate"] for question in data["questions"])
+    assert 0 < first <= 500
+    assert 0 < second <= 500
+    assert third == 0  # the window holds all there is to say
     assert data["loop"]["text"].endswith(RESUMED)
 
 

@@ -3,9 +3,7 @@
 import json
 
 import pytest
-from bench.agent_sessions import healthy_session, looping_session
-
-from headgate.testing.agent_messages import APIS, render
+from bench.agent_sessions import APIS, healthy_session, looping_session, render
 
 
 @pytest.fixture

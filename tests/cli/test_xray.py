@@ -2,9 +2,7 @@
 
 import json
 
-from bench.agent_sessions import healthy_session
-
-from headgate.testing.agent_messages import render
+from bench.agent_sessions import healthy_session, render
 
 
 def session(folder, text="x"):

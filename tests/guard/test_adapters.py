@@ -6,12 +6,12 @@ import json
 import anthropic
 import openai
 import pytest
+from bench.agent_sessions import MadeCall, Turn, render
 
 from headgate.errors import InputError, LoopError, UpstreamError
 from headgate.guard import Guard, State, adapters
 from headgate.guard.resume import RETRY, TURNS
 from headgate.testing import ScriptedModel
-from headgate.testing.agent_messages import MadeCall, Turn, render
 
 INTRO = "The river rose in spring, and the keeper of the gate went out before dawn.\n"
 UNIT = "He lifted the first board and looked at the water below him for a while. "

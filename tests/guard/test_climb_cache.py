@@ -4,7 +4,7 @@ import copy
 import threading
 
 import pytest
-from bench.agent_sessions import looping_session
+from bench.agent_sessions import APIS, MadeCall, Turn, looping_session, render
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +12,6 @@ from headgate.guard import climb_cache
 from headgate.guard.climb_cache import LEAST, ClimbCache
 from headgate.guard.ladder import climb
 from headgate.guard.policy import CirclesPolicy
-from headgate.testing.agent_messages import APIS, MadeCall, Turn, render
 
 POLICY = CirclesPolicy()
 GO = Turn(human="go")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import orjson
 import pytest
-from bench.agent_sessions import looping_session
+from bench.agent_sessions import APIS, MadeCall, Turn, looping_session, render
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +13,6 @@ from headgate.guard.ladder import annotate, climb, ending
 from headgate.guard.masks import normalize
 from headgate.guard.policy import CirclesPolicy
 from headgate.guard.tools import COUNTED, CircleFinder, check
-from headgate.testing.agent_messages import APIS, MadeCall, Turn, render
 
 POLICY = CirclesPolicy()
 GO = Turn(human="go")

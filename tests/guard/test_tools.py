@@ -1,12 +1,11 @@
 """Circles of tool calls are found at their third copy, and healthy work is left alone."""
 
 import pytest
-from bench.agent_sessions import healthy_session, looping_session
+from bench.agent_sessions import APIS, MadeCall, Turn, healthy_session, looping_session, render
 
 from headgate.guard.ladder import climb
 from headgate.guard.policy import CirclesPolicy
 from headgate.guard.tools import check
-from headgate.testing.agent_messages import APIS, MadeCall, Turn, render
 
 SESSIONS = 1_200
 

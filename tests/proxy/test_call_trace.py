@@ -1,12 +1,13 @@
 """The trace of a call: sizes of its window, and of an answer that was cut its text, kept only where texts are."""
 
+from bench.agent_sessions import MadeCall, Turn, render
+
 from headgate.explain.redacted import redact_trace
 from headgate.guard.report import Cut, GuardReport
 from headgate.notes import Stage
 from headgate.service.proxy.call_trace import GAP, PIECE_CHARS, call_trace
 from headgate.service.proxy.model_call import ModelCall
 from headgate.stores.stored_trace import trim
-from headgate.testing.agent_messages import MadeCall, Turn, render
 from headgate.text.fence import fence
 from headgate.types import TraceSummary
 

@@ -5,12 +5,12 @@ import json
 import anthropic
 import openai
 import pytest
+from bench.agent_sessions import MadeCall, Turn, render
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, response_stream, said, told
 
 from headgate.guard.policy import CirclesPolicy
 from headgate.service.proxy.circles import is_plain
-from headgate.testing.agent_messages import MadeCall, Turn, render
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 STREAMS = {

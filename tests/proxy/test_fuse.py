@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+from bench.agent_sessions import MadeCall, Turn, render
 from click.testing import CliRunner
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, RESET, answer, json_head, said, told
@@ -14,7 +15,6 @@ from headgate.policy import ProxyPolicy
 from headgate.service.app import create
 from headgate.service.proxy.sessions import session_of
 from headgate.settings import Settings
-from headgate.testing.agent_messages import MadeCall, Turn, render
 
 ASK = [{"role": "user", "content": "When are refunds paid?"}]
 CAP = 1_000

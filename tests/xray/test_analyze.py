@@ -3,9 +3,8 @@
 import json
 
 import pytest
-from bench.agent_sessions import looping_session
+from bench.agent_sessions import MadeCall, Turn, looping_session, render
 
-from headgate.testing.agent_messages import MadeCall, Turn, render
 from headgate.xray.analyze import analyze
 from headgate.xray.files import find
 from headgate.xray.page import page

@@ -6,7 +6,6 @@ that does not (twins.py). The blocking forms work everywhere, notebooks included
 lifecycle.py, adding and removing in documents.py, traces and their questions in traces.py.
 """
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -144,7 +143,7 @@ class Headgate(Documents, Traces):
         return (
             self._keep(context)
             if self._all.log is None
-            else await asyncio.to_thread(self._keep, context)
+            else await self._all.threads.run(self._keep, context)
         )
 
     def index(self, collection: str = "main", *, wait: bool = True) -> Postings:

@@ -61,7 +61,7 @@ class Engine:
         """From a request to the best context that fits."""
         check_limits(request, self.policy.limits)
         run, in_thread = Steps(self.resources, self.policy, request), self._in_thread
-        plan = await asyncio.to_thread(run.decide)
+        plan = await in_thread(run.decide)
         if plan.skip:
             return run.context(Composed("", 0, Sifted()), Verdict())
         # in a thread of the loop's own: it may have to wait until an index is built

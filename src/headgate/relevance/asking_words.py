@@ -18,40 +18,26 @@ REQUESTS = {
     "english": "summarize summary discuss describe explain tell find give show list help please hello hey hi thank"
     " want need know like look something anything",
     "arabic": "اشرح وضح صف اذكر لخص أخبرني ابحث أعطني أرني ساعدني فضلك أريد أعرف شكرا مرحبا",
-    "bengali": "ব্যাখ্যা বর্ণনা বলুন বলো খুঁজুন দিন দেখান দেখাও তালিকা সাহায্য দয়া করে চাই জানতে ধন্যবাদ",
-    "czech": "vysvětli vysvětlete popiš popište řekni řekněte shrň shrňte najdi najděte dej ukaž ukažte vyjmenuj pomoz"
-    " prosím chci vědět děkuji ahoj",
     "dutch": "leg uit verklaar beschrijf vertel vat samen zoek vind geef toon noem help alstublieft graag wil weten bedankt"
     " hallo",
     "french": "explique expliquez décris décrivez dis dites raconte résume résumez trouve trouvez donne donnez montre"
     " montrez liste listez aide aidez veux savoir merci bonjour",
     "german": "erkläre erklären beschreibe beschreiben sag sage erzähle fasse zusammen zusammenfassung finde gib zeig zeige"
     " nenne liste hilf bitte möchte wissen danke hallo",
-    "greek": "εξήγησε εξηγήστε περίγραψε περιγράψτε πες πείτε βρες δώσε δείξε βοήθησε παρακαλώ θέλω ξέρω ευχαριστώ γεια",
-    "hebrew": "הסבר הסבירו תאר תארו ספר אמור סכם סכמו מצא מצאו תן הראה עזור בבקשה רוצה לדעת תודה שלום",
     "hindi": "समझाओ समझाइए समझाएं बताओ बताइए बताएं वर्णन सारांश खोजो खोजें दीजिए दिखाओ दिखाएं सूची मदद कृपया चाहता जानना"
     " धन्यवाद नमस्ते",
-    "indonesian": "jelaskan gambarkan katakan ceritakan ringkas rangkum cari temukan beri berikan tunjukkan sebutkan daftar"
-    " bantu tolong mohon ingin tahu terima kasih halo",
     "italian": "spiega spiegami descrivi dimmi dica racconta riassumi trova dammi mostra mostrami elenca aiuta aiutami favore"
     " voglio vorrei sapere grazie ciao",
-    "persian": "توضیح شرح بگو بگویید خلاصه پیدا بده بدهید نشان فهرست کمک لطفا لطفاً می‌خواهم بدانم متشکرم سلام",
     "polish": "wyjaśnij wyjaśnijcie opisz powiedz opowiedz podsumuj streść znajdź podaj daj pokaż wymień pomóż proszę chcę"
     " wiedzieć dziękuję cześć",
     "portuguese": "explique explica descreva descreve diga conte resuma encontre ache dê mostre mostra liste ajude ajuda favor"
     " quero gostaria saber obrigado obrigada olá",
-    "romanian": "explică explicați descrie descrieți spune spuneți rezumă găsește dă arată arătați enumeră ajută rog vreau"
-    " știu mulțumesc salut",
     "russian": "объясни объясните опиши опишите расскажи расскажите скажи скажите перечисли перечислите найди найдите дай"
     " дайте покажи покажите помоги помогите пожалуйста хочу знать спасибо привет",
     "spanish": "explica explique explícame describe describa di diga dime cuenta resume resuma encuentra busca da dame"
     " muestra muéstrame enumera lista ayuda ayúdame favor quiero quisiera saber gracias hola",
-    "swedish": "förklara beskriv berätta sammanfatta hitta finn ge visa lista hjälp snälla vill veta tack hej",
     "turkish": "açıkla açıklayın açıklayınız anlat anlatın söyle söyleyin özetle özetleyin bul bulun ver verin göster gösterin"
     " listele listeleyin yardım lütfen istiyorum bilmek teşekkürler merhaba",
-    "ukrainian": "поясни поясніть опиши опишіть розкажи розкажіть скажи скажіть перелічи перелічіть знайди знайдіть дай дайте"
-    " покажи покажіть допоможи допоможіть будь ласка хочу знати дякую привіт",
-    "vietnamese": "giải thích mô tả hãy kể nói tóm tắt tìm cho đưa liệt kê giúp vui lòng xin muốn biết cảm ơn chào",
 }
 """Language -> words that ask; of those written with spaces, the ones most people write."""
 

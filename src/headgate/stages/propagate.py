@@ -2,7 +2,7 @@
 
 "entities" (default): the best chunks pass their mass to chunks that share a rare proper name with them
 (rank/name_hop.py); given knowledge edges carry it on to the names and chunks they lead to:
-s = s1 + min(.5, open)·x / max x, where a seed holds a rare name of the query and `open` is the share of the query that
+s = s1 + min(.7, open)·x / max x, where a seed holds a rare name of the query and `open` is the share of the query that
 the best chunk does not hold: an answer in one place needs no second one. In code, where capitals make no names, it is less,
 and in JSON nothing (text/symbols.py). There a chunk gains once more by the share of
 the query that the better ones do not hold, since the parts of such an answer differ.
@@ -61,7 +61,7 @@ class PropagatePolicy(Policy):
     """"entities" hops over shared names and given edges; "fire" is leaky integrate-and-fire."""
     keep: Tuning[PositiveCount] = 100
     """How many chunks to hand on."""
-    weight: Tuning[Weight] = 0.5
+    weight: Tuning[Weight] = 0.7
     """What the most strongly reached chunk gains at most; through names, no more than the share of the query that the
     best chunk leaves open."""
     seeds: Tuning[Annotated[int, Field(ge=1, le=64)]] = 8

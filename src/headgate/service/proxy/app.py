@@ -30,6 +30,8 @@ from headgate.spending import Spending
 from headgate.stores.open import folder_of
 from headgate.types import Context, Request
 
+MOST_READ = 8  # conversations of answered calls that wait to be read for their traces
+
 
 def mount(app: FastAPI, service: ServiceState) -> None:
     """Mount the proxy that the settings describe."""
@@ -71,7 +73,11 @@ def _open_remembered(service: ServiceState) -> Remembered:
 
 
 class _Observer:
-    """Hands every call to the metrics, to the request's state (for log and spans), and to the store as a trace."""
+    """Hands every call to the metrics, to the request's state (for log and spans), and to the store as a trace.
+
+    A trace says what stood in the window. Each conversation is held until it was read for that; where too many wait, the
+    traces of further calls leave it out.
+    """
 
     def __init__(self, service: ServiceState) -> None:
         self._service = service
@@ -83,6 +89,8 @@ class _Observer:
         state.call = call
         self._service.metrics.count_call(call)
         if call.operation and state.caller:
+            if len(self._saving) >= MOST_READ:
+                call.sent = {}
             saving = asyncio.ensure_future(asyncio.to_thread(self._save, state.caller, call))
             self._saving.add(saving)
             saving.add_done_callback(self._finish_saving)
