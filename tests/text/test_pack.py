@@ -85,6 +85,7 @@ def test_the_whole_is_counted_once_more_and_the_last_pieces_go_until_it_fits():
     joined = lambda text: words(text) + text.count("\n")  # noqa: E731  each seam costs one more
     assert pack(["a", "b", "c"], 4, joined).taken == [True, True, False]
     assert pack(["a", "b", "c"], 5, joined).taken == [True, True, True]
+    assert pack(["a a a", "b b b", "c c c"], 9, joined).taken == [True, True, False]
     packed = pack(["a b", "c d e"], 3, joined, shorten=lambda at, left: "c")
     assert packed.taken == [True, False]
     assert packed.shortened == {}
