@@ -1,5 +1,7 @@
 """The proxy inside the service: behind its door, beside its own routes."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, Pause, answer, json_head, said
@@ -35,7 +37,7 @@ def address(rig, gate):
 
 
 def post(address, model, *, headers=None, **more):
-    body = {"model": model, "messages": ASK, **more}
+    body = {"model": model, "messages": ASK} | more
     return web.post(f"{address}/v1/chat/completions", json=body, headers=headers, timeout=20)
 
 
@@ -51,6 +53,18 @@ def test_a_loop_is_counted_in_the_metrics(rig, address):
     post(address, rig.script(said(*LOOP), said("Well.")), stream=True)
     told = web.get(f"{address}/metrics").text
     assert "headgate_guard_rollbacks_total 1" in told.replace(".0", "")
+
+
+def test_more_long_prompts_stream_at_once_than_one_body_may_have(rig, address, gate):
+    script = said(*PROSE)
+    model = rig.script([*script[:1], Pause(1.5), *script[1:]])
+    long = [{"role": "user", "content": "prose " * 170_000}]  # of 200 000 tokens
+    many = gate.settings.service.body_bytes // 1_000_000 + 3
+    with ThreadPoolExecutor(many) as threads:
+        replies = list(
+            threads.map(lambda _: post(address, model, stream=True, messages=long), range(many))
+        )
+    assert {reply.status_code for reply in replies} == {200}
 
 
 def test_our_own_key_opens_the_door_and_goes_no_further(rig, gate, address, upstream):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headgate.errors import BusyError
-from headgate.service.body_room import ORDINARY, BodyRoom, Turns, weigh
+from headgate.service.body_room import ORDINARY, SMALL, BodyRoom, Turns, weigh
 
 LARGEST = 10 * ORDINARY
 
@@ -60,7 +60,7 @@ def test_a_body_of_many_values_weighs_more_than_its_bytes():
     lists = b"[" + b"[]," * 70_000 + b"0]"
     assert weigh(prose) == len(prose)
     assert weigh(lists) > 9 * len(lists)
-    assert weigh(lists[:ORDINARY]) == ORDINARY
+    assert weigh(lists[:SMALL]) == SMALL
 
 
 async def test_bodies_are_worked_on_in_the_order_they_came():

@@ -17,11 +17,11 @@ from headgate.types import Chunk, Context
 QUESTIONS = (
     "How does the guard stop a model that repeats itself, and when does it fail?",
     "What happens to a chunk that the window already holds?",
-    "How does a fact gain or lose trust?",
+    "Does injected context break my prompt cache?",
 )
 BUDGET = 500
 # the pages that say how it works; pyproject.toml puts the same ones into the package
-PAGES = ("guard", "memory", "window")
+PAGES = ("faq", "guard", "window")
 
 
 @dataclass(frozen=True, slots=True)

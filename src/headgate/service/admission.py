@@ -1,7 +1,7 @@
 """Admission: what every request passes before the app, as plain ASGI middleware.
 
-request id ─▶ caller ─▶ limits ─▶ body ─▶ turn ─▶ the app, all under a deadline. Afterwards the observers (log, metrics, spans) see
-the request. One that its deadline cuts off gets an error response, unless its response has begun; one that goes on after
+request id ─▶ caller ─▶ limits ─▶ body ─▶ turn ─▶ the app, all under a deadline. Afterwards the observers (log, metrics,
+spans) see the request. One that its deadline cuts off gets an error response, unless its response has begun; one that goes on after
 its key was revoked is cut off in the same way (`revocation.py`). At shutdown
 `InFlight.drain` shortens the deadlines of running requests, and new ones are refused.
 """
@@ -77,7 +77,7 @@ class Admission:
         self._in_flight = in_flight
         self._observers = observers
         self._error_response = error_response
-        # Calls to models last long: they have a room of their own, and need not wait for a turn.
+        # Calls to models have a room of their own, and need not wait for a turn.
         self._own, self._proxied = BodyRoom(policy.body_bytes), BodyRoom(policy.body_bytes)
         self._turns = Turns()
 
@@ -139,7 +139,8 @@ class Admission:
                 state.status = 499  # as other servers log it; nobody receives it
                 return
             weight = weigh(body)
-            take(weight - len(body))
+            # A call to a model lasts long, and there are many: of its body only what swells is held on.
+            take(weight - (2 if proxied else 1) * len(body))
             buffered = BufferedReceive(body, receive)
             del body  # whoever reads it may let it go
             async with self._turns.wait(0 if proxied else weight):

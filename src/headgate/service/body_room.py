@@ -1,8 +1,8 @@
 """Body room: what the bodies of one process may weigh together.
 
 A body may take thirty times its bytes once it is parsed, and a window seven times its bytes while it is read. So bodies are
-weighed, and large ones share a room. While they are held, one caller fills two thirds of it at most, and what does not fit is
-refused. While they are worked on, those that are too many wait for their turn, in the order they came. Bodies of ordinary size
+weighed, and share a room. While they are held, one caller fills two thirds of it at most, and what does not fit is refused.
+While they are worked on, those that are too many wait for their turn, in the order they came. Bodies of ordinary size
 pass whatever others hold.
 """
 
@@ -10,23 +10,33 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from random import sample
 
 from headgate.errors import BusyError
 from headgate.text.bounded_json import count_marks
 
-ORDINARY = 64 << 10  # bytes of a body that neither is refused nor waits because of others
-AT_WORK = (
-    12 << 20
-)  # weight of all bodies that are worked on at a time: the largest window has as much
+ORDINARY = (
+    1 << 20
+)  # weight of a body that neither is refused nor waits because of others: 200 000 tokens
+SMALL = 64 << 10  # bytes of a body that weighs no more than it has
+AT_WORK = 12 << 20  # weight of all large bodies at work at a time: the largest window has as much
 USUAL = 16  # bytes of ordinary JSON for each of its values; more values than that weigh extra
 VALUE = 32  # what each of them weighs
+PAGE = 4_096  # bytes that are weighed together
 
 
 def weigh(body: bytes) -> int:
-    """What a body weighs: its bytes, and more where it holds unusually many values."""
-    if len(body) <= ORDINARY:
+    """About what a body weighs: its bytes, and more where it holds unusually many values.
+
+    Values are counted in an eighth of its pages. They are drawn at random, so that nobody knows which.
+    """
+    if len(body) <= SMALL:
         return len(body)
-    return len(body) + VALUE * max(0, count_marks(body) - len(body) // USUAL)
+    pages = len(body) // PAGE
+    drawn = sample(range(pages), pages // 8)
+    marks = sum(count_marks(body[at * PAGE : (at + 1) * PAGE]) for at in drawn)
+    values = marks * pages // len(drawn)
+    return len(body) + VALUE * max(0, values - len(body) // USUAL)
 
 
 class BodyRoom:

@@ -1,10 +1,12 @@
-"""Bounded JSON: parse what a stranger sent, unless it would take far more memory than bytes, or could not be written again.
+"""Bounded JSON: parse what a stranger sent, unless it would take far more memory than bytes, or is too deep to be written.
 
 A list of empty lists takes thirty times its bytes, and holds every other thread while it is built. So values are counted
 first: each follows a comma or an opening bracket outside a string. What has too many is not parsed.
 orjson reads lists in lists four times as deep as it writes them. What is too deep to be written is refused where it is read.
 """
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,26 +17,39 @@ MOST_VALUES = (
 )
 DEEPEST = 200  # lists and objects inside each other; orjson writes 254
 _MARKS = b",[{"
+_SHORT = 4_096  # bytes up to which counting brackets is quicker than looking into the value
 
 
 def loads(data: bytes) -> Any:  # noqa: ANN401  (any JSON value)
-    """The value in some JSON. JSONDecodeError where it is no JSON, has more than MOST_VALUES values, or is deeper than DEEPEST."""
+    """The value in some JSON.
+
+    JSONDecodeError where it is no JSON, has more than MOST_VALUES values, or is deeper than DEEPEST.
+    """
     if len(data) > MOST_VALUES and has_more_values(data, MOST_VALUES):
         raise orjson.JSONDecodeError(f"it holds more than {MOST_VALUES:,} values", "", 0)
     value = orjson.loads(data)
-    if len(data) > 2 * DEEPEST and data.count(b"[") + data.count(b"{") > DEEPEST:
+    if len(data) > 2 * DEEPEST and (len(data) > _SHORT or _count_openings(data) > DEEPEST):
         _check_depth(value)
     return value
 
 
+def _count_openings(data: bytes) -> int:
+    return data.count(b"[") + data.count(b"{")
+
+
 def _check_depth(value: object) -> None:
-    level = [value]
-    for _ in range(DEEPEST + 1):
-        inner = (one.values() if type(one) is dict else one for one in level)
-        level = [one for part in inner for one in part if type(one) is dict or type(one) is list]  # type: ignore[attr-defined]
+    level = _containers([value])
+    for _ in range(DEEPEST):
         if not level:
             return
-    raise orjson.JSONDecodeError(f"it is nested deeper than {DEEPEST} lists and objects", "", 0)
+        parts = (one.values() if isinstance(one, dict) else one for one in level)
+        level = _containers(chain.from_iterable(parts))
+    if level:
+        raise orjson.JSONDecodeError(f"it is nested deeper than {DEEPEST} lists and objects", "", 0)
+
+
+def _containers(values: Iterable[object]) -> list[dict[str, object] | list[object]]:
+    return [one for one in values if isinstance(one, (dict, list))]
 
 
 def has_more_values(data: bytes, most: int, *, piece: int = 1 << 20) -> bool:
