@@ -21,6 +21,7 @@ import tempfile
 import time
 from itertools import accumulate
 from pathlib import Path
+from urllib.request import urlopen
 
 from headgate.gateway import Headgate
 
@@ -58,14 +59,12 @@ def questions(folder, connections, tokens):
 async def library(folder, asked, windows, requests):
     with Headgate.open(folder) as gate:
         for at in range(30):
-            await gate.acontext(
-                asked[at % len(asked)], window=windows[at % len(windows)], budget=500, k=5
-            )
+            await gate.acontext(asked[at % len(asked)], window=windows[at % len(windows)])
+        gate.traces(limit=1)  # waits, as wait_for_traces does
         began = time.process_time()
         for at in range(requests):
-            await gate.acontext(
-                asked[at % len(asked)], window=windows[at % len(windows)], budget=500, k=5
-            )
+            await gate.acontext(asked[at % len(asked)], window=windows[at % len(windows)])
+        gate.traces(limit=1)
         return (time.process_time() - began) / requests
 
 
@@ -110,6 +109,12 @@ def resident(pid):
     return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1]) / 1024
 
 
+def wait_for_traces(port):
+    """Traces are written behind the answers, and a list of them waits for those."""
+    with urlopen(f"http://127.0.0.1:{port}/v1/traces?limit=1") as answer:
+        answer.read()
+
+
 def served(folder, asked, windows, requests, rounds):
     line = [
         sys.executable,
@@ -128,6 +133,7 @@ def served(folder, asked, windows, requests, rounds):
         port = int(json.loads(server.stdout.readline())["url"].rsplit(":", 1)[1])
         load = Load(port, asked, windows)
         asyncio.run(load.run(max(256, requests // 20)))
+        wait_for_traces(port)
         marks = [resident(server.pid)]
         began, seconds, errors = cpu(server.pid), [], 0
         for _ in range(rounds):
@@ -135,6 +141,7 @@ def served(folder, asked, windows, requests, rounds):
             seconds += load.seconds
             errors += load.errors
             marks.append(resident(server.pid))
+        wait_for_traces(port)
         spent = (cpu(server.pid) - began) / len(seconds)
     finally:
         server.send_signal(signal.SIGTERM)
