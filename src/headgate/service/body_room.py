@@ -10,10 +10,9 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from random import sample
 
 from headgate.errors import BusyError
-from headgate.text.bounded_json import count_marks
+from headgate.text.bounded_json import estimate_marks
 
 ORDINARY = (
     1 << 20
@@ -22,21 +21,13 @@ SMALL = 64 << 10  # bytes of a body that weighs no more than it has
 AT_WORK = 12 << 20  # weight of all large bodies at work at a time: the largest window has as much
 USUAL = 16  # bytes of ordinary JSON for each of its values; more values than that weigh extra
 VALUE = 32  # what each of them weighs
-PAGE = 4_096  # bytes that are weighed together
 
 
 def weigh(body: bytes) -> int:
-    """About what a body weighs: its bytes, and more where it holds unusually many values.
-
-    Values are counted in an eighth of its pages. They are drawn at random, so that nobody knows which.
-    """
+    """About what a body weighs: its bytes, and more where it holds unusually many values."""
     if len(body) <= SMALL:
         return len(body)
-    pages = len(body) // PAGE
-    drawn = sample(range(pages), pages // 8)
-    marks = sum(count_marks(body[at * PAGE : (at + 1) * PAGE]) for at in drawn)
-    values = marks * pages // len(drawn)
-    return len(body) + VALUE * max(0, values - len(body) // USUAL)
+    return len(body) + VALUE * max(0, estimate_marks(body) - len(body) // USUAL)
 
 
 class BodyRoom:

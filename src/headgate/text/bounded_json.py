@@ -7,9 +7,11 @@ orjson reads lists in lists four times as deep as it writes them. What is too de
 
 from collections.abc import Iterable
 from itertools import chain
+from random import sample
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 
 MOST_VALUES = (
@@ -17,6 +19,7 @@ MOST_VALUES = (
 )
 DEEPEST = 200  # lists and objects inside each other; orjson writes 254
 _MARKS = b",[{"
+_PAGE, _FEW_PAGES = 4_096, 16
 _SHORT = 4_096  # bytes up to which counting brackets is quicker than looking into the value
 
 
@@ -54,7 +57,7 @@ def _containers(values: Iterable[object]) -> list[dict[str, object] | list[objec
 
 def has_more_values(data: bytes, most: int, *, piece: int = 1 << 20) -> bool:
     """Whether some JSON holds more than so many values. It is looked at a piece of two bytes or more at a time."""
-    if count_marks(data, piece) <= most:
+    if 4 * estimate_marks(data) <= most:
         return False
     values, inside, at = 0, False, 0
     while at < len(data):
@@ -74,8 +77,16 @@ def has_more_values(data: bytes, most: int, *, piece: int = 1 << 20) -> bool:
     return False
 
 
-def count_marks(data: bytes, piece: int = 1 << 20) -> int:
-    """How many marks there are, in strings or not. Of a long prompt this is counted in a tenth of the time of bytes.count."""
-    view = np.frombuffer(data, np.uint8)
-    parts = (view[at : at + piece] for at in range(0, len(view), piece))
-    return sum(int(np.count_nonzero(part == mark)) for part in parts for mark in _MARKS)
+def estimate_marks(data: bytes) -> int:
+    """About how many marks there are, in strings or not, by an eighth of the pages. They are drawn: nobody knows which."""
+    pages = len(data) // _PAGE
+    if pages < _FEW_PAGES:
+        return _count_marks(np.frombuffer(data, np.uint8))
+    view = np.frombuffer(data, np.uint8, pages * _PAGE).reshape(pages, _PAGE)
+    drawn = sample(range(pages), pages // 8)
+    return _count_marks(view[drawn]) * pages // len(drawn)
+
+
+def _count_marks(view: npt.NDArray[np.uint8]) -> int:
+    """How many bytes are marks. Of a long prompt they are counted in a tenth of the time of bytes.count."""
+    return sum(int(np.count_nonzero(view == mark)) for mark in _MARKS)
