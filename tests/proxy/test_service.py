@@ -5,10 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, Pause, answer, json_head, said
+from tests.service.clients import until
 
 from headgate.gateway import Headgate
+from headgate.notes import Stage
 from headgate.policy import ProxyPolicy, ServicePolicy
 from headgate.service.app import create
+from headgate.service.proxy import app
 from headgate.service.proxy.paths import OWN
 from headgate.service.routes import ROUTERS
 from headgate.settings import Settings
@@ -65,6 +68,17 @@ def test_more_long_prompts_stream_at_once_than_one_body_may_have(rig, address, g
             threads.map(lambda _: post(address, model, stream=True, messages=long), range(many))
         )
     assert {reply.status_code for reply in replies} == {200}
+
+
+@pytest.mark.parametrize(("most", "kept"), [(app.MOST_WAITING, True), (0, False)])
+def test_a_trace_leaves_the_window_out_where_too_much_waits(
+    rig, address, gate, monkeypatch, most, kept
+):
+    monkeypatch.setattr(app, "MOST_WAITING", most)
+    post(address, rig.script(said("ok")), stream=True)
+    until(gate.traces)
+    steps = [step.stage for step in gate.trace(gate.traces()[0].id).steps]
+    assert (Stage.WINDOW in steps) is kept
 
 
 def test_our_own_key_opens_the_door_and_goes_no_further(rig, gate, address, upstream):

@@ -7,6 +7,7 @@ What the service refuses on these paths has the shape of their APIs. Every call 
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.responses import JSONResponse, Response
@@ -30,7 +31,7 @@ from headgate.spending import Spending
 from headgate.stores.open import folder_of
 from headgate.types import Context, Request
 
-MOST_READ = 8  # conversations of answered calls that wait to be read for their traces
+MOST_WAITING = 32 << 20  # bytes of requests that wait to be read for their traces
 
 
 def mount(app: FastAPI, service: ServiceState) -> None:
@@ -82,6 +83,7 @@ class _Observer:
     def __init__(self, service: ServiceState) -> None:
         self._service = service
         self._saving: set[asyncio.Future[None]] = set()
+        self._waiting = 0  # bytes of their requests
 
     def observe(self, scope: Scope, call: ModelCall) -> None:
         """A call is over."""
@@ -89,11 +91,12 @@ class _Observer:
         state.call = call
         self._service.metrics.count_call(call)
         if call.operation and state.caller:
-            if len(self._saving) >= MOST_READ:
-                call.sent = {}
+            if self._waiting + call.sent_bytes > MOST_WAITING:
+                call.sent, call.sent_bytes = {}, 0
+            self._waiting += call.sent_bytes
             saving = asyncio.ensure_future(asyncio.to_thread(self._save, state.caller, call))
             self._saving.add(saving)
-            saving.add_done_callback(self._finish_saving)
+            saving.add_done_callback(partial(self._finish_saving, call.sent_bytes))
 
     def _save(self, caller: Caller, call: ModelCall) -> None:
         """Make the trace, which reads the whole conversation, and let it be written."""
@@ -101,7 +104,8 @@ class _Observer:
         if gate.settings.trace.keep:
             gate.save_trace(call_trace(call, tenant=caller.tenant, now=time.time()))
 
-    def _finish_saving(self, saving: asyncio.Future[None]) -> None:
+    def _finish_saving(self, size: int, saving: asyncio.Future[None]) -> None:
+        self._waiting -= size
         self._saving.discard(saving)
         if not saving.cancelled() and isinstance(saving.exception(), HeadgateError):
             self._service.metrics.count_lost_trace()

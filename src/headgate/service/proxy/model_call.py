@@ -30,6 +30,7 @@ class ModelCall:
     context_trace: str = ""
     sent: Mapping[str, Any] = field(default_factory=dict)
     """The fields of the request as the model got them."""
+    sent_bytes: int = 0
     length: int = 0
     """The length of the model's window, where the client says it."""
     answer: str = ""
