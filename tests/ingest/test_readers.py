@@ -333,6 +333,20 @@ def test_progress_reaches_its_total(store, folder):
     assert seen[-1] == 5 * 500
 
 
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<p>a<![😀]7>b", "ab"),
+        ("<p>a<![if !IE]>b<![endif]>c", "abc"),
+        ("<p>a<![😀", "a<![😀"),
+        ("<p>1 < 2 &amp; 3", "1 < 2 & 3"),
+        ("<p>open <a href=", "open <a href="),
+    ],
+)
+def test_a_section_that_html_does_not_know_and_an_unfinished_tag_are_no_errors(page, text):
+    assert extract(page) == ("", text)
+
+
 def test_html_keeps_shape_and_drops_scripts():
     page = """<html><head><title> A  page </title><style>x</style></head><body><nav>menu</nav>
     <h2>List</h2><ul><li>one<li>two</ul><pre>a\n  b</pre>

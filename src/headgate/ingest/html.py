@@ -20,7 +20,8 @@ _GAPS = re.compile(r"\n{3,}")
 def extract(source: str) -> tuple[str, str]:
     """The title and the text of a page."""
     reader = _Reader()
-    reader.feed(source)
+    end = source.rfind(">") + 1  # no tag ends behind it, and looking for that would take long
+    reader.feed(source[:end] + source[end:].replace("<", "&lt;"))
     reader.close()
     text = "\n".join(line.rstrip() for line in "".join(reader.out).splitlines())
     return _SPACE.sub(" ", "".join(reader.title)).strip(), _GAPS.sub("\n\n", text).strip()
@@ -67,6 +68,10 @@ class _Reader(HTMLParser):
             self.title.append(data)
         elif not self._silent:
             self.out.append(data if self._pre else _SPACE.sub(" ", data))
+
+    def parse_marked_section(self, i: int, report: int = 1) -> int:
+        """Pass over `<![...>` as browsers do. The library raises an AssertionError where it knows no such section."""
+        return self.parse_bogus_comment(i)
 
     def _open(self, tag: str) -> None:
         if tag in _HEADINGS:
