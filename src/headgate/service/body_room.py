@@ -18,7 +18,7 @@ ORDINARY = (
     1 << 20
 )  # weight of a body that neither is refused nor waits because of others: 200 000 tokens
 SMALL = 64 << 10  # bytes of a body that weighs no more than it has
-AT_WORK = 12 << 20  # weight of all large bodies at work at a time: the largest window has as much
+AT_WORK = 6 << 20  # weight of all large bodies at work at a time; a larger one is worked on alone
 USUAL = 16  # bytes of ordinary JSON for each of its values; more values than that weigh extra
 VALUE = 32  # what each of them weighs
 
