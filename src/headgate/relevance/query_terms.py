@@ -113,7 +113,7 @@ _REMEMBERED: Recent[tuple[str, str], tuple[tuple[int, ...], frozenset[int]]] = R
 
 
 def _read(texts: Sequence[str], language: str) -> list[tuple[tuple[int, ...], frozenset[int]]]:
-    """The terms of each text in reading order, and each once; remembered, since chunks come back request after request."""
+    """The terms of each text in reading order, and each once; remembered, since chunks come back."""
     keys = [(text, language) for text in texts]
     known = dict(zip(keys, _REMEMBERED.find(keys), strict=True))
     new = [key for key, found in known.items() if found is None]
