@@ -120,8 +120,8 @@ def _encode(steps: NDArray[np.int64], width: int) -> Coded:
 
 def _decode(coded: Coded) -> U64:
     """The places, sorted."""
-    values: U64 = np.cumsum(coded, dtype=np.uint64)
-    return values[coded != _full(coded)]
+    values: U64 = np.cumsum(coded, dtype=np.uint64)[coded != _full(coded)]
+    return values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
