@@ -1,9 +1,10 @@
 """Body room: what the bodies of one process may weigh together.
 
-A body may take thirty times its bytes once it is parsed, and a window seven times its bytes while it is read. So bodies are
-weighed, and share a room. While they are held, one caller fills two thirds of it at most, and what does not fit is refused.
-While they are worked on, those that are too many wait for their turn, in the order they came. Bodies of ordinary size
-pass whatever others hold. A request that was cut off holds both until its threads have ended (`thread_work.py`).
+A body may take thirty times its bytes once it is parsed, and a window seven times its bytes while it is read. So bodies
+are weighed, and share a room. While they are held, one caller fills two thirds of it at most, and what does not fit is
+refused. While they are worked on, those that are too many wait for their turn, in the order they came. Bodies of
+ordinary size pass whatever others hold. A request that is cut off holds both until its threads have ended
+(`thread_work.py`).
 """
 
 import asyncio
@@ -19,7 +20,9 @@ ORDINARY = (
     1 << 20
 )  # weight of a body that neither is refused nor waits because of others: 200 000 tokens
 SMALL = 64 << 10  # bytes of a body that weighs no more than it has
-AT_WORK = 6 << 20  # weight of all large bodies at work at a time; a larger one is worked on alone
+# Weight of all large bodies at work at a time; a larger one is worked on alone. A text to be cut may take thirty times its
+# weight, and threads that compute share one interpreter anyway.
+AT_WORK = 2 << 20
 USUAL = 16  # bytes of ordinary JSON for each of its values; more values than that weigh extra
 VALUE = 32  # what each of them weighs
 

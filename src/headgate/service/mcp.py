@@ -1,8 +1,8 @@
 """/mcp: the MCP server over streamable HTTP, under the same keys, scopes, tenants and limits as every other route.
 
 It keeps no session: each request stands for itself, so that any worker can serve it. A call ends when its client
-disconnects. A page of another origin is refused, with a key or without one; a caller without a key must name this machine
-in its Host header, as everywhere in the service. The `mcp` package is imported with the first request.
+disconnects. A page of another origin is refused, with a key or without one; a caller without a key must name this
+machine in its Host header, as everywhere in the service. The `mcp` package is imported with the first request.
 """
 
 import asyncio
