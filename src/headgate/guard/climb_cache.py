@@ -17,7 +17,8 @@ from headgate.guard.policy import CirclesPolicy, Rung
 
 LEAST = 16  # messages; shorter conversations are read as fast as they are looked up
 ENTRIES = 64  # conversations held at most ...
-# ... and the weight of their requests together, of which none has more than a quarter. Short messages take four times as much.
+# ... and the weight of their requests together, of which none has more than a quarter. Short messages take four times
+# as much.
 MAX_WEIGHT = 16 << 20
 
 

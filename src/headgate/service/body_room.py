@@ -20,8 +20,8 @@ ORDINARY = (
     1 << 20
 )  # weight of a body that neither is refused nor waits because of others: 200 000 tokens
 SMALL = 64 << 10  # bytes of a body that weighs no more than it has
-# Weight of all large bodies at work at a time; a larger one is worked on alone. A text to be cut may take thirty times its
-# weight, and threads that compute share one interpreter anyway.
+# Weight of all large bodies at work at a time; a larger one is worked on alone. A text to be cut may take thirty times
+# its weight, and threads that compute share one interpreter anyway.
 AT_WORK = 2 << 20
 USUAL = 16  # bytes of ordinary JSON for each of its values; more values than that weigh extra
 VALUE = 32  # what each of them weighs
