@@ -9,7 +9,8 @@ import pytest
 
 from headgate.guard.report import GuardReport
 from headgate.notes import Stage
-from headgate.service.log import call_figures, line_level, request_line
+from headgate.policy import ServicePolicy
+from headgate.service.log import call_figures, line_level, request_line, request_logger
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import Caller, RequestState
 from headgate.testing.samples import trace as sample
@@ -44,3 +45,10 @@ def test_a_call_that_nobody_watched_has_no_cuts_and_one_without_a_byte_no_time()
     call.first_byte_s = 0.25
     figures = call_figures(call)
     assert (figures["rollbacks"], figures["cut_chars"], figures["first_byte_ms"]) == (2, 90, 250.0)
+
+
+@pytest.mark.parametrize(("wanted", "level", "lines"), [(True, logging.INFO, 1), (False, logging.INFO, 0), (True, logging.ERROR, 0)])  # fmt: skip
+def test_a_line_is_written_where_the_policy_and_the_logger_want_it(caplog, wanted, level, lines):
+    with caplog.at_level(level, "headgate.request"):
+        request_logger(ServicePolicy(log=wanted))(RequestState("r", "GET", status=200), {})
+    assert len(caplog.records) == lines
