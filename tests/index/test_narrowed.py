@@ -153,7 +153,7 @@ def test_postings_of_chunks_that_went_are_swept_from_full_blocks(gates, monkeypa
 def test_what_is_dead_takes_the_place_of_no_candidate(gates, monkeypatch):
     monkeypatch.setattr("headgate.index.narrowed.WORDS", 10)
     monkeypatch.setattr("headgate.index.narrowed.NAMES", 1)
-    wide, small = gates
+    _, small = gates
     small.add(rows(40))
     ranking(small, "clocks")
     small.add([{"id": row["id"], "text": "Nothing stands here."} for row in rows(20)])

@@ -24,10 +24,11 @@ def pairs(*numbers):
 DRAFTS = [("a#0", b"zero"), ("a#1", b"one")]
 LISTS = [(5, pairs(0, 1)), (6, pairs(0, 1, 1, 1))]
 FIRST = Block(DRAFTS, [], LISTS, {5: 1, 6: 2}, TOTALS)
+NOTHING = Totals()
 NEXT = Block([], [], [], {}, TOTALS._replace(seen=2, saves=2), placement=Placement(block=1))
 
 
-def save(store, block=FIRST, *, after=Totals()):
+def save(store, block=FIRST, *, after=NOTHING):
     return store.save_block("t", "main", block, after=after)
 
 
