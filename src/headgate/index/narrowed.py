@@ -94,7 +94,7 @@ class NarrowedCollection:
         self._store.save_block(self._tenant, self._name, block, after=totals)
 
     def _sweep(self, most: int) -> None:
-        """Write chunks of a sparse block again, as if they had changed: the block is deleted when none is left in it."""
+        """Write chunks of a sparse block again, as if they had changed; with the last of them the block goes."""
         here = (self._tenant, self._name)
         totals, _ = self._store.posting_state(*here)
         if not self._store.sparse_drafts(*here, below=totals.blocks, most=1):

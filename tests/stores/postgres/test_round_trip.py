@@ -1,4 +1,4 @@
-"""A statement and its transaction in one round trip: values go in, rows come out, and what fails leaves nothing behind."""
+"""A statement and its transaction in one round trip: values go in, rows come out, and what fails leaves nothing."""
 
 import pytest
 
