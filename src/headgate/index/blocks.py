@@ -53,9 +53,9 @@ def make_block(
             *_lists(segment.names, segment.names.keys ^ NAME_KEYS, placement.first),
         ],
         keys=dict(zip(to_signed(keys), difference.astype(np.int64).tolist(), strict=True)),
-        totals=_add(_add(totals, gone, -1), added, 1)._replace(seen=changes[-1].seq)
-        if changes
-        else totals,
+        totals=_add(_add(totals, gone, -1), added, 1)._replace(
+            seen=changes[-1].seq if changes else totals.seen, saves=totals.saves + 1
+        ),
         vectors=vectors,
         placement=placement,
     )
