@@ -73,7 +73,7 @@ class McpEndpoint:
             server = await asyncio.to_thread(import_module, "headgate.integrations.mcp.server")
             access = await asyncio.to_thread(import_module, "headgate.integrations.mcp.access")
         except ModuleNotFoundError as error:
-            raise MissingExtra(error.name or "mcp", extra="mcp") from error
+            raise MissingExtra(error.name, extra="mcp") from error
 
         def access_of(call: Any) -> Any:  # noqa: ANN401  (its types are in an extra)
             caller = _state(call.request).caller

@@ -67,12 +67,10 @@ class HashSet:
         bits = max(4, ((4 if keys.size < _LARGE_SET else 2) * keys.size).bit_length())
         shift = np.uint64(64 - bits)
         tops = (keys >> shift).view(np.int64)
-        first = np.full(
-            1 << bits, keys.size, dtype=np.int32
-        )  # an empty bucket leads to the end mark
-        first[tops[::-1]] = np.arange(
-            keys.size - 1, -1, -1, dtype=np.int32
-        )  # the last written stays
+        # an empty bucket leads to the end mark
+        first = np.full(1 << bits, keys.size, dtype=np.int32)
+        # the last written stays
+        first[tops[::-1]] = np.arange(keys.size - 1, -1, -1, dtype=np.int32)
         deep = bool((tops[_DEEP:] == tops[:-_DEEP]).any())
         return cls(np.append(keys, _LAST), first, shift, deep)
 
