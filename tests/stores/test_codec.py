@@ -18,7 +18,7 @@ def test_a_value_comes_back_and_a_damaged_one_says_what_is_wrong():
     assert decode(Edge, encode(edge)) == edge
     for kind, damaged, why in (
         (Edge, '{"source": "a"}', "Field required"),
-        (Request, '{"query": "x", "budget": -5}', "budget"),
+        (Request, '{"query": "x", "k": 0}', "k is 0"),
     ):
         with pytest.raises(
             StoreError, match=f"a stored {kind.__name__} cannot be read: "
