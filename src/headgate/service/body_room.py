@@ -16,9 +16,8 @@ from functools import partial
 from headgate.errors import BusyError
 from headgate.text.bounded_json import estimate_marks
 
-ORDINARY = (
-    1 << 20
-)  # weight of a body that neither is refused nor waits because of others: 200 000 tokens
+# weight of a body that neither is refused nor waits because of others: 200 000 tokens
+ORDINARY = 1 << 20
 SMALL = 64 << 10  # bytes of a body that weighs no more than it has
 # Weight of all large bodies at work at a time; a larger one is worked on alone. A text to be cut may take thirty times
 # its weight, and threads that compute share one interpreter anyway.

@@ -33,9 +33,8 @@ from headgate.spending import Spending
 from headgate.stores.open import folder_of
 from headgate.types import Context, Request
 
-MOST_WAITING = (
-    8 << 20
-)  # weight of requests that wait to be read for their traces: two million tokens
+# weight of requests that wait to be read for their traces: two million tokens
+MOST_WAITING = 8 << 20
 
 
 def mount(app: FastAPI, service: ServiceState) -> None:
