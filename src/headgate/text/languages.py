@@ -93,6 +93,7 @@ _UNSPACED = compile_late(f"[{UNSPACED}]+")
 # code 1.7 % then pass for another language, and of 2 000 short English lines one.
 _CLEAR = 1.5
 _SHARE = 0.06
+_ROUNDING = 1e-6  # more than votes are rounded by
 
 Votes = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -145,6 +146,12 @@ def _english_words_beside(default: str) -> frozenset[str]:
 def _votes_for_english() -> dict[str, float]:
     """What each function word of English gives to it."""
     return {word: 1 / len(names) for word, names in _speakers().items() if word in ENGLISH}
+
+
+@cache
+def _votes_for_others() -> dict[str, float]:
+    """What each function word of English gives to every other language that has it, where one does."""
+    return {word: votes for word, votes in _votes_for_english().items() if votes < 1}
 
 
 class _Characters:
@@ -224,9 +231,10 @@ def _detect_latin(sample: str, default: str) -> str:
         return default if _english_words_beside(default).isdisjoint(found) else "english"
     foreign += sum(map(len, _ACCENTED.findall(low)))
     english = sum(map(_votes_for_english().get, found, repeat(0.0)))
-    # a word that both have gives both the same
-    nobody = default == "english" and foreign + english < _votes_needed(english, len(found))
-    return default if nobody else ""
+    # a word that English has may give another language as much, where that has it too
+    shared = sum(map(_votes_for_others().get, found, repeat(0.0)))
+    nobody = foreign + shared < _votes_needed(english, len(found)) - _ROUNDING
+    return default if nobody and default == "english" else ""
 
 
 def _elect(samples: Sequence[str], default: str, among: Sequence[str]) -> list[str]:

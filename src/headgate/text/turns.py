@@ -123,6 +123,8 @@ def split_turns(text: str) -> list[int]:
     make up half of its lines, by at least two of them from each speaker.
     """
     lines = text.splitlines(keepends=True)
+    if 2 * len(lines) < _FEW:
+        return []
     spare = len(lines) - max(len(lines) - sum(map(str.isspace, lines)), _FEW) / 2  # may be no heads
     starts: list[int] = []
     speakers: Counter[str] = Counter()
