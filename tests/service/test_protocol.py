@@ -163,13 +163,16 @@ def test_a_client_that_does_not_read_is_cut_off(monkeypatch):
     assert aborted
 
 
-async def test_large_answers_that_nobody_reads_hold_little_together(monkeypatch):
-    monkeypatch.setattr(BoundedProtocol, "UNSENT_TOGETHER", 20 << 20)
-    size = 16 << 20
+LARGE = 30 << 20
+
+
+@contextlib.asynccontextmanager
+async def large_answers():
+    """A server whose every answer is large, and its port."""
 
     async def app(scope, receive, send):
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % size)]})  # fmt: skip
-        await send({"type": "http.response.body", "body": b"x" * size})
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % LARGE)]})  # fmt: skip
+        await send({"type": "http.response.body", "body": b"x" * LARGE})
 
     config = uvicorn.Config(app, port=0, http=BoundedProtocol, lifespan="off", log_config=None)
     server = uvicorn.Server(config)
@@ -177,7 +180,13 @@ async def test_large_answers_that_nobody_reads_hold_little_together(monkeypatch)
     async with asyncio.timeout(30):
         while not server.started:  # noqa: ASYNC110  (uvicorn has no event for it)
             await asyncio.sleep(0.01)
-        port = server.servers[0].sockets[0].getsockname()[1]
+        yield server, server.servers[0].sockets[0].getsockname()[1]
+        server.should_exit = True
+        await running
+
+
+async def test_large_answers_that_nobody_reads_hold_little_together():
+    async with large_answers() as (server, port):
         clients = [await asyncio.open_connection("127.0.0.1", port, limit=1) for _ in range(4)]
         for _, writer in clients:
             writer.write(GET + b"\r\n")
@@ -186,5 +195,13 @@ async def test_large_answers_that_nobody_reads_hold_little_together(monkeypatch)
         assert 0 < held <= BoundedProtocol.UNSENT_TOGETHER
         for _, writer in clients:
             writer.close()
-        server.should_exit = True
-        await running
+
+
+async def test_a_large_answer_that_is_read_arrives_whole_however_little_may_be_held(monkeypatch):
+    monkeypatch.setattr(BoundedProtocol, "UNSENT_TOGETHER", 1 << 20)
+    async with large_answers() as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(GET + b"\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        assert await reader.readexactly(LARGE) == b"x" * LARGE
+        writer.close()

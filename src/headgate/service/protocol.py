@@ -180,12 +180,18 @@ class BoundedProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def _drop_unread(self) -> None:
-        """Hang up on the clients that leave most unread, until what is left may be held."""
+        """Hang up on the clients that leave most unread, until what is left may be held; not on this one, which has
+        only begun to read.
+        """
         ours = [c.transport for c in self.connections if isinstance(c, BoundedProtocol)]
         unsent = [(t.get_write_buffer_size(), t) for t in ours if not t.is_closing()]
         large = sorted((pair for pair in unsent if pair[0] > self.UNSENT_BYTES), key=itemgetter(0))
-        while sum(size for size, _ in large) > self.UNSENT_TOGETHER:
-            large.pop()[1].abort()
+        held = sum(size for size, _ in large)
+        while large and held > self.UNSENT_TOGETHER:
+            size, transport = large.pop()
+            if transport is not self.transport:
+                transport.abort()
+                held -= size
 
     def shutdown(self) -> None:
         """Begin the app's drain, then let uvicorn close the connection or wait for its request."""
