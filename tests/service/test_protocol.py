@@ -181,6 +181,8 @@ async def large_answers():
         while not server.started:  # noqa: ASYNC110  (uvicorn has no event for it)
             await asyncio.sleep(0.01)
         yield server, server.servers[0].sockets[0].getsockname()[1]
+        while server.server_state.connections:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
         server.should_exit = True
         await running
 
