@@ -83,6 +83,8 @@ def _join_parts(simple: list[str]) -> str:
 
 def _parts(word: str) -> list[str]:
     """A word, and the parts of an identifier after it."""
+    if word.islower() and word.isalpha() and word.isascii():
+        return [word]
     if not word.isascii():
         low = fold(word)
         if not _UNSPACED.search(low):
