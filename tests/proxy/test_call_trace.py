@@ -1,5 +1,6 @@
 """The trace of a call: sizes of its window, and of an answer that was cut its text, kept only where texts are."""
 
+import orjson
 from bench.agent_sessions import MadeCall, Turn, render
 
 from headgate.explain.redacted import redact_trace
@@ -29,14 +30,16 @@ def test_the_window_is_kept_by_what_fills_it():
     block = fence("[1] Refunds are paid within 14 days.", b"secret")
     turns = [Turn(human=f"{block}\nPlease fix it."), Turn(calls=(read,)), Turn(calls=(read,)), Turn(calls=(edit,))]  # fmt: skip
     messages = [{"role": "system", "content": "You are careful."}, *render(turns, "chat")]
-    facts = window_of(traced(sent={"messages": messages, "tools": [{"name": "read"}]}, length=9000))
+    facts = window_of(
+        traced(sent=orjson.dumps({"messages": messages, "tools": [{"name": "read"}]}), length=9000)
+    )
     kinds = ("system", "human", "call", "result", "tools")
     assert facts["tokens"] == sum(facts[kind] for kind in kinds)
     assert 0 < facts["injected"] < facts["human"]
     assert facts["repeated"] > facts["result read"] / 3
     assert facts["stale"] == facts["result read"]
     assert facts["length"] == 9000
-    assert "line of code" not in str(traced(sent={"messages": messages}).steps)
+    assert "line of code" not in str(traced(sent=orjson.dumps({"messages": messages})).steps)
 
 
 def cut_call():

@@ -25,9 +25,8 @@ _SPEAKERS = 1_000  # speakers that are told apart
 _FULL = 20_000  # chunks from which a block is full
 _OWN_BLOCK = 10_000  # chunks from which a batch is a block by itself
 _CLASS_BITS = 3
-_JOINED = (
-    1 << _CLASS_BITS
-)  # parts of one size class that are joined, and how much larger the next class is
+# parts of one size class that are joined, and how much larger the next class is
+_JOINED = 1 << _CLASS_BITS
 
 
 def make_block(
