@@ -1,9 +1,10 @@
 """One LangChain chain, three retrievers: `make bench-chains DATA=DIR`.
 
 EnsembleRetriever (BM25 and static vectors) with LangChain's redundancy filter, the same with Headgate's compressor, and
-Headgate's retriever with the same vectors. The chain packs what comes, in order, into BUDGET tokens. Prints for each set the share of a question's
-evidence that is inside, the share of packed tokens that repeat what is packed before them, and CPU milliseconds a question; first
-for the set as it is, then with every third passage stored twice, as mirrors and new versions do it. One process, one thread.
+Headgate's retriever with the same vectors. The chain packs what comes, in order, into BUDGET tokens. Prints for each
+set the share of a question's evidence that is inside, the share of packed tokens that repeat what is packed before
+them, and CPU milliseconds a question; first for the set as it is, then with every third passage stored twice, as
+mirrors and new versions do it. One process, one thread.
 """
 
 import os

@@ -1,8 +1,8 @@
 """The same chats in other forms: does what is found depend on how a line is written? python bench/chat_forms.py DIR...
 
-Each set of chats is asked as it stands, and with its lines written in other forms. Prints for each form the labeled evidence
-that `context()` shows within 1 000 tokens, nDCG@10, recall@10, and how many answerable questions come back empty. A form
-without dates has room for more lines in the same budget.
+Each set of chats is asked as it stands, and with its lines written in other forms. Prints for each form the labeled
+evidence that `context()` shows within 1 000 tokens, nDCG@10, recall@10, and how many answerable questions come back
+empty. A form without dates has room for more lines in the same budget.
 """
 
 import sys

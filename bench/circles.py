@@ -2,13 +2,13 @@
 
     python bench/circles.py http://127.0.0.1:8080/v1 MODEL [--sessions 60] [--plain]
 
-The address is that of a server of a small model. The proxy is started in front of it. Each session is a conversation in which the
-model has made the same call three times with the same result, drawn from a seed. It goes on for two turns; a call that is
-the same once more gets the same result once more. The circle is left when the model calls anything else or answers. Every session runs
-twice: with the ladder, and with it switched off by header.
+The address is that of a server of a small model. The proxy is started in front of it. Each session is a conversation in
+which the model has made the same call three times with the same result, drawn from a seed. It goes on for two turns; a
+call that is the same once more gets the same result once more. The circle is left when the model calls anything else or
+answers. Every session runs twice: with the ladder, and with it switched off by header.
 
-With `--plain` the conversation is written out as text and completed, and calls are read from the text: so a model without a format
-of its own for tools can make them.
+With `--plain` the conversation is written out as text and completed, and calls are read from the text: so a model
+without a format of its own for tools can make them.
 """
 
 import argparse

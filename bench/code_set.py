@@ -1,8 +1,9 @@
 """Build a labeled set of code from installed packages: python bench/code_set.py OUT [PACKAGE ...]
 
-Every function is a passage, without its docstring; the first sentence of a docstring is a question, and its function the
-answer. What several functions say, as a blocking one and its async twin do, asks for none of them, and of functions with the
-same text one is there. Without packages the standard library is read. The folder can be given to `headgate eval retrieval`.
+Every function is a passage, without its docstring; the first sentence of a docstring is a question, and its function
+the answer. What several functions say, as a blocking one and its async twin do, asks for none of them, and of functions
+with the same text one is there. Without packages the standard library is read. The folder can be given to `headgate
+eval retrieval`.
 """
 
 import ast

@@ -1,7 +1,7 @@
 """What each extra of the ranking gains: make bench-extras DATA="DIR ..."
 
-nDCG@10 of plain BM25, and of the ranking with one extra switched off, or asked for no sign that it helps; differences to
-the ranking as it ships, set by set and in the mean. At most 60 questions of a set are asked, the same in every run.
+nDCG@10 of plain BM25, and of the ranking with one extra switched off, or asked for no sign that it helps; differences
+to the ranking as it ships, set by set and in the mean. At most 60 questions of a set are asked, the same in every run.
 """
 
 import sys

@@ -2,8 +2,8 @@
 
     python bench/faults.py --kills 200
 
-After each kill the store is opened and checked (database, counts, fingerprints, indexes), every acknowledged write is looked
-up, and the rankings of its index are compared with those of an index built anew: ids and scores, bit for bit.
+After each kill the store is opened and checked (database, counts, fingerprints, indexes), every acknowledged write is
+looked up, and the rankings of its index are compared with those of an index built anew: ids and scores, bit for bit.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Fit the prices of the token estimate anew, and score each kind of text by prices that were fitted without it.
 
-Each folder with a corpus.jsonl is a kind of text; its texts are joined to pieces of about 900 tokens. Minimized is the squared
-relative error against the larger of cl100k and o200k, aimed 3 % too high, an estimate below that counting threefold,
-plus a pull of every price to what is usual for its kind; prices have floors, so that no word, mark or letter is for nothing.
-Kinds are left out a tenth at a time. Prints their error, then the tables of text/token_prices.py.
+Each folder with a corpus.jsonl is a kind of text; its texts are joined to pieces of about 900 tokens. Minimized is the
+squared relative error against the larger of cl100k and o200k, aimed 3 % too high, an estimate below that counting
+threefold, plus a pull of every price to what is usual for its kind; prices have floors, so that no word, mark or letter
+is for nothing. Kinds are left out a tenth at a time. Prints their error, then the tables of text/token_prices.py.
 Run: python bench/fit_tokens.py DIR [DIR ...]
 """
 
@@ -28,7 +28,7 @@ SINGLES = [chr(start + at) for start, row in prices._LETTERS for at in range(len
 
 
 def columns():
-    """From a code point to its column after the pairs and the capital: scripts, then letters, then one-token characters."""
+    """A code point's column, after the pairs and the capital: scripts, then letters, then one-token characters."""
     column = np.searchsorted(STARTS, np.arange(prices.LAST + 1), "right") - 1
     for at, char in enumerate(SINGLES):
         column[ord(char)] = len(STARTS) + at

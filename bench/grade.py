@@ -1,8 +1,9 @@
-"""Fit the built-in grader on labeled sets, and say how it judges sets that it has not seen: make bench-grade DATA="DIR ..."
+"""Fit the built-in grader on labeled sets, and say how it judges sets it has not seen: make bench-grade DATA="DIR ..."
 
-Each question is asked in its own set and in others, through retrieve, propagate and gate as they ship. Prints the constants
-for src/headgate/relevance/calibration.py; for each set, judged by constants fitted without it, the share of its questions
-that would come back empty and of foreign ones that would be stopped; the curve of both; and the reliability.
+Each question is asked in its own set and in others, through retrieve, propagate and gate as they ship. Prints the
+constants for src/headgate/relevance/calibration.py; for each set, judged by constants fitted without it, the share of
+its questions that would come back empty and of foreign ones that would be stopped; the curve of both; and the
+reliability.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """Growth: what a request, a window and a stream cost as they get larger, beside a peer in the same run.
 
-    corpus   `context()` and retrieval alone over 10 000 to 1 000 000 chunks        beside SQLite's FTS5 (BM25, 100 best)
-    window   finding what of 100 chunks a window of 1 k to 1 M tokens holds         beside difflib, block against block
-    stream   following a stream of 10 thousand to 10 million characters             beside a pattern over the text so far
+    corpus   `context()` and retrieval alone over 10 000 to 1 000 000 chunks    beside SQLite's FTS5 (BM25, 100 best)
+    window   finding what of 100 chunks a window of 1 k to 1 M tokens holds     beside difflib, block against block
+    stream   following a stream of 10 thousand to 10 million characters         beside a pattern over the text so far
 
 Figures are CPU time, the fastest of several runs. `measure(...)` gives rows; bench/suite.py writes them down.
 """

@@ -2,10 +2,10 @@
 
     python bench/ingest.py [DATA] [--rows 20000] [--steps]
 
-Chunks of about 740 characters, through `Headgate.add`: cut, fingerprinted, stored, indexed and saved. With DATA, a folder
-of labeled sets, their sentences are recombined (bench/synthetic.py): those of the English sets, and those of all
-languages. Without it the prose is made up. `--steps` says where the time goes: each step without those inside it.
-Then the store alone. CPU time of this process, not wall time.
+Chunks of about 740 characters, through `Headgate.add`: cut, fingerprinted, stored, indexed and saved. With DATA, a
+folder of labeled sets, their sentences are recombined (bench/synthetic.py): those of the English sets, and those of all
+languages. Without it the prose is made up. `--steps` says where the time goes: each step without those inside it. Then
+the store alone. CPU time of this process, not wall time.
 """
 
 import argparse

@@ -3,8 +3,9 @@
     python bench/large_store.py FOLDER DATA [--chunks 500000]
 
 The store is made in FOLDER where it is not there yet; one that was stopped halfway goes on. Text is recombined from the
-labeled sets in DATA (bench/synthetic.py). A request is `context()` as the service asks it: from the last complete index,
-while a thread follows. Its cost is CPU time of this process without that thread. The backup runs beside a writer.
+labeled sets in DATA (bench/synthetic.py). A request is `context()` as the service asks it: from the last complete
+index, while a thread follows. Its cost is CPU time of this process without that thread. The backup runs beside a
+writer.
 """
 
 import argparse

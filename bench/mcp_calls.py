@@ -2,8 +2,8 @@
 
 A server over stdio, on a store of SIZE chunks of synthetic text (bench/synthetic.py), asked with the questions of the
 labeled sets in DIR. Each call is timed at the client, so that transport, JSON and schemas count. For each question the
-fastest of three calls counts, since other work on the machine only ever adds. Beside it stands the CPU time that the server
-spent on a call. `ping` is what the protocol alone takes.
+fastest of three calls counts, since other work on the machine only ever adds. Beside it stands the CPU time that the
+server spent on a call. `ping` is what the protocol alone takes.
 """
 
 import argparse

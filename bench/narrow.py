@@ -1,10 +1,11 @@
 """Narrowing: evidence and CPU of a collection that the database narrows, beside the same collection held whole.
 
-    python bench/narrow.py URL DIR... [--max-chunks 1000] [--questions 40]     labeled sets: evidence inside 1 000 tokens
-    python bench/narrow.py URL DIR... --size 100000 --copies 10 --max-chunks 100000    recombined text: CPU of client and server
+    python bench/narrow.py URL DIR... [--max-chunks 1000] [--questions 40]    evidence inside 1 000 tokens
+    python bench/narrow.py URL DIR... --size 100000 --copies 10 --max-chunks 100000    CPU of client and server
 
-URL is an empty PostgreSQL database on this machine: CPU of the server is read from its processes. With --copies each chunk
-and its postings are copied inside the database, for sizes that would take long to add; with --keep what it holds is asked.
+URL is an empty PostgreSQL database on this machine: CPU of the server is read from its processes. With --copies each
+chunk and its postings are copied inside the database, for sizes that would take long to add; with --keep what it holds
+is asked.
 """
 
 import os

@@ -2,9 +2,9 @@
 
     python bench/new_words.py [--words 600000]
 
-Texts of words that were never met before are indexed, named and asked for, in English and in German, as a service does that
-runs for months. After each part the anonymous memory of the process is printed. It fails where the last third of the run
-adds more than 2 MB.
+Texts of words that were never met before are indexed, named and asked for, in English and in German, as a service does
+that runs for months. After each part the anonymous memory of the process is printed. It fails where the last third of
+the run adds more than 2 MB.
 """
 
 import argparse

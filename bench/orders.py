@@ -1,8 +1,8 @@
 """Orders: how much labeled evidence a budget holds, by the order it is filled in: `make bench-orders DATA=DIR`.
 
-The ranking as it ships, filled by the gate's value (the first that does not fit as its best strips, as the engine does),
-by that without strips, without entropy, by the score alone, by the published entropy score, and at random (mean of five
-draws); counted and framed alike.
+The ranking as it ships, filled by the gate's value (the first that does not fit as its best strips, as the engine
+does), by that without strips, without entropy, by the score alone, by the published entropy score, and at random (mean
+of five draws); counted and framed alike.
 """
 
 import random

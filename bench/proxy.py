@@ -319,7 +319,7 @@ PROMPTS = (
 
 
 def real(model: str) -> None:
-    """A small real model behind its own OpenAI server, then behind the proxy: greedy answers that loop, and those that do not."""
+    """A small real model behind its own server, then behind the proxy: greedy answers that loop, and others."""
     port = free()
     script = str(Path(__file__).resolve().with_name("small_model.py"))
     command = (sys.executable, script, "--model", model, "--port", str(port), "--context", "2048")

@@ -1,9 +1,10 @@
 """A real small chat model, looping at temperature 0 without penalty, and ways to get it out again.
 
-Prompts of many kinds are asked in turn; those whose greedy answer the detector stops are the looping ones. Or the greedy
-loops are taken from labeled streams of the same model, which saves asking. The first call of each is made once
-and replayed for every way to resume, so all ways start from the same loop. A run is recovered when it ends without a loop; it ended by itself when the model said so.
-Copies are counted in the client's whole text, without asking the guard what it did.
+Prompts of many kinds are asked in turn; those whose greedy answer the detector stops are the looping ones. Or the
+greedy loops are taken from labeled streams of the same model, which saves asking. The first call of each is made once
+and replayed for every way to resume, so all ways start from the same loop. A run is recovered when it ends without a
+loop; it ended by itself when the model said so. Copies are counted in the client's whole text, without asking the guard
+what it did.
 Each answer and each run is a line of a file: an interrupted comparison goes on where it was.
 """
 
@@ -124,7 +125,7 @@ class Model:
     def __call__(
         self, messages: Messages, *, sampling: Mapping[str, float] | None = None
     ) -> Iterator[str]:
-        """Stream one answer; the first call of a prompt is replayed, and further ones are greedy unless told otherwise."""
+        """Stream one answer; a prompt's first call is replayed, further ones are greedy unless told otherwise."""
         if self.first:
             first, self.first = self.first, ()
             yield from first

@@ -2,9 +2,9 @@
 
     python bench/service.py --chunks 100000 --requests 20000 --connections 64
 
-A store of made-up text is served by `headgate serve` on a loopback port; lean clients over plain sockets ask for context
-with a window of 8 k tokens each. CPU is the server process's own, from the system's account of it; the library's is
-measured before and after, in this process, on the same store, questions and windows.
+A store of made-up text is served by `headgate serve` on a loopback port; lean clients over plain sockets ask for
+context with a window of 8 k tokens each. CPU is the server process's own, from the system's account of it; the
+library's is measured before and after, in this process, on the same store, questions and windows.
 """
 
 import argparse

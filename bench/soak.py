@@ -3,12 +3,13 @@
     python bench/soak.py --minutes 30 --tenants 1000
 
 Clients ask, add, remember and read traces, one collection grows without end, and each request comes from one of many
-tenants. Every minute a fault is injected in turn: a writer that is stopped inside its transaction, an index folder deleted, a
-client that goes away. Memory, descriptors, threads, latency and file sizes are sampled and plotted to .bench/soak.png.
-It fails where memory or descriptors grow after the warm-up, where a request fails, or where p99 is above 5 times p50.
+tenants. Every minute a fault is injected in turn: a writer that is stopped inside its transaction, an index folder
+deleted, a client that goes away. Memory, descriptors, threads, latency and file sizes are sampled and plotted to
+.bench/soak.png. It fails where memory or descriptors grow after the warm-up, where a request fails, or where p99 is
+above 5 times p50.
 
-The warm-up fills the caches that are bounded: mixed traffic would take an hour to, and look like growth meanwhile. The largest
-remembers 10 000 texts, so questions go over more texts than that first.
+The warm-up fills the caches that are bounded: mixed traffic would take an hour to, and look like growth meanwhile. The
+largest remembers 10 000 texts, so questions go over more texts than that first.
 """
 
 import argparse

@@ -2,8 +2,9 @@
 
     python bench/stalled_writer.py [--requests 100]
 
-A service answers contexts over 2 000 documents, by turns without and beside a process that holds the store's write lock and was
-stopped by SIGSTOP. It fails where the median beside it is above 1.5 times the usual one, or where one waits for the lock.
+A service answers contexts over 2 000 documents, by turns without and beside a process that holds the store's write lock
+and was stopped by SIGSTOP. It fails where the median beside it is above 1.5 times the usual one, or where one waits for
+the lock.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """The suite: `make bench [FULL=1] [DATA=DIR] [STREAMS=FILE]` runs the benchmarks and writes docs/benchmarks.md.
 
-Quick (the default, at most ten minutes on two cores) goes up to 100 000 chunks; FULL=1 to a million. DATA is a folder of
-labeled retrieval sets, STREAMS a file of labeled model streams: without them the page has speed and growth alone.
+Quick (the default, at most ten minutes on two cores) goes up to 100 000 chunks; FULL=1 to a million. DATA is a folder
+of labeled retrieval sets, STREAMS a file of labeled model streams: without them the page has speed and growth alone.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """The token estimate against two exact counts: what a text that fills a budget of 1 000 estimated tokens really counts.
 
-By kind of text found on this machine and in the folders: the mean share of the budget in each vocabulary, then the lowest
-and the highest share of the larger count, and the mean error of characters / 4. Then the same for real contexts, for each
-labeled set among the folders.
+By kind of text found on this machine and in the folders: the mean share of the budget in each vocabulary, then the
+lowest and the highest share of the larger count, and the mean error of characters / 4. Then the same for real contexts,
+for each labeled set among the folders.
 Run: python bench/tokens.py [DIR with corpus.jsonl files ...]
 """
 

@@ -3,9 +3,9 @@
     python bench/tools.py [--sessions 1000] [FOLDER of recorded sessions]
 
 Healthy and looping sessions are drawn from seeds (bench/agent_sessions.py). CPU is the process's own, least of several
-runs, on messages that were just parsed, as the proxy has them. The peer is the rule that other guards use: the same name and
-arguments three times in a row, whatever came back. "Unknown" conversations are read with everything forgotten that earlier ones
-taught: the numbers of calls and the lines that were masked.
+runs, on messages that were just parsed, as the proxy has them. The peer is the rule that other guards use: the same
+name and arguments three times in a row, whatever came back. "Unknown" conversations are read with everything forgotten
+that earlier ones taught: the numbers of calls and the lines that were masked.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """What an embedder adds to contexts: make bench-vectors EMBEDDER=static DATA="DIR ..." [QUESTIONS=100] [CHUNKS=500]
 
-For each set the share of the evidence in contexts of 1 000 tokens and nDCG@10, without and with the embedder, and how many
-answerable questions come back empty with it; then the means, and which sets gain, stand and lose. CHUNKS takes a part of each
-set, what answers its questions and others by chance up to so many, for encoders that are slow.
+For each set the share of the evidence in contexts of 1 000 tokens and nDCG@10, without and with the embedder, and how
+many answerable questions come back empty with it; then the means, and which sets gain, stand and lose. CHUNKS takes a
+part of each set, what answers its questions and others by chance up to so many, for encoders that are slow.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What the long runs share: made-up texts, a service to try things on, a writer that is stopped, and figures of a process."""
+"""What the long runs share: made-up texts, a service to try things on, a stopped writer, and figures of a process."""
 
 import os
 import re

@@ -4,7 +4,8 @@
 
 The sessions are those of the openai and anthropic packages, without retries, against a scripted upstream that talks at
 the pace of a model. Each moment is one fault in one turn. A turn fails when the SDK raises, or when its text is neither
-the one that it has without a fault nor what the upstream itself said. Extra is the time beyond the same turn without a fault.
+the one that it has without a fault nor what the upstream itself said. Extra is the time beyond the same turn without a
+fault.
 """
 
 import argparse
@@ -55,7 +56,7 @@ def pieces(text, size=12):
 
 
 class Model:
-    """Speaks chat completions, messages and responses; a model whose name begins with `loop` loops in its first call."""
+    """Speaks chat completions, messages and responses; a model named `loop...` loops in its first call."""
 
     def __init__(self):
         self.calls = Counter()

@@ -1,8 +1,9 @@
 """make bench-xray [MB=100]: recorded sessions of many MB, generated, through `headgate xray`: CPU and memory.
 
-Sessions are drawn from seeds: reads of real source files and slices of them, edits, test runs, loops. They are written in turn
-as Claude Code does, as Codex does, as a log of messages, and as a log of requests, each with the whole window. Now and then a line
-is half-written. The command runs in a process of its own; what is printed is its CPU time and the most memory it had.
+Sessions are drawn from seeds: reads of real source files and slices of them, edits, test runs, loops. They are written
+in turn as Claude Code does, as Codex does, as a log of messages, and as a log of requests, each with the whole window.
+Now and then a line is half-written. The command runs in a process of its own; what is printed is its CPU time and the
+most memory it had.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Guard the stream of the openai package: a loop is cut, the model is asked to go on, and the chunks stay the SDK's own."""
+"""Guard the stream of the openai package: a loop is cut, the model goes on, and the chunks stay the SDK's own."""
 
 import asyncio
 import json

@@ -125,7 +125,7 @@ def need_pgvector(server):
 
 @contextmanager
 def vector_server():
-    """A server of its own whose database has pgvector, in a schema of its own; tests are skipped where there is none."""
+    """A server whose database has pgvector, in a schema of its own; tests are skipped where there is none."""
     with running_server() as server:
         need_pgvector(server)
         with psycopg.connect(server.admin, dbname="headgate", autocommit=True) as admin:

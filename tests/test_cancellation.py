@@ -1,4 +1,4 @@
-"""Every public async call, cancelled at its first await, its second, and so on: nothing leaks, nothing is half-written."""
+"""Every public async call, cancelled at its first await, its second, and on: nothing leaks, nothing is half-written."""
 
 import asyncio
 import inspect

@@ -38,3 +38,8 @@ def test_a_loop_error_carries_the_clean_text():
 def test_each_error_stands_on_its_page(error):
     page = (Path(__file__).parent.parent / "docs" / "errors.md").read_text()
     assert f"| `{error.__name__}` | {error.status} |" in page
+
+
+def test_a_missing_package_that_nobody_can_name_is_named_by_its_extra():
+    assert MissingExtra("psycopg", extra="postgres").message == "psycopg is not installed"
+    assert MissingExtra(None, extra="mcp").message == "mcp is not installed"

@@ -17,7 +17,9 @@ def rows(count):
     return [{"id": f"r{n}", "text": f"Row {n} tells of the harbor."} for n in range(count)]
 
 
-@pytest.mark.parametrize(("count", "indexed"), [(3, False), (2_500, True)])
+@pytest.mark.parametrize(
+    ("count", "indexed"), [(3, False), (999, False), (1_000, True), (2_500, True)]
+)
 def test_a_long_add_is_indexed_by_the_time_it_returns_a_short_one_by_the_next_question(
     tmp_path, count, indexed
 ):

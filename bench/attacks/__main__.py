@@ -2,9 +2,9 @@
 
     python bench/attacks [--only NAME] [--seconds 5]
 
-A hostile client, a reader, a writer and a hostile upstream each do their worst for some seconds, while a second client asks
-/healthz ten times a second. It fails where /healthz took longer than a second or failed, where the service holds over 100 MB
-more than before the attack, where it answered 500, or where an attack got what it wanted.
+A hostile client, a reader, a writer and a hostile upstream each do their worst for some seconds, while a second client
+asks /healthz ten times a second. It fails where /healthz took longer than a second or failed, where the service holds
+over 100 MB more than before the attack, where it answered 500, or where an attack got what it wanted.
 """
 
 import argparse

@@ -107,7 +107,7 @@ async def hostile_queries(target):
 
 @attack
 async def hostile_conversations(target):
-    """Conversations through the proxy that its own reading finds hard: circles, calls, parts and schemas without end."""
+    """Conversations that the proxy's own reading finds hard: circles, calls, parts and schemas without end."""
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": json.dumps({"x": "y" * 2_000})}}  # fmt: skip
     conversations = [
         [{"role": "assistant", "tool_calls": [call] * 50}, {"role": "tool", "tool_call_id": "c", "content": "failed"}] * 200,

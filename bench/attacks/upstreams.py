@@ -1,4 +1,4 @@
-"""A hostile upstream: bombs, floods, crumbs, swelling and endless answers, wrong shapes. The model's name says what it does."""
+"""A hostile upstream: bombs, floods, crumbs, swelling and endless answers, wrong shapes. The model's name chooses."""
 
 import asyncio
 import gzip

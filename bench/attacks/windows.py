@@ -1,4 +1,4 @@
-"""Windows that are slow to read, that expand, that are large, or in which nothing comes twice; and fingerprints of none."""
+"""Windows that are slow to read, expand, are large, or in which nothing comes twice; and fingerprints of none."""
 
 import asyncio
 import json
@@ -73,7 +73,7 @@ def dense_text(length):
 
 @attack
 async def scripts_without_spaces(target):
-    """Windows of one word without end, of syllables, and of signs of four bytes: no place to cut, or one at every letter."""
+    """Windows of one word without end, of syllables, and of signs of four bytes: no place to cut, or one everywhere."""
     for sign, most in (("ა", LONGEST), ("あ", LONGEST), ("가", LONGEST), ("က", LONGEST), ("😀", 7_900_000), ("Σ", LONGEST)):  # fmt: skip
         body = f'{{"query": "refunds", "current_window_text": "{sign * most}"}}'
         await target.send("POST", "/v1/context", content=body.encode())

@@ -101,9 +101,9 @@ class ConfigError(HeadgateError):
 class MissingExtra(ConfigError):
     """An optional package is not installed; the hint is the pip line that installs it."""
 
-    def __init__(self, package: str, *, extra: str) -> None:
+    def __init__(self, package: str | None, *, extra: str) -> None:
         super().__init__(
-            f"{package} is not installed", hint=f"run: pip install 'headgate[{extra}]'"
+            f"{package or extra} is not installed", hint=f"run: pip install 'headgate[{extra}]'"
         )
 
 

@@ -1,4 +1,4 @@
-"""Texts that run a script where a page does not escape them: in text, attributes, addresses, scripts, styles and SVG."""
+"""Texts that run a script where a page does not escape: in text, attributes, addresses, scripts, styles and SVG."""
 
 RUN = "window.hacked=1"
 

@@ -8,7 +8,14 @@ from click.testing import CliRunner
 
 from headgate.cli import app
 from headgate.errors import InputError
-from headgate.evaluate.answers import ends_in_loop, evaluate_answers, is_answers, read_answers
+from headgate.evaluate.answers import (
+    Answer,
+    ends_in_loop,
+    evaluate_answers,
+    is_answers,
+    read_answers,
+)
+from headgate.guard.stall import Stall
 
 UNIT = "The keeper lifts the boards and the water runs down to the fields again. "
 WORDS = (
@@ -88,3 +95,90 @@ def test_a_bad_line_is_named_by_its_number_in_the_file_blank_lines_counted(tmp_p
     path.write_text('{"text": "good"}\n\n{"text": \n')
     with pytest.raises(InputError, match=r"answers\.jsonl:3: not JSON \(.* at column \d+\)"):
         list(read_answers(path))
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+
+@pytest.mark.parametrize(
+    ("text", "loops"),
+    [
+        ("xy" * 150, True),
+        ("xy" * 149, False),
+        (LETTERS * 10 + "!", False),
+        ("?" + (LETTERS * 2 + "!") * 3, True),
+        ((LETTERS * 2 + "!") * 3, True),
+        ((LETTERS * 2 + "!")[1:] + (LETTERS * 2 + "!") * 2, False),
+    ],
+)
+def test_a_loop_has_its_300_characters_and_its_third_copy_to_the_letter(text, loops):
+    assert ends_in_loop(text) is loops
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "period", "loops"),
+    [
+        (100, 400, 100, True),
+        (101, 400, 100, False),
+        (400, 1000, 200, True),
+        (401, 1000, 200, False),
+        (0, 801, 200, True),
+        (0, 800, 200, False),
+    ],
+)
+def test_a_labeled_run_is_a_loop_where_it_is_long_and_reaches_the_end(
+    tmp_path, start, end, period, loops
+):
+    size = 400 if period == 100 else 1000
+    run = {"start": start, "end": end, "period": period}
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "x" * size, "repeats": [run]}))
+    (answer,) = read_answers(tmp_path / "a.jsonl")
+    assert answer.loops is loops
+
+
+class Scripted:
+    """A detector that gives one verdict, on the first piece or never."""
+
+    def __init__(self, stall):
+        self.stall = stall
+
+    def feed(self, text):
+        return self.stall
+
+
+@pytest.mark.parametrize(
+    ("before", "run", "rest", "again", "good"),
+    [
+        (30, 20, 40, False, True),
+        (30, 20, 39, False, False),
+        (2, 38, 40, False, True),
+        (0, 40, 40, False, False),
+        (30, 20, 60, True, False),
+    ],
+)
+def test_a_cut_is_of_a_good_answer_where_its_run_is_the_lesser_part_and_40_characters_follow(
+    before, run, rest, again, good
+):
+    text = LETTERS[:before] + "-+" * (run // 2) + (LETTERS + LETTERS)[:rest]
+    stall = Stall(before + 6, before, 2, "repeat")
+    detectors = iter([Scripted(stall), Scripted(stall if again else None)])
+    shown = []
+    figures = evaluate_answers([Answer("a", text, loops=False)], lambda: next(detectors, Scripted(None)), shown.append)  # fmt: skip
+    assert (figures["went_on"], figures["good_cut"]) == (1, good)
+    assert [verdict.good for verdict in shown] == [good]
+
+
+def test_a_cut_without_a_known_period_ends_where_the_verdict_fell():
+    text = LETTERS[:10] + "-" * 20 + LETTERS[:50]
+    detectors = iter([Scripted(Stall(30, 10, 0, "entropy")), Scripted(None)])
+    figures = evaluate_answers([Answer("a", text, loops=False)], lambda: next(detectors))
+    assert figures["good_cut"] == 1
+
+
+def test_without_any_loop_all_of_them_were_found():
+    figures = evaluate_answers([Answer("a", "short", loops=False)], lambda: Scripted(None))
+    assert (figures["found_share"], figures["loops"], figures["chars"]) == (1.0, 0, 5)
+    missed = [Answer(str(n), "loop", loops=True) for n in range(3)]
+    detectors = iter([Scripted(Stall(1, 0, 1, "repeat")), Scripted(None), Scripted(None)])
+    figures = evaluate_answers(missed, lambda: next(detectors))
+    assert (figures["found"], figures["found_share"], figures["cut"]) == (1, 0.3333, 1)

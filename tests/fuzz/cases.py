@@ -1,7 +1,8 @@
 """Cases: hostile values from a seed, and how many of them a run tries.
 
-All that is in a case comes from its seed, so a failure is repeated by its number. An ordinary run tries a few seeds that hypothesis
-chooses; `make fuzz CASES=100000 SEED=1` tries so many in a row, a tenth of them where a case takes long, and says how many of each.
+All that is in a case comes from its seed, so a failure is repeated by its number. An ordinary run tries a few seeds
+that hypothesis chooses; `make fuzz CASES=100000 SEED=1` tries so many in a row, a tenth of them where a case takes
+long, and says how many of each.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""The MCP server: what it lists, what its tools answer, that results fit their budget and their schema, and what fails how."""
+"""The MCP server: what it lists, what its tools answer, that results fit budget and schema, and what fails how."""
 
 import asyncio
 import json

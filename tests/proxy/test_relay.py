@@ -29,6 +29,7 @@ from headgate.guard.dialects import (  # fmt: skip
 from headgate.guard.rollback import Session
 from headgate.policy import ProxyPolicy
 from headgate.service.proxy.relay import Relay
+from headgate.service.proxy.sse import KEEP_ALIVE
 
 TEXT, REPEAT = "".join(PROSE), (*[UNIT] * 2, UNIT[:40], "but never above the gate. ")
 CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}  # fmt: skip
@@ -164,6 +165,44 @@ async def test_a_model_that_only_loops_is_given_up(api):
     kind, calls = LOOPS[api]
     with pytest.raises(LoopError):
         await relayed(kind(), [[b"".join(calls[0])]] * 4)
+
+
+async def test_a_client_that_waits_gets_a_comment_for_each_time_of_the_policy_and_none_before():
+    now, out = [0.0], []
+
+    class Clock:
+        def time(self):
+            return now[0]
+
+    class Slow(Parts):
+        """The time that passes stands between the parts."""
+
+        async def read(self, tick_s=None):
+            part = await super().read(tick_s)
+            if isinstance(part, float):
+                now[0] += part
+                return None
+            return part
+
+    async def write(data):
+        out.append(data)
+
+    data = b"".join(said(*PROSE, *[UNIT] * 2, UNIT[:40]))
+    held = data.rindex(UNIT[:40].encode())
+    held = data.index(b"\n\n", held) + 2
+    ticks = [9.89, 0.02, 9.89, 0.02]
+    session = Session(({"role": "user", "content": "Hi"},), clock=lambda: 0.0)
+    relay = Relay(ChatDialect(), session, {}, policy=ProxyPolicy(), call_again=None, write=write)
+    relay._loop, relay._written = Clock(), 0.0
+    sent = []
+
+    class Counted(Slow):
+        async def read(self, tick_s=None):
+            sent.append(out.count(KEEP_ALIVE))
+            return await super().read(tick_s)
+
+    await relay.run(Counted([data[:held], *ticks, data[held:]]))
+    assert sent[:6] == [0, 0, 0, 1, 1, 2]
 
 
 @pytest.mark.parametrize("api", CLEAN)

@@ -5,8 +5,9 @@ from tests.service.clients import connected
 
 from headgate.errors import AccessError
 from headgate.gateway import Headgate
+from headgate.service import auth as auth_module
 from headgate.service.app import create
-from headgate.service.auth import CACHE_S, Auth, is_loopback
+from headgate.service.auth import CACHE_S, Auth, had_key, has_active_key, is_loopback
 from headgate.settings import Settings
 from headgate.testing import FixedClock
 
@@ -246,3 +247,62 @@ async def test_a_reviewer_sees_the_fact_as_it_will_be_stored_and_confirms_that(g
         decided = await reviewer.post(f"/v1/reviews/{review.id}", json=decision)
         assert decided.json()["fact"]["content"] == draft["content"]
         assert [fact.content for fact in gate.facts.all()] == [draft["content"]]
+
+
+async def test_a_key_is_read_again_once_it_was_known_for_so_long(gate):
+    made, clock = give(gate, "read"), FixedClock(100.0)
+    auth = Auth(gate.keys, "default", clock=clock)
+    scope = {"headers": [(b"x-headgate-key", made.token.encode())]}
+    await auth.caller(scope)
+    gate.keys.revoke(made.key.id)
+    clock.advance(CACHE_S - 0.01)
+    assert (await auth.caller(scope)).key == made.key.id
+    clock.advance(0.01)
+    with pytest.raises(AccessError):
+        await auth.caller(scope)
+
+
+async def test_so_many_keys_are_remembered_and_the_oldest_is_forgotten(gate, monkeypatch):
+    monkeypatch.setattr(auth_module, "MAX_CACHED", 2)
+    auth, keys = Auth(gate.keys, "default", clock=FixedClock(0.0)), [give(gate, "read") for _ in range(3)]  # fmt: skip
+    scopes = [{"headers": [(b"x-api-key", key.token.encode())]} for key in keys]
+    for scope in scopes:
+        await auth.caller(scope)
+    for key in keys:
+        gate.keys.revoke(key.key.id)
+    assert (await auth.caller(scopes[1])).key == keys[1].key.id
+    assert (await auth.caller(scopes[2])).key == keys[2].key.id
+    with pytest.raises(AccessError):
+        await auth.caller(scopes[0])
+
+
+async def test_our_own_header_goes_before_a_bearer_and_that_before_x_api_key(gate):
+    auth = Auth(gate.keys, "default")
+    good = give(gate, "read").token.encode()
+    for headers in (
+        [(b"x-headgate-key", good), (b"authorization", b"Bearer other")],
+        [(b"authorization", b"bearer " + good), (b"x-api-key", b"other")],
+        [(b"authorization", b"Basic other"), (b"x-api-key", good)],
+    ):
+        assert (await auth.caller({"headers": headers})).key
+
+
+async def test_on_a_proxied_path_another_services_key_is_not_ours_to_judge(gate):
+    local = {"client": ("127.0.0.1", 1), "http_version": "1.1"}
+    headers = [(b"host", b"localhost"), (b"authorization", b"Bearer sk-of-the-model")]
+    auth = Auth(gate.keys, "default")
+    caller = await auth.caller({**local, "path": "/v1/chat/completions", "headers": headers})
+    assert caller.key == ""
+    with pytest.raises(AccessError):
+        await auth.caller({**local, "path": "/v1/context", "headers": headers})
+
+
+def test_a_key_that_is_not_revoked_is_an_active_one(gate):
+    assert not had_key(gate.keys)
+    assert not has_active_key(gate.keys)
+    made = give(gate, "read")
+    assert had_key(gate.keys)
+    assert has_active_key(gate.keys)
+    gate.keys.revoke(made.key.id)
+    assert had_key(gate.keys)
+    assert not has_active_key(gate.keys)

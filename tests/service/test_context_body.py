@@ -1,4 +1,4 @@
-"""The body of /v1/context has the fields of a Request, takes their published names too, and refuses all else by name."""
+"""The body of /v1/context has the fields of a Request, takes their published names, and refuses all else by name."""
 
 from dataclasses import fields
 

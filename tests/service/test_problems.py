@@ -4,8 +4,10 @@ import pytest
 from tests.service.clients import connected
 from tests.service.conftest import ROWS
 
+from headgate.errors import AccessError, BusyError, InputError, StoreError
 from headgate.gateway import Headgate
 from headgate.service.app import create
+from headgate.service.problems import refusal
 from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FailingStore
 
@@ -176,3 +178,45 @@ async def test_a_request_that_misses_its_route_is_told_which_to_take(
     told = answer.json()
     assert detail in told["detail"]
     assert hint in told["hint"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "detail", "hint"),
+    [
+        ("GET", "/nothing", "there is no route /nothing", "see /openapi.json for all routes"),
+        ("PUT", "/v1/context", "/v1/context does not take PUT", "use POST"),
+    ],
+)
+async def test_a_wrong_address_or_method_says_which_is_right(client, method, path, detail, hint):
+    told = (await client.request(method, path)).json()
+    assert (told["detail"], told["hint"]) == (detail, hint)
+    assert "errors" not in told
+
+
+async def test_a_body_that_is_not_marked_as_json_is_told_so_and_broken_json_where_it_breaks(client):
+    plain = await client.post("/v1/context", content=b'{"query": "x"}')
+    assert plain.json()["detail"] == "the body is not marked as JSON"
+    marked = {"content-type": "application/json"}
+    broken = (await client.post("/v1/context", content=b'{"query": ', headers=marked)).json()
+    assert broken["detail"].startswith("the body is not valid JSON, from character ")
+    assert broken["hint"] == "send one JSON object"
+    other = (await client.post("/v1/context", content=b"[1]", headers=marked)).json()
+    assert "not marked" not in other["detail"]
+    missing = (await client.post("/v1/context", json={})).json()
+    assert missing["detail"].startswith("body.query: ")
+
+
+@pytest.mark.parametrize(
+    ("error", "header", "value"),
+    [
+        (BusyError("busy", retry_after=2.1), "retry-after", "3"),
+        (BusyError("busy", retry_after=0.0), "retry-after", "1"),
+        (AccessError("no key"), "www-authenticate", "Bearer"),
+        (StoreError("gone"), "retry-after", "5"),
+    ],
+)
+def test_a_refusal_says_when_to_come_back_or_how_to_sign_in(error, header, value):
+    reply = refusal(error, "r1")
+    assert reply.headers[header] == value
+    assert len({"retry-after", "www-authenticate"} & set(reply.headers)) == 1
+    assert not {"retry-after", "www-authenticate"} & set(refusal(InputError("no"), "r").headers)

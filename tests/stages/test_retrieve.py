@@ -1,4 +1,4 @@
-"""Retrieve: how far it looks, and how words, feedback and embeddings are joined. Its kernels have tests of their own."""
+"""Retrieve: how far it looks, and how words, feedback and embeddings are joined. Its kernels have their own tests."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A title or metadata that chunks share with their document is stored once, and every chunk still reads as it was put."""
+"""A title or metadata that chunks share with their document is stored once, and each chunk reads as it was put."""
 
 import sqlite3
 

@@ -1,6 +1,7 @@
 """Traces over time: small, bounded, pruned by themselves, and never in the way of an answer."""
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -43,7 +44,8 @@ def test_a_trace_of_a_hundred_candidates_takes_less_than_15_000_bytes(tmp_path):
         made = gate.context("how is the refund of the ferry paid?", budget=2000)
         assert len(made.trace.candidates) >= 90
         stored = gate.trace(made.trace.id)
-        (size,) = sqlite3.connect(tmp_path / FILE).execute("SELECT size FROM traces").fetchone()
+        with closing(sqlite3.connect(tmp_path / FILE)) as raw:
+            (size,) = raw.execute("SELECT size FROM traces").fetchone()
         assert size < 15_000
         assert [c.chunk for c in stored.candidates] == [c.chunk for c in made.trace.candidates]
         lost = made.trace.candidates[-1].chunk.id

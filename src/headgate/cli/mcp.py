@@ -41,7 +41,7 @@ def mcp(
     try:
         from headgate.integrations.mcp.stdio import serve  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError as error:
-        raise MissingExtra(error.name or "mcp", extra="mcp") from error
+        raise MissingExtra(error.name, extra="mcp") from error
     if sys.stdin.isatty():
         echo("waiting for an MCP client on stdin; to set one up: headgate mcp install", err=True)
     with open_gate(store, tenant) as gate:

@@ -51,7 +51,7 @@ def service_module() -> ModuleType:
     try:
         from headgate.service import server  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError as error:
-        raise MissingExtra(error.name or "fastapi", extra="service") from error
+        raise MissingExtra(error.name, extra="service") from error
     return server
 
 

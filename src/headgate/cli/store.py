@@ -45,7 +45,7 @@ def migrate(store: str | None, dry_run: bool, as_json: bool) -> None:
         try:
             from headgate.operations.migrate import migrate_postgres  # noqa: PLC0415  an extra
         except ModuleNotFoundError as error:
-            raise MissingExtra(error.name or "psycopg", extra="postgres") from error
+            raise MissingExtra(error.name, extra="postgres") from error
         steps = migrate_postgres(name, dry_run=dry_run)
     if as_json:
         print_json({"store": hide_password(name), "steps": steps, "taken": not dry_run})

@@ -58,7 +58,7 @@ def wrap(
     try:
         from headgate.service.wrap.run import run_wrapped  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError as error:
-        raise MissingExtra(error.name or "aiohttp", extra="service") from error
+        raise MissingExtra(error.name, extra="service") from error
     wanted = store is not None if inject is None else inject
     code, summary = asyncio.run(
         run_wrapped(

@@ -141,19 +141,19 @@ class Documents(Lifecycle):
 
         What was added is safe whether or not it can be indexed now; the query that cannot use the index says why.
         """
-        done = 0
+        has_followed = False
         indexes = self._parts.indexes
         # a request that does not wait finds what was added before only where the index has followed
         least = _FOLLOW if self._parts.wait_for_index else 1
 
         def follow(progress: "Progress") -> None:
-            nonlocal done
-            if progress.chunks - done >= (1 if done else least):
+            nonlocal has_followed
+            if has_followed or progress.chunks >= least:
                 with suppress(HeadgateError):
                     for collection in sorted(progress.touched):
                         indexes.follow(self.tenant, collection)
                 progress.touched.clear()
-                done = progress.chunks
+                has_followed = True
             if on_progress:
                 on_progress(progress)
 

@@ -3,8 +3,8 @@
 It looks for exact contiguous repetition. Every 32 characters it searches the last 16 in
 what came before; the distance to a hit is a candidate period p. One comparison tells whether the tail really
 repeats, a walk back finds its exact start, and from then on the run is followed until it breaks or is long enough
-for a verdict (see unit_kinds.py). All these looks are taken at absolute offsets, so the verdict cannot depend on how the
-text was cut up. A glance at the end of what was fed holds tiny units back earlier; it has no part in the verdict.
+for a verdict (see unit_kinds.py). All these looks are taken at absolute offsets, so the verdict cannot depend on how
+the text was cut up. A glance at the end of what was fed holds tiny units back earlier; it has no part in the verdict.
 """
 
 from typing import Protocol
@@ -30,7 +30,7 @@ class LengthPolicy(Protocol):
 #   every 128 / 256       the same, to 1 024 / to 4 096
 STRIDE = 32
 # Periods below 8 are glanced for at the end of what was fed: every 16 characters whether the last 3 recur among the 9
-# before; where they do, there and 8 later whether the last 8 do. So a run is seen before it has more than 24 characters.
+# before; where they do, there and 8 later whether the last 8 do. So a run is seen before it has over 24 characters.
 GLANCE, TINY = 16, 8
 FILLED = frozenset(TINY * char for char in PADDING)  # inside a ruler or a blank: not worth a look
 CONTEXT = 48  # characters before the fresh text in which such a run may begin

@@ -18,6 +18,6 @@ def open_storage(place: str, name: str) -> SharedStorage:
     try:
         from headgate.index.bucket import Bucket  # noqa: PLC0415  an extra
     except ModuleNotFoundError as error:
-        raise MissingExtra(error.name or "obstore", extra="s3") from error
+        raise MissingExtra(error.name, extra="s3") from error
     bucket, _, prefix = rest.partition("/")
     return Bucket(bucket, "/".join(filter(None, (*prefix.split("/"), name))))

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Lines that are more than prose; everything between two of them is one run of text. No group is repeated without end: each
-# round of one takes 300 bytes.
+# Lines that are more than prose; everything between two of them is one run of text. No group is repeated without end:
+# each round of one takes 300 bytes.
 _SPECIAL = re.compile(
     r"^(?: {0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n?"
     r"| {0,3}(?P<heading>#{1,6})[ \t]+(?P<words>[^\n]*)\n?"

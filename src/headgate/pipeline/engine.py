@@ -3,8 +3,8 @@
 decide ─▶ retrieve ─▶ propagate ─▶ penalize ─▶ (expand once) ─▶ gate ─▶ grade ─▶ compose
                                                                          └─▶ search, then a person
 
-`Engine.build` names every stage, in order. Stages are pure and synchronous and run in a few threads; what waits is awaited.
-How each is called, with which policy, and how its step is recorded stands in steps.py.
+`Engine.build` names every stage, in order. Stages are pure and synchronous and run in a few threads; what waits is
+awaited. How each is called, with which policy, and how its step is recorded stands in steps.py.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """Steps: each stage called for one request, with its policy and resources, and recorded.
 
-Engine.build says which stage follows which; a step here only says how its stage is called and what stands in for it when
-it fails. No step calls another stage's step, and what a stage needs from an earlier one comes in as data. Where a step
-has work to do around its stage, that stands in find.py, several.py and fallback.py.
+Engine.build says which stage follows which; a step here only says how its stage is called and what stands in for it
+when it fails. No step calls another stage's step, and what a stage needs from an earlier one comes in as data. Where a
+step has work to do around its stage, that stands in find.py, several.py and fallback.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence

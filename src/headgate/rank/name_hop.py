@@ -4,7 +4,7 @@ The answer to "who founded the club that X plays for" stands in a chunk that the
 reach, but the chunk about X names the club. Each seed spreads its mass (its score, squared) over its
 names by idf; a name gives its mass to the chunks that hold it, fewer chunks getting more:
 
-    m_i(e) = (s_i / s_1)² · idf(e) / Σ idf        x(d) = Σ_i h_i(d) Σ_e m_i(e) ([e in d] / df^γ + τ [e in title] / dft^γ)
+    m_i(e) = (s_i / s_1)² · idf(e) / Σ idf    x(d) = Σ_i h_i(d) Σ_e m_i(e) ([e in d] / df^γ + τ [e in title] / dft^γ)
 
 h_i(d) = .05 + the share of the query's idf that seed i leaves open and d holds: the second chunk of an answer says
 what the first does not. A seed's own mass does not return to it. The cost follows the seeds' names.

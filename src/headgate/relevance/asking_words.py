@@ -1,8 +1,9 @@
 """Asking words: words of a query that ask for something and name nothing.
 
-"Explain", "list" and "please" say nothing of what a text must hold. Question words with spaces around them are stopwords;
-scripts without spaces have none, since their terms are pairs of signs. There every pair that touches an asking word asks too,
-the seam to the next word included: of 纤毛是用来做什么的, "what are cilia for", only 纤毛, cilia, is left.
+"Explain", "list" and "please" say nothing of what a text must hold. Question words with spaces around them are
+stopwords; scripts without spaces have none, since their terms are pairs of signs. There every pair that touches an
+asking word asks too, the seam to the next word included: of 纤毛是用来做什么的, "what are cilia for", only 纤毛, cilia,
+is left.
 """
 
 import re

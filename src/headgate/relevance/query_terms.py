@@ -49,7 +49,7 @@ class Match:
 
 
 def ask(query: str, words: Vocabulary) -> Question:
-    """The query's terms with their worth in this collection; of words that only ask, those that it knows, unless there are no others."""
+    """The query's terms with their worth here; of words that only ask, those it knows, unless no other is left."""
     read = list(chain.from_iterable(read_query(query, words)))
     found = list(dict.fromkeys(read))
     counts = dict(zip(found, _frequencies(found, words), strict=True))

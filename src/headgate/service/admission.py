@@ -1,8 +1,8 @@
 """Admission: what every request passes before the app, as plain ASGI middleware.
 
 request id ─▶ caller ─▶ limits ─▶ body ─▶ turn ─▶ the app, all under a deadline. Afterwards the observers (log, metrics,
-spans) see the request. One that its deadline cuts off gets an error response, unless its response has begun; one that goes on after
-its key was revoked is cut off in the same way (`revocation.py`). At shutdown
+spans) see the request. One that its deadline cuts off gets an error response, unless its response has begun; one that
+goes on after its key was revoked is cut off in the same way (`revocation.py`). At shutdown
 `InFlight.drain` shortens the deadlines of running requests, and new ones are refused.
 """
 

@@ -1,9 +1,9 @@
 """Body room: what the bodies of one process may weigh together.
 
-A body may take thirty times its bytes once it is parsed, and a window seven times its bytes while it is read. So bodies are
-weighed, and share a room. While they are held, one caller fills two thirds of it at most, and what does not fit is refused.
-While they are worked on, those that are too many wait for their turn, in the order they came. Bodies of ordinary size
-pass whatever others hold.
+A body may take thirty times its bytes once it is parsed, and a window seven times its bytes while it is read. So bodies
+are weighed, and share a room. While they are held, one caller fills two thirds of it at most, and what does not fit is
+refused. While they are worked on, those that are too many wait for their turn, in the order they came. Bodies of
+ordinary size pass whatever others hold.
 """
 
 import asyncio

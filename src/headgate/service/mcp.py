@@ -1,8 +1,8 @@
 """/mcp: the MCP server over streamable HTTP, under the same keys, scopes, tenants and limits as every other route.
 
 It keeps no session: each request stands for itself, so that any worker can serve it. A call ends when its client
-disconnects. A page of another origin is refused, with a key or without one; a caller without a key must name this machine
-in its Host header, as everywhere in the service. The `mcp` package is imported with the first request.
+disconnects. A page of another origin is refused, with a key or without one; a caller without a key must name this
+machine in its Host header, as everywhere in the service. The `mcp` package is imported with the first request.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class McpEndpoint:
             server = await asyncio.to_thread(import_module, "headgate.integrations.mcp.server")
             access = await asyncio.to_thread(import_module, "headgate.integrations.mcp.access")
         except ModuleNotFoundError as error:
-            raise MissingExtra(error.name or "mcp", extra="mcp") from error
+            raise MissingExtra(error.name, extra="mcp") from error
 
         def access_of(call: Any) -> Any:  # noqa: ANN401  (its types are in an extra)
             caller = _state(call.request).caller

@@ -104,7 +104,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
     http_error = cast(HTTPException, error)
     status, headers = http_error.status_code, http_error.headers
     detail, hint = str(http_error.detail), ""
-    if status == 404 and detail == "Not Found":  # the router's own words
+    if status == 404:
         detail, hint = f"there is no route {request.url.path}", "see /openapi.json for all routes"
     elif status == 405 and headers:
         detail = f"{request.url.path} does not take {request.method}"

@@ -93,8 +93,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what was refused with its own status, unless another answer is being written."""
-        if self._is_answering() and self.cycle.response_started:
-            self.transport.close()
+        if self.pipeline or (self._is_answering() and self.cycle.response_started):
+            self.transport.close()  # what waits in the pipeline waits for an answer under way
             return
         status = self._refused.status if self._refused else 400
         text = (str(self._refused) if self._refused else msg).encode()

@@ -1,12 +1,12 @@
 """Gate: what is worth its tokens, and fits.
 
-A floor drops empty text and machine boilerplate (text that compresses to almost nothing). Of the rest the chunk with the
-highest score comes first, the others follow by
+A floor drops empty text and machine boilerplate (text that compresses to almost nothing). Of the rest the chunk with
+the highest score comes first, the others follow by
 value = score * (0.7 + 0.3 * entropy) / tokens ** .2    (in conversations, where lines are short alike, without tokens)
 and are packed into the budget. What does not fit whole is shown as its best strips: the best chunk in two thirds of the
-room, the next ones each in a third of what is left, so that none takes the room of all others. Framing is charged, and the
-budget holds under the counter in use. What is in is handed on best first. Where `k` binds and not the room, length does
-not count.
+room, the next ones each in a third of what is left, so that none takes the room of all others. Framing is charged, and
+the budget holds under the counter in use. What is in is handed on best first. Where `k` binds and not the room, length
+does not count.
 The published rule, entropy alone, stays available as order="entropy" and as the functions over dict rows below;
 measured, it fills a budget about as well as chance, since the entropy score mostly follows length (docs/gate.md).
 """
@@ -35,9 +35,9 @@ Excerpt = Callable[[Chunk, Callable[[str], bool]], str]
 """A chunk and what fits -> its best strips that do, "" where none would help."""
 
 MIN_PART = 48  # tokens: less than two sentences of a chunk are not worth showing
-# What the strips of a chunk may take of the room that is left. Given all of it, the first that does not fit shuts the others
-# out: on the twelve sets on which the shares were chosen, evidence at 500, 1 000 and 2 000 tokens rises from .530, .616, .697
-# to .565, .638, .713.
+# What the strips of a chunk may take of the room that is left. Given all of it, the first that does not fit shuts the
+# others out: on the twelve sets on which the shares were chosen, evidence at 500, 1 000 and 2 000 tokens rises from
+# .530, .616, .697 to .565, .638, .713.
 BEST_PART, NEXT_PART = 2 / 3, 1 / 3
 
 
@@ -53,8 +53,8 @@ class GatePolicy(Policy):
     min_entropy: Unit = 0.0
     """Entropy score under which a chunk is dropped (published: 0.1)."""
     min_ratio: Unit = 0.08
-    """Compressed bytes over characters under which a text is boilerplate: repeated lines and rulers stand at .01-.05, the
-    lowest labeled evidence of 17 sets at .11, the lowest file of the standard library at .12."""
+    """Compressed bytes over characters under which a text is boilerplate: repeated lines and rulers stand at .01-.05,
+    the lowest labeled evidence of 17 sets at .11, the lowest file of the standard library at .12."""
     min_chars: Tuning[Annotated[int, Field(ge=1)]] = 200
     """Texts shorter than this are never taken for boilerplate."""
     graph_share: Tuning[Unit] = SIDE_SHARE
@@ -79,10 +79,10 @@ def gate(
     conversation: bool = False,
     preview_chars: int | None = None,
 ) -> Gated:
-    """Keep what is worth its tokens and fits `budget` with its framing, at most `k` chunks beside those of graph and memory.
+    """Keep what is worth its tokens and fits `budget` with its framing, at most `k` beside those of graph and memory.
 
-    `excerpt` gives the strips of a chunk that fits only in part; `preview_chars` is the length at which a preview cuts a
-    text, None where pieces are shown whole.
+    `excerpt` gives the strips of a chunk that fits only in part; `preview_chars` is the length at which a preview cuts
+    a text, None where pieces are shown whole.
     """
     if budget < 0:
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")

@@ -3,8 +3,8 @@
 "entities" (default): the best chunks pass their mass to chunks that share a rare proper name with them
 (rank/name_hop.py); given knowledge edges carry it on to the names and chunks they lead to:
 s = s1 + min(.7, open)·x / max x, where a seed holds a rare name of the query and `open` is the share of the query that
-the best chunk does not hold: an answer in one place needs no second one. In code, where capitals make no names, it is less,
-and in JSON nothing (text/symbols.py). There a chunk gains once more by the share of
+the best chunk does not hold: an answer in one place needs no second one. In code, where capitals make no names, it is
+less, and in JSON nothing (text/symbols.py). There a chunk gains once more by the share of
 the query that the better ones do not hold, since the parts of such an answer differ.
 "fire": leaky integrate-and-fire over given edges, neighbors and shared names (rank/integrate_and_fire.py).
 Work goes outward from the seeds: its cost follows their names and edges, never the corpus.

@@ -47,7 +47,7 @@ def _open_postgres(name: str, clock: Clock, tenant_bytes: int | None) -> tuple[S
     try:
         from headgate.stores.postgres.store import PostgresStore  # noqa: PLC0415  an extra
     except ModuleNotFoundError as error:
-        raise MissingExtra(error.name or "psycopg", extra="postgres") from error
+        raise MissingExtra(error.name, extra="postgres") from error
     store = PostgresStore(name, clock=clock, tenant_bytes=tenant_bytes)
     folder = store.address.cache or _cache_folder() / store.id
     try:

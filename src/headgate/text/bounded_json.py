@@ -1,8 +1,9 @@
-"""Bounded JSON: parse what a stranger sent, unless it would take far more memory than bytes, or is too deep to be written.
+"""Bounded JSON: parse what a stranger sent, unless it would take far more memory than bytes, or is too deep to write.
 
-A list of empty lists takes thirty times its bytes, and holds every other thread while it is built. So values are counted
-first: each follows a comma or an opening bracket outside a string. What has too many is not parsed.
-orjson reads lists in lists four times as deep as it writes them. What is too deep to be written is refused where it is read.
+A list of empty lists takes thirty times its bytes, and holds every other thread while it is built. So values are
+counted first: each follows a comma or an opening bracket outside a string. What has too many is not parsed.
+orjson reads lists in lists four times as deep as it writes them. What is too deep to be written is refused where it is
+read.
 """
 
 from collections.abc import Iterable
@@ -78,7 +79,7 @@ def has_more_values(data: bytes, most: int, *, piece: int = 1 << 20) -> bool:
 
 
 def estimate_marks(data: bytes) -> int:
-    """About how many marks there are, in strings or not, by an eighth of the pages. They are drawn: nobody knows which."""
+    """About how many marks there are, in strings or not, by an eighth of the pages, drawn at random."""
     pages = len(data) // _PAGE
     if pages < _FEW_PAGES:
         return _count_marks(np.frombuffer(data, np.uint8))

@@ -1,8 +1,8 @@
 """Cache: windows and texts that were read before are not read again.
 
 Keys are the raw texts (hashing one costs a microsecond; its normal form would cost ten). Entries leave when
-there are too many or too large ones (least recently used first) or when they are too old. A window that grew by appending, in
-blocks or in its last text, starts from the index it had.
+there are too many or too large ones (least recently used first) or when they are too old. A window that grew by
+appending, in blocks or in its last text, starts from the index it had.
 """
 
 from collections import OrderedDict

@@ -1,8 +1,8 @@
 """Redact: secrets of well-known forms are replaced before a text is stored.
 
-A secret becomes `[redacted openai-key 3f2a9c]`: what it was, and six digits of its hash, so that equal secrets have equal
-placeholders and a text stays comparable. Only forms that ordinary text does not have are recognized: a prefix that the
-issuer chose, or a frame such as that of a private key. A password without a form of its own is not found.
+A secret becomes `[redacted openai-key 3f2a9c]`: what it was, and six digits of its hash, so that equal secrets have
+equal placeholders and a text stays comparable. Only forms that ordinary text does not have are recognized: a prefix
+that the issuer chose, or a frame such as that of a private key. A password without a form of its own is not found.
 """
 
 import re

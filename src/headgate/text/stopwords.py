@@ -1,7 +1,8 @@
 """Stopwords: the function words of each language, which say how a sentence is built and not what it is about.
 
 English has the list that the ranking was measured with. All other languages take theirs from the package
-`stopwordsiso`; what it lacks stands here: a short list for a few languages, and words that ask. Words are folded as `letters.fold` folds a text.
+`stopwordsiso`; what it lacks stands here: a short list for a few languages, and words that ask. Words are folded as
+`letters.fold` folds a text.
 """
 
 from functools import cache
@@ -31,8 +32,8 @@ _SHORT = {
     "yiddish": "און די דער דאָס איז פון פֿון אין צו מיט אַ אַן האָט ניט נישט וואָס ער זי זיי מען זיך אויף אויך",
 }
 
-# Who, what, when, where, which, why, how and how many, where its lists lack them: a statement seldom has such a word, so it
-# would count as a rare one.
+# Who, what, when, where, which, why, how and how many, where its lists lack them: a statement seldom has such a word,
+# so it would count as a rare one.
 _QUESTIONS = {
     "arabic": "أية لماذا",
     "armenian": "ով ինչ երբ որտեղ ուր ինչու ինչպես քանի որքան ինչպիսի",

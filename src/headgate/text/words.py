@@ -79,8 +79,9 @@ _DRESS = (
     ("|", _TABLE, " "),
 )
 
-# Where a text can be cut before it is folded: before white space, ASCII marks that never join a token, and letters that are
-# tokens by themselves. None of them combines with what stands before it, nor changes how that is lowered (a final sigma).
+# Where a text can be cut before it is folded: before white space, ASCII marks that never join a token, and letters that
+# are tokens by themselves. None of them combines with what stands before it, nor changes how that is lowered (a final
+# sigma).
 _SEAM = compile_late(
     r"""[ \t\n\r!"#&()*/;<=>?@\[\\\]{|}~\u0e01-\u0e2e\u1000-\u1021\u1780-\u17a2"""
     r"""\u3041-\u3094\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7a3\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"""
@@ -105,7 +106,7 @@ def _compose(text: str, limit: int) -> str:
 def fold_pieces(text: str, size: int) -> Iterator[str]:
     """A text folded piece by piece, so that it need not be held twice: joined they are what `fold` gives.
 
-    Pieces have about `size` characters, and more where no place to cut comes soon. A word of half a million letters is cut.
+    Pieces have about `size` characters, more where no place to cut comes soon. A word of 500 000 letters is cut.
     """
     left = MAX_CHARS
     for piece in _pieces(text[:MAX_CHARS], size):

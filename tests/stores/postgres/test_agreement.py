@@ -1,6 +1,7 @@
 """The PostgreSQL store and the in-memory store answer the same calls alike.
 
-The same random calls as for SQLite, fewer of them. Numbers of the feed are each store's own, so only their order counts.
+The same random calls as for SQLite, fewer of them. Numbers of the feed are each store's own, so only their order
+counts.
 """
 
 import random

@@ -76,8 +76,8 @@ def _open_remembered(service: ServiceState) -> Remembered:
 class _Observer:
     """Hands every call to the metrics, to the request's state (for log and spans), and to the store as a trace.
 
-    A trace says what stood in the window. Each conversation is held until it was read for that; where too many wait, the
-    traces of further calls leave it out.
+    A trace says what stood in the window. Each conversation is held until it was read for that; where too many wait,
+    the traces of further calls leave it out.
     """
 
     def __init__(self, service: ServiceState) -> None:

@@ -1,7 +1,7 @@
 """Call traces: a call that went through the proxy, as a trace like any other.
 
-It holds the sizes of what stood in its window, what was cut from its answer, the rungs that its agent reached, and how its
-spenders stand to their caps.
+It holds the sizes of what stood in its window, what was cut from its answer, the rungs that its agent reached, and how
+its spenders stand to their caps.
 """
 
 from collections.abc import Iterator, Mapping

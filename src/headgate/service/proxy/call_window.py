@@ -1,7 +1,8 @@
 """Call window: what the window of one call holds, in tokens, as a step of its trace.
 
-The x-ray reads the request as it would read it from a log. Texts are not kept, only sizes: by kind, by the tools whose results
-stand there, of tool definitions, of blocks that Headgate injected, of what stands there twice or was made stale by an edit.
+The x-ray reads the request as it would read it from a log. Texts are not kept, only sizes: by kind, by the tools whose
+results stand there, of tool definitions, of blocks that Headgate injected, of what stands there twice or was made stale
+by an edit.
 """
 
 import time

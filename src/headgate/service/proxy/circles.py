@@ -1,7 +1,7 @@
-"""Circles: the ladder on a request: notes where its conversation goes in circles, or an answer of ours that ends the turn.
+"""Circles: the ladder on a request: notes where its conversation goes in circles, or an answer that ends the turn.
 
-Notes stand in every request of a conversation, at the same places; what is told, counted and traced is only what this request
-reached, behind the last words of the model.
+Notes stand in every request of a conversation, at the same places; what is told, counted and traced is only what this
+request reached, behind the last words of the model.
 """
 
 import time

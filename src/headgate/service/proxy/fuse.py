@@ -1,6 +1,6 @@
 """Fuse: what a call is held for before it goes to the model, and what is booked when it is over.
 
-Where the store fails, the call goes on without being counted, and the reply says so: a broken counter must not stop work.
+Where the store fails, the call goes on uncounted, and the reply says so: a broken counter must not stop work.
 """
 
 from collections.abc import Callable

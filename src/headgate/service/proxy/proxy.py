@@ -46,8 +46,8 @@ class Proxy:
 
     `gate` builds contexts (Headgate.acontext_for), `tenant` says whose a request is, `may_use` which upstreams
     its sender may use with a held key, `observe` gets every call when it is over, `folder` is where injected blocks are
-    remembered beyond the life of the process, or `remembered` holds them. `circles` is the ladder for agents that repeat
-    their tool calls, `fuse` counts what calls spend, `key` says by which key a request came.
+    remembered beyond the life of the process, or `remembered` holds them. `circles` is the ladder for agents that
+    repeat their tool calls, `fuse` counts what calls spend, `key` says by which key a request came.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """Sessions: which conversation a request belongs to, by what clients say of it.
 
-First our own header, then the headers and fields that agents send, each a name that stays the same for a whole session; else a hash of
-how the conversation begins. A client may name any session: what holds against one that lies are the caps of its key and tenant.
+First our own header, then the headers and fields that agents send, each a name that stays the same for a whole session;
+else a hash of how the conversation begins. A client may name any session: what holds against one that lies are the caps
+of its key and tenant.
 """
 
 import re

@@ -29,7 +29,7 @@ PREFIX = "/v1"
 DRAIN_S = 0.25  # how long the end of a response is waited for after its last event
 KEYS = (b"authorization", b"x-api-key", b"api-key")
 NEVER_SENT = (b"host", b"content-length", b"cookie", b"expect")
-# What a held key may be used for. Files, jobs, stored answers and settings of the account are everybody's who shares it.
+# What a held key may be used for. Files, jobs, stored answers and settings of the account belong to all who share it.
 SHARED = {
     "POST": re.compile(
         r"/v1/(?:chat/completions|completions|messages|messages/count_tokens|embeddings|responses"

@@ -9,6 +9,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from tests.service.clients import connected, served, until
+from tests.service.conftest import ROWS
 
 from headgate.gateway import Headgate
 from headgate.service import mcp as mount
@@ -17,6 +18,13 @@ from headgate.settings import Settings
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Headgate.open(tmp_path / "kb") as gate:
+        gate.add(ROWS)
+    return tmp_path / "kb"
 
 
 @pytest.fixture

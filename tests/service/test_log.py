@@ -1,0 +1,54 @@
+"""The line of a request: its level, its times in milliseconds, and what it says of a model call."""
+
+import json
+import logging
+import time
+from dataclasses import replace
+
+import pytest
+
+from headgate.guard.report import GuardReport
+from headgate.notes import Stage
+from headgate.policy import ServicePolicy
+from headgate.service.log import call_figures, line_level, request_line, request_logger
+from headgate.service.proxy.model_call import ModelCall
+from headgate.service.request_state import Caller, RequestState
+from headgate.testing.samples import trace as sample
+from headgate.types import Step
+
+
+@pytest.mark.parametrize(("status", "degraded", "level"), [(499, False, logging.INFO), (500, False, logging.ERROR), (500, True, logging.ERROR), (200, True, logging.WARNING), (404, True, logging.WARNING)])  # fmt: skip
+def test_a_failure_is_an_error_and_a_missing_part_a_warning(status, degraded, level):
+    trace = sample("t")
+    trace = replace(trace, steps=(Step(Stage.GATE, 0.0, degraded="late"),)) if degraded else trace
+    assert line_level(RequestState("r", "GET", status=status, trace=trace)) == level
+    if not degraded:
+        assert line_level(RequestState("r", "GET", status=status)) == level
+
+
+def test_a_line_says_who_asked_and_how_many_milliseconds_it_took():
+    began = time.perf_counter() - 2.0
+    state = RequestState("r", "GET", began, Caller("acme", frozenset(), "k1"), 200)
+    line = json.loads(request_line(state, {}))
+    assert (line["tenant"], line["key"]) == ("acme", "k1")
+    assert 2_000 <= line["ms"] < 60_000
+    assert "trace" not in line
+    assert "call" not in line
+    nobody = json.loads(request_line(RequestState("r", "GET", status=404), {}))
+    assert (nobody["tenant"], nobody["key"]) == (None, None)
+
+
+def test_a_call_that_nobody_watched_has_no_cuts_and_one_without_a_byte_no_time():
+    figures = call_figures(ModelCall("/v1/messages"))
+    assert (figures["rollbacks"], figures["cut_chars"], figures["first_byte_ms"]) == (0, 0, None)
+    call = ModelCall("/v1/messages", report=GuardReport(rollbacks=2, cut_chars=90))
+    call.first_byte_s = 0.25
+    figures = call_figures(call)
+    assert (figures["rollbacks"], figures["cut_chars"], figures["first_byte_ms"]) == (2, 90, 250.0)
+
+
+@pytest.mark.parametrize(("wanted", "level", "lines"), [(True, logging.INFO, 1), (False, logging.INFO, 0), (True, logging.ERROR, 0)])  # fmt: skip
+def test_a_line_is_written_where_the_policy_and_the_logger_want_it(caplog, wanted, level, lines):
+    with caplog.at_level(level, "headgate.request"):
+        request_logger(ServicePolicy(log=wanted))(RequestState("r", "GET", status=200), {})
+    assert len(caplog.records) == lines

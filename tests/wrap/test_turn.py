@@ -1,0 +1,279 @@
+"""One model call of the agent, whatever the gateways do with it: who answers, and what the agent gets."""
+
+import asyncio
+
+import pytest
+from aiohttp import ClientError, ClientSession, web
+from aiohttp.test_utils import TestServer
+
+from headgate.errors import UpstreamError
+from headgate.service.proxy.sse import KEEP_ALIVE
+from headgate.service.proxy.transport import Address
+from headgate.service.wrap.reply import AgentReply
+from headgate.service.wrap.spec import GatewaySpec
+from headgate.service.wrap.turn import AgentRequest, Turn
+
+STREAM = [(b"content-type", b"text/event-stream")]
+HEADERS = [
+    (b"authorization", b"Bearer of-the-agent"),
+    (b"accept-encoding", b"gzip"),
+    (b"x-headgate-guard", b"off"),
+    (b"x-headgate-upstream", b"elsewhere"),
+]
+
+
+class Answer:
+    """A response of these parts; an exception among them is raised, None is a tick of silence."""
+
+    def __init__(self, *parts, status=200):
+        self.status, self.headers, self.parts, self.closed = status, STREAM, list(parts), False
+
+    async def read(self, tick_s=None):
+        part = self.parts.pop(0) if self.parts else b""
+        if isinstance(part, Exception):
+            raise part
+        return part
+
+    async def close(self):
+        self.closed = True
+
+
+class Upstream:
+    """Gives its answers in turn, and remembers what it was asked."""
+
+    def __init__(self, *answers):
+        self.answers, self.asked = list(answers), []
+
+    async def send(self, request):
+        self.asked.append(request)
+        return self.answers.pop(0)
+
+
+class Gateway:
+    """Does what it is told with the request; `calls` are the bodies that it sends on first."""
+
+    def __init__(self, *parts, status=200, calls=(), alive=True, silent_s=0.0):
+        self.answer, self.calls, self.alive = Answer(*parts, status=status), calls, alive
+        self.silent_s, self.failed, self.turns, self.headers = silent_s, asyncio.Event(), [], []
+        self.turn = None
+
+    def begin_turn(self):
+        self.turns.append(1)
+
+    def end_turn(self):
+        self.turns.append(-1)
+
+    async def is_alive(self):
+        if not self.alive:
+            self.failed.set()
+        return self.alive
+
+    async def send(self, method, path, headers, body):
+        self.headers.append(headers)
+        for call in self.calls:
+            recording = self.turn.call(call)
+            await recording.head()
+            while data := await recording.read(0):
+                if len(data) == len(recording.body) and recording.ended:
+                    break
+                await asyncio.sleep(0)
+        await asyncio.sleep(self.silent_s)
+        return self.answer
+
+
+class Pool:
+    """The gateways that are there, in this order; each is handed out once."""
+
+    def __init__(self, *gateways, patience_s=5.0):
+        self.spec = GatewaySpec("", "", patience_s=patience_s)
+        self.gateways, self.successes, self.waited = list(gateways), 0, []
+
+    @property
+    def current(self):
+        return self.gateways.pop(0) if self.gateways else None
+
+    async def wait_for_one(self, wait_s):
+        self.waited.append(wait_s)
+        return self.current
+
+    def note_success(self):
+        self.successes += 1
+
+
+async def take(upstream, *gateways, patience_s=5.0, body=b"{}"):
+    """A turn over these gateways: the turn, the pool, the status and the body that the agent got (None: broken)."""
+    pool, turns = Pool(*gateways, patience_s=patience_s), []
+    request = AgentRequest("POST", "/chat", HEADERS, body, Address("http", "127.0.0.1", 1))
+
+    async def serve(http):
+        reply = AgentReply(http)
+        turn = Turn("7", request, reply, path="/v1/chat", pool=pool, transport=upstream)
+        for gateway in gateways:
+            gateway.turn = turn
+        turns.append(turn)
+        await turn.serve()
+        return reply.response
+
+    app = web.Application()
+    app.router.add_post("/", serve)
+    async with (
+        TestServer(app) as server,
+        ClientSession() as client,
+        client.post(server.make_url("/")) as reply,
+    ):
+        try:
+            got = await reply.read()
+        except ClientError:
+            got = None
+        return turns[0], pool, reply.status, got
+
+
+async def test_a_gateway_that_answers_is_the_one_the_agent_hears():
+    gateway = Gateway(b"one ", b"two")
+    turn, pool, status, got = await take(Upstream(), gateway)
+    assert (turn.route, status, got) == ("guarded", 200, b"one two")
+    assert (pool.successes, gateway.turns, gateway.answer.closed) == (1, [1, -1], True)
+    assert turn.gateway is None
+
+
+async def test_while_nothing_comes_the_agent_gets_a_comment_between_two_events():
+    gateway = Gateway(None, b"data: 1\n\n", None, b"data:", None, b" 2\n\n")
+    _, _, _, got = await take(Upstream(), gateway)
+    assert got == KEEP_ALIVE + b"data: 1\n\n" + KEEP_ALIVE + b"data: 2\n\n"
+
+
+async def test_the_gateway_gets_the_turns_name_and_what_the_agent_wants_of_it_but_no_key():
+    gateway = Gateway(b"one")
+    await take(Upstream(), gateway)
+    (sent,) = gateway.headers
+    assert (b"headgate-turn", b"7.1") in sent
+    assert [value for name, value in sent if name == b"x-headgate-upstream"] == [b"wrapped"]
+    assert [value for name, value in sent if name == b"x-headgate-guard"] == [b"off"]
+    assert b"authorization" not in dict(sent)
+
+
+async def test_an_error_of_the_gateways_own_sends_the_agent_straight_to_the_upstream():
+    upstream, second = Upstream(Answer(b"from the model")), Gateway(b"never asked")
+    turn, pool, status, got = await take(upstream, Gateway(b"oops", status=400), second, body=b"B")
+    assert (turn.route, status, got) == ("straight", 200, b"from the model")
+    assert (pool.successes, second.headers) == (0, [])
+    (asked,) = upstream.asked
+    assert (asked.body, asked.decompress) == (b"B", True)
+    assert [v for k, v in asked.headers if k == b"accept-encoding"] == [b"identity"]
+    assert (b"authorization", b"Bearer of-the-agent") in asked.headers
+
+
+@pytest.mark.parametrize("status", [402, 429, 399])
+async def test_a_cap_that_is_reached_and_what_is_no_error_are_the_agents_to_read(status):
+    turn, _, got_status, got = await take(Upstream(), Gateway(b"a cap", status=status))
+    assert (turn.route, got_status, got) == ("guarded", status, b"a cap")
+
+
+async def test_an_error_that_the_upstream_gave_is_no_refusal_of_the_gateway():
+    upstream = Upstream(Answer(b"bad request", status=400))
+    gateway = Gateway(b"bad request", status=400, calls=[b"{}"])
+    turn, _, status, got = await take(upstream, gateway)
+    assert (turn.route, status, got) == ("guarded", 400, b"bad request")
+
+
+async def test_the_next_gateway_goes_on_behind_the_last_byte():
+    upstream = Upstream(Answer(b"one two three"))
+    first = Gateway(b"one ", b"tw", UpstreamError("died"), alive=False, calls=[b"{}"])
+    second = Gateway(b"on", b"e two", b" three", calls=[b"{}"])
+    turn, pool, _, got = await take(upstream, first, second)
+    assert (turn.route, got, pool.successes) == ("resumed", b"one two three", 1)
+    assert len(upstream.asked) == 1, "the recorded answer is used again"
+    assert first.failed.is_set(), "a dead one is not tried again"
+    assert second.headers[0][-3] == (b"headgate-turn", b"7.2")
+
+
+@pytest.mark.parametrize("second", [[b"other bytes"], [b"one"]])
+async def test_a_gateway_that_says_something_else_or_less_is_left_for_the_upstreams_own_bytes(
+    second,
+):
+    upstream = Upstream(Answer(b"one two three"))
+    first = Gateway(b"one tw", UpstreamError("died"), calls=[b"{}"])
+    turn, pool, _, got = await take(upstream, first, Gateway(*second, calls=[b"{}"]))
+    assert (turn.route, got, pool.successes) == ("straight", b"one two three", 0)
+    assert len(upstream.asked) == 1
+
+
+async def test_at_most_two_gateways_are_tried_where_the_upstream_can_answer():
+    class Dead(Gateway):
+        async def send(self, method, path, headers, body):
+            self.headers.append(headers)
+            raise UpstreamError("died")
+
+    dead = [Dead() for _ in range(3)]
+    turn, _, _, got = await take(Upstream(Answer(b"straight")), *dead)
+    assert (turn.route, got) == ("straight", b"straight")
+    assert [len(gateway.headers) for gateway in dead] == [1, 1, 0]
+
+
+async def test_a_gateway_that_takes_its_time_is_not_waited_for():
+    slow = Gateway(b"late", silent_s=30)
+    turn, _, _, got = await take(Upstream(Answer(b"straight")), slow, patience_s=0.1)
+    assert (turn.route, got, slow.turns) == ("straight", b"straight", [1, -1])
+
+
+class Cut(Gateway):
+    """A gateway that cut a loop: the agent has other bytes than the upstream sent."""
+
+    async def send(self, method, path, headers, body):
+        self.turn.call(b"{}").severed = True
+        return await super().send(method, path, headers, body)
+
+
+async def test_a_reply_that_was_cut_waits_for_another_gateway_and_breaks_off_without():
+    def cuts(count):
+        return [Cut(b"cut", UpstreamError("died")) for _ in range(count)]
+
+    def upstream():
+        return Upstream(*(Answer(b"looping") for _ in range(9)))
+
+    turn, pool, _, got = await take(upstream(), *cuts(1), Gateway(b"cut here"))
+    assert (turn.route, got, pool.waited) == ("resumed", b"cut here", [30.0])
+    tried = cuts(6)
+    turn, pool, _, got = await take(upstream(), *tried)
+    assert (turn.route, got) == ("broken", None)
+    assert [len(gateway.headers) for gateway in tried] == [1, 1, 1, 1, 0, 0]
+
+
+async def test_an_upstream_that_fails_is_an_error_with_a_status():
+    turn, _, status, got = await take(Upstream(Answer(UpstreamError("no route")), Answer(b"x")))
+    assert turn.route == "straight"
+    assert (status, got) == (200, None), "it had begun: the connection is severed"
+
+    class Nowhere:
+        async def send(self, request):
+            raise UpstreamError("no route")
+
+    turn, _, status, got = await take(Nowhere())
+    assert status == 502
+    assert b"no route" in got
+
+
+async def test_a_call_that_was_made_before_is_answered_from_its_recording():
+    upstream = Upstream(*(Answer(b"first") for _ in range(3)))
+    turn = Turn("1", AgentRequest("POST", "/", [], b"", Address("http", "h", 1)), None, path="/", pool=Pool(), transport=upstream)  # fmt: skip
+    one, two = turn.call(b"A"), turn.call(b"B")
+    turn._made = 0  # another gateway begins
+    assert turn.call(b"A") is one
+    other = turn.call(b"C")
+    assert turn.calls == [one, other]
+    assert (one.severed, two.severed) == (False, True)
+    for recording in (one, two, other):
+        await recording.close()
+
+
+@pytest.mark.parametrize(("alive", "current", "severed"), [(True, True, True), (False, True, False), (True, False, False)])  # fmt: skip
+async def test_the_upstream_is_stopped_where_a_living_gateway_hangs_up_on_it(
+    alive, current, severed
+):
+    gateway = Gateway(alive=alive)
+    turn = Turn("1", AgentRequest("POST", "/", [], b"", Address("http", "h", 1)), None, path="/", pool=Pool(), transport=Upstream(Answer(b"x")))  # fmt: skip
+    turn.gateway = gateway if current else None
+    recording = turn.call(b"A")
+    await turn.note_hang_up(recording, gateway)
+    assert recording.severed is severed
+    await recording.close()
