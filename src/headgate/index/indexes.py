@@ -101,7 +101,7 @@ class Indexes:
             self._follow_later((tenant, collection))
 
     def vector(self, query: str) -> "npt.NDArray[np.float32] | None":
-        """The embedding of a query, remembered; None without an embedder, and where it can make nothing of the query."""
+        """The embedding of a query, remembered; None without an embedder, or where it cannot read the query."""
         if not self._embedder or not (vector := self._vector(query)).any():
             return None
         return vector
