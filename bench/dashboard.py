@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 
 import httpx2
+import orjson
 
 from headgate.gateway import Headgate
 from headgate.service.app import create
@@ -51,7 +52,7 @@ def fill(gate, chunks, traces):
         session = f"s{n % SESSIONS}"
         trace = replace(made, id=f"c{n // 5}", request=replace(made.request, session=session))
         if n % 5:
-            sent = {"messages": messages[: n // SESSIONS % 20 + 1]}
+            sent = orjson.dumps({"messages": messages[: n // SESSIONS % 20 + 1]})
             call = ModelCall("/v1/chat/completions", "chat", id=f"m{n}", model="m", upstream="u", session=session, query="a word?", sent=sent)  # fmt: skip
             trace = call_trace(call, tenant=gate.tenant, now=made.created + n)
         gate.save_trace(trace)

@@ -30,7 +30,8 @@ SWAPS = {
 }  # fmt: skip
 ROOMS = (
     "text", "memory", "graph", "guard", "ingest", "index", "cli", "stores", "service", "relevance", "explain", "xray",
-    "models", "types", "settings", "rank", "stages", "operations", "gateway", "evaluate", "pipeline",
+    "models", "types", "settings", "rank", "stages", "operations", "gateway", "evaluate", "pipeline", "integrations",
+    "errors", "forks", "lazy", "notes", "spending", "wiring",
 )  # fmt: skip
 HOMES = {
     "service": ("tests/service", "tests/proxy", "tests/wrap", "tests/dashboard"),
@@ -84,9 +85,14 @@ def draw(rooms, count, seed):
     return groupby(sorted(drawn, key=lambda place: place[0]), key=lambda place: place[0])
 
 
+def home(room):
+    """The tests of a room: a folder, or a file where the room is one module."""
+    return [f"tests/{room}" if (ROOT / "tests" / room).is_dir() else f"tests/test_{room}.py"]
+
+
 def own_tests(path, tests):
-    """The tests of one module, where it has a file of its own: they notice most mistakes, and sooner."""
-    name = f"test_{path.stem}.py"
+    """The tests of one module, where it has files of its own: they notice most mistakes, and sooner."""
+    name = f"test_{path.stem}*.py"
     return [str(found) for folder in tests for found in (ROOT / folder).rglob(name)]
 
 
@@ -132,7 +138,7 @@ def main():
     args = parser.parse_args()
     killed = total = 0
     for room, drawn in draw(args.room, args.sample, args.seed):
-        tests = args.tests or HOMES.get(room) or [f"tests/{room}"]
+        tests = args.tests or HOMES.get(room) or home(room)
         began = time.monotonic()
         if fail(ROOT / "src", tests):
             sys.exit(f"{' '.join(tests)}: these tests fail without any mistake")

@@ -1,6 +1,7 @@
 """Narrowing: evidence and CPU of a collection that the database narrows, beside the same collection held whole.
 
     python bench/narrow.py URL DIR... [--max-chunks 1000] [--questions 40]    evidence inside 1 000 tokens
+    python bench/narrow.py URL DIR... --among 65000 --max-chunks 5000         the same among as many recombined texts
     python bench/narrow.py URL DIR... --size 100000 --copies 10 --max-chunks 100000    CPU of client and server
 
 URL is an empty PostgreSQL database on this machine: CPU of the server is read from its processes. With --copies each
@@ -87,6 +88,8 @@ INSERT INTO headgate.posting_drafts SELECT tenant, collection, place + ((k * {bl
   FROM headgate.posting_drafts, generate_series(1, {copies} - 1) k;
 INSERT INTO headgate.posting_lists SELECT tenant, collection, term, block + k * {blocks}, part, list
   FROM headgate.posting_lists, generate_series(1, {copies} - 1) k;
+INSERT INTO headgate.posting_blocks SELECT tenant, collection, block + k * {blocks}, chunks, gone
+  FROM headgate.posting_blocks, generate_series(1, {copies} - 1) k;
 UPDATE headgate.posting_terms SET chunks = chunks * {copies};
 UPDATE headgate.collections SET seq = seq * {copies}, place = place * {copies}, chunks = chunks * {copies}, chars = chars * {copies};
 UPDATE headgate.postings SET seen = seen * {copies};
@@ -111,6 +114,10 @@ def multiply(url, copies):
         connection.execute("UPDATE headgate.postings SET totals = %s", (json.dumps(found),))
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE headgate.posting_terms, headgate.posting_lists, headgate.posting_drafts, headgate.chunks")  # fmt: skip
+
+
+def recombine(folder, count):
+    return [{"id": c.id, "title": c.title, "text": c.text} for c in synthetic.chunks(folder, count)]
 
 
 def measure_large(url, rows, queries, given):
@@ -164,13 +171,14 @@ def main():
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--max-chunks", type=int, default=1000)
     parser.add_argument("--questions", type=int, default=40)
+    parser.add_argument("--among", type=int, default=0)
     parser.add_argument("--size", type=int, default=0)
     parser.add_argument("--copies", type=int, default=1)
     parser.add_argument("--keep", action="store_true")
     given = parser.parse_args()
     if given.size:
         folder = str(Path(given.folders[0]).parent)
-        rows = given.keep or [{"id": c.id, "title": c.title, "text": c.text} for c in synthetic.chunks(folder, given.size)]  # fmt: skip
+        rows = given.keep or recombine(folder, given.size)
         asked = [q for found in synthetic.queries(folder) for q in found[:4]][: given.questions]
         queries = [{"text": text, "collection": "main"} for text in asked]
         if given.copies > 1:
@@ -181,7 +189,8 @@ def main():
     for folder in given.folders:
         found = labeled.sample(labeled.read(Path(folder)), given.questions)
         queries = [{**q, "labels": found.labels[q["_id"]]} for q in found.queries]
-        measure(given.url, found.name, found.rows, queries, given.max_chunks)
+        more = recombine(str(Path(folder).parent), given.among) if given.among else []
+        measure(given.url, found.name, [*found.rows, *more], queries, given.max_chunks)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@ from dataclasses import fields
 
 import pytest
 
-from headgate.errors import HeadgateError, InputError, StoreError
+from headgate.errors import HeadgateError, InputError, NotFound, StoreError
 from headgate.gateway import Headgate
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import ContextBudget, Request
+
+SECRET = "sk-" + "a1B2" * 12
 
 
 def rows(count):
@@ -222,3 +224,94 @@ def test_no_request_lists_all_collections():
         hg.add(rows(3))
         hg.context("harbor")
         assert store.listed == 0
+
+
+def test_a_gate_that_does_not_wait_answers_from_what_was_just_added(tmp_path):
+    with Headgate.open(tmp_path / "kb", wait_for_index=False) as gate:
+        gate.add(rows(1))
+        assert gate.context("what tells of the harbor?", budget=100).chunks[0].id == "r0"
+        gate.add([{"id": "late", "text": "A late row tells of the lighthouse."}])
+        assert gate.context("lighthouse", budget=100).chunks[0].id == "late"
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_progress_is_told_after_each_batch_whether_or_not_the_index_follows(waits):
+    seen = []
+    with Headgate.open(":memory:", wait_for_index=waits) as gate:
+        gate.add(rows(3), on_progress=lambda progress: seen.append(progress.chunks))
+    assert seen[-1] == 3
+
+
+def test_a_document_that_is_not_there_is_named():
+    with Headgate.open(":memory:") as gate:
+        gate.add(rows(1))
+        assert [chunk.id for chunk in gate.document("r0")] == ["r0"]
+        with pytest.raises(NotFound, match="no document 'r1' in 'main'"):
+            gate.document("r1")
+
+
+def test_a_trace_at_hand_stands_for_itself_but_not_for_another_tenant():
+    with Headgate.open(":memory:") as gate:
+        gate.add(rows(1))
+        trace = gate.context("harbor").trace
+        assert gate.trace(trace) is trace
+        assert gate.trace(trace.id).id == trace.id
+        with pytest.raises(NotFound, match="there is no trace"):
+            gate.for_tenant("other").trace(trace)
+        with pytest.raises(NotFound):
+            gate.trace("nonsense")
+
+
+@pytest.mark.parametrize(("keep", "kept"), [(0, 0), (5, 1)])
+def test_traces_are_kept_where_the_settings_say_so(keep, kept):
+    with Headgate.open(":memory:", trace={"keep": keep}) as gate:
+        gate.add(rows(1))
+        trace = gate.context("harbor").trace
+        assert len(gate.traces()) == kept
+        gate.save_trace(trace)
+        assert len(gate.traces()) == kept
+
+
+@pytest.mark.parametrize(("redact", "text", "kept"), [(True, True, "[redacted"), (False, True, SECRET), (True, False, "")])  # fmt: skip
+def test_a_secret_is_taken_out_of_what_is_kept_of_a_request(redact, text, kept):
+    with Headgate.open(":memory:", redact=redact, trace={"text": text}) as gate:
+        gate.add(rows(1))
+        made = gate.context("harbor", window=[f"The key is {SECRET}."], budget=100)
+        stored = gate.trace(made.trace.id).request.window.texts
+    assert stored == () if not kept else kept in stored[0]
+    assert (SECRET in str(stored)) is not redact
+
+
+def test_each_part_says_whether_it_can_serve():
+    class Lame:
+        name = "lame"
+
+        def is_available(self):
+            return True
+
+        def prefetch(self, query):
+            raise OSError("broke its leg")
+
+    with Headgate.open(":memory:", providers=[Lame()]) as gate:
+        gate.add(rows(1))
+        assert [gate.check(part) for part in ("store", "index", "providers")] == ["", "", ""]
+        gate.context("harbor")
+        assert gate.check("store") == gate.check("index") == ""
+        assert gate.check("providers").startswith("lame: ")
+        assert "broke its leg" in gate.check("providers")
+
+
+def test_a_gate_of_another_tenant_may_be_closed_and_the_store_stays_open():
+    with Headgate.open(":memory:") as gate:
+        gate.for_tenant("other").close()
+        gate.add(rows(1))
+        assert gate.collections()["main"].chunks == 1
+
+
+def test_a_log_that_cannot_be_written_is_a_degraded_step_and_the_answer_stands(tmp_path):
+    with Headgate.open(":memory:", log={"path": str(tmp_path / "no" / "where.log")}) as gate:
+        gate.add(rows(1))
+        made = gate.context("harbor", budget=100)
+        assert made.chunks
+        assert [step.stage.value for step in made.trace.steps if step.degraded] == ["log"]
+        assert not any(step.stage.value == "trace" for step in made.trace.steps)

@@ -176,3 +176,20 @@ def test_the_published_environment_names_are_read_and_ours_goes_before():
 def test_a_published_name_with_a_wrong_value_is_named():
     with pytest.raises(ConfigError, match="CONTEXT_GATEWAY_SELFREF_MIN_NOVEL"):
         load(environ={"CONTEXT_GATEWAY_SELFREF_MIN_NOVEL": "many"})
+
+
+@pytest.mark.parametrize(
+    ("environ", "arguments", "named"),
+    [
+        ({"HEADGATE_GATE__ORDER": "entropy"}, {"gate": 5}, "gate"),
+        ({"HEADGATE_STORE": "kb"}, {"store": {"path": "kb"}}, "store"),
+    ],
+)
+def test_a_value_over_a_group_and_a_group_over_a_value_are_mistakes(environ, arguments, named):
+    with pytest.raises(ConfigError, match=named):
+        load(environ=environ, arguments=arguments)
+
+
+def test_layers_that_set_parts_of_one_group_are_joined():
+    found = load(environ={"HEADGATE_GATE__ORDER": "entropy"}, arguments={"gate": {"min_ratio": 0.5}})  # fmt: skip
+    assert (found.gate.order, found.gate.min_ratio) == ("entropy", 0.5)

@@ -12,9 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from headgate.cli import app
-from headgate.cli.add import add, remove
+from headgate.cli.add import SHOWN, _tell, add, remove
 from headgate.errors import InputError, NotFound
 from headgate.gateway import Headgate
+from headgate.ingest.load import Skip, Summary
 from headgate.stores.sqlite.store import SqliteStore
 
 SRC = Path(__file__).parents[2] / "src"
@@ -168,3 +169,13 @@ def test_a_folder_without_files_is_said_to_have_none(run, tmp_path):
     result = run("add", "docs", "--store", "kb")
     assert result.exit_code == 1
     assert "no files in it but hidden or ignored ones" in result.stderr
+
+
+@pytest.mark.parametrize("more", [0, 3])
+def test_so_many_skips_are_listed_and_the_rest_is_counted(capsys, more):
+    skips = tuple(Skip(f"file{n}", "is empty") for n in range(SHOWN + more))
+    _tell(Summary(documents=1, chunks=2, skips=len(skips), skipped=skips), as_json=False)
+    said = capsys.readouterr()
+    assert said.out.startswith("added 1 document (2 chunks changed)")
+    assert said.err.count("is empty") == SHOWN
+    assert (f"and {more} more; --json lists them" in said.err) is bool(more)

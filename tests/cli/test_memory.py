@@ -88,3 +88,39 @@ def test_what_is_wrong_is_said(run, tmp_path, args, said):
     assert code == 2
     assert said in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("name", ["show", "update", "forget"])
+def test_store_and_tenant_may_stand_before_the_command_or_behind_it_and_behind_counts(run, name):
+    place, other = ("--store", "kb", "--tenant", "acme"), ("--store", "other", "--tenant", "bolt")
+    id = remembered(run, "Deploys go to Frankfurt", *place)
+    remembered(run, "Another store is here", *other)
+    assert run("facts", *place, "show", id)[0] == 0
+    assert run("facts", "show", id, *place)[0] == 0
+    assert run("facts", *other, "show", id)[0] == 2
+    assert run("facts", *other, name, id, *place)[0] == 0
+
+
+def test_turns_need_both_a_session_and_a_file(run, tmp_path):
+    (tmp_path / "talk.jsonl").write_text('{"role": "user", "content": "Hi."}\n\n')
+    for half in (["--session", "s"], ["--turns", "talk.jsonl"]):
+        code, _, err = run("remember", "a fact", *half)
+        assert code == 2
+        assert "turns need a session and a file" in err
+
+
+def test_what_is_empty_is_said_and_what_has_no_tags_shows_a_dash(run):
+    id = remembered(run, "deploys go there")
+    assert run("recall", "zyxw")[1] == "(nothing is remembered that fits)\n"
+    assert run("facts", "--category", "none")[1] == "(nothing is remembered)\n"
+    shown = run("facts", "show", id)[1]
+    assert "tags: -" in shown
+    assert "names: -" in shown
+    run("facts", "update", id, "--tag", "ops", "--tag", "eu")
+    assert "tags: ops, eu" in run("facts", "show", id)[1]
+    run("facts", "update", id, "--trust", "0.7")
+    assert "tags: ops, eu" in run("facts", "show", id)[1]
+
+
+def test_a_fact_without_an_opponent_is_just_remembered(run):
+    assert run("remember", "Backups run nightly")[1].endswith("  remembered\n")

@@ -46,3 +46,16 @@ def test_bad_names_are_told(run):
     assert "there is no session 'x'" in run("sessions", "resume", "x")[2]
     assert "name one session" in run("sessions", "resume")[2]
     assert "name one session" in run("sessions", "resume", "a", "--all")[2]
+
+
+def test_a_row_holds_the_reading_where_there_is_a_cap(run):
+    (row,) = [row for row in json.loads(run("sessions", "list", "--json")[1]) if row["name"] == "a"]
+    assert (row["reading"]["used"], row["reading"]["cap"], row["reading"]["state"]) == (40, 100, "open")  # fmt: skip
+    assert json.loads(run("sessions", "resume", "b", "--json")[1])["reading"] is None
+
+
+@pytest.mark.parametrize("named", [[], ["a", "--all"], ["--key", "k1", "--all"], ["a", "--key", "k1"]])  # fmt: skip
+def test_exactly_one_spender_is_resumed_at_a_time(run, named):
+    code, _, err = run("sessions", "resume", *named)
+    assert code == 2
+    assert "name one session" in err

@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 import headgate.cli
-from headgate.cli.terminal import SafeConsole, printable
+from headgate.cli.terminal import SafeConsole, count_of, fit, printable
 from headgate.gateway import Headgate
 from headgate.settings import Settings
 
@@ -45,3 +45,15 @@ def test_every_command_prints_through_the_terminal():
             if isinstance(node, ast.Call)
         }
         assert file.name in allowed or not names & {"click.echo", "print", "Console"}, file.name
+
+
+def test_lines_are_cut_to_the_width_of_a_terminal_and_whole_in_a_pipe(monkeypatch):
+    text = "12345\n123456\n"
+    assert fit(text) == text
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "5")
+    assert fit(text) == "12345\n1234…"
+
+
+def test_one_thing_is_singular_and_thousands_have_commas():
+    assert [count_of(n, "chunk") for n in (0, 1, 2, 1_000)] == ["0 chunks", "1 chunk", "2 chunks", "1,000 chunks"]  # fmt: skip

@@ -52,3 +52,15 @@ def test_a_missing_file_is_told(run):
     code, _, err = run("guard", "--transcript", "nowhere.jsonl")
     assert code == 2
     assert "there is no file" in err
+
+
+@pytest.mark.parametrize(("copies", "ended"), [(3, False), (8, True)])
+def test_json_says_whether_the_turn_would_have_ended(run, record, copies, ended):
+    session, _ = looping_session(2, period=1, copies=copies)
+    _, out, _ = run("guard", "--json", "--transcript", record(render(session, "chat")))
+    assert json.loads(out)["sessions"][0]["ended"] is ended
+
+
+def test_json_of_a_healthy_session_gives_exit_code_0(run, record):
+    code, out, _ = run("guard", "--json", "--transcript", record(render(healthy_session(4), "chat")))  # fmt: skip
+    assert (code, json.loads(out)["sessions"][0]["circles"]) == (0, [])

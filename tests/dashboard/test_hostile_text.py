@@ -3,6 +3,7 @@
 import time
 from urllib.parse import quote
 
+import orjson
 import pytest
 from tests.dashboard.attacks import ATTACKS
 from tests.dashboard.browser import opened
@@ -23,7 +24,7 @@ def hostile_call(gate, number, text):
     report = GuardReport(rollbacks=1, cuts=[Cut("content", 9, 2, 3, text, text, 9, 0.0, at=5, text=text)])  # fmt: skip
     message = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {"name": text, "arguments": "{}"}}]}  # fmt: skip
     result = {"role": "tool", "tool_call_id": "1", "content": text * 20}
-    sent = {"messages": [{"role": "user", "content": text}, message, result]}
+    sent = orjson.dumps({"messages": [{"role": "user", "content": text}, message, result]})
     call = ModelCall(
         "/v1/chat/completions", "chat", id=f"call-{number}", model=text, upstream=text, query=text, session=text,
         sent=sent, report=report, answer=f"{text} and on", error=text,

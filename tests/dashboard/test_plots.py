@@ -65,3 +65,38 @@ def test_buckets_follow_one_another(start, length, count):
     assert len(edges) == count
     assert all(before[1] == after[0] for before, after in pairwise(edges))
     assert (edges[0][0], edges[-1][1]) == (start, start + length)
+
+
+def test_a_line_has_its_values_in_the_middle_of_their_columns():
+    (shape,) = draw_lines([Series("s", "new", (1.0, 4.0))]).shapes
+    assert shape.path == f"M250.0 {0.75 * HEIGHT:.1f}L750.0 0.0"
+    lone = draw_lines([Series("s", "new", (None, 2.0))], top=4.0)
+    assert lone.shapes[0].path == f"M747.0 {0.5 * HEIGHT:.1f}h6.0"
+    assert lone.top == 4.0
+    assert draw_lines([Series("s", "new", (None,))]).shapes == ()
+
+
+def test_a_gap_begins_a_new_line_and_a_value_alone_is_a_dot():
+    (shape,) = draw_lines([Series("s", "new", (1.0, 1.0, None, 1.0))]).shapes
+    assert shape.path == "M125.0 0.0L375.0 0.0M872.0 0.0h6.0"
+
+
+def test_a_bar_is_as_tall_as_its_value_and_leaves_a_gap_to_the_next():
+    plot = draw_bars([Series("a", "new", (2.0, None)), Series("b", "stale", (2.0, 1.0))])
+    assert plot.shapes[0].path == f"M0.0 {HEIGHT:.1f}v{-HEIGHT / 2:.1f}h440.0v{HEIGHT / 2:.1f}z"
+    assert f"M500.0 {HEIGHT:.1f}v{-HEIGHT / 4:.1f}" in plot.shapes[1].path
+    assert all(shape.filled for shape in plot.shapes)
+
+
+def test_nothing_is_drawn_of_nothing():
+    assert draw_bars([]).shapes == ()
+    assert (draw_bars([Series("a", "new", (0.0,))]).top, draw_lines([]).top) == (1.0, 1.0)
+
+
+def test_steps_begin_at_the_first_moment_whenever_that_was():
+    (shape,) = draw_steps(Series("t", "new"), [(100, 1.0), (110, 2.0)], top=4.0).shapes
+    assert shape.path == f"M0.0 {0.75 * HEIGHT:.1f}H1000.0V{0.5 * HEIGHT:.1f}"
+
+
+def test_buckets_have_equal_lengths():
+    assert bucket_edges(10.0, 20.0, 4) == [(10.0, 12.5), (12.5, 15.0), (15.0, 17.5), (17.5, 20.0)]

@@ -1,8 +1,20 @@
 """Turns: what each call added to the window, and what is gone, by model."""
 
-from headgate.notes import Stage
+from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.service.dashboard.turns import turns_of
-from headgate.types import ContextBudget, Plan, Request, Step, Strategy, Tier, Trace, Window
+from headgate.text.tokens import estimate_tokens
+from headgate.types import (
+    Candidate,
+    Chunk,
+    ContextBudget,
+    Plan,
+    Request,
+    Step,
+    Strategy,
+    Tier,
+    Trace,
+    Window,
+)
 
 PLAN = Plan(True, Tier.STUFF, Strategy.STUFF, 0)
 
@@ -47,3 +59,47 @@ def test_a_session_without_model_calls_has_the_windows_of_its_contexts():
 def test_a_call_without_sizes_is_left_out():
     step = Step(Stage.MODEL, 0.1, facts={"model": "m"})
     assert turns_of([Trace("a", Request("q"), PLAN, (step,))]) == {}
+
+
+def test_a_quarter_that_is_gone_is_no_compaction_and_a_little_more_is_one():
+    before = call("a", human=1000)
+    assert not turns_of([before, call("b", human=750)])["m"][1].compacted
+    assert turns_of([before, call("b", human=749)])["m"][1].compacted
+    assert not turns_of([before, call("b", human=10, system=900)])["m"][1].compacted
+
+
+def test_a_turn_counts_cuts_rungs_and_the_tokens_that_came_out():
+    more = (
+        Step(Stage.CUT, 0.0),
+        Step(Stage.CUT, 0.0),
+        Step(Stage.CIRCLES, 0.0, facts={"rung": "note"}),
+    )
+    trace = call("a", human=10)
+    trace = Trace("a", trace.request, PLAN, (*trace.steps, *more), created=1.0)
+    (turn,) = turns_of([trace])["m"]
+    assert (turn.cuts, turn.rungs, turn.output) == (2, ("note",), 7)
+    assert (turn.window.turn, turn.window.added, turn.window.time) == (1, 10, "1970-01-01T00:00:01+00:00")  # fmt: skip
+
+
+def test_a_window_that_shrank_added_nothing_and_names_what_went():
+    turn = turns_of([call("a", human=50, result=9, **{"result read": 9}), call("b", human=20, system=10)])["m"][1]  # fmt: skip
+    assert (dict(turn.added), dict(turn.dropped)) == ({"system": 10}, {"human": 30, "result read": 9})  # fmt: skip
+    assert turn.window.added == 0
+    assert turn.window.turn == 2
+
+
+def test_a_context_is_its_window_and_what_was_injected():
+    note = Note(Stage.COMPOSE, Fate.KEEP, NoteCode.FOUND, 1.0, {"tokens": 30.0})
+    fell = Note(Stage.GATE, Fate.DROP, NoteCode.NO_ROOM, 1.0, {"tokens": 50.0})
+    found = (
+        Candidate(Chunk("a", "x"), 1.0, (note,)),
+        Candidate(Chunk("b", "x"), 1.0, (note, fell)),
+        Candidate(Chunk("c", "x"), 1.0, ()),
+    )
+    request = Request("q", window=Window(("some words",)), context_budget=ContextBudget(1000))
+    (turn,) = turns_of([Trace("a", request, PLAN, candidates=found)])[""]
+    words = estimate_tokens("some words")
+    assert (turn.window.tokens, turn.window.injected) == (words + 30, 30)
+    assert dict(turn.added) == {"window": words, "injected": 30}
+    (plain,) = turns_of([Trace("a", Request("q"), PLAN)])[""]
+    assert (plain.window.tokens, plain.window.length) == (0, 0)

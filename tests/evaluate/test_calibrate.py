@@ -2,9 +2,19 @@
 
 import random
 
+import numpy as np
 import pytest
 
-from headgate.evaluate.calibrate import REFUSED, Asked, Fitted, fit, fit_without
+from headgate.evaluate.calibrate import (
+    _RIDGE,
+    REFUSED,
+    Asked,
+    Fitted,
+    _balance,
+    _regress,
+    fit,
+    fit_without,
+)
 from headgate.relevance.calibration import KNOWS
 
 
@@ -44,3 +54,19 @@ def test_a_confidence_grows_with_what_is_covered():
     low, high = (dict.fromkeys(KNOWS, 0.5) | {"cover": cover} for cover in (0.1, 0.9))
     assert fitted.confidence(low) < fitted.confidence(high)
     assert fitted.confidence(high) == pytest.approx(1, abs=0.2)
+
+
+def test_the_ridge_pulls_weights_toward_nothing():
+    x = np.array([[1.0, 1.0], [1.0, -1.0]] * 20)
+    y = np.array([1.0, 0.0] * 20)
+    w = _regress(x, y, np.ones(40))
+    # at the optimum the pull of the data equals that of the ridge
+    p = 1 / (1 + np.exp(-x @ w))
+    assert (x.T @ (y - p))[1] == pytest.approx(_RIDGE * w[1], rel=1e-4)
+    assert w[1] > 0
+    assert abs(w[0]) < 1e-6
+
+
+def test_each_set_and_in_it_each_kind_weighs_the_same():
+    rows = [Asked("a", "a", {}), Asked("a", "a", {}), Asked("a", "b", {}), Asked("b", "b", {})]
+    assert _balance(rows).tolist() == [50.0, 50.0, 100.0, 100.0]

@@ -8,8 +8,20 @@ from click.testing import CliRunner
 
 from headgate.cli import app, main
 from headgate.errors import InputError
-from headgate.evaluate.guard import LabeledStream, evaluate, percentile, read
+from headgate.evaluate.guard import (
+    LONG,
+    Figures,
+    LabeledStream,
+    Watched,
+    _onset_error,
+    _watch,
+    evaluate,
+    percentile,
+    read,
+    true_onset,
+)
 from headgate.guard import EntropyDetector
+from headgate.guard.stall import Stall
 
 UNIT = "The keeper lifts the boards and the water runs down to the fields again. "
 WORDS = (
@@ -109,3 +121,111 @@ def test_a_line_that_is_not_json_is_named_by_its_number_and_column(tmp_path):
     path.write_text('\n\n{"chunks" []}\n')
     with pytest.raises(InputError, match=r"streams\.jsonl:3: not JSON \(.* at column 11\)"):
         list(read(path))
+
+
+class Scripted:
+    """A detector whose verdict and hold after each chunk are given."""
+
+    def __init__(self, *steps):
+        self.steps, self.hold = iter(steps), None
+
+    def feed(self, text):
+        stall, self.hold = next(self.steps, (None, None))
+        return stall
+
+
+def figures_of(stream, *steps):
+    return Figures([_watch(stream, Scripted(*steps))]).summary()
+
+
+STALL = Stall(30, 20, 10, "repeat")
+
+
+def test_what_is_held_back_is_counted_until_it_is_released():
+    stream = LabeledStream("a", ("0123456789",) * 4)
+    held = figures_of(stream, (None, 4), (None, 4), (None, None), (None, None))
+    assert (held["held"], held["held_chars"], held["held_at_end"]) == (1, 30 - 4, 0)
+    late = figures_of(stream, (None, None), (None, 4), (None, None), (None, 33))
+    assert (late["held_chars"], late["held_at_end"]) == (30 - 10, 40 - 33), "what came before has gone out"  # fmt: skip
+    twice = _watch(stream, Scripted((None, 2), (None, None), (None, 22), (None, None)))
+    assert (twice.holds, twice.held) == (2, (20 - 2) + (40 - 22))
+    cut = figures_of(stream, (None, 4), (STALL, 4))
+    assert (cut["held_at_end"], cut["clean_cut"]) == (0, 1)
+
+
+def looping(onset=20, period=40, size=400, chunks=8):
+    return LabeledStream("a", ("x" * 25,) * chunks, loop={"onset": onset, "period": period, "len": size})  # fmt: skip
+
+
+@pytest.mark.parametrize(("position", "at_loop", "early"), [(20, 0, 1), (21, 1, 0)])
+def test_a_stall_belongs_to_the_loop_once_it_is_behind_its_onset(position, at_loop, early):
+    figures = figures_of(looping(), (Stall(position, 0, 5, "repeat"), None))
+    assert (figures["found_at_loop"], figures["stopped_early"]) == (at_loop, early)
+    assert figures["found"] == 1
+
+
+def test_a_loop_behind_an_earlier_stall_is_still_found():
+    figures = figures_of(looping(), (Stall(10, 0, 5, "repeat"), None), (Stall(50, 20, 40, "repeat"), None))  # fmt: skip
+    assert (figures["stopped_early"], figures["found_at_loop"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("period", "hold", "reach"),
+    [(40, 60, None), (40, 61, 0.025), (40, 112, 1.3), (39, 112, None), (40, 116, 1.4)],
+)
+def test_a_hold_is_measured_in_periods_of_a_long_unit_behind_its_first_copy(period, hold, reach):
+    watched = _watch(looping(period=period), Scripted(*[(None, None)] * 2, (None, hold)))
+    assert watched.reach == (None if reach is None else pytest.approx(reach))
+    figures = Figures([watched]).summary()
+    assert (figures["hold_loops"], figures["hold_in_time"]) == (reach is not None, reach is not None and reach <= 1.3)  # fmt: skip
+
+
+def test_of_two_holds_the_sooner_counts():
+    steps = [(None, 130), (None, None), (None, 90), (None, None)]
+    assert _watch(looping(), Scripted(*steps)).reach == pytest.approx((90 - 20) / 40 - 1)
+
+
+@pytest.mark.parametrize(("size", "long"), [(LONG - 1, 0), (LONG, 1)])
+def test_a_long_loop_has_its_least_length(size, long):
+    figures = figures_of(looping(size=size), (Stall(60, 20, 40, "repeat"), None))
+    assert (figures["long"], figures["found_long"]) == (long, long)
+
+
+@pytest.mark.parametrize(("end", "brief"), [(LONG - 1, 1), (LONG, 0)])
+def test_a_brief_repetition_is_shorter_than_a_long_loop(end, brief):
+    run = {"start": 0, "end": end}
+    assert figures_of(LabeledStream("a", ("x",), mid=(run,)))["mid"] == brief
+    assert figures_of(LabeledStream("a", ("x",), mid=(run,), near={"onset": 0}))["mid"] == 0
+
+
+def test_delay_and_onset_are_measured_from_where_the_repetition_began():
+    figures = figures_of(looping(), (Stall(200, 23, 40, "repeat"), None))
+    assert figures["delay_chars_p50"] == 200 - 23
+    assert figures["delay_excess_p50"] == pytest.approx(177 - 3.2 * 40 - 64)
+    assert figures["onset_error_max"] == 3
+
+
+@pytest.mark.parametrize(
+    ("stall", "error"),
+    [
+        (Stall(19, 6, 3, "repeat"), 1),
+        (Stall(19, 7, 3, "repeat"), 0),
+        (Stall(19, 7, 0, "entropy"), 12),
+    ],
+)
+def test_without_a_label_the_onset_is_sought_in_the_text_itself(stall, error):
+    text = "ab-cdefabcabcabcabc!"  # from 7 on, "abc" again and again
+    assert _onset_error(Watched(LabeledStream("a", (text,)), stall)) == error
+
+
+@pytest.mark.parametrize(("period", "position", "error"), [(3, 19, 2), (4, 19, 0), (3, 9, 1)])
+def test_a_label_counts_where_it_names_this_run(period, position, error):
+    text = "ab-cdefabcabcabcabc!"
+    stream = LabeledStream("a", (text,), loop={"onset": 9, "period": period, "len": 10})
+    assert _onset_error(Watched(stream, Stall(position, 7, 3, "repeat"))) == error
+
+
+def test_a_run_that_begins_with_the_text_begins_at_its_first_character():
+    assert true_onset("abababab", Stall(6, 0, 2, "repeat")) == 0
+    assert true_onset("abababab", Stall(6, 0, 0, "entropy")) == 6
+    assert _onset_error(Watched(LabeledStream("a", ("x",)))) == 0

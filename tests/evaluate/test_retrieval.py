@@ -1,14 +1,26 @@
 """Retrieval measured on labeled data."""
 
 import json
+import math
 
 import pytest
 from click.testing import CliRunner
 
 from headgate.cli.eval import evaluation
 from headgate.errors import InputError
-from headgate.evaluate.labeled import copies, read, sample, sets
-from headgate.evaluate.retrieval import evaluate, leave_one_out
+from headgate.evaluate.calibrate import Asked
+from headgate.evaluate.labeled import Labeled, copies, read, sample, sets
+from headgate.evaluate.packing import fill_budget, size
+from headgate.evaluate.retrieval import (
+    Run,
+    _figures,
+    _judge_again,
+    _list_missed,
+    evaluate,
+    foreign,
+    leave_one_out,
+)
+from headgate.types import Candidate, Chunk
 
 CORPUS = [
     {"_id": "a", "title": "Vega", "text": "The Vega turbine was built in Lisbon by Marta Dias."},
@@ -178,3 +190,90 @@ def test_a_line_separator_inside_a_text_ends_no_row(folder):
     row = json.dumps({"_id": "a", "text": "one\u2028two"}, ensure_ascii=False)
     (folder / "corpus.jsonl").write_text(f"{row}\n\n", "utf-8")
     assert [row["text"] for row in read(folder).rows] == ["one\u2028two"]
+
+
+def ranked(*names, text="x" * 40):
+    return [Candidate(Chunk(f"{name}#{n}", text, document=name), 1.0 - n / 100) for n, name in enumerate(names)]  # fmt: skip
+
+
+def test_ndcg_weighs_grades_and_places_by_the_formula():
+    labels = {"a": 2, "b": 1, "z": 1}
+    figures = _figures(ranked("x", "a", "a", "b"), labels, [], talk=True)
+    gain = 3 / math.log2(3) + 1 / math.log2(4)
+    most = 3 / math.log2(2) + 1 / math.log2(3) + 1 / math.log2(4)
+    assert figures["ndcg@10"] == pytest.approx(gain / most)
+    assert figures["recall@10"] == pytest.approx(2 / 3)
+    assert figures["all_evidence@10"] == 0.0
+    best = _figures(ranked("a", "b", "z"), labels, [], talk=True)
+    assert (best["ndcg@10"], best["all_evidence@10"]) == (pytest.approx(1.0), 1.0)
+
+
+def test_recall_looks_at_five_and_at_ten_documents():
+    names = [f"n{n}" for n in range(12)]
+    figures = _figures(ranked(*names), {"n4": 1, "n5": 1, "n9": 1, "n10": 1}, [], talk=True)
+    assert (figures["recall@5"], figures["recall@10"]) == (0.25, 0.75)
+
+
+def test_a_missed_passage_is_named_with_its_place():
+    names = [f"n{n}" for n in range(12)]
+    query = {"_id": "q", "text": "?"}
+    found = _list_missed(query, ranked(*names), {"n9": 1, "n10": 1, "n11": 1, "zz": 1})
+    assert found == {"query": "q", "text": "?", "missed": {"n10": 11, "n11": 12, "zz": 0}}
+
+
+@pytest.mark.parametrize(("budget", "count"), [(9, 0), (10, 1), (19, 1), (20, 2)])
+def test_a_budget_is_filled_to_its_last_token(budget, count):
+    assert len(fill_budget(ranked("a", "b", "c"), budget, talk=True)) == count
+
+
+def test_short_passages_go_first_but_not_in_talk():
+    short = Candidate(Chunk("s", "x" * 40, document="s"), 0.9)
+    long = Candidate(Chunk("l", "x" * 400, document="l"), 1.0)
+    assert [c.chunk.id for c in fill_budget([long, short], 100, talk=True)] == ["l"]
+    assert [c.chunk.id for c in fill_budget([long, short], 100, talk=False)] == ["s"]
+    titled = Candidate(Chunk("t", "x" * 40, document="t", title="abcdef"), 1.0)
+    assert (size(short), size(titled)) == (10, 12)
+
+
+def test_a_grader_with_other_constants_shows_all_or_nothing():
+    class Strict:
+        def refuses(self, one):
+            return one.features is None
+
+    run = Run(Labeled("own", [], [], {}))
+    for seen, evidence in (({"x": 1.0}, 0.5), (None, 1.0)):
+        run.asked.append(Asked("own", "own", seen))
+        run.ours.add({"ungraded_evidence@500": evidence, "context_evidence@500": 0.1, "empty@500": 0.2, "recall@5": 0.3})  # fmt: skip
+    assert "stopped" not in _judge_again(run, Strict()).values
+    run.asked.append(Asked("own", "other", None))
+    run.asked.append(Asked("own", "other", {"x": 1.0}))
+    judged = _judge_again(run, Strict()).values
+    assert judged["context_evidence@500"] == [0.5, 0.0]
+    assert judged["empty@500"] == [0.0, 1.0]
+    assert judged["stopped"] == [1.0, 0.0]
+    assert judged["recall@5"] == [0.3, 0.3]
+    assert judged["ungraded_evidence@500"] == [0.5, 1.0]
+
+
+def test_times_are_milliseconds_and_none_are_zero():
+    run = Run(Labeled("own", [], [], {}), seconds=[0.002, 0.004])
+    run.ours.add({"recall@5": 1.0})
+    figures = run.figures()
+    assert (figures["p50_ms"], figures["p95_ms"]) == (pytest.approx(3.0), pytest.approx(3.9))
+    run.seconds.clear()
+    assert run.figures()["p50_ms"] == 0.0
+
+
+def test_foreign_questions_come_from_every_other_set_in_turn():
+    def labeled(name, *texts):
+        return Labeled(name, [{"collection": "main"}], [{"_id": t, "text": t} for t in texts], {})
+
+    own, other, third, empty = labeled("own", "q"), labeled("other", "a"), labeled("third", "b"), labeled("empty")  # fmt: skip
+    asked = foreign(own, [own, other, empty, third], 5)
+    assert [(source, text) for _, source, text in asked] == [("other", "a"), ("third", "b")] * 2 + [("other", "a")]  # fmt: skip
+    assert foreign(own, [own, empty], 5) == []
+
+
+@pytest.mark.parametrize(("most", "left"), [(None, 3), (4, 3), (3, 3), (2, 2)])
+def test_a_sample_is_drawn_where_there_are_more_questions(folder, most, left):
+    assert len(sample(read(folder), most).queries) == left

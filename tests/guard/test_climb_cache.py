@@ -85,13 +85,13 @@ def test_each_policy_climbs_by_itself():
 
 
 def test_it_forgets_the_oldest_beyond_its_limits():
-    cache = ClimbCache(entries=3, max_bytes=1000)
+    cache = ClimbCache(entries=3, max_weight=1000)
     for n in range(5):
         cache.climb(render(work(20, name=f"{n}-"), "chat"), POLICY, size=100)
     assert (len(cache), cache.size) == (3, 300)
     cache.climb(render(work(20, name="too large"), "chat"), POLICY, size=500)
     assert (len(cache), cache.size) == (3, 300)
-    cache = ClimbCache(entries=9, max_bytes=1000)
+    cache = ClimbCache(entries=9, max_weight=1000)
     for n in range(9):
         cache.climb(render(work(20, name=f"{n}-"), "chat"), POLICY, size=240)
     assert (len(cache), cache.size) == (4, 960)

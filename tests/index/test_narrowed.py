@@ -123,6 +123,44 @@ def test_blocks_of_a_collection_that_grows_slowly_are_joined(gates, monkeypatch)
     assert before[0] == ranking(wide, "keeper K41")[0]
 
 
+def count_postings(gate):
+    """How many postings stand in lists, and how many of chunks that are there."""
+    lists = "SELECT sum(octet_length(list)) / 4 FROM headgate.posting_lists WHERE tenant = %s"
+    terms = "SELECT sum(chunks) FROM headgate.posting_terms WHERE tenant = %s"
+    return [int(gate.store.query("default", sql, ("default",))[0][0]) for sql in (lists, terms)]
+
+
+def test_postings_of_chunks_that_went_are_swept_from_full_blocks(gates, monkeypatch):
+    monkeypatch.setattr("headgate.index.blocks._FULL", 20)
+    monkeypatch.setattr("headgate.index.narrowed._SWEPT", 4)
+    wide, small = gates
+    every = list(rows(40))
+    small.add(every)
+    for turn in range(12):
+        for begin in range(0, 40, 8):
+            changed = every[begin : begin + 8]
+            small.add([{**row, "text": f"{row['text']} Turn {turn}."} for row in changed])
+            small.context("note", budget=50)
+    listed, alive = count_postings(small)
+    assert listed < 3 * alive, "at most half of a full block is dead, and the newest is not full"
+    assert ranking(small, "keeper K17")[0] == ranking(wide, "keeper K17")[0]
+    totals, _ = small.store.posting_state("default", "main")
+    assert totals.chunks == 40
+    small.remove(documents=[f"c{n}" for n in range(39)])
+    assert ranking(small, "keeper K39")[0] == ["c39"]
+
+
+def test_what_is_dead_takes_the_place_of_no_candidate(gates, monkeypatch):
+    monkeypatch.setattr("headgate.index.narrowed.WORDS", 10)
+    monkeypatch.setattr("headgate.index.narrowed.NAMES", 1)
+    _, small = gates
+    small.add(rows(40))
+    ranking(small, "clocks")
+    small.add([{"id": row["id"], "text": "Nothing stands here."} for row in rows(20)])
+    found = narrowed_step(ranking(small, "note keeper number")[1])
+    assert int(found.split()[0]) >= 10
+
+
 def test_a_service_says_that_postings_are_still_being_made(gates, postgres_url):
     from headgate.errors import NotReady
 

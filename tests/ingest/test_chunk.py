@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.errors import ConfigError
+from headgate.ingest import chunk
 from headgate.ingest.blocks import Block, blocks
 from headgate.ingest.chunk import _join_tail, _may_join, split_text
 from headgate.ingest.policy import ChunkPolicy
@@ -148,3 +149,11 @@ def test_a_scrap_at_the_end_joins_the_passage_before_it_where_that_has_room():
     assert joined(1.9, 18.1)
     assert not joined(2, 16)
     assert not joined(1.9, 18.2)
+
+
+def test_of_very_many_turns_neighbors_are_joined_and_none_is_lost(monkeypatch):
+    monkeypatch.setattr(chunk, "MOST_TURNS", 10)
+    text = "".join(f"User: this is turn {n}\n" for n in range(25))
+    passages = split_text(text, ChunkPolicy())
+    assert len(passages) == 9
+    assert "\n".join(passage.text for passage in passages) == text.strip()

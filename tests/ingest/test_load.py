@@ -1,5 +1,6 @@
 """Loading on bad days: two writers at once, and a store that fails halfway."""
 
+from headgate.ingest import load
 from headgate.ingest.load import add_rows, add_stream
 from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FailingStore
@@ -29,7 +30,7 @@ def test_a_chunk_never_keeps_the_fingerprint_of_another_text():
     add_rows(Overtaken(store, {"id": "page", "text": OTHER}), "t", [{"id": "page", "text": ONE}])
     (chunk,) = store.scan("t", "main")
     assert chunk.text == OTHER
-    assert store.attachments("t", "main", KIND, ["page"]) == {"page": pack([OTHER])[0]}
+    assert store.attachments("t", "main", KIND, ["page"]) == {"page": next(pack([OTHER]))}
 
 
 def test_a_text_is_never_stored_without_its_fingerprint():
@@ -42,3 +43,14 @@ def test_a_stream_of_nothing_but_a_byte_order_mark_is_skipped():
     store = MemoryStore()
     add_stream(store, "t", b"\xef\xbb\xbf", id="a")
     assert list(store.scan("t", "main")) == []
+
+
+def test_documents_of_many_chunks_are_written_a_few_at_a_time(monkeypatch):
+    monkeypatch.setattr(load, "_MAX_CHUNKS", 40)
+    store, puts = MemoryStore(), []
+    put = store.put
+    store.put = lambda tenant, documents, **more: puts.append(len(documents)) or put(tenant, documents, **more)  # fmt: skip
+    chat = "".join(f"User: this is turn {n}\n" for n in range(30))
+    done = add_rows(store, "t", [{"id": f"d{n}", "text": chat} for n in range(5)])
+    assert [count for count in puts if count] == [2, 2, 1]
+    assert (done.documents, done.chunks) == (5, 150)

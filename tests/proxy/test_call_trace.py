@@ -1,8 +1,10 @@
 """The trace of a call: sizes of its window, and of an answer that was cut its text, kept only where texts are."""
 
+import orjson
 from bench.agent_sessions import MadeCall, Turn, render
 
 from headgate.explain.redacted import redact_trace
+from headgate.guard.fuse import Reading
 from headgate.guard.report import Cut, GuardReport
 from headgate.notes import Stage
 from headgate.service.proxy.call_trace import GAP, PIECE_CHARS, call_trace
@@ -29,14 +31,16 @@ def test_the_window_is_kept_by_what_fills_it():
     block = fence("[1] Refunds are paid within 14 days.", b"secret")
     turns = [Turn(human=f"{block}\nPlease fix it."), Turn(calls=(read,)), Turn(calls=(read,)), Turn(calls=(edit,))]  # fmt: skip
     messages = [{"role": "system", "content": "You are careful."}, *render(turns, "chat")]
-    facts = window_of(traced(sent={"messages": messages, "tools": [{"name": "read"}]}, length=9000))
+    facts = window_of(
+        traced(sent=orjson.dumps({"messages": messages, "tools": [{"name": "read"}]}), length=9000)
+    )
     kinds = ("system", "human", "call", "result", "tools")
     assert facts["tokens"] == sum(facts[kind] for kind in kinds)
     assert 0 < facts["injected"] < facts["human"]
     assert facts["repeated"] > facts["result read"] / 3
     assert facts["stale"] == facts["result read"]
     assert facts["length"] == 9000
-    assert "line of code" not in str(traced(sent={"messages": messages}).steps)
+    assert "line of code" not in str(traced(sent=orjson.dumps({"messages": messages})).steps)
 
 
 def cut_call():
@@ -64,3 +68,39 @@ def test_without_texts_nothing_of_the_answer_is_kept_and_secrets_never():
 def test_a_summary_tells_a_call_by_its_outcome():
     assert TraceSummary.of(traced()).outcome == "off"
     assert TraceSummary.of(traced(**cut_call())).outcome == "recovered"
+
+
+def test_a_call_says_which_model_answered_where_and_one_that_reached_none_its_error():
+    assert (
+        traced(model="m", upstream="main").plan.reasoning == "/v1/chat/completions m at main: off"
+    )
+    assert (
+        traced(error="no such upstream").plan.reasoning == "/v1/chat/completions no such upstream"
+    )
+
+
+def test_the_step_of_a_call_has_the_numbers_of_its_report_and_leaves_out_blanks():
+    bare = traced(status=502).steps[0].facts
+    assert (bare["rollbacks"], bare["saved_tokens"], bare["wasted_tokens"], bare["first_byte_s"]) == (0, 0, 0, 0)  # fmt: skip
+    assert "model" not in bare
+    report = GuardReport(rollbacks=2, saved_tokens=30, wasted_tokens=5)
+    full = traced(report=report, first_byte_s=0.12345, model="m").steps[0].facts
+    assert (full["rollbacks"], full["saved_tokens"], full["wasted_tokens"], full["first_byte_s"]) == (2, 30, 5, 0.1235)  # fmt: skip
+    assert full["model"] == "m"
+
+
+def test_a_long_piece_before_a_cut_keeps_its_end():
+    cut = Cut("content", 0, 0, 1, "r", "u", 1, 0.0, at=PIECE_CHARS + 10)
+    answer = "a" * 10 + "b" * PIECE_CHARS + "c" * 5
+    first, rest = traced(report=GuardReport(cuts=[cut]), answer=answer).steps[0].text.split(GAP)
+    assert (first, rest) == ("b" * PIECE_CHARS, "c" * 5)
+    second = Cut("content", 0, 0, 1, "r", "u", 1, 0.0, at=12)
+    pieces = traced(report=GuardReport(cuts=[Cut("content", 0, 0, 1, "r", "u", 1, 0.0, at=10), second]), answer="0123456789abcd").steps[0].text  # fmt: skip
+    assert pieces.split(GAP) == ["0123456789", "ab", "cd"]
+
+
+def test_the_step_of_a_cap_says_how_many_calls_are_left_where_that_is_known():
+    known = Reading("session", "s", "open", 25, 100, "tokens", calls_left=0)
+    unknown = Reading("tenant", "t", "open", 25, 100, "tokens")
+    steps = [s for s in traced(readings=(known, unknown)).steps if s.stage is Stage.FUSE]
+    assert [step.facts.get("calls_left") for step in steps] == [0, None]

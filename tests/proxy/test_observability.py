@@ -21,6 +21,7 @@ from headgate.service.app import create
 from headgate.service.metrics import MAX_MODELS, Metrics
 from headgate.service.proxy.model_call import ModelCall
 from headgate.settings import Settings
+from headgate.text.tokens import estimate_tokens
 
 ASK = [{"role": "user", "content": "When are refunds paid?"}]
 
@@ -163,3 +164,12 @@ def test_errors_of_an_upstream_are_counted_with_their_status(rig, address):
     calls = {key: n for key, n in samples(address).items() if key[0] == "headgate_model_calls_total"}  # fmt: skip
     statuses = {next(part for part in key if str(part).startswith("status")) for key in calls}
     assert statuses == {"status=429", "status=400"}
+
+
+@pytest.mark.parametrize(("usage", "told"), [((70, 9), {"input": 70, "output": 9}), (None, {"output": None})])  # fmt: skip
+def test_tokens_are_those_that_the_upstream_reports_else_an_estimate_of_the_answer(rig, address, usage, told):  # fmt: skip
+    model = rig.script(said(*PROSE, usage=usage) if usage else said(*PROSE))
+    post(address, model)
+    tokens = {key[1]: n for key, n in samples(address).items() if key[0] == "headgate_model_tokens_total" and f"model={model}" in key}  # fmt: skip
+    expected = estimate_tokens("".join(PROSE))
+    assert tokens == {f"direction={name}": expected if n is None else n for name, n in told.items()}

@@ -4,7 +4,8 @@ import asyncio
 import os
 import warnings
 
-from headgate.service.proxy.remembered import PRUNE_EVERY, Remembered
+from headgate.service.proxy import remembered as remembered_module
+from headgate.service.proxy.remembered import AGE_S, PRUNE_EVERY, Remembered
 
 
 def in_child(work):
@@ -61,4 +62,50 @@ def test_the_oldest_leave_a_file_that_is_too_large(tmp_path):
     assert held[-1] == PRUNE_EVERY
     assert 0.7 * PRUNE_EVERY < len(held) < 0.8 * PRUNE_EVERY
     assert held == list(range(held[0], PRUNE_EVERY + 1))
+    remembered.close()
+
+
+def test_the_first_value_stays_in_memory_and_in_the_file(tmp_path):
+    for remembered in (Remembered(), Remembered(tmp_path / "proxy.db")):
+
+        async def twice(remembered=remembered):
+            await remembered.put(b"a", b"1")
+            return await remembered.put(b"a", b"2"), await remembered.get(b"a")
+
+        assert asyncio.run(twice()) == (b"1", b"1")
+        assert asyncio.run(remembered.get(b"never")) is None
+        remembered.close()
+    again = Remembered(tmp_path / "proxy.db")
+    assert asyncio.run(again.get(b"a")) == b"1"
+    again.close()
+    again.close()
+
+
+def test_what_is_old_or_one_too_many_leaves_the_file_when_it_is_pruned(tmp_path, monkeypatch):
+    remembered = Remembered(tmp_path / "proxy.db")
+    now = [1_000_000_000.0]
+    monkeypatch.setattr(remembered_module.time, "time", lambda: now[0])
+    monkeypatch.setattr(remembered_module, "ROWS", 3)
+    remembered._write(b"old", b"x")
+    now[0] += AGE_S + 1
+    for n in range(5):
+        now[0] += 1
+        remembered._write(b"%d" % n, b"x")
+    assert remembered._read(b"old") == b"x", "it is pruned now and then, not at each write"
+    remembered._writes = PRUNE_EVERY
+    now[0] += 1
+    remembered._write(b"5", b"x")
+    left = [key for key in (b"old", *(b"%d" % n for n in range(6))) if remembered._read(key)]
+    assert left == [b"2", b"3", b"4", b"5"]
+    remembered.close()
+
+
+def test_a_file_that_cannot_be_opened_is_said_and_the_value_stands(tmp_path):
+    remembered = Remembered(tmp_path / "no" / "folder.db")
+    assert remembered._write(b"a", b"1") == b"1"
+    assert remembered._read(b"a") is None
+    assert "No such file" in remembered.failure
+    (tmp_path / "no").mkdir()
+    remembered._write(b"a", b"1")
+    assert remembered.failure == ""
     remembered.close()

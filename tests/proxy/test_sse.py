@@ -1,13 +1,14 @@
 """Cutting a stream of bytes into events, however it was cut up before."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import UpstreamError
-from headgate.service.proxy.sse import Splitter, encode, payload
+from headgate.service.proxy.sse import Splitter, encode, encode_data, parse, payload
 
 LINES = st.sampled_from(
     ["data: {}", "data:1", ": comment", "event: x", "id: 7", "data: ü🌊", "retry"]
@@ -46,3 +47,50 @@ def test_an_event_without_end_is_an_error_that_names_the_limit():
     assert splitter.feed(b"x" * 900) == []
     with pytest.raises(UpstreamError, match="max_event_bytes 1000"):
         splitter.feed(b"x" * 200)
+
+
+@pytest.mark.parametrize(("size", "fits"), [(50, True), (51, False)])
+def test_an_unfinished_event_may_be_as_large_as_the_limit(size, fits):
+    splitter = Splitter(50)
+    if fits:
+        assert splitter.feed(b"x" * size) == []
+        assert splitter.end() == b"x" * size
+        assert splitter.end() == b""
+    else:
+        with pytest.raises(UpstreamError, match="max_event_bytes 50"):
+            splitter.feed(b"x" * size)
+
+
+@pytest.mark.parametrize(
+    ("event", "data"),
+    [
+        (b"data: one\n\n", b"one"),
+        (b"data:one\n\n", b"one"),
+        (b"data: one\r\n\r\n", b"one"),
+        (b"data: one\rdata: two\r\r", b"one\ntwo"),
+        (b"event: x\ndata: one\n\n", b"one"),
+        (b": comment\n\n", b""),
+    ],
+)
+def test_the_data_of_an_event_are_its_data_lines(event, data):
+    assert payload(event) == data
+
+
+def test_an_event_is_written_with_its_name_where_there_is_one():
+    assert encode({"a": 1}) == b'data: {"a":1}\n\n'
+    assert encode({"a": 1}, name="x") == b'event: x\ndata: {"a":1}\n\n'
+    assert (encode_data(b""), encode_data(b"[DONE]")) == (b"", b"data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize(("data", "said"), [(b"", "not JSON: (nothing)"), (b"{", "not JSON: {"), (b"[1]", "no object: [1]")])  # fmt: skip
+def test_what_is_no_object_is_shown_by_its_beginning(data, said):
+    with pytest.raises(UpstreamError, match=re.escape(said)):
+        parse(data)
+
+
+@pytest.mark.parametrize("parts", [[b"a\n\n", b"b\n\n"], [b"a\n", b"\nb\n\n"], [b"a\r", b"\n\r\nb\r\n\r\n"], [b"a\n\nb\n\n"]])  # fmt: skip
+def test_events_that_come_in_any_parts_are_two(parts):
+    splitter = Splitter()
+    events = [event for part in parts for event in splitter.feed(part)]
+    assert [event.strip() for event in events] == [b"a", b"b"]
+    assert b"".join(events) == b"".join(parts)

@@ -58,3 +58,47 @@ async def test_one_answer_beyond_its_own_limit_is_refused_and_gives_its_room_bac
         body.go.set()
         with pytest.raises(UpstreamError, match="max_answer_bytes 500"):
             await bodies.read(body, 500)
+
+
+def body_of(*parts):
+    body = Body(*parts)
+    body.go.set()
+    return body
+
+
+@pytest.mark.parametrize(("size", "fits"), [(500, True), (501, False)])
+async def test_an_answer_may_be_as_large_as_its_limit(size, fits):
+    reading = WholeBodies().read(body_of(b"x" * 200, b"x" * (size - 200)), 500)
+    if fits:
+        assert len(await reading) == size
+    else:
+        with pytest.raises(UpstreamError, match="max_answer_bytes"):
+            await reading
+
+
+@pytest.mark.parametrize(("held", "size", "fits"), [(800, 200, True), (800, 201, False), (901, 100, True), (901, 101, False)])  # fmt: skip
+async def test_all_together_may_hold_their_bound_and_an_ordinary_one_passes_beyond_it(held, size, fits):  # fmt: skip
+    bodies = WholeBodies()
+    bodies._held = held
+    reading = bodies.read(body_of(b"y" * size), 5_000)
+    if fits:
+        assert len(await reading) == size
+    else:
+        with pytest.raises(UpstreamError, match="more at once"):
+            await reading
+    assert bodies._held == held, "what was read is given back"
+
+
+@pytest.mark.parametrize(("parts", "turns"), [((60, 60), 1), ((60, 40), 0), ((60, 60, 60, 41), 2)])
+async def test_others_get_their_turn_after_so_many_bytes(monkeypatch, parts, turns):
+    monkeypatch.setattr(whole_body, "TURN", 100)
+    passes = []
+    sleep = asyncio.sleep
+
+    async def counted(seconds):
+        passes.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr(whole_body.asyncio, "sleep", counted)
+    await WholeBodies().read(body_of(*(b"x" * size for size in parts)), 5_000)
+    assert len(passes) == turns

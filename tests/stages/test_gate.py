@@ -11,7 +11,7 @@ from headgate.stages.gate import (
     annotate_chunks,
     eviction_report,
     gate,
-    measure,
+    measure_all,
     prune_to_budget,
     report,
 )
@@ -156,7 +156,14 @@ def test_previews_are_never_cut_again():
 
 @pytest.mark.parametrize("script", ["ไทย", "हिन्दी", "中文"])
 def test_text_in_any_script_is_measured_in_characters(script):
-    assert measure(script * 40 + "".join(chr(ord(script[0]) + n % 40) for n in range(200)))[1] > 0.1
+    text = script * 40 + "".join(chr(ord(script[0]) + n % 40) for n in range(200))
+    assert measure_all([text])[0][1] > 0.1
+
+
+def test_texts_measured_together_keep_their_order_whether_they_were_met_before_or_not():
+    texts = [prose(11, 40), "=" * 300, prose(12, 40)]
+    apart = [measure_all([text])[0] for text in reversed(texts)]
+    assert measure_all([*texts, prose(13, 40), texts[0]])[:3] == apart[::-1]
 
 
 def test_where_k_binds_and_not_the_room_length_does_not_count():

@@ -12,6 +12,7 @@ from headgate.errors import InputError
 from headgate.text.entropy import (
     SlidingEntropy,
     information_score,
+    information_scores,
     shannon_entropy,
     token_entropy,
 )
@@ -102,3 +103,13 @@ def test_a_reset_window_is_empty():
 def test_a_window_of_nothing_is_refused():
     with pytest.raises(InputError, match="size is 0"):
         SlidingEntropy(0)
+
+
+@given(st.lists(st.text(max_size=300), max_size=8))
+def test_texts_scored_together_have_the_scores_they_have_alone(texts):
+    assert information_scores(texts) == pytest.approx(list(map(information_score, texts)), abs=1e-4)
+
+
+def test_neighbors_do_not_count_for_a_text_scored_with_them():
+    texts = ["tide tables", "", "潮の満ち引き 潮", "a b a b c", "\ud800 x"]
+    assert information_scores(texts) == list(map(information_score, texts))

@@ -1,6 +1,7 @@
 """Fingerprints: frozen values, the published rule, and payloads of every kind."""
 
 import json
+import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.errors import InputError
+from headgate.text import hashes, sketch
 from headgate.text.fingerprint import (
     FORMAT_VERSION,
     MAX_SPANS,
@@ -39,7 +41,7 @@ def test_fingerprints_never_change(row):
     assert f"{print_.simhash64:016x}" == row["simhash64"]
     assert list(print_.minhash128) == row["minhash128"]
     assert [print_.token_count, print_.shingle_count] == row["counts"]
-    assert pack([row["text"] * row["times"]])[0][:64].hex() == row["packed"]
+    assert next(pack([row["text"] * row["times"]]))[:64].hex() == row["packed"]
 
 
 def test_the_window_payload_never_changes():
@@ -206,3 +208,22 @@ def test_a_window_of_many_spans_has_a_payload_that_can_be_sent(texts):
     assert 1_500 <= len(made.spans) <= MAX_SPANS
     assert sum(span.token_count for span in made.spans) == made.whole.token_count
     assert WindowFingerprint.from_json(made.to_json()) == made
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 7, 1000])
+def test_a_sketch_is_the_same_however_much_of_it_is_written_at_a_time(monkeypatch, at_once):
+    index = WindowIndex.of([words(0, 60), words(30, 90)])
+    whole = sketch.Sketch.of(index).to_json()
+    monkeypatch.setattr(sketch, "_AT_ONCE", at_once)
+    monkeypatch.setattr(hashes, "_RUN", at_once)
+    assert sketch.Sketch.of(index).to_json() == whole
+    assert sketch.Sketch.from_json(whole).overlap(Tokens.of([words(5, 50)])) == [1.0]
+
+
+def test_a_sketch_of_a_window_without_repeats_holds_little_on_the_way():
+    index = WindowIndex(np.random.default_rng(1).integers(0, 1 << 32, 1 << 20, dtype=np.uint32))
+    tracemalloc.start()
+    sketch.Sketch.of(index)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * index.tokens.size

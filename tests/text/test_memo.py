@@ -78,3 +78,21 @@ def test_threads_that_ask_at_once_get_the_same_answers():
 
     with ThreadPoolExecutor(4) as pool:
         assert all(found == [len(word) for word in words] for found in pool.map(ask, range(4)))
+
+
+def test_what_was_worked_out_elsewhere_is_remembered_and_recalled_but_no_long_words():
+    reader = Reader()
+    memo = Memo(reader, Room(10))
+    memo.remember({"tide": 40, "x" * (LONGEST + 1): 1})
+    assert memo.recall({"tide", "pier"}) == ({"tide": 40}, {"pier"})
+    assert (memo["tide"], len(memo)) == (40, 1)
+    assert not reader.read
+
+
+def test_an_old_word_that_is_recalled_stays():
+    memo = Memo(Reader(), Room(10))
+    memo.remember({"tide": 40})
+    memo.age()
+    assert memo.recall(["tide"])[0] == {"tide": 40}
+    memo.age()
+    assert memo.recall(["tide"])[0] == {"tide": 40}

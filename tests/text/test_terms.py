@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.terms import languages_of, number, read_pieces, terms, word_terms, words
+from headgate.text.terms import (
+    languages_of,
+    number,
+    read_pieces,
+    terms,
+    terms_of,
+    word_terms,
+    words,
+)
 
 
 @pytest.mark.parametrize(
@@ -118,3 +126,19 @@ def test_any_text_has_terms_in_every_form(text):
     assert terms(text, language) == [term for term in found if term]
     assert (len(counts), sum(counts)) == (len(text.split()), len(found))
     assert all(word == word.lower() or not word.isascii() for word in words(text))
+
+
+MIXED = [
+    "The tides of the harbor, and getUserName in os.path",
+    "Die Gezeiten im Hafen und was sie mit dem Mond zu tun haben",
+    "港の潮は月に従って満ち引きする。" * 4,
+    "",
+    "The tides again, with utf-8",
+]
+
+
+@pytest.mark.parametrize("language", ["english", "english+german", "german"])
+def test_texts_read_together_have_the_terms_they_have_alone(language):
+    assert terms_of(MIXED, language) == [tuple(terms(text, language)) for text in MIXED]
+    fresh = [f"{text} {n}th-{language}{n} word{n}s" for n, text in enumerate(MIXED)]
+    assert terms_of(fresh, language) == [tuple(terms(text, language)) for text in fresh]

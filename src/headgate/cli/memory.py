@@ -18,6 +18,7 @@ from headgate.cli.options import (
 )
 from headgate.cli.terminal import SafeConsole, echo, format_minute
 from headgate.errors import InputError
+from headgate.gateway import Headgate
 from headgate.memory.maintenance import decay, merge
 from headgate.text.json_error import describe_json_error
 from headgate.types import Fact
@@ -145,7 +146,7 @@ def facts(
 @click.pass_obj
 def show(place: Place, id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
     """One fact, and how it came to its trust."""
-    with open_existing(store or place[0], tenant or place[1]) as hg:
+    with _open(place, store, tenant) as hg:
         fact = hg.facts.get(id)
     if as_json:
         print_json(fact)
@@ -174,7 +175,7 @@ def update(
     as_json: bool,
 ) -> None:
     """Change a fact; what is not given stays."""
-    with open_existing(store or place[0], tenant or place[1]) as hg:
+    with _open(place, store, tenant) as hg:
         fact = hg.facts.update(
             id, content=content, category=category, tags=tags or None, trust=trust
         )
@@ -193,7 +194,7 @@ def forget(
     place: Place, ids: tuple[str, ...], store: str | None, tenant: str | None, as_json: bool
 ) -> None:
     """Forget facts with their history."""
-    with open_existing(store or place[0], tenant or place[1]) as hg:
+    with _open(place, store, tenant) as hg:
         for id in ids:
             hg.facts.get(id)  # all must be known before any goes
         for id in dict.fromkeys(ids):
@@ -213,7 +214,7 @@ def fade(
     place: Place, half_life: float, store: str | None, tenant: str | None, as_json: bool
 ) -> None:
     """Lower the trust of facts by their age since they were last touched."""
-    with open_existing(store or place[0], tenant or place[1]) as hg:
+    with _open(place, store, tenant) as hg:
         moved = decay(hg.facts, half_life)
     if as_json:
         print_json(moved)
@@ -229,7 +230,7 @@ def fade(
 @click.pass_obj
 def join(place: Place, store: str | None, tenant: str | None, as_json: bool) -> None:
     """Join different wordings of one fact."""
-    with open_existing(store or place[0], tenant or place[1]) as hg:
+    with _open(place, store, tenant) as hg:
         merges = merge(hg.facts)
     if as_json:
         print_json(merges)
@@ -237,6 +238,11 @@ def join(place: Place, store: str | None, tenant: str | None, as_json: bool) -> 
     for done in merges:
         echo(f"{done.kept}  took in {', '.join(done.gone)}")
     echo(f"{len(merges)} merged")
+
+
+def _open(place: Place, store: str | None, tenant: str | None) -> Headgate:
+    """The store that the command names, or else `facts` before it."""
+    return open_existing(store or place[0], tenant or place[1])
 
 
 def _add_turns(

@@ -80,4 +80,4 @@ def resume(
 
 def as_row(spend: Spend, reading: Reading | None) -> dict[str, Any]:
     """A spender as JSON."""
-    return asdict(spend) | {"reading": None if reading is None else asdict(reading)}
+    return asdict(spend) | {"reading": reading}

@@ -1,6 +1,5 @@
 """`headgate show ID`: one document, chunk, fact, trace or review, whatever has that id."""
 
-from dataclasses import asdict
 from typing import Any
 
 import click
@@ -34,10 +33,7 @@ def show(id: str, store: str | None, tenant: str | None, as_json: bool) -> None:
 
 
 def _data(found: Match) -> Any:  # noqa: ANN401  (whatever JSON holds)
-    value = found.value
-    if isinstance(value, Trace):
-        return trace_data(value)
-    return [asdict(chunk) for chunk in value] if isinstance(value, tuple) else value
+    return trace_data(found.value) if isinstance(found.value, Trace) else found.value
 
 
 def _print(found: Match) -> None:

@@ -6,9 +6,8 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from headgate.evaluate.regression import CaseResult
 
-_FORBIDDEN = re.compile(
-    "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
-)  # what XML cannot hold
+# what XML cannot hold
+_FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(outcomes: Sequence[CaseResult], *, suite: str) -> str:

@@ -33,9 +33,8 @@ class Event(NamedTuple):
 
 TURN = Event("turn")
 _LISTS = (list, tuple)
-_new = (
-    tuple.__new__
-)  # an event made by it costs half as much, and there is one for every part of every message
+# an event made by it costs half as much, and there is one for every part of every message
+_new = tuple.__new__
 
 
 class Reader:

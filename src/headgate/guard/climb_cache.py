@@ -17,7 +17,9 @@ from headgate.guard.policy import CirclesPolicy, Rung
 
 LEAST = 16  # messages; shorter conversations are read as fast as they are looked up
 ENTRIES = 64  # conversations held at most ...
-MAX_BYTES = 64 << 20  # ... and the bytes of their requests together; none has more than a quarter
+# ... and the weight of their requests together, of which none has more than a quarter. Short messages take four times
+# as much.
+MAX_WEIGHT = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,8 +35,8 @@ class _Entry:
 class ClimbCache:
     """Climbs of recent conversations. Safe to share between threads; it forgets the oldest beyond its limits."""
 
-    def __init__(self, *, entries: int = ENTRIES, max_bytes: int = MAX_BYTES) -> None:
-        self._most, self._max_bytes = entries, max_bytes
+    def __init__(self, *, entries: int = ENTRIES, max_weight: int = MAX_WEIGHT) -> None:
+        self._most, self._max_weight = entries, max_weight
         self._entries: list[_Entry] = []  # least recently used first
         self._lock = ForkSafeLock()
 
@@ -43,11 +45,11 @@ class ClimbCache:
 
     @property
     def size(self) -> int:
-        """Bytes of the requests that are held."""
+        """Weight of the requests that are held."""
         return sum(entry.size for entry in self._entries)
 
     def climb(self, messages: Sequence[Any], policy: CirclesPolicy, *, size: int) -> Climb:
-        """What `ladder.climb` says of a conversation whose request has so many bytes."""
+        """What `ladder.climb` says of a conversation whose request weighs so much."""
         given, rungs = tuple(messages), policy.active
         if not rungs:
             return Climb()
@@ -56,7 +58,7 @@ class ClimbCache:
         for at in range(len(known), len(given)):
             climber.feed(at, events_of(given[at]))
         found = climber.climb
-        if len(given) >= LEAST and size <= self._max_bytes // 4:
+        if len(given) >= LEAST and size <= self._max_weight // 4:
             self._keep(_Entry(rungs, known + given[len(known) :], size, climber))
         return found
 
@@ -77,7 +79,7 @@ class ClimbCache:
     def _keep(self, entry: _Entry) -> None:
         with self._lock:
             self._entries.append(entry)
-            while len(self._entries) > self._most or self.size > self._max_bytes:
+            while len(self._entries) > self._most or self.size > self._max_weight:
                 del self._entries[0]
 
 

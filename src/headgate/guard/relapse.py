@@ -106,9 +106,8 @@ class _CyclicUnit:
         """Whether the unit is back, when so many characters of the echo are fresh."""
         if fresh >= self._size:
             return True
-        min_fresh = (
-            1 if len(self.unit) >= MIN_CHARS else HOLD_CHARS
-        )  # the client may have many copies of a short unit
+        # the client may have many copies of a short unit
+        min_fresh = 1 if len(self.unit) >= MIN_CHARS else HOLD_CHARS
         return self._matched >= COPIES * self._size and fresh >= min_fresh
 
 

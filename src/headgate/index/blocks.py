@@ -25,9 +25,8 @@ _SPEAKERS = 1_000  # speakers that are told apart
 _FULL = 20_000  # chunks from which a block is full
 _OWN_BLOCK = 10_000  # chunks from which a batch is a block by itself
 _CLASS_BITS = 3
-_JOINED = (
-    1 << _CLASS_BITS
-)  # parts of one size class that are joined, and how much larger the next class is
+# parts of one size class that are joined, and how much larger the next class is
+_JOINED = 1 << _CLASS_BITS
 
 
 def make_block(
@@ -53,9 +52,9 @@ def make_block(
             *_lists(segment.names, segment.names.keys ^ NAME_KEYS, placement.first),
         ],
         keys=dict(zip(to_signed(keys), difference.astype(np.int64).tolist(), strict=True)),
-        totals=_add(_add(totals, gone, -1), added, 1)._replace(seen=changes[-1].seq)
-        if changes
-        else totals,
+        totals=_add(_add(totals, gone, -1), added, 1)._replace(
+            seen=changes[-1].seq if changes else totals.seen, saves=totals.saves + 1
+        ),
         vectors=vectors,
         placement=placement,
     )

@@ -25,7 +25,7 @@ Look = Callable[[Sequence[int]], Mapping[int, int]]
 
 
 def best_by_words(lists: Sequence[KeyLists], chunks: int, most: int) -> list[int]:
-    """The places with the highest sums of idf · n / (n + 1), where a term stands n times; ascending."""
+    """The places with the highest sums of idf · n / (n + 1), where a term stands n times; best first."""
     worth = [idf(chunks, found.chunks) for found in lists]
     return _best_places(lists, worth, _saturation(), most)
 
@@ -38,7 +38,7 @@ def _saturation() -> Floats:
 
 
 def best_by_names(lists: Sequence[KeyLists], chunks: int, most: int, *, spread: float) -> list[int]:
-    """The places with the highest sums of idf / df ** spread over the names that stand there; ascending."""
+    """The places with the highest sums of idf / df ** spread over the names that stand there; best first."""
     worth = [idf(chunks, found.chunks) / max(found.chunks, 1) ** spread for found in lists]
     return _best_places(lists, worth, np.ones(1 << 16), most)
 
@@ -60,8 +60,9 @@ def _best_places(
     counted = values[pairs[:, 1]] * np.repeat(worth, lengths)
     scores = np.add.reduceat(counted[order], begins)
     if len(scores) > most:
-        begins = begins[np.sort(np.argpartition(-scores, most - 1)[:most])]
-    best: list[int] = places[begins].tolist()
+        stays = np.sort(np.argpartition(-scores, most - 1)[:most])
+        begins, scores = begins[stays], scores[stays]
+    best: list[int] = places[begins[np.argsort(-scores, kind="stable")]].tolist()
     return best
 
 

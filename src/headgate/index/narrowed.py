@@ -7,7 +7,8 @@ The store keeps its postings in blocks of a few thousand chunks (blocks.py). The
     by names     those that share a rare name with the best of them
 
 and the usual ranking runs over all of these. Blocks follow the change feed; many processes share the work, and each
-block is written by whichever holds the lease.
+block is written by whichever holds the lease. Of a block of which half has gone the rest moves to the newest block, so
+at most about half of all postings are of chunks that are gone.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,7 +22,7 @@ from headgate.index.arrays import Keys
 from headgate.index.blocks import make_block, to_signed
 from headgate.index.candidates import KeyCounts, best_by_names, best_by_words
 from headgate.index.draft_snapshot import DraftSnapshot, Neighbors, language_of
-from headgate.index.drafts import NAME_KEYS, Drafts
+from headgate.index.drafts import NAME_KEYS, PLACE, Drafts
 from headgate.index.snapshot import Snapshot
 from headgate.index.vectors import EmbeddingCache
 from headgate.protocols import Embedder, KeyLists, PostingStore, Totals
@@ -29,7 +30,7 @@ from headgate.rank.lexical import Weighing, distinct, lexical
 from headgate.rank.top import top
 from headgate.relevance.compounds import read_query
 from headgate.text.terms import word_terms
-from headgate.types import Chunk
+from headgate.types import Change, Chunk
 
 WORDS = 300  # candidates by words: twice as many cost 10 ms of CPU and find no more evidence
 NAMES = 100  # candidates by names
@@ -37,9 +38,11 @@ NEAREST = 300  # candidates by vectors: as many as a ranking looks at
 _POSTINGS = 60_000  # postings read for the words of a query, those of its rarest first
 _NAME_POSTINGS = 5_000  # ... and for names
 _NAME_CHUNKS = 500  # chunks beyond which a name leads nowhere, as in the ranking
-_SEEDS = 12  # best candidates whose names are followed: a few more than the ranking's
+_LEADING = 40  # best candidates by words, and by vectors, among which ...
+_SEEDS = 12  # ... the best candidates whose names are followed: a few more than the ranking's
 _SPREAD = 0.7  # a name in df chunks gives each of them 1 / df to this power, as in the ranking
 _BATCH = 20_000  # changes that make a block: fewer blocks are read faster, larger ones take longer to make
+_SWEPT = 500  # chunks moved out of a sparse block after a batch, or as many as went with it
 _NO_VECTORS = "vectors rank these alone until `headgate store embed` has made their index"
 _LEXICAL = Weighing(k1=1.2, b=0.75, title=2.0)
 
@@ -77,12 +80,37 @@ class NarrowedCollection:
             return False
         changes = self._store.changes(*here, totals.seen, _BATCH)
         gone = Drafts(self._store.drafts_of(*here, [change.id for change in changes]))
+        self._save(changes, gone, totals)
+        if len(gone):
+            self._sweep(max(_SWEPT, len(gone)))
+        return len(changes) < _BATCH
+
+    def _save(self, changes: Sequence[Change], gone: Drafts, totals: Totals) -> None:
+        """Write the block of some changes; `gone` are the drafts that they replace or remove."""
         chunks = [change.chunk for change in changes if change.chunk is not None]
         seen = changes[-1].seq if changes else totals.seen
         rows = self._embeddings.rows_of(chunks, seen) if self._embeddings else None
         block = make_block(changes, gone, totals, rows if totals.vectors else None)
-        self._store.save_block(*here, block, after=totals.seen)
-        return len(changes) < _BATCH
+        self._store.save_block(self._tenant, self._name, block, after=totals)
+
+    def _sweep(self, most: int) -> None:
+        """Write chunks of a sparse block again, as if they had changed; with the last of them the block goes."""
+        here = (self._tenant, self._name)
+        totals, _ = self._store.posting_state(*here)
+        if not self._store.sparse_drafts(*here, below=totals.blocks, most=1):
+            return
+        if not self._store.lease_postings(*here):
+            return
+        totals, _ = self._store.posting_state(*here)
+        found = self._store.sparse_drafts(*here, below=totals.blocks, most=most)
+        ids, old = [id for id, _ in found], Drafts([draft for _, draft in found])
+        chunks = {chunk.id: chunk for chunk in self._store.chunks(*here, ids)}
+        # one that is not there any more goes now, and the feed says so again
+        changes = [
+            Change(totals.seen, id, chunks.get(id), place)
+            for id, place in zip(ids, old.header[:, PLACE].tolist(), strict=True)
+        ]
+        self._save(changes, old, totals)
 
     def snapshot(self, query: str, *, wait: bool) -> Snapshot:
         """What ranking reads for this query. Without `wait` the last complete blocks; NotReady where there are none."""
@@ -123,8 +151,14 @@ class NarrowedCollection:
         terms, picked = self._pick(query, totals)
         vector = self._vector(query) if self._embeddings else None
         near = self._nearest(vector, totals) if vector is not None else None
-        drafts = self._drafts_at({*picked, *(place for place, _ in near or ())})
-        more = self._follow_names(self._view(drafts, totals), terms, totals)
+        places = [place for place, _ in near or ()]
+        asked = {*picked[:WORDS], *places}
+        drafts = self._drafts_at(asked)
+        if dead := len(asked) - len(drafts):  # the next best instead
+            drafts += self._drafts_at({*picked[WORDS:][: 2 * dead]} - asked)
+        leading = {*picked[:_LEADING], *places[:_LEADING]}
+        best = [draft for draft in drafts if draft[0] in leading]
+        more = self._follow_names(self._view(best, totals), terms, totals)
         drafts += self._drafts_at({*more}.difference(place for place, _, _ in drafts))
         if vector is None:
             return self._view(drafts, totals, how="words and names")
@@ -155,20 +189,22 @@ class NarrowedCollection:
         return list(self._store.drafts_at(self._tenant, self._name, places))
 
     def _pick(self, query: str, totals: Totals) -> tuple[Keys, list[int]]:
-        """The terms of a query, and the places of the best chunks by them. A word never seen is read as its known
-        parts.
+        """The terms of a query, and the places of the best chunks by them, twice as many as are ranked: some may be
+        gone. A word never seen is read as its known parts.
         """
         terms = _join_terms(word_terms(query, language_of(totals)))
         lists = [*self._lists(terms, budget=_POSTINGS)]
         read = _join_terms(read_query(query, self._view((), totals)))
         if parts := {*read.tolist()}.difference(terms.tolist()):
             lists += self._lists(np.array([*parts], np.uint64), budget=_POSTINGS)
-        return read, best_by_words(lists, totals.chunks, WORDS)
+        return read, best_by_words(lists, totals.chunks, 2 * WORDS)
 
-    def _lists(self, keys: Keys, *, budget: int, most: int | None = None) -> Sequence[KeyLists]:
+    def _lists(
+        self, keys: Keys, *, budget: int, least: int = 1, most: int | None = None
+    ) -> Sequence[KeyLists]:
         """The lists of the rarest of some keys; how common each of them is is known afterwards."""
-        asked = to_signed(keys)
-        lists = self._store.key_lists(self._tenant, self._name, asked, budget=budget, most=most)
+        asked, here = to_signed(keys), (self._tenant, self._name)
+        lists = self._store.key_lists(*here, asked, budget=budget, least=least, most=most)
         self._counts.remember(lists, asked)
         return lists
 
@@ -177,7 +213,8 @@ class NarrowedCollection:
         scores = lexical(view, terms, view.postings(terms), np.ones(len(terms)), _LEXICAL)
         held = view.names(top(scores, _SEEDS, view.reading))
         names = distinct(np.concatenate([np.zeros(0, np.uint64), *held]))
-        lists = self._lists(names ^ NAME_KEYS, budget=_NAME_POSTINGS, most=_NAME_CHUNKS)
+        bounds = {"least": 2, "most": _NAME_CHUNKS}  # a name in one chunk leads nowhere
+        lists = self._lists(names ^ NAME_KEYS, budget=_NAME_POSTINGS, **bounds)
         return best_by_names(lists, totals.chunks, NAMES, spread=_SPREAD)
 
     def _nearest(

@@ -33,6 +33,9 @@ _SEAMS = tuple(
 )
 
 
+# Turns of one text that are chunks of their own; of more, neighbors are joined. Each takes 600 bytes until stored.
+MOST_TURNS = 50_000
+
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]", re.MULTILINE)
 _LINE = re.compile(r"^.*\S.*$", re.MULTILINE)  # one that says something
 
@@ -53,6 +56,7 @@ def split_text(text: str, policy: ChunkPolicy, *, kind: str = "markdown") -> lis
     if kind == CONVERSATION and not turns:
         turns = [line.start() for line in _LINE.finditer(text)]
     if turns:
+        turns = turns[:: -(-len(turns) // MOST_TURNS)]
         # what stands before the first turn belongs to it
         spans = pairwise([0, *turns[1:], len(text)])
         return [p for start, end in spans for p in _split(text[start:end], policy, kind="text")]

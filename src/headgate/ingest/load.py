@@ -5,7 +5,7 @@ Whatever cannot be read is skipped with its reason, and everything else goes on.
 before the next begins, so that stopping at any moment leaves a consistent store.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -22,6 +22,7 @@ from headgate.protocols import DocumentStore
 from headgate.text.fingerprint import KIND, pack
 from headgate.types import Attachment, Document
 
+_MAX_CHUNKS = 20_000  # written at a time, or one document of more
 _MAX_LISTED = 1000  # reasons that a summary lists; beyond these it only counts
 
 
@@ -202,16 +203,31 @@ class _Loader:
                 self.skipped.append(skip)
 
     def flush(self) -> None:
-        """Write the batch: only what changed, and all of it or, where one is bad, all but that."""
+        """Write the batch, and then say so: an index that follows has the room that the batch took."""
         batch, self.batch, self.batch_chars = self.batch, {}, 0
-        fresh = self._changed_documents(list(batch.values()))
-        try:
-            self._write(fresh)
-        except InputError:
-            for document in fresh:
-                self._write_one(document)
+        self._write_changed(batch.values())
+        del batch
         if self.on_progress:
             self.on_progress(self.progress)
+
+    def _write_changed(self, items: Iterable[Text]) -> None:
+        """Write only what changed, and all of it or, where one is bad, all but that."""
+        fresh: list[Document] = []
+        count = 0
+        for document in self._changed_documents(list(items)):
+            fresh.append(document)
+            count += len(document.chunks)
+            if count >= _MAX_CHUNKS:
+                self._write_all(fresh)
+                fresh, count = [], 0
+        self._write_all(fresh)
+
+    def _write_all(self, documents: list[Document]) -> None:
+        try:
+            self._write(documents)
+        except InputError:
+            for document in documents:
+                self._write_one(document)
 
     def read(self, file: SourceFile, collection: str) -> bool:
         """Add everything that a file holds; whether nothing of it was skipped."""
@@ -241,7 +257,7 @@ class _Loader:
             skipped=tuple(self.skipped),
         )
 
-    def _changed_documents(self, items: list[Text]) -> list[Document]:
+    def _changed_documents(self, items: list[Text]) -> Iterator[Document]:
         """The documents of those texts whose digest is not in the store."""
         asked: dict[str, list[str]] = {}
         for item in items:
@@ -250,14 +266,12 @@ class _Loader:
             collection: self.store.digests(self.tenant, collection, ids)
             for collection, ids in asked.items()
         }
-        fresh = []
         for item in items:
             mark = digest(item, self.policy.chunk)
             if known[item.collection].get(item.id) == mark:
                 self.progress.unchanged += 1
             else:
-                fresh.append(assemble(item, self.policy.chunk, digest=mark))
-        return fresh
+                yield assemble(item, self.policy.chunk, digest=mark)
 
     def _write(self, documents: list[Document]) -> None:
         """Put documents together with the fingerprints of their chunks."""

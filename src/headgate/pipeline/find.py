@@ -12,7 +12,7 @@ from headgate.notes import Fate, NoteCode, Stage
 from headgate.pipeline.resources import Policies, Resources
 from headgate.protocols import Postings, Store
 from headgate.stages.expand import depth, fuse, gather, variants
-from headgate.stages.gate import measure
+from headgate.stages.gate import measure_all
 from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import PropagatePolicy, Start, start_of
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -39,11 +39,12 @@ def load_whole(
     if view is not None and chunks:
         wide = policy.model_copy(update={"keep": len(chunks)})
         scores = {c.chunk.id: c.score for c in retrieve(query, view, wide, vector=vector).kept}
+    measured = measure_all([chunk.text for chunk in chunks])
     loaded = tuple(
         Candidate(chunk, scores.get(chunk.id, 0.0)).with_note(
-            Stage.RETRIEVE, Fate.ADD, NoteCode.LOADED_WHOLE, entropy=measure(chunk.text)[0]
+            Stage.RETRIEVE, Fate.ADD, NoteCode.LOADED_WHOLE, entropy=bits
         )
-        for chunk in chunks
+        for chunk, (bits, _) in zip(chunks, measured, strict=True)
     )
     return Sifted(kept=loaded, added=loaded)
 

@@ -7,7 +7,6 @@ threads are at work while the others wait.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from threading import Lock
@@ -15,6 +14,7 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from headgate.errors import StoreError
 from headgate.forks import renew_in_children
+from headgate.thread_work import WorkThreads
 
 COMPUTING = 2  # one long request must not stop all others
 WAITING = 16
@@ -41,7 +41,7 @@ class StageThreads:
     def renew(self) -> None:
         """No threads yet: a forked child does not have its parent's."""
         self._lock = Lock()
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: WorkThreads | None = None
         self._closed = False
 
     async def run(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -53,7 +53,7 @@ class StageThreads:
                     "this Headgate is closed", hint="open it again: Headgate.open(...)"
                 )
             if self._pool is None:
-                self._pool = ThreadPoolExecutor(self._most, thread_name_prefix="headgate-stage")
+                self._pool = WorkThreads(self._most, thread_name_prefix="headgate-stage")
             done = self._pool.submit(call)
         return await asyncio.wrap_future(done)
 

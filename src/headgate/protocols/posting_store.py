@@ -18,7 +18,7 @@ class Totals(NamedTuple):
     `declared_turns` are chunks whose metadata says that they are turns of a conversation, `with_speaker` those that
     open with a speaker, and `short_texts` those short enough for a turn. `vectors` is the kind of embedding that the
     store searches as well, empty where it searches none. `blocks` is how many blocks are full, and `parts` how many
-    chunks each part of the next one has.
+    chunks each part of the next one has. `saves` counts how often they were saved.
     """
 
     seen: int = 0
@@ -32,6 +32,7 @@ class Totals(NamedTuple):
     vectors: str = ""
     blocks: int = 0
     parts: tuple[int, ...] = ()
+    saves: int = 0
 
 
 class Placement(NamedTuple):
@@ -82,14 +83,19 @@ class PostingStore(Store, Protocol):
     """A store that also keeps postings, for collections too large to be held as segments by a process.
 
     `posting_state` gives the totals and the last change of the feed. `key_lists` gives the lists of the rarest keys, as
-    many as have `budget` postings together, and those of one key at least; none of keys in more than `most` chunks.
-    `nearest_places` gives places and cosines of the chunks nearest to a vector, best first, None where looking would
-    take too long.
+    many as have `budget` postings together, and those of one key at least; none of keys in fewer than `least` or more
+    than `most` chunks. `save_block` writes a block that follows the totals `after`, and deletes the lists of full blocks
+    of which every chunk has gone. `sparse_drafts` gives ids and drafts of some chunks left in a block, numbered below
+    `below`, of which half or more have gone; none where there is no such block. `nearest_places` gives places and
+    cosines of the chunks nearest to a vector, best first, None where looking would take too long.
     """
 
     def posting_state(self, tenant: str, collection: str) -> tuple[Totals, int]: ...
     def lease_postings(self, tenant: str, collection: str) -> bool: ...
-    def save_block(self, tenant: str, collection: str, block: Block, *, after: int) -> bool: ...
+    def save_block(self, tenant: str, collection: str, block: Block, *, after: Totals) -> bool: ...
+    def sparse_drafts(
+        self, tenant: str, collection: str, *, below: int, most: int
+    ) -> Sequence[tuple[str, bytes]]: ...
     def count_keys(
         self, tenant: str, collection: str, keys: Sequence[int]
     ) -> Mapping[int, int]: ...
@@ -100,6 +106,7 @@ class PostingStore(Store, Protocol):
         keys: Sequence[int],
         *,
         budget: int,
+        least: int = 1,
         most: int | None = None,
     ) -> Sequence[KeyLists]: ...
     def drafts_at(

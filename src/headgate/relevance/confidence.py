@@ -18,7 +18,7 @@ import numpy as np
 
 from headgate.rank.lexical import within
 from headgate.relevance.calibration import KNOWS, LOWER
-from headgate.relevance.query_terms import Match, Question, ask, match
+from headgate.relevance.query_terms import Match, Question, ask, match, read_ahead
 from headgate.relevance.vocabulary import Vocabulary
 from headgate.text.symbols import likeness_to_code
 from headgate.types import Candidate
@@ -57,6 +57,7 @@ def confidences(
         members = [candidates[at] for at in group]
         best = sorted(members, key=lambda c: -c.score)[:LOOK]
         best += seen[:LOOK] if own else ()
+        read_ahead([c.chunk for c in best], words.language)
         matches = [match(question, c.chunk, words.language) for c in best]
         sure = knows(evidence(question, matches, [c.chunk.text for c in best], words))
         if len(question.worth) > LONG:

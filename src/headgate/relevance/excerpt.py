@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from headgate.relevance.query_terms import Question
 from headgate.text.late_pattern import compile_late
-from headgate.text.terms import terms
+from headgate.text.terms import terms_of
 
 GAP = " … "
 _BORDER = compile_late(r"(?<=[.!?])\s+|(?<=[。！？।؟])|\n+")
@@ -23,7 +23,8 @@ def excerpt(
 ) -> str:
     """The best strips of a text that fit together, in reading order; "" when fewer than `least` characters would."""
     strips = cut(text)[:_MOST]
-    held = [question.asked.intersection(terms(text[b:e], language)) for b, e in strips]
+    read = terms_of([text[b:e] for b, e in strips], language)
+    held = [question.asked.intersection(own) for own in read]
     chosen: list[int] = []
     shown = ""
     for at in _rank_strips(held, question):

@@ -4,9 +4,9 @@ Each term is worth its rarity in the collection, log(1 + (N - df + .5) / (df + .
 never seen is worth the most. A word that it has never seen is read as its known parts (compounds.py).
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import chain, pairwise
 
 import numpy as np
@@ -15,7 +15,8 @@ from headgate.rank.lexical import idf
 from headgate.relevance.asking_words import asking_terms
 from headgate.relevance.compounds import read_query
 from headgate.relevance.vocabulary import Vocabulary
-from headgate.text.terms import terms
+from headgate.text.cache import Recent
+from headgate.text.terms import terms_of
 from headgate.types import MEMORY, Chunk
 
 
@@ -77,8 +78,7 @@ def match(question: Question, chunk: Chunk, language: str) -> Match:
     held = holds(question, chunk, language)
     both = {pair for pair in question.pairs if held.issuperset(pair)}
     near = both and both & {
-        *pairwise(_read(chunk.text, language)),
-        *pairwise(_head(chunk, language)),
+        pair for order, _ in _read(_shown_texts(chunk), language) for pair in pairwise(order)
     }
     phrase = sum(question.pairs[pair] for pair in near or ())
     return Match(held, question.sum(held), phrase)
@@ -86,28 +86,38 @@ def match(question: Question, chunk: Chunk, language: str) -> Match:
 
 def bag(chunk: Chunk, language: str) -> frozenset[int]:
     """The terms of a chunk's title and text, each once, and of the tags that a remembered fact is found by."""
-    held = _bag(chunk.text, language)
-    if chunk.title:
-        held |= _bag(chunk.title, language)
-    if chunk.source == MEMORY and chunk.metadata.get("tags"):
-        held |= _bag(" ".join(chunk.metadata["tags"]), language)
-    return held
+    return frozenset().union(*(own for _, own in _read(_texts(chunk), language)))
+
+
+def read_ahead(chunks: Iterable[Chunk], language: str) -> None:
+    """Read the texts of chunks together, which is faster, so that they are at hand when each is asked for."""
+    _read([text for chunk in chunks for text in _texts(chunk)], language)
+
+
+def _shown_texts(chunk: Chunk) -> list[str]:
+    return [chunk.text, chunk.title] if chunk.title else [chunk.text]
+
+
+def _texts(chunk: Chunk) -> list[str]:
+    tags = chunk.metadata.get("tags") if chunk.source == MEMORY else None
+    return [*_shown_texts(chunk), " ".join(tags)] if tags else _shown_texts(chunk)
 
 
 def _frequencies(keys: list[int], words: Vocabulary) -> list[int]:
     return words.frequencies(np.array(keys, np.uint64)).tolist() if keys else []
 
 
-def _head(chunk: Chunk, language: str) -> tuple[int, ...]:
-    return _read(chunk.title, language) if chunk.title else ()
+_REMEMBERED: Recent[tuple[str, str], tuple[tuple[int, ...], frozenset[int]]] = Recent(
+    2_048, math.inf, lambda: 0.0, size=2_048, measure=lambda _: 1
+)
 
 
-@lru_cache(maxsize=2_048)
-def _read(text: str, language: str) -> tuple[int, ...]:
-    """The terms of a text in reading order, remembered, since chunks come back request after request."""
-    return tuple(terms(text, language))
-
-
-@lru_cache(maxsize=2_048)
-def _bag(text: str, language: str) -> frozenset[int]:
-    return frozenset(_read(text, language))
+def _read(texts: Sequence[str], language: str) -> list[tuple[tuple[int, ...], frozenset[int]]]:
+    """The terms of each text in reading order, and each once; remembered, since chunks come back."""
+    keys = [(text, language) for text in texts]
+    known = dict(zip(keys, _REMEMBERED.find(keys), strict=True))
+    new = [key for key, found in known.items() if found is None]
+    read = terms_of([text for text, _ in new], language)
+    fresh = {key: (own, frozenset(own)) for key, own in zip(new, read, strict=True)}
+    _REMEMBERED.keep(fresh)
+    return [known[key] or fresh[key] for key in keys]

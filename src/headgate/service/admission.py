@@ -8,6 +8,7 @@ goes on after its key was revoked is cut off in the same way (`revocation.py`). 
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,8 +21,9 @@ from headgate.service.dashboard.paths import is_open
 from headgate.service.limits import CallerLimits
 from headgate.service.problems import refusal
 from headgate.service.proxy.paths import is_proxied
-from headgate.service.request_state import RequestState, start
+from headgate.service.request_state import Caller, RequestState, start
 from headgate.service.revocation import end_when_revoked
+from headgate.thread_work import follow_threads
 
 # Load balancers and tools may read these without a key.
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
@@ -77,7 +79,7 @@ class Admission:
         self._in_flight = in_flight
         self._observers = observers
         self._error_response = error_response
-        # Calls to models have a room of their own, and need not wait for a turn.
+        # Calls to models have a room of their own.
         self._own, self._proxied = BodyRoom(policy.body_bytes), BodyRoom(policy.body_bytes)
         self._turns = Turns()
 
@@ -122,30 +124,33 @@ class Admission:
         state.caller = await self._auth.caller(scope)
         await self._limits.take_shared(state.caller)
         proxied = is_proxied(scope["path"])
-        room = self._proxied if proxied else self._own
-        with (
-            self._limits.hold(state.caller, proxied=proxied),
-            room.share((state.caller.tenant, state.caller.key)) as take,
-        ):
+        held = ExitStack()
+        with self._limits.hold(state.caller, proxied=proxied), follow_threads() as work:
             try:
-                body = await read_body(
-                    scope,
-                    receive,
-                    limit=self._policy.body_bytes,
-                    setting="service.body_bytes",
-                    take=take,
-                )
-            except ClientGone:
-                state.status = 499  # as other servers log it; nobody receives it
-                return
-            weight = weigh(body)
-            # A call to a model lasts long, and there are many: of its body only what swells is held on.
-            take(weight - (2 if proxied else 1) * len(body))
-            buffered = BufferedReceive(body, receive)
-            del body  # whoever reads it may let it go
-            async with self._turns.wait(0 if proxied else weight):
+                weight, buffered = await self._read_body(scope, receive, state.caller, held)
+                # A call to a model need not wait for a turn.
+                held.callback(await self._turns.wait(0 if proxied else weight))
                 with end_when_revoked(self._auth, scope, state):
                     await self._app(scope, buffered, send)
+            except ClientGone:
+                state.status = 499  # as other servers log it; nobody receives it
+            finally:
+                work.end(held.close)
+
+    async def _read_body(
+        self, scope: Scope, receive: Receive, caller: Caller, held: ExitStack
+    ) -> tuple[int, BufferedReceive]:
+        """The body, which takes its share of the room until that is given back, and what it weighs."""
+        proxied = is_proxied(scope["path"])
+        room = self._proxied if proxied else self._own
+        take = held.enter_context(room.share((caller.tenant, caller.key)))
+        body = await read_body(
+            scope, receive, limit=self._policy.body_bytes, setting="service.body_bytes", take=take
+        )
+        weight = weigh(body)
+        # A call to a model lasts long, and there are many: of its body only what swells is held on.
+        take(weight - (2 if proxied else 1) * len(body))
+        return weight, BufferedReceive(body, receive)  # whoever reads it may let it go
 
     def _cut_off(self) -> HeadgateError:
         """Why a request did not end in time."""

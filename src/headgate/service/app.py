@@ -3,6 +3,7 @@
 `create(gate)` makes an app over an open gate. The proxy's routes come after ours, so that ours win.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -31,6 +32,7 @@ from headgate.service.routes import ROUTERS
 from headgate.service.spans import record_spans
 from headgate.service.state import ServiceState
 from headgate.settings import Settings
+from headgate.thread_work import WorkThreads
 
 ABOUT = """The gate between an LLM agent and its model: context that is relevant, new to the window and within the budget,
 with the fate of every candidate."""
@@ -45,6 +47,7 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
+        asyncio.get_running_loop().set_default_executor(WorkThreads(thread_name_prefix="headgate"))
         yield {"in_flight": service.in_flight}
         for close in service.on_shutdown:
             await close()

@@ -3,22 +3,25 @@
 A body may take thirty times its bytes once it is parsed, and a window seven times its bytes while it is read. So bodies
 are weighed, and share a room. While they are held, one caller fills two thirds of it at most, and what does not fit is
 refused. While they are worked on, those that are too many wait for their turn, in the order they came. Bodies of
-ordinary size pass whatever others hold.
+ordinary size pass whatever others hold. A request that is cut off holds both until its threads have ended
+(`thread_work.py`).
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 from headgate.errors import BusyError
 from headgate.text.bounded_json import estimate_marks
 
-ORDINARY = (
-    1 << 20
-)  # weight of a body that neither is refused nor waits because of others: 200 000 tokens
+# weight of a body that neither is refused nor waits because of others: 200 000 tokens
+ORDINARY = 1 << 20
 SMALL = 64 << 10  # bytes of a body that weighs no more than it has
-AT_WORK = 6 << 20  # weight of all large bodies at work at a time; a larger one is worked on alone
+# Weight of all large bodies at work at a time; a larger one is worked on alone. A text to be cut may take thirty times
+# its weight, and threads that compute share one interpreter anyway.
+AT_WORK = 2 << 20
 USUAL = 16  # bytes of ordinary JSON for each of its values; more values than that weigh extra
 VALUE = 32  # what each of them weighs
 
@@ -76,16 +79,15 @@ class Turns:
         self._most = self._left = most
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
-    @asynccontextmanager
-    async def wait(self, weight: int) -> AsyncIterator[None]:
-        """Wait for the turn of a body, and keep it meanwhile. One of ordinary size has it at once."""
+    async def wait(self, weight: int) -> Callable[[], None]:
+        """Wait for the turn of a body; what gives it back is returned. One of ordinary size has it at once."""
         taken = min(weight, self._most) if weight > ORDINARY else 0
         await self._enter(taken)
-        try:
-            yield
-        finally:
-            self._left += taken
-            self._let_in()
+        return partial(self._leave, taken)
+
+    def _leave(self, weight: int) -> None:
+        self._left += weight
+        self._let_in()
 
     async def _enter(self, weight: int) -> None:
         if not weight or (not self._waiting and weight <= self._left):

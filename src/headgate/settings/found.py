@@ -32,8 +32,6 @@ def _is_address(name: str, value: object, _: Path) -> bool:
 
 
 def _is_outside(name: str, value: object, folder: Path) -> bool:
-    if name == "embed.model" and value in _MODELS:
-        return False
     if name not in {"store", "log.path", "embed.model"} or value in ("", ":memory:"):
         return False
     return not (folder / str(value)).resolve().is_relative_to(folder.resolve())

@@ -234,8 +234,10 @@ def _merge(under: Tree, over: Mapping[str, Any]) -> Tree:
     merged = dict(under)
     for key, value in over.items():
         below = merged.get(key)
-        both = isinstance(below, dict) and isinstance(value, Mapping)
-        merged[key] = _merge(below, value) if both and below is not None else value
+        if isinstance(below, dict) and isinstance(value, Mapping):
+            merged[key] = _merge(below, value)
+        else:
+            merged[key] = value
     return merged
 
 

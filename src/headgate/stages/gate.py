@@ -15,7 +15,6 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -24,7 +23,8 @@ from headgate.errors import InputError
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, Tuning, Unit
 from headgate.protocols import TokenCounter
-from headgate.text.entropy import information_score
+from headgate.text.cache import Recent
+from headgate.text.entropy import information_score, information_scores
 from headgate.text.fence import fence_cost, frame
 from headgate.text.pack import pack
 from headgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, Candidate, Chunk, Report, Sifted
@@ -86,11 +86,13 @@ def gate(
     """
     if budget < 0:
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
-    judged = [_floor(candidate, policy) for candidate in candidates]
+    measured = measure_all([candidate.chunk.text for candidate in candidates])
+    judged = [_floor(c, policy, *one) for c, one in zip(candidates, measured, strict=True)]
+    bits = [one[0] for c, one in zip(judged, measured, strict=True) if not c.dropped]
     alive = [candidate for candidate in judged if not candidate.dropped]
     shown = [_piece_of(candidate, preview_chars) for candidate in alive]
     costs = [count(text + "\n") for text in shown]
-    worths = [_worth(candidate, policy) for candidate in alive]
+    worths = [_worth(c, entropy, policy) for c, entropy in zip(alive, bits, strict=True)]
     by_worth = _best_first(alive, worths, policy)
     room = budget - fence_cost(count)
     values = worths
@@ -125,6 +127,7 @@ def gate(
             alive[at],
             cut.get(at, costs[at]),
             values[at],
+            bits[at],
             fits=at in inside,
             cut=at in cut,
             full=full,
@@ -139,12 +142,13 @@ def gate(
 def report(kept: Iterable[Candidate], dropped: Iterable[Candidate]) -> Report:
     """What was kept and evicted on the whole way, with the last reason for each evicted id."""
     stayed, gone = list(kept), list(dropped)
+    bits = [one for one, _ in measure_all([c.chunk.text for c in (*stayed, *gone)])]
     return Report(
         total_candidates=len(stayed) + len(gone),
         kept=len(stayed),
         evicted=len(gone),
-        avg_entropy_kept=_mean(measure(c.chunk.text)[0] for c in stayed),
-        avg_entropy_evicted=_mean(measure(c.chunk.text)[0] for c in gone),
+        avg_entropy_kept=_mean(bits[: len(stayed)]),
+        avg_entropy_evicted=_mean(bits[len(stayed) :]),
         evicted_ids=tuple(c.chunk.id for c in gone),
         reasons={c.chunk.id: _reason(c) for c in gone},
     )
@@ -200,10 +204,19 @@ def eviction_report(
     }
 
 
-@lru_cache(maxsize=4_096)
-def measure(text: str) -> tuple[float, float]:
-    """Entropy score and compression ratio of a text, remembered, since chunks come back request after request."""
-    return information_score(text), _ratio(text)
+# text -> entropy score and compression ratio, since chunks come back request after request
+_MEASURED: Recent[str, tuple[float, float]] = Recent(
+    4_096, math.inf, lambda: 0.0, size=4_096, measure=lambda _: 1
+)
+
+
+def measure_all(texts: Sequence[str]) -> list[tuple[float, float]]:
+    """Entropy score and compression ratio of each text."""
+    known = dict(zip(texts, _MEASURED.find(texts), strict=True))
+    new = [text for text, found in known.items() if found is None]
+    fresh = {t: (b, _ratio(t)) for t, b in zip(new, information_scores(new), strict=True)}
+    _MEASURED.keep(fresh)
+    return [known[text] or fresh[text] for text in texts]
 
 
 def _ratio(text: str) -> float:
@@ -215,12 +228,11 @@ def _ratio(text: str) -> float:
     return min(1.0, len(zlib.compress(data, 6)) / len(text)) if text else 1.0
 
 
-def _floor(candidate: Candidate, policy: GatePolicy) -> Candidate:
+def _floor(candidate: Candidate, policy: GatePolicy, bits: float, ratio: float) -> Candidate:
     """Drop what no budget should pay for: empty text, boilerplate, entropy under the floor."""
     text = candidate.chunk.text
     if not text.strip():
         return candidate.with_note(Stage.GATE, Fate.DROP, NoteCode.EMPTY, entropy=0.0)
-    bits, ratio = measure(text)
     if ratio < policy.min_ratio and len(text) >= policy.min_chars:
         return candidate.with_note(
             Stage.GATE, Fate.DROP, NoteCode.BOILERPLATE, ratio=ratio, entropy=bits
@@ -238,9 +250,8 @@ def _piece_of(candidate: Candidate, preview_chars: int | None) -> str:
     return frame(1, chunk.title, chunk.text[:preview_chars])
 
 
-def _worth(candidate: Candidate, policy: GatePolicy) -> float:
+def _worth(candidate: Candidate, bits: float, policy: GatePolicy) -> float:
     """What a chunk is worth, whatever it costs: see the caption."""
-    bits = measure(candidate.chunk.text)[0]
     if policy.order == "entropy":
         return bits
     weight = policy.entropy_weight
@@ -283,7 +294,14 @@ def _shorten(
 
 
 def _judge(
-    candidate: Candidate, cost: int, value: float, *, fits: bool, cut: bool, full: bool
+    candidate: Candidate,
+    cost: int,
+    value: float,
+    entropy: float,
+    *,
+    fits: bool,
+    cut: bool,
+    full: bool,
 ) -> Candidate:
     if fits:
         fate, code = Fate.KEEP, NoteCode.FITS_IN_PART if cut else NoteCode.FITS
@@ -291,7 +309,6 @@ def _judge(
         fate, code = Fate.DROP, NoteCode.BEYOND_K
     else:
         fate, code = Fate.DROP, NoteCode.NO_ROOM
-    entropy = measure(candidate.chunk.text)[0]
     return candidate.with_note(Stage.GATE, fate, code, tokens=cost, value=value, entropy=entropy)
 
 

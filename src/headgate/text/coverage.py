@@ -67,12 +67,10 @@ class HashSet:
         bits = max(4, ((4 if keys.size < _LARGE_SET else 2) * keys.size).bit_length())
         shift = np.uint64(64 - bits)
         tops = (keys >> shift).view(np.int64)
-        first = np.full(
-            1 << bits, keys.size, dtype=np.int32
-        )  # an empty bucket leads to the end mark
-        first[tops[::-1]] = np.arange(
-            keys.size - 1, -1, -1, dtype=np.int32
-        )  # the last written stays
+        # an empty bucket leads to the end mark
+        first = np.full(1 << bits, keys.size, dtype=np.int32)
+        # the last written stays
+        first[tops[::-1]] = np.arange(keys.size - 1, -1, -1, dtype=np.int32)
         deep = bool((tops[_DEEP:] == tops[:-_DEEP]).any())
         return cls(np.append(keys, _LAST), first, shift, deep)
 
@@ -218,15 +216,17 @@ def near_copies(tokens: Tokens, order: Sequence[int], *, least: float) -> dict[i
     cuts = tokens.bounds.tolist()
     texts = Tokens.join([tokens.values[cuts[i] : cuts[i + 1]] for i in chosen])
     hashes = shingle_hashes(texts.values, SHINGLE)
-    starts = np.arange(hashes.size)
-    owner = np.searchsorted(texts.bounds, starts, side="right") - 1
-    own = starts + SHINGLE <= texts.bounds[owner + 1]  # shingles across two texts are no text's own
-    by_hash = np.lexsort((starts, ~own, hashes))
-    fresh = np.ones(hashes.size, dtype=bool)
-    fresh[1:] = hashes[by_hash][1:] != hashes[by_hash][:-1]
+    owner = np.repeat(np.arange(len(chosen)), texts.counts)[: hashes.size]
+    # shingles across two texts are no text's own
+    own = np.flatnonzero(np.arange(hashes.size) + SHINGLE <= texts.bounds[owner + 1])
+    by_hash = own[np.argsort(hashes[own], kind="stable")]
+    sorted_ = hashes[by_hash]
+    fresh = np.ones(len(own), dtype=bool)
+    fresh[1:] = sorted_[1:] != sorted_[:-1]
     first = np.empty(hashes.size, dtype=np.int64)  # the text in which each shingle stands first
-    first[by_hash] = owner[by_hash][np.maximum.accumulate(np.where(fresh, starts, 0))]
-    known = own & (first < owner)
+    first[by_hash] = owner[by_hash][np.maximum.accumulate(np.where(fresh, np.arange(len(own)), 0))]
+    known = np.zeros(hashes.size, dtype=bool)
+    known[own] = first[own] < owner[own]
     covered = np.flatnonzero(spread(known, SHINGLE))
     shares = np.diff(np.searchsorted(covered, texts.bounds)) / texts.counts
     return {

@@ -9,7 +9,7 @@ alone, which `pack` stores. A window travels as
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
@@ -149,9 +149,11 @@ def minhashes(shingles: Sequence[U64]) -> NDArray[np.uint32]:
     return rows
 
 
-def pack(texts: Sequence[str]) -> list[bytes]:
+def pack(texts: Sequence[str]) -> Iterator[bytes]:
     """What coverage needs of each text, to be stored beside it: 4 bytes a token."""
-    return [_MAGIC + part.astype("<u4").tobytes() for part in Tokens.of(texts).split()]
+    tokens = Tokens.of(texts)
+    for start, end in pairwise(tokens.bounds.tolist()):
+        yield _MAGIC + tokens.values[start:end].astype("<u4").tobytes()
 
 
 def unpack(data: bytes) -> U32:
@@ -181,9 +183,10 @@ class WindowFingerprint:
         pieces = list(texts) if len(texts) > 1 else [span for text in texts for span in spans(text)]
         pieces = _join_neighbors(pieces, MAX_SPANS)
         index = WindowIndex.of(texts)
+        sketched = Sketch.of(index) if sketch else None  # first: it takes most room on the way
         tokens = Tokens(index.tokens, np.array([0, index.tokens.size]))
         whole = prints([digest(normal("\n".join(texts)))], tokens)[0]
-        return cls(whole, tuple(fingerprints(pieces)), Sketch.of(index) if sketch else None)
+        return cls(whole, tuple(fingerprints(pieces)), sketched)
 
     def overlap(self, texts: Sequence[str], *, hamming: int = DUP_HAMMING) -> Shares:
         """By the published rule: the larger of the global and the best span's MinHash Jaccard.

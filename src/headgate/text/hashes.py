@@ -42,6 +42,7 @@ _ASCII = (
 )
 PIECE = 125_000  # characters read at a time
 _LOOK = 4096  # characters among which a place to cut is looked for
+_RUN = 1 << 17  # shingles hashed at a time: three arrays of the whole would be held
 _SLAB = 8192  # tokens hashed at a time: their numbers stay in the processor's cache
 _KEEP_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
 
@@ -88,13 +89,14 @@ def shingle_hashes(tokens: U32, size: int) -> U64:
     count = tokens.size - size + 1
     if count <= 0:
         return np.zeros(0, np.uint64)
-    wide = tokens.astype(np.uint64)
-    total: U64 = wide[:count] * _PLACES[0]
-    part = np.empty_like(total)
-    for place in range(1, size):
-        np.multiply(wide[place : place + count], _PLACES[place], out=part)
-        total += part
-    return total
+    hashes = np.empty(count, np.uint64)
+    for at in range(0, count, _RUN):
+        total = hashes[at : at + _RUN]
+        wide = tokens[at : at + total.size + size - 1].astype(np.uint64)
+        np.multiply(wide[: total.size], _PLACES[0], out=total)
+        for place in range(1, size):
+            total += wide[place : place + total.size] * _PLACES[place]
+    return hashes
 
 
 def _read(texts: Sequence[str]) -> Tokens:

@@ -74,9 +74,8 @@ _OPTIONAL = compile_late(
 )
 _ACCENTED = "άέήίόύώϊϋΐΰς"
 _ACCENTS = str.maketrans(_ACCENTED, "αεηιουωιυιυσ")  # Greek capitals are written without
-_FOLDABLE = compile_late(
-    f"[\u0591-\u06ed\u00ad\u200c\u200d\u0307{_ACCENTED}]"
-)  # few words have any of these
+# few words have any of these
+_FOLDABLE = compile_late(f"[\u0591-\u06ed\u00ad\u200c\u200d\u0307{_ACCENTED}]")
 
 
 def fold(text: str) -> str:

@@ -5,7 +5,7 @@ what nobody asked for since is forgotten: words in use stay, a hit costs one loo
 word.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 LONGEST = 40
@@ -53,6 +53,19 @@ class Memo(dict[str, V], Generic[V]):
             self._room.take()
             self[word] = found
         return found
+
+    def recall(self, words: Iterable[str]) -> tuple[dict[str, V], set[str]]:
+        """What is remembered of these words, and those that are not."""
+        old = self._old
+        found = {word: self[word] for word in words if word in self or word in old}
+        return found, {word for word in words if word not in found}
+
+    def remember(self, found: Mapping[str, V]) -> None:
+        """Remember what was worked out of words elsewhere; long ones are left out."""
+        for word, value in found.items():
+            if len(word) <= LONGEST:
+                self._room.take()
+                self[word] = value
 
     def age(self) -> None:
         """Forget the old words; the young ones are old from now on."""

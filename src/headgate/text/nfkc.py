@@ -14,9 +14,8 @@ from headgate.text.late_pattern import compile_late
 
 MAX_MARKS = 30
 PIECE = 8_192  # characters normalized in one call
-_AT_ONCE = (
-    8 * PIECE
-)  # characters that are looked at in one call: a text that may need it is normalized to find out
+# characters that are looked at in one call: a text that may need it is normalized to find out
+_AT_ONCE = 8 * PIECE
 
 # Marks by what NFKC makes of them: three Tibetan vowel signs, halfwidth voiced and semi-voiced sound marks.
 _LATE_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"

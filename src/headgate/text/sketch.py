@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headgate.errors import InputError
 from headgate.text.coverage import (
@@ -30,47 +31,55 @@ from headgate.text.hashes import U32, U64, Bools, Tokens, shingle_hashes
 _MAX_BITS = 40
 
 
+_AT_ONCE = 1 << 17  # places that are encoded at a time
+
+Coded = NDArray[np.uint8 | np.uint16]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
-    """Hashes cut to their top `bits` bits, with differences of `width` bytes on the wire."""
+    """Hashes cut to their top `bits` bits, sorted, as differences."""
 
-    values: U64
+    coded: Coded
     bits: int
-    width: int
     _sets: list[HashSet] = field(
         default_factory=list
     )  # made when first asked, which sending never does
 
     @classmethod
     def of(cls, hashes: U64, *, width: int) -> "Places":
-        """Of distinct hashes, sorted. A quarter to a half of the largest difference is the mean one: few overflow."""
-        bits = hashes.size.bit_length() + 8 * width - (2 if width == 1 else 4)
-        places = hashes >> np.uint64(64 - bits)
-        fresh = np.ones(places.size, dtype=bool)
-        np.not_equal(places[1:], places[:-1], out=fresh[1:])
-        return cls.of_sorted(places[fresh], bits, width)
+        """Of hashes, which it cuts and sorts where they are.
 
-    @classmethod
-    def of_sorted(cls, values: U64, bits: int, width: int) -> "Places":
-        """Of places, sorted and distinct."""
-        return cls(values, bits, width)
+        A quarter to a half of the largest difference is the mean one: few overflow.
+        """
+        hashes.sort()
+        bits = _count_distinct(hashes).bit_length() + 8 * width - (2 if width == 1 else 4)
+        hashes >>= np.uint64(64 - bits)
+        parts, before = [np.zeros(0, f"<u{width}")], np.uint64(0)
+        for at in range(0, hashes.size, _AT_ONCE):
+            places = hashes[at : at + _AT_ONCE]
+            steps = np.diff(places, prepend=before)
+            fresh = steps > 0
+            fresh[0] |= not at  # the first of all may be 0
+            parts.append(_encode(steps[fresh].view(np.int64), width))
+            before = places[-1]
+        return cls(np.concatenate(parts), bits)
 
     def contains(self, hashes: U64) -> Bools:
         """Which of the hashes fall on a known place."""
         spare = np.uint64(64 - self.bits)
         if not self._sets:
-            self._sets.append(HashSet.of_sorted(self.values << spare))
+            self._sets.append(HashSet.of_sorted(_decode(self.coded) << spare))
         return self._sets[0].contains(hashes >> spare << spare)
 
     def to_json(self) -> dict[str, Any]:
         """As bits, count, and the differences in base64."""
-        full = 256**self.width - 1
-        steps = np.diff(self.values, prepend=np.uint64(0)).astype(np.int64)
-        ends = np.cumsum(steps // full + 1) - 1
-        coded = np.full(int(ends[-1]) + 1 if ends.size else 0, full, dtype=f"<u{self.width}")
-        coded[ends] = steps % full
-        data = b64encode(coded.tobytes()).decode("ascii")
-        return {"bits": self.bits, "count": int(self.values.size), "data": data}
+        count = int(np.count_nonzero(self.coded != _full(self.coded)))
+        return {
+            "bits": self.bits,
+            "count": count,
+            "data": b64encode(self.coded.tobytes()).decode("ascii"),
+        }
 
     @classmethod
     def from_json(cls, value: object, *, width: int) -> "Places":
@@ -84,12 +93,35 @@ class Places:
             coded = np.frombuffer(b64decode(data or "", validate=True), dtype=f"<u{width}")
         except (TypeError, ValueError, binascii.Error):
             raise _sketch_error(f"data is no base64 of {8 * width}-bit numbers") from None
-        values = np.cumsum(coded, dtype=np.uint64)[coded != 256**width - 1]
+        values = _decode(coded)
         if values.size != count:
             raise _sketch_error(f"count is {count!r}, but data holds {values.size}")
         if values.size and (int(values[-1]) >> bits or (np.diff(values) == 0).any()):
             raise _sketch_error(f"data does not rise within {bits} bits")
-        return cls.of_sorted(values, bits, width)
+        return cls(coded, bits)
+
+
+def _count_distinct(ordered: U64) -> int:
+    return min(1, ordered.size) + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+
+
+def _full(coded: Coded) -> int:
+    """The number that means: add this and read on."""
+    return int(np.iinfo(coded.dtype).max)
+
+
+def _encode(steps: NDArray[np.int64], width: int) -> Coded:
+    full = 256**width - 1
+    ends = np.cumsum(steps // full + 1) - 1
+    coded: Coded = np.full(int(ends[-1]) + 1 if ends.size else 0, full, dtype=f"<u{width}")
+    coded[ends] = steps % full
+    return coded
+
+
+def _decode(coded: Coded) -> U64:
+    """The places, sorted."""
+    values: U64 = np.cumsum(coded, dtype=np.uint64)[coded != _full(coded)]
+    return values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,8 +135,8 @@ class Sketch:
     def of(cls, index: WindowIndex) -> "Sketch":
         """Of a window whose text is known."""
         # one after the other, and not by the index, which would keep both
-        threes = Places.of(_distinct(shingle_hashes(index.tokens, SHORT_SHINGLE)), width=2)
-        return cls(threes, Places.of(_distinct(shingle_hashes(index.tokens, SHINGLE)), width=1))
+        threes = Places.of(shingle_hashes(index.tokens, SHORT_SHINGLE), width=2)
+        return cls(threes, Places.of(shingle_hashes(index.tokens, SHINGLE), width=1))
 
     def overlap(self, tokens: Tokens) -> Shares:
         """For each text, the share of its tokens that the window contains, 0..1, as near as a sketch can tell."""
@@ -130,14 +162,6 @@ class Sketch:
             Places.from_json(value.get("threes"), width=2),
             Places.from_json(value.get("fives"), width=1),
         )
-
-
-def _distinct(hashes: U64) -> U64:
-    """The hashes sorted, each once; sorts them where they are."""
-    hashes.sort()
-    fresh = np.ones(hashes.size, dtype=bool)
-    np.not_equal(hashes[1:], hashes[:-1], out=fresh[1:])
-    return hashes[fresh]
 
 
 def _sketch_error(what: str) -> InputError:

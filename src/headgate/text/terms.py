@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import Stemmer
 
-from headgate.text.languages import choose, detect_all
+from headgate.text.languages import choose, choose_all, detect_all
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import UNSPACED, fold, marks, signs
 from headgate.text.memo import LONGEST, Memo, Room
@@ -144,6 +144,18 @@ class _Language:
         terms = {stem: number(stem) for stem in set(stems)}
         return found | dict(zip(rest, map(terms.__getitem__, stems), strict=True))
 
+    def read_pieces(self, pieces: set[str]) -> dict[str, tuple[int, ...]]:
+        """Pieces -> their terms. Those that were not met before are read together, which is faster than one by one."""
+        found, new = self.pieces.recall(pieces)
+        split = {piece: _piece_words(piece) for piece in new}
+        terms, unread = self.terms.recall(set(chain.from_iterable(split.values())))
+        read = self.read_words(unread)
+        self.terms.remember(read)
+        terms |= read
+        fresh = {p: tuple(filter(None, map(terms.__getitem__, own))) for p, own in split.items()}
+        self.pieces.remember(fresh)
+        return found | fresh
+
     def _read_word(self, word: str) -> int:
         return self.read_words({word})[word]
 
@@ -172,6 +184,20 @@ def terms(text: str, language: str = "english") -> list[int]:
     Of several languages, joined by "+", the text's own is taken, and the first where it has none of them.
     """
     return _terms(text.split(), choose(text, language))
+
+
+def terms_of(texts: Sequence[str], language: str = "english") -> list[tuple[int, ...]]:
+    """The terms of many texts, as `terms` gives them; faster than one by one."""
+    chosen = choose_all(texts, language)
+    split = [text.split() for text in texts]
+    met: dict[str, set[str]] = {}
+    for name, pieces in zip(chosen, split, strict=True):
+        met.setdefault(name, set()).update(pieces)
+    known = {name: _language(name).read_pieces(pieces) for name, pieces in met.items()}
+    return [
+        tuple(chain.from_iterable(map(known[name].__getitem__, pieces)))
+        for name, pieces in zip(chosen, split, strict=True)
+    ]
 
 
 def word_terms(text: str, language: str = "english") -> list[tuple[int, ...]]:

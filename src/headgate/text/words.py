@@ -16,12 +16,10 @@ from headgate.text.late_pattern import compile_late
 from headgate.text.nfkc import nfkc
 
 MAX_CHARS = 8_388_608  # longer texts are read up to here: 1.6 times the largest window we promise
-_LONG = (
-    1 << 20
-)  # characters that marks are removed from at a time: what is found takes fifty bytes a word
-_AT_ONCE = (
-    1 << 16
-)  # characters that are searched for tokens in one call, which nothing can interrupt
+# characters that marks are removed from at a time: what is found takes fifty bytes a word
+_LONG = 1 << 20
+# characters that are searched for tokens in one call, which nothing can interrupt
+_AT_ONCE = 1 << 16
 MAX_UNCUT = 1 << 19  # characters without a space or a mark after which a long text is cut anywhere
 MAX_RUN = 32  # characters in one token; a longer run (base64, a long URL part) is cut into several
 

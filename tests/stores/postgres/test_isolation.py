@@ -32,7 +32,7 @@ def store(postgres_url):
         store.offer_embeddings(tenant, "main", "embedding/none/2")
         store.lease_postings(tenant, "main")
         block = Block([("a#0", b"draft")], [], [(1, b"list")], {1: 1}, Totals(seen=1, chunks=1))
-        store.save_block(tenant, "main", block, after=0)
+        store.save_block(tenant, "main", block, after=Totals())
     yield store
     store.close()
 

@@ -6,7 +6,7 @@ from headgate.protocols import BLOCK_BITS, Block, Placement, Totals
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing.samples import document
 
-TOTALS = Totals(seen=1, chunks=2, declared_turns=1, with_speaker=2, short_texts=2, fields=(1, 0, 0, 9), languages=(2,), speakers=(7, 8), blocks=1, parts=(2,))  # fmt: skip
+TOTALS = Totals(seen=1, chunks=2, declared_turns=1, with_speaker=2, short_texts=2, fields=(1, 0, 0, 9), languages=(2,), speakers=(7, 8), blocks=1, parts=(2,), saves=1)  # fmt: skip
 
 
 @pytest.fixture
@@ -24,10 +24,11 @@ def pairs(*numbers):
 DRAFTS = [("a#0", b"zero"), ("a#1", b"one")]
 LISTS = [(5, pairs(0, 1)), (6, pairs(0, 1, 1, 1))]
 FIRST = Block(DRAFTS, [], LISTS, {5: 1, 6: 2}, TOTALS)
-NEXT = Block([], [], [], {}, TOTALS._replace(seen=2), placement=Placement(block=1))
+NOTHING = Totals()
+NEXT = Block([], [], [], {}, TOTALS._replace(seen=2, saves=2), placement=Placement(block=1))
 
 
-def save(store, block=FIRST, *, after=0):
+def save(store, block=FIRST, *, after=NOTHING):
     return store.save_block("t", "main", block, after=after)
 
 
@@ -52,10 +53,11 @@ def test_one_process_at_a_time_holds_the_lease_until_its_block_is_written(store)
 
 def test_a_block_that_does_not_follow_the_last_one_is_refused(store):
     store.lease_postings("t", "main")
-    assert not save(store, after=3)
+    assert not save(store, after=Totals(seen=3))
     assert save(store)
     assert not save(store)
-    assert save(store, NEXT, after=1)
+    assert not save(store, NEXT, after=TOTALS._replace(saves=0)), "it was saved once more"
+    assert save(store, NEXT, after=TOTALS)
 
 
 def test_drafts_are_found_by_place_and_by_id_and_go_when_they_change(store):
@@ -66,7 +68,7 @@ def test_drafts_are_found_by_place_and_by_id_and_go_when_they_change(store):
     assert store.drafts_of("t", "main", ["a#1", "absent"]) == [b"one"]
     later = Placement(block=1, first=3)
     moved = NEXT._replace(drafts=[("a#0", b"new")], gone=["a#0"], placement=later)
-    save(store, moved, after=1)
+    save(store, moved, after=TOTALS)
     place = (1 << BLOCK_BITS) + 3
     assert store.drafts_at("t", "main", [0, place]) == [(place, "a#0", b"new")]
 
@@ -75,7 +77,7 @@ def test_counts_add_up_over_blocks(store):
     store.lease_postings("t", "main")
     save(store)
     assert store.count_keys("t", "main", [5, 6, 7]) == {5: 1, 6: 2}
-    save(store, NEXT._replace(keys={5: 3, 6: -1, 7: 0}), after=1)
+    save(store, NEXT._replace(keys={5: 3, 6: -1, 7: 0}), after=TOTALS)
     assert store.count_keys("t", "main", [5, 6, 7]) == {5: 4, 6: 1}
 
 
@@ -99,3 +101,29 @@ def test_postings_that_are_cleared_are_gone(store):
     assert store.posting_state("t", "main")[0] == Totals()
     assert store.count_keys("t", "main", [5, 6]) == {}
     assert store.drafts_at("t", "main", [0, 1]) == []
+
+
+def test_a_block_that_has_lost_half_is_sparse_and_one_that_has_lost_all_is_deleted(store):
+    store.lease_postings("t", "main")
+    save(store)
+
+    def sparse(**bounds):
+        return store.sparse_drafts("t", "main", **{"below": 1, "most": 9} | bounds)
+
+    assert sparse() == []
+    save(store, NEXT._replace(gone=["a#0"]), after=TOTALS)
+    assert sparse() == [("a#1", b"one")]
+    assert sparse(below=0) == [], "it is not full yet"
+    assert sparse(most=0) == []
+    assert store.key_lists("t", "main", [6], budget=9)[0].lists == pairs(0, 1, 1, 1)
+    last = NEXT.totals._replace(saves=3)
+    save(store, NEXT._replace(gone=["a#1"], totals=last), after=NEXT.totals)
+    assert sparse() == []
+    assert store.key_lists("t", "main", [6], budget=9)[0].lists is None
+
+
+def test_lists_of_keys_in_too_few_chunks_are_not_read(store):
+    store.lease_postings("t", "main")
+    save(store)
+    found = store.key_lists("t", "main", [5, 6], budget=9, least=2)
+    assert {row.key: row.lists for row in found} == {5: None, 6: pairs(0, 1, 1, 1)}

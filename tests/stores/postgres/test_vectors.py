@@ -39,7 +39,7 @@ def save(store, tenant, rows, *, gone=(), after=0, names=None):
     totals = Totals(seen=after + 1, chunks=len(rows), vectors=KIND)
     drafts = [(name, b"draft") for name in names]
     block = Block(drafts, gone, [], {}, totals, rows, Placement(block=after))
-    assert store.save_block(tenant, "main", block, after=after)
+    assert store.save_block(tenant, "main", block, after=Totals(seen=after))
 
 
 def nearest(store, tenant, vector, *, k=10, chunks=4):

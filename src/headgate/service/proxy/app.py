@@ -7,6 +7,7 @@ What the service refuses on these paths has the shape of their APIs. Every call 
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from fastapi import FastAPI
@@ -17,6 +18,7 @@ from headgate.errors import HeadgateError, ScopeError
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.error_codes import status_of
 from headgate.protocols import SharedState
+from headgate.service.body_room import weigh
 from headgate.service.problems import refusal
 from headgate.service.proxy.call_trace import call_trace
 from headgate.service.proxy.fuse import Fuse
@@ -31,7 +33,8 @@ from headgate.spending import Spending
 from headgate.stores.open import folder_of
 from headgate.types import Context, Request
 
-MOST_WAITING = 32 << 20  # bytes of requests that wait to be read for their traces
+# weight of requests that wait to be read for their traces: two million tokens
+MOST_WAITING = 8 << 20
 
 
 def mount(app: FastAPI, service: ServiceState) -> None:
@@ -76,14 +79,15 @@ def _open_remembered(service: ServiceState) -> Remembered:
 class _Observer:
     """Hands every call to the metrics, to the request's state (for log and spans), and to the store as a trace.
 
-    A trace says what stood in the window. Each conversation is held until it was read for that; where too many wait,
-    the traces of further calls leave it out.
+    A trace says what stood in the window. One thread reads the conversations for that, so that it keeps nobody waiting.
+    Where too many wait, the traces of further calls leave it out.
     """
 
     def __init__(self, service: ServiceState) -> None:
         self._service = service
         self._saving: set[asyncio.Future[None]] = set()
-        self._waiting = 0  # bytes of their requests
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="headgate-traces")
+        self._waiting = 0  # weight of their requests
 
     def observe(self, scope: Scope, call: ModelCall) -> None:
         """A call is over."""
@@ -91,12 +95,14 @@ class _Observer:
         state.call = call
         self._service.metrics.count_call(call)
         if call.operation and state.caller:
-            if self._waiting + call.sent_bytes > MOST_WAITING:
-                call.sent, call.sent_bytes = {}, 0
-            self._waiting += call.sent_bytes
-            saving = asyncio.ensure_future(asyncio.to_thread(self._save, state.caller, call))
+            weight = weigh(call.sent)
+            if self._waiting + weight > MOST_WAITING:
+                call.sent, weight = b"", 0
+            self._waiting += weight
+            loop = asyncio.get_running_loop()
+            saving = loop.run_in_executor(self._reader, self._save, state.caller, call)
             self._saving.add(saving)
-            saving.add_done_callback(partial(self._finish_saving, call.sent_bytes))
+            saving.add_done_callback(partial(self._finish_saving, weight))
 
     def _save(self, caller: Caller, call: ModelCall) -> None:
         """Make the trace, which reads the whole conversation, and let it be written."""
@@ -104,8 +110,8 @@ class _Observer:
         if gate.settings.trace.keep:
             gate.save_trace(call_trace(call, tenant=caller.tenant, now=time.time()))
 
-    def _finish_saving(self, size: int, saving: asyncio.Future[None]) -> None:
-        self._waiting -= size
+    def _finish_saving(self, weight: int, saving: asyncio.Future[None]) -> None:
+        self._waiting -= weight
         self._saving.discard(saving)
         if not saving.cancelled() and isinstance(saving.exception(), HeadgateError):
             self._service.metrics.count_lost_trace()
@@ -113,6 +119,7 @@ class _Observer:
     async def close(self) -> None:
         """Wait for the last traces."""
         await asyncio.gather(*self._saving, return_exceptions=True)
+        self._reader.shutdown()
 
 
 def error_response(error: HeadgateError, scope: Scope, request_id: str) -> Response:

@@ -14,6 +14,7 @@ from headgate.guard.tools import Circle
 from headgate.notes import Stage
 from headgate.service.proxy.call_window import window_step
 from headgate.service.proxy.model_call import ModelCall
+from headgate.text.bounded_json import loads
 from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
 
 GAP = "\x1e"  # between the pieces of an answer that was cut: unlike offsets, it stays true when secrets are taken out
@@ -34,7 +35,7 @@ def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
     cuts = call.report.cuts if call.report else []
     steps = (
         _call_step(call),
-        *([window_step(call.sent, call.length)] if call.sent else ()),
+        *([window_step(loads(call.sent), call.length)] if call.sent else ()),
         *(_cut_step(cut) for cut in cuts),
         *(_circle_step(mark.rung, mark.circle) for mark in call.climb.marks),
         *(_fuse_step(reading) for reading in call.readings),

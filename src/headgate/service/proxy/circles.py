@@ -14,6 +14,7 @@ from headgate.guard.dialects.dialect import Dialect, OwnAnswer
 from headgate.guard.ladder import Climb, annotate, ending
 from headgate.guard.policy import CirclesPolicy
 from headgate.guard.tools import Circle
+from headgate.service.body_room import weigh
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.request import ProxyRequest
 from headgate.service.proxy.sse import encode
@@ -26,7 +27,7 @@ def apply_ladder(
     request: ProxyRequest, dialect: Dialect, policy: CirclesPolicy, climbs: ClimbCache
 ) -> tuple[ProxyRequest, Climb]:
     """The request with its notes, and what it reached."""
-    found = climbs.climb(request.messages, policy, size=len(request.body))
+    found = climbs.climb(request.messages, policy, size=weigh(request.body))
     noted = annotate(request.messages, found.marks)
     if any(a is not b for a, b in zip(noted, request.messages, strict=True)):
         request = request.with_messages(noted, dialect)

@@ -1,9 +1,8 @@
 """ModelCall: what is known of one call that went through the proxy, for metrics, log, spans and traces."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 from uuid import uuid4
 
 from headgate.guard.dialects.usage import CachedInput
@@ -28,9 +27,8 @@ class ModelCall:
     """What the last human turn asked."""
     session: str = ""
     context_trace: str = ""
-    sent: Mapping[str, Any] = field(default_factory=dict)
-    """The fields of the request as the model got them."""
-    sent_bytes: int = 0
+    sent: bytes = b""
+    """The request as the model got it. Its values would take up to ten times the room while it waits to be traced."""
     length: int = 0
     """The length of the model's window, where the client says it."""
     answer: str = ""

@@ -187,7 +187,7 @@ class Proxy:
             request, call.climb = apply_ladder(request, dialect, policy, self._climbs)
         if call.climb.marks or call.climb.ended:
             headers["x-headgate-circles"] = describe(call.climb)
-        call.sent, call.sent_bytes = request.fields, len(request.body)
+        call.sent = request.body
         call.length = request.options.window
         if call.climb.ended:
             await end_turn(dialect, request, call.climb.ended, reply, headers)

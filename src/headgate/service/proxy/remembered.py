@@ -19,9 +19,8 @@ from headgate.forks import renew_in_children
 from headgate.protocols import SharedState
 
 MEMORY = 4096  # values kept in memory
-MEMORY_BYTES = (
-    32 << 20
-)  # and their sizes together: a usual block has 4 kB, a caller may ask for a hundred times that
+# and their sizes together: a usual block has 4 kB, a caller may ask for a hundred times that
+MEMORY_BYTES = 32 << 20
 ROWS = 100_000  # values kept in the file; beyond, the oldest go
 FILE_BYTES = 1 << 30  # size of the file beyond which the oldest quarter goes
 AGE_S = 30 * 86_400.0  # and those that were written so long ago

@@ -53,6 +53,8 @@ class PostgresAttachments:
     def attachments(
         self, tenant: str, collection: str, kind: str, ids: Sequence[str]
     ) -> dict[str, bytes]:
+        if not ids:
+            return {}
         sql = f"SELECT id, value FROM headgate.attachments WHERE {HERE} AND kind = %s AND id = ANY(%s::text[])"
         values = (tenant, collection, kind, as_text_array(ids))
         return dict(self._pool.fetch(tenant, sql, values, binary=True))

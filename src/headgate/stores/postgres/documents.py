@@ -124,6 +124,8 @@ class PostgresDocuments:
         return Size(*rows[0]) if rows else Size()
 
     def chunks(self, tenant: str, collection: str, ids: Sequence[str]) -> list[Chunk]:
+        if not ids:
+            return []
         sql = f"SELECT {COLUMNS} FROM headgate.chunks WHERE {HERE} AND id = ANY(%s::text[])"
         rows = self._replicas.fetch(tenant, sql, (tenant, collection, as_text_array(ids)))
         found = {row[0]: from_row(collection, row) for row in rows}

@@ -127,7 +127,11 @@ CREATE TABLE headgate.posting_lists (
   tenant {NAME}, collection {NAME}, term bigint NOT NULL, block integer NOT NULL, part integer NOT NULL,
   list bytea NOT NULL, PRIMARY KEY (tenant, collection, term, block, part));
 ALTER TABLE headgate.posting_lists ALTER list SET STORAGE MAIN;
-CREATE INDEX posting_lists_parts ON headgate.posting_lists (tenant, collection, block, part) WHERE part > 0;
+CREATE INDEX posting_lists_blocks ON headgate.posting_lists (tenant, collection, block, part);
+CREATE TABLE headgate.posting_blocks (
+  tenant {NAME}, collection {NAME}, block integer NOT NULL, chunks bigint NOT NULL, gone bigint NOT NULL,
+  PRIMARY KEY (tenant, collection, block)
+) WITH (fillfactor = 50);
 CREATE TABLE headgate.posting_drafts (
   tenant {NAME}, collection {NAME}, place bigint NOT NULL, id {NAME}, draft bytea NOT NULL,
   PRIMARY KEY (tenant, collection, place)
@@ -158,7 +162,7 @@ CREATE INDEX remembered_age ON headgate.remembered (tenant, written);
 BY_TENANT = (
     "collections", "counters", "documents", "chunks", "removed", "attachments", "index_marks",
     "edges", "facts", "forgotten", "secrets", "reviews", "traces", "spends", "rates", "remembered",
-    "postings", "posting_terms", "posting_lists", "posting_drafts", "embedding_work",
+    "postings", "posting_terms", "posting_lists", "posting_blocks", "posting_drafts", "embedding_work",
 )  # fmt: skip
 """Tables of which each row is one tenant's."""
 DIRECTORY = ("tenants", "keys")

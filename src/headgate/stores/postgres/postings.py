@@ -3,12 +3,14 @@
 `postings` has one row a collection: the last change seen, sums over all chunks, and until when a process has leased the
 work. `posting_lists` has one row a key (a term or a name) and block, and several while the block has parts. The place
 of a chunk is its block's number and its own in it. A chunk that changes or goes loses its draft and its vector; its
-postings stay in the old block, and whoever meets them finds no draft there.
+postings stay in the old block, and whoever meets them finds no draft there. `posting_blocks` counts how many chunks of
+a block have gone; the lists of a full one that has lost all are deleted.
 
 Keys are found by equality alone. Under row-level security PostgreSQL uses an index only for operators that it knows to
 leak nothing, and those of full text and arrays are not among them.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -17,10 +19,22 @@ import orjson
 from headgate.protocols import BLOCK_BITS, Block, KeyLists, Totals
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.replicas import Replicas
-from headgate.stores.postgres.rows import HERE, as_array, insert_rows, refresh_statistics
+from headgate.stores.postgres.rows import HERE, Link, as_array, insert_rows, refresh_statistics
 from headgate.stores.postgres.vectors import PostgresVectors, insert_vectors
 
 _LEASE_S = 120.0  # a large block takes ten seconds
+_SPARSE = f"""
+SELECT id, draft FROM headgate.posting_drafts, (
+  SELECT block::bigint FROM headgate.posting_blocks WHERE {HERE} AND block < %s AND 2 * gone >= chunks
+  ORDER BY gone::float8 / chunks DESC, block LIMIT 1) sparse
+WHERE {HERE} AND place >= sparse.block << {BLOCK_BITS} AND place < (sparse.block + 1) << {BLOCK_BITS}
+ORDER BY place LIMIT %s
+"""
+_ADDED = """
+ON CONFLICT (tenant, collection, block)
+DO UPDATE SET chunks = posting_blocks.chunks + excluded.chunks, gone = posting_blocks.gone + excluded.gone
+"""
+_EMPTIED = f"DELETE FROM headgate.posting_blocks WHERE {HERE} AND block < %s AND gone >= chunks RETURNING block"
 _COUNTED = "ON CONFLICT (tenant, collection, term) DO UPDATE SET chunks = posting_terms.chunks + excluded.chunks"
 _STATE = """
 SELECT c.seq, p.seen, p.totals FROM headgate.collections c LEFT JOIN headgate.postings p
@@ -36,17 +50,17 @@ SELECT c.term, c.chunks, l.blocks, l.sizes, l.lists FROM counted c, LATERAL (
   SELECT string_agg(int4send(block), ''::bytea) AS blocks,
     string_agg(int4send(octet_length(list)), ''::bytea) AS sizes, string_agg(list, ''::bytea) AS lists
   FROM (SELECT block, list FROM headgate.posting_lists
-    WHERE {HERE} AND term = c.term AND c.chunks <= %s AND (c.together <= %s OR c.together = c.chunks)
+    WHERE {HERE} AND term = c.term AND c.chunks BETWEEN %s AND %s AND (c.together <= %s OR c.together = c.chunks)
     ORDER BY block, part) one) l
 """
 # two statements, since Citus takes no INSERT from what a DELETE returns
 _JOIN = f"""
 INSERT INTO headgate.posting_lists (tenant, collection, term, block, part, list)
 SELECT tenant, collection, term, block, %s, string_agg(list, ''::bytea ORDER BY part) FROM headgate.posting_lists
-WHERE {HERE} AND block = %s AND part > %s AND part > 0 GROUP BY tenant, collection, term, block
+WHERE {HERE} AND block = %s AND part > %s GROUP BY tenant, collection, term, block
 """
 _JOINED = f"""
-DELETE FROM headgate.posting_lists WHERE {HERE} AND block = %s AND part > %s AND part > 0 AND part <> %s
+DELETE FROM headgate.posting_lists WHERE {HERE} AND block = %s AND part > %s AND part <> %s
 """
 
 
@@ -84,15 +98,15 @@ class PostgresPostings(PostgresVectors):
             )
             return taken.rowcount == 1
 
-    def save_block(self, tenant: str, collection: str, block: Block, *, after: int) -> bool:
-        """Write a block that follows the change `after`; False where another process has gone on from there."""
+    def save_block(self, tenant: str, collection: str, block: Block, *, after: Totals) -> bool:
+        """Write a block that follows these totals; False where another process has gone on from there."""
         here = (tenant, collection)
         totals = orjson.dumps(block.totals._asdict()).decode()
         with self._pool.write(tenant, statement_s=_LEASE_S) as connection:
             went_on = connection.execute(
                 "UPDATE headgate.postings SET seen = %s, totals = %s, leased = '-infinity'"
-                f" WHERE {HERE} AND seen = %s",
-                (block.totals.seen, totals, *here, after),
+                f" WHERE {HERE} AND seen = %s AND coalesce(totals::json ->> 'saves', '0') = %s",
+                (block.totals.seen, totals, *here, after.seen, str(after.saves)),
             )
             if not went_on.rowcount:
                 return False
@@ -104,21 +118,29 @@ class PostgresPostings(PostgresVectors):
             first = (number << BLOCK_BITS) + begin
             drafts = [(*here, at, id, draft) for at, (id, draft) in enumerate(block.drafts, first)]
             insert_rows(connection, "posting_drafts", drafts)
+            places = [at for (at,) in went]
             if block.vectors is not None:
                 kind = (*here, block.totals.vectors)
-                places = [at for (at,) in went]
                 insert_vectors(connection, *kind, block.vectors, first=first, gone=places)
             lists = [(*here, key, number, part, data) for key, data in block.lists]
             insert_rows(connection, "posting_lists", lists)
             if join_above is not None:
                 connection.execute(_JOIN, (join_into, *here, number, join_above))
                 connection.execute(_JOINED, (*here, number, join_above, join_into))
+            _count_gone(connection, here, block, places)
             counted = [(*here, key, count) for key, count in sorted(block.keys.items()) if count]
             insert_rows(connection, "posting_terms", counted, on_conflict=_COUNTED)
         tables = ("posting_drafts", "posting_lists", "posting_terms")
         with self._pool.session() as connection:
             refresh_statistics(connection, block.totals.chunks, *tables)
         return True
+
+    def sparse_drafts(
+        self, tenant: str, collection: str, *, below: int, most: int
+    ) -> Sequence[tuple[str, bytes]]:
+        here = (tenant, collection)
+        values = (*here, below, *here, most)
+        return self._pool.fetch(tenant, _SPARSE, values, binary=True)
 
     def count_keys(self, tenant: str, collection: str, keys: Sequence[int]) -> Mapping[int, int]:
         sql = f"SELECT term, chunks FROM headgate.posting_terms WHERE {HERE} AND term = ANY(%s::bigint[])"
@@ -132,11 +154,12 @@ class PostgresPostings(PostgresVectors):
         keys: Sequence[int],
         *,
         budget: int,
+        least: int = 1,
         most: int | None = None,
     ) -> Sequence[KeyLists]:
         here = (tenant, collection)
         bound = budget if most is None else most
-        values = (*here, as_array(keys), *here, bound, budget)
+        values = (*here, as_array(keys), *here, least, bound, budget)
         rows = self._replicas.fetch(tenant, _LISTS, values, binary=True)
         return [KeyLists(*row) for row in rows]
 
@@ -157,7 +180,13 @@ class PostgresPostings(PostgresVectors):
         """Throw the postings of a collection away; they are made again from its chunks."""
         self.clear_vectors(tenant, collection)
         with self._pool.write(tenant) as connection:
-            for table in ("postings", "posting_terms", "posting_lists", "posting_drafts"):
+            for table in (
+                "postings",
+                "posting_terms",
+                "posting_lists",
+                "posting_blocks",
+                "posting_drafts",
+            ):
                 connection.execute(
                     f"DELETE FROM headgate.{table} WHERE {HERE}", (tenant, collection)
                 )
@@ -166,3 +195,17 @@ class PostgresPostings(PostgresVectors):
         sql = f"SELECT draft FROM headgate.posting_drafts WHERE {HERE} AND id = ANY(%s)"
         values = (tenant, collection, list(ids))
         return [draft for (draft,) in self._pool.fetch(tenant, sql, values, binary=True)]
+
+
+def _count_gone(
+    connection: Link, here: tuple[str, str], block: Block, places: Sequence[int]
+) -> None:
+    """Count the chunks that came into a block and those that went from any, and delete blocks that are empty now."""
+    gone = Counter(place >> BLOCK_BITS for place in places)
+    came = {block.placement.block: len(block.drafts)} if block.drafts else {}
+    rows = [(*here, number, came.get(number, 0), gone[number]) for number in {*gone, *came}]
+    insert_rows(connection, "posting_blocks", sorted(rows), on_conflict=_ADDED)
+    emptied = connection.execute(_EMPTIED, (*here, block.totals.blocks)).fetchall()
+    if emptied:
+        sql = f"DELETE FROM headgate.posting_lists WHERE {HERE} AND block = ANY(%s::integer[])"
+        connection.execute(sql, (*here, as_array(number for (number,) in emptied)))

@@ -42,11 +42,12 @@ WHERE edges.weight <> excluded.weight OR edges.provenance <> excluded.provenance
 _UNLINK = """
 DELETE FROM headgate.edges WHERE tenant = %s AND source = %s AND predicate = %s AND target = %s
 """
-# the strongest edges of each node, found in the order of an index
+# the strongest edges of each node, found in the order of an index; no node is looked up for a tenant without any edge
 _STRONGEST = """
 (SELECT e.source, e.predicate, e.target, e.weight, e.provenance FROM unnest(%(nodes)s::text[]) AS node,
 LATERAL (SELECT * FROM headgate.edges WHERE tenant = %(tenant)s AND {side} = node COLLATE "C"
-ORDER BY weight DESC, {ties} LIMIT %(limit)s) e)
+ORDER BY weight DESC, {ties} LIMIT %(limit)s) e
+WHERE EXISTS (SELECT 1 FROM headgate.edges WHERE tenant = %(tenant)s))
 """
 _EDGE_BYTES = """
 SELECT coalesce(sum(octet_length(e.source) + octet_length(e.predicate) + octet_length(e.target)

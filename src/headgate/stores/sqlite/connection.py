@@ -18,9 +18,8 @@ from headgate.forks import pause_for_forks, renew_in_children
 _IDLE = 8  # connections kept for the next call; a burst of threads opens more and closes them again
 _FORK_S = 20.0  # that a fork waits for calls under way: a busy disk may take seconds for one
 _CACHE_KIB = 8_192  # of each connection: pages that a write changes; what is read comes through memory, below
-_MMAP_BYTES = (
-    1 << 30
-)  # bytes of the file that are read through memory, a third faster than by calls
+# bytes of the file that are read through memory, a third faster than by calls
+_MMAP_BYTES = 1 << 30
 _WAL_BYTES = 64 << 20  # the log shrinks back to this after a large ingest
 
 _MESSAGES = {

@@ -6,7 +6,7 @@ numbers of the feed; rows that are gone are deleted, and their removal gets a nu
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headgate.stores.codec import encode
@@ -197,18 +197,20 @@ class CollectionWriter:
         renewed = [id for id in ids if id in former]
         self._delete_chunk_rows(renewed)
         self._unlog_removals([id for id in ids if id not in former])
-        rows: list[Row] = []
-        for id in ids:
-            self.seq += 1
-            row = fresh[id]
-            _, document, position, source, _, _, admission, text = row
-            title, data, size = own_part(row, heads[document])
-            self._bytes += size
-            rows.append((self.tenant, self.collection, id, document, places[document], position,
-                         self.seq, len(text), size, source, title, data, admission, text))  # fmt: skip
+
+        def rows() -> Iterator[Row]:  # one at a time: a document may have a hundred thousand
+            for id in ids:
+                self.seq += 1
+                row = fresh[id]
+                _, document, position, source, _, _, admission, text = row
+                title, data, size = own_part(row, heads[document])
+                self._bytes += size
+                yield (self.tenant, self.collection, id, document, places[document], position,
+                       self.seq, len(text), size, source, title, data, admission, text)  # fmt: skip
+
         try:
             self.connection.executemany(
-                "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
+                "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows()
             )
         except sqlite3.IntegrityError:
             self._refuse_clash(fresh)

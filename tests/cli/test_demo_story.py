@@ -1,0 +1,90 @@
+"""The story of the demo: each call of the agent carries what came before, and the model's script fits it."""
+
+import json
+import urllib.request
+
+import pytest
+
+from headgate.cli import demo, demo_service
+from headgate.cli.demo_service import ScriptedService
+from headgate.cli.demo_story import EVENTS, Compacts, Human, Says, Uses, conversations, streams
+
+
+def test_each_turn_of_the_model_is_one_call_and_each_stream_is_sent():
+    turns = [event for event in EVENTS if isinstance(event, Says | Uses)]
+    assert len(list(conversations())) == len(turns)
+    said = [stream for turn in turns for stream in (turn.streams if isinstance(turn, Says) else [turn])]  # fmt: skip
+    assert list(streams()) == said
+
+
+def test_a_conversation_grows_until_it_is_compacted():
+    calls = list(conversations())
+    compacted = next(event for event in EVENTS if isinstance(event, Compacts))
+    first = next(event for event in EVENTS if isinstance(event, Human))
+    assert [message["role"] for message in calls[0]] == ["system", "user"]
+    assert calls[0][1]["content"] == first.text
+    after = next(call for call in calls if call[1]["content"] == compacted.summary)
+    assert len(after) < max(map(len, calls))
+    assert after[2]["role"] == "user"
+    for call in calls:
+        used = {c["id"] for m in call for c in m.get("tool_calls", ())}
+        assert used == {m["tool_call_id"] for m in call if m["role"] == "tool"}
+
+
+def test_a_loop_of_the_story_is_one_that_repeats():
+    longest = max((s for s in streams() if isinstance(s, str)), key=len)
+    assert longest.count("then to check the label, ") == 60
+    assert longest.startswith("For a refund we need")
+
+
+def test_the_scripted_model_sends_the_next_stream_in_pieces_and_then_the_last_one_again():
+    with ScriptedService() as model:
+        script = list(streams())
+        taken = [model.next_stream() for _ in range(len(script) + 2)]
+        assert taken == [*script, script[-1], script[-1]]
+        events = list(demo_service._events("x" * 30))
+        texts = [json.loads(e)["choices"][0]["delta"].get("content", "") for e in events[:-1]]
+        assert [len(text) for text in texts] == [12, 12, 6, 0]
+        assert events[-1] == "[DONE]"
+        called = json.loads(next(demo_service._events(Uses("look", {"at": 1}, "seen"))))
+        assert called["choices"][0]["delta"]["tool_calls"][0]["function"]["name"] == "look"
+
+
+def test_the_scripted_model_speaks_server_sent_events():
+    import threading
+
+    with ScriptedService() as model:
+        threading.Thread(target=model.serve_forever, daemon=True).start()
+        request = urllib.request.Request(f"{model.url}/chat/completions", b"{}")
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            lines = reply.read().split(b"\n\n")
+        model.shutdown()
+    assert all(line.startswith(b"data: ") for line in lines[:-1])
+    assert lines[-2:] == [b"data: [DONE]", b""]
+
+
+@pytest.mark.parametrize(("opens", "pages"), [(True, 1), (False, 0)])
+def test_the_story_is_served_and_played_and_opened_where_that_is_asked(monkeypatch, opens, pages):
+    asked, played, served = [], [], []
+    monkeypatch.setattr(demo_service, "open_page", asked.append)
+    monkeypatch.setattr(demo_service, "play_aside", played.append)
+    monkeypatch.setattr(demo_service.service_module(), "serve", lambda settings, _: served.append(settings))  # fmt: skip
+    demo_service.serve_story(port=0, opens=opens)
+    assert (len(asked), len(played), len(served)) == (pages, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("program", "on_path", "said"),
+    [
+        ("/opt/bin/pytest", None, "headgate"),
+        ("/home/a/.cache/uv/x/bin/headgate", None, "uvx headgate"),
+        ("/home/a/.local/pipx-venvs/bin/headgate", None, "pipx run headgate"),
+        ("/opt/bin/headgate", "/opt/bin/headgate", "headgate"),
+        ("/opt/bin/headgate", "/usr/bin/headgate", "/opt/bin/headgate"),
+        ("/opt/bin/headgate", None, "/opt/bin/headgate"),
+    ],
+)
+def test_the_next_steps_are_written_as_this_program_is_called_here(monkeypatch, program, on_path, said):  # fmt: skip
+    monkeypatch.setattr("sys.argv", [program])
+    monkeypatch.setattr(demo, "which", lambda name: on_path)
+    assert demo._command() == said

@@ -1,0 +1,63 @@
+"""`headgate serve`: which settings reach the server, what it prints before, and when a browser opens."""
+
+import json
+import socket
+import webbrowser
+
+import pytest
+
+from headgate.cli.serve import address_of
+from headgate.service import server
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """The settings of each service that would have been started."""
+    found = []
+    monkeypatch.setattr(server, "serve", lambda settings, listener: found.append(settings))
+    return found
+
+
+@pytest.fixture
+def pages(monkeypatch):
+    """The pages that a browser was asked for."""
+    asked = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: asked.append(url) or "fails" not in asked)
+    return asked
+
+
+def test_options_go_over_the_settings_and_what_is_not_given_stays(run, served, pages):
+    code, out, _ = run("serve", "--port", "0", "--store", "kb")
+    assert code == 0
+    assert (served[0].store, served[0].service.port, served[0].service.workers) == ("kb", 0, 1)
+    assert out.startswith("Headgate serves kb and its dashboard at http://127.0.0.1:")
+    assert "try: curl" in out
+    run("serve", "--port", "0", "--workers", "2", "--host", "localhost")
+    assert (served[1].service.workers, served[1].service.host) == (2, "localhost")
+    assert served[1].store != "kb"
+    assert pages == []
+
+
+def test_json_is_one_line_with_address_and_store(run, served):
+    told = json.loads(run("serve", "--port", "0", "--json", "--store", "postgresql://ann:s3cret@h/kb")[1])  # fmt: skip
+    assert told["url"].startswith("http://127.0.0.1:")
+    assert "s3cret" not in told["store"]
+
+
+def test_open_asks_a_browser_and_says_where_there_is_none(run, served, pages):
+    _, out, err = run("serve", "--port", "0", "--open", "--json")
+    assert pages == [json.loads(out)["url"]]
+    assert "no browser" not in err
+    pages.append("fails")
+    assert "no browser was found; open http://127.0.0.1:" in run("serve", "--port", "0", "--open")[2]  # fmt: skip
+
+
+@pytest.mark.parametrize(("bound", "reached"), [("127.0.0.1", "http://127.0.0.1:"), ("0.0.0.0", "http://127.0.0.1:"), ("::1", "http://[::1]:"), ("::", "http://[::1]:")])  # fmt: skip
+def test_an_address_is_one_that_a_browser_takes(bound, reached):
+    family = socket.AF_INET6 if ":" in bound else socket.AF_INET
+    with socket.socket(family) as listener:
+        try:
+            listener.bind((bound, 0))
+        except OSError:
+            pytest.skip("this machine has no IPv6")
+        assert address_of(listener) == f"{reached}{listener.getsockname()[1]}"

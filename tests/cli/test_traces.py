@@ -1,0 +1,74 @@
+"""`headgate traces`, `why` and the sizes of `status`: numbers as a person reads them."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from headgate import cli
+from headgate.cli.status import _describe_lag, _size
+from headgate.cli.traces import _describe_step, print_trace
+from headgate.cli.why import MOST_LEFT_OUT, _print_trace
+from headgate.gateway import Headgate
+from headgate.notes import Fate, Note, NoteCode, Stage
+from headgate.testing.samples import trace as sample
+from headgate.types import Candidate, Chunk, Step
+
+
+def test_times_are_milliseconds(run, tmp_path, capsys):
+    trace = replace(sample("t1", tenant="default", created=time.time()), steps=(Step(Stage.RETRIEVE, 0.25, received=3, kept=2, dropped=1),))  # fmt: skip
+    print_trace(trace)
+    assert "250.00" in capsys.readouterr().out
+    with Headgate.open(tmp_path / "kb") as hg:
+        hg.save_trace(trace)
+    assert " 250.0 " in run("traces", "--store", "kb")[1]
+
+
+def test_sizes_are_megabytes_and_a_lag_is_counted():
+    assert _size(2_540_000) == "2.5 MB"
+    assert _size(12_345_000_000) == "12,345.0 MB"
+    assert _describe_lag(None) == "made at the first question"
+    assert _describe_lag(0) == "up to date"
+    assert _describe_lag(1_200).startswith("1,200 changes behind")
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (Step(Stage.MODEL, 0.0, facts={"model": "m"}), "model m"),
+        (Step(Stage.GATE, 0.0, facts={"model": "m"}), ""),
+        (Step(Stage.GATE, 0.0, degraded="late"), "late"),
+        (Step(Stage.CUT, 0.0, degraded="late", facts={"a": 1, "b": 2}), "late; a 1, b 2"),
+    ],
+)
+def test_a_step_says_what_went_wrong_and_what_is_known_of_a_call(step, said):
+    assert _describe_step(step) == said
+
+
+def with_dropped(count):
+    note = Note(Stage.GATE, Fate.DROP, NoteCode.NO_ROOM, 0.1, {"tokens": 9.0})
+    fallen = tuple(Candidate(Chunk(f"c{n}", "text", document="d"), 0.1, (note,)) for n in range(count))  # fmt: skip
+    return replace(sample("t1"), candidates=fallen)
+
+
+@pytest.mark.parametrize(("count", "lines"), [(0, 1), (1, 2), (MOST_LEFT_OUT, MOST_LEFT_OUT + 1), (MOST_LEFT_OUT + 3, MOST_LEFT_OUT + 2)])  # fmt: skip
+def test_so_many_chunks_that_fell_are_listed_and_the_rest_is_counted(capsys, count, lines):
+    _print_trace(with_dropped(count), as_json=False)
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == lines
+    assert (said[-1] == "nothing was done to this request, and nothing was left out") is (count == 0)  # fmt: skip
+    assert ("and 3 more: --json lists them all" in said) is (count > MOST_LEFT_OUT)
+
+
+@pytest.mark.parametrize(("given", "inside"), [(None, "1"), ("4", "4")])
+def test_numpy_starts_no_threads_and_the_environment_is_as_before(monkeypatch, given, inside):
+    name = "OPENBLAS_NUM_THREADS"
+    if given is None:
+        monkeypatch.delenv(name, raising=False)
+    else:
+        monkeypatch.setenv(name, given)
+    import os
+
+    with cli._quick_imports():
+        assert os.environ[name] == inside
+    assert os.environ.get(name) == given

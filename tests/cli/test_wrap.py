@@ -1,0 +1,55 @@
+"""`headgate wrap`: what of its options reaches the agent's supervisor, and what is printed at the end."""
+
+import os
+
+import pytest
+
+from headgate.service.wrap import run as wrapping
+from headgate.service.wrap.summary import summarize
+
+
+@pytest.fixture
+def wrapped(monkeypatch):
+    """What each agent would have been run with."""
+    found = []
+
+    async def run_wrapped(command, **how):
+        found.append((command, how))
+        return 7, summarize({"guarded": 2}, [], 0)
+
+    monkeypatch.setattr(wrapping, "run_wrapped", run_wrapped)
+    return found
+
+
+def test_the_agents_arguments_and_exit_code_are_its_own(run, wrapped):
+    code, out, err = run("wrap", "claude", "-p", "--", "hello")
+    assert (code, out) == (7, "")
+    assert err == "headgate: 2 model calls, 2 guarded; 0 loops cut, 0 recovered; 0 tokens of context injected; 0 tokens saved\n"  # fmt: skip
+    run("wrap", "--", "claude", "--", "-p")
+    assert run("wrap", "--quiet", "claude")[2] == ""
+    assert [command for command, _ in wrapped] == [("claude", "-p", "--", "hello"), ("claude", "-p"), ("claude",)]  # fmt: skip
+    assert wrapped[0][1]["environ"] is os.environ
+
+
+@pytest.mark.parametrize(
+    ("options", "store", "inject"),
+    [
+        ([], ":memory:", False),
+        (["--inject"], None, True),
+        (["--store", "kb"], "kb", True),
+        (["--store", "kb", "--no-inject"], "kb", False),
+    ],
+)
+def test_context_is_added_where_a_store_is_named_or_it_is_asked_for(run, wrapped, options, store, inject):  # fmt: skip
+    run("wrap", *options, "claude")
+    assert (wrapped[0][1]["store"], wrapped[0][1]["inject"]) == (store, inject)
+
+
+def test_an_upstream_is_a_provider_and_an_address(run, wrapped):
+    run("wrap", "--upstream", "openai=http://localhost:1/v1", "--upstream", "gemini=https://g", "--patience", "2", "claude")  # fmt: skip
+    how = wrapped[0][1]
+    assert how["upstreams"] == {"openai": "http://localhost:1/v1", "gemini": "https://g"}
+    assert how["patience_s"] == 2.0
+    code, _, err = run("wrap", "--upstream", "openai=localhost", "claude")
+    assert (code, len(wrapped)) == (2, 1)
+    assert "is not PROVIDER=URL" in err

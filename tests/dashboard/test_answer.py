@@ -1,0 +1,80 @@
+"""A guarded answer in parts, the curves along it, and what the guard did in a row of calls."""
+
+import pytest
+
+from headgate.guard.channels import CONTENT
+from headgate.notes import Stage
+from headgate.service.dashboard.answer import (
+    HEIGHT,
+    MAX_CHARS,
+    WIDTH,
+    AnswerPart,
+    _point,
+    answer_parts,
+    draw_curves,
+)
+from headgate.service.dashboard.streams import add_up, find_circles
+from headgate.service.proxy.call_trace import GAP
+from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
+
+PLAN = Plan(True, Tier.STUFF, Strategy.STUFF, 0)
+
+
+def call(*steps, id="t", session="s"):
+    return Trace(id, Request("q", session=session), PLAN, steps)
+
+
+def cut(text, channel=CONTENT):
+    return Step(Stage.CUT, 0.0, text=text, facts={"channel": channel})
+
+
+def test_what_the_client_has_and_what_was_cut_stand_in_order():
+    model = Step(Stage.MODEL, 0.0, text=f"one{GAP}two{GAP}")
+    parts = answer_parts(call(model, cut("loop"), cut("thought", "reasoning"), cut("again")))
+    assert [(part.text, part.cut is not None) for part in parts] == [("one", False), ("loop", True), ("two", False), ("again", True)]  # fmt: skip
+
+
+def test_without_a_call_or_its_text_there_is_nothing_to_show():
+    assert answer_parts(call(cut("loop"))) == []
+    assert answer_parts(call(Step(Stage.MODEL, 0.0), cut("loop"))) == []
+
+
+def test_a_cut_is_a_box_where_it_stands_in_the_stream():
+    step = cut("y" * 100)
+    curves = draw_curves([AnswerPart("ab" * 150), AnswerPart("y" * 100, step)])
+    assert curves.chars == 400
+    assert curves.cuts == ((WIDTH * 0.75, WIDTH * 0.25),)
+    assert curves.entropy.split()[-1].startswith(f"{WIDTH:.1f},")
+    assert len(curves.entropy.split()) == len(curves.repetition.split()) == 100
+
+
+def test_a_long_stream_is_measured_to_its_limit_and_boxes_end_there():
+    parts = [AnswerPart("ab" * (MAX_CHARS // 2 - 50)), AnswerPart("y" * 1000, cut("")), AnswerPart("z", cut(""))]  # fmt: skip
+    curves = draw_curves(parts)
+    assert curves.chars == MAX_CHARS
+    ((at, width),) = curves.cuts
+    assert at + width == pytest.approx(WIDTH)
+    assert width == pytest.approx(WIDTH * 100 / MAX_CHARS)
+
+
+def test_a_point_above_the_scale_stands_at_its_top():
+    assert _point(0.5, 0.25) == f"{WIDTH / 2:.1f},{HEIGHT * 0.75:.1f}"
+    assert _point(0.0, 3.0) == "0.0,0.0"
+
+
+def circle(copies, rung, first=3):
+    return Step(Stage.CIRCLES, 0.0, facts={"first": first, "copies": copies, "rung": rung, "reason": "read"})  # fmt: skip
+
+
+def test_a_circle_is_one_row_as_far_as_it_went_with_its_rungs():
+    newest = [call(circle(8, "end"), id="c"), call(circle(5, "list"), id="b"), call(circle(3, "note"), id="a")]  # fmt: skip
+    (row,) = find_circles(newest)
+    assert (row.copies, row.trace, row.rungs) == (8, "c", {"note": 3, "list": 5, "end": 8})
+    apart = find_circles([call(circle(3, "note"), session="x"), call(circle(4, "note")), call(circle(5, "note", first=9))])  # fmt: skip
+    assert [row.copies for row in apart] == [3, 4, 5]
+
+
+def test_what_the_guard_did_is_added_up_over_calls():
+    facts = {"rollbacks": 2, "saved_tokens": 30, "wasted_tokens": 5, "model": "m"}
+    totals = add_up([call(Step(Stage.MODEL, 0.0, facts=facts), cut("x"), cut("y")), call(Step(Stage.MODEL, 0.0)), call(Step(Stage.GATE, 0.0))])  # fmt: skip
+    assert (totals.calls, totals.cuts, totals.rollbacks, totals.saved, totals.wasted) == (2, 2, 2, 30, 5)  # fmt: skip

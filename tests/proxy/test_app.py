@@ -1,0 +1,96 @@
+"""The proxy's place in the service: whose calls are traced, how many windows wait for that, and who is let in."""
+
+import pytest
+
+from headgate.errors import AccessError, BusyError, StoreError
+from headgate.notes import Stage
+from headgate.service.metrics import Metrics
+from headgate.service.proxy import app as proxy_app
+from headgate.service.proxy.app import _key, _may_use, _Observer, _tenant, error_response
+from headgate.service.proxy.model_call import ModelCall
+from headgate.service.request_state import Caller, RequestState
+
+CALLER = Caller("acme", frozenset({"read", "proxy:main"}), "k1")
+
+
+class Gate:
+    """Takes traces, or fails."""
+
+    def __init__(self, keep=1, error=None):
+        self.settings = self.trace = self
+        self.keep, self.error, self.saved = keep, error, []
+
+    def save_trace(self, trace):
+        if self.error:
+            raise self.error
+        self.saved.append(trace)
+
+
+class Service:
+    def __init__(self, gate):
+        self.gate, self.metrics = gate, Metrics()
+
+    def gate_for(self, caller):
+        return self.gate
+
+
+def scope_of(caller=CALLER):
+    return {"headgate": RequestState("r", "POST", caller=caller)}
+
+
+def call_of(size=0, **more):
+    sent = {"messages": [{"role": "user", "content": "Hi"}]} if size else {}
+    return ModelCall("/v1/chat/completions", "chat", sent=sent, sent_bytes=size, **more)
+
+
+@pytest.mark.parametrize(("keep", "caller", "operation", "saved"), [(1, CALLER, "chat", 1), (0, CALLER, "chat", 0), (1, None, "chat", 0), (1, CALLER, "", 0)])  # fmt: skip
+async def test_a_model_call_of_a_caller_is_a_trace_where_traces_are_kept(keep, caller, operation, saved):  # fmt: skip
+    gate = Gate(keep)
+    observer, scope = _Observer(Service(gate)), scope_of(caller)
+    call = ModelCall("/v1/chat/completions", operation)
+    observer.observe(scope, call)
+    await observer.close()
+    assert len(gate.saved) == saved
+    assert scope["headgate"].call is call
+
+
+async def test_windows_wait_for_their_trace_up_to_a_bound_and_further_calls_leave_theirs_out(monkeypatch):  # fmt: skip
+    monkeypatch.setattr(proxy_app, "MOST_WAITING", 100)
+    gate = Gate()
+    observer = _Observer(Service(gate))
+    for size in (60, 40, 1):
+        observer.observe(scope_of(), call_of(size))
+    assert observer._waiting == 100
+    await observer.close()
+    kinds = [Stage.WINDOW in {step.stage for step in trace.steps} for trace in gate.saved]
+    assert sorted(kinds) == [False, True, True]
+    observer.observe(scope_of(), call_of(100))
+    await observer.close()
+    assert len(gate.saved) == 4
+    assert observer._waiting == 0, "what was read no longer waits"
+    assert observer._saving == set()
+
+
+async def test_a_trace_that_cannot_be_stored_is_counted():
+    service = Service(Gate(error=StoreError("gone")))
+    observer = _Observer(service)
+    observer.observe(scope_of(), call_of())
+    await observer.close()
+    assert "headgate_traces_lost_total 1.0" in service.metrics.text().splitlines()
+
+
+def test_who_calls_is_read_from_the_request():
+    assert (_tenant(scope_of()), _key(scope_of())) == ("acme", "k1")
+    assert (_tenant(scope_of(None)), _key(scope_of(None))) == ("", "")
+    assert _may_use(scope_of(), "main")
+    assert not _may_use(scope_of(), "other")
+    assert not _may_use(scope_of(None), "main")
+
+
+@pytest.mark.parametrize(("error", "header"), [(BusyError("busy", retry_after=3), "retry-after"), (AccessError("no"), "www-authenticate")])  # fmt: skip
+def test_a_refusal_has_the_shape_of_the_paths_api_and_its_headers(error, header):
+    proxied = error_response(error, {"path": "/v1/messages"}, "r")
+    assert header in proxied.headers
+    assert b'"type":"error"' in proxied.body
+    own = error_response(error, {"path": "/v1/context"}, "r")
+    assert own.media_type == "application/problem+json"

@@ -1,0 +1,101 @@
+"""What a call is held and booked as, and what is said where the store cannot count."""
+
+import pytest
+
+from headgate.errors import PausedError, StoreError
+from headgate.guard.dialects.usage import CachedInput
+from headgate.guard.fuse import FusePolicy, Reading
+from headgate.service.proxy.fuse import BYTES_PER_TOKEN, Fuse, _spent
+from headgate.service.proxy.model_call import ModelCall
+from headgate.spending import Hold
+from headgate.types import Amount
+
+
+class Request:
+    model, fields, body = "m", {"max_tokens": 50}, b"x" * (BYTES_PER_TOKEN * 10 + 1)
+
+
+class Dialect:
+    def __init__(self, limit):
+        self.limit = limit
+
+    def token_limit(self, fields):
+        return self.limit
+
+
+class Book:
+    """Spending that says what it is told to."""
+
+    def __init__(self, held=None, error=None):
+        self.held, self.error, self.asked, self.booked = held, error, [], []
+
+    async def ahold(self, session, key, amount):
+        self.asked.append((session, key, amount.tokens))
+        if self.error:
+            raise self.error
+        return self.held
+
+    async def asettle(self, held, spent):
+        if self.error:
+            raise self.error
+        self.booked.append(spent.tokens)
+        return ("read",)
+
+
+def fuse_over(book, **caps):
+    return Fuse(FusePolicy(caps=caps or {"session": {"tokens": 100}}, output_tokens=700), lambda _: book, lambda _: "k")  # fmt: skip
+
+
+def hold_of(state="open"):
+    return Hold((), Amount(60), (Reading("session", "s", state, 10, 100, "tokens"),))
+
+
+@pytest.mark.parametrize(("limit", "tokens"), [(50, 60), (0, 710)])
+async def test_a_call_is_held_at_its_body_and_its_limit_or_the_usual_output(limit, tokens):
+    book, call = Book(hold_of()), ModelCall("/v1/x", session="s")
+    held, headers = await fuse_over(book).hold({}, Request, Dialect(limit), call)
+    assert book.asked == [("s", "k", tokens)]
+    assert (held, headers) == (book.held, {})
+    assert call.readings == book.held.readings
+
+
+async def test_without_a_cap_nothing_is_held():
+    book = Book()
+    fuse = Fuse(FusePolicy(), lambda _: book, lambda _: "k")
+    assert await fuse.hold({}, Request, Dialect(1), ModelCall("/v1/x", session="s")) == (None, {})
+    assert book.asked == []
+
+
+async def test_a_warning_is_a_header_and_a_refusal_is_raised():
+    told = (await fuse_over(Book(hold_of("warn"))).hold({}, Request, Dialect(1), ModelCall("/", session="s")))[1]  # fmt: skip
+    assert list(told) == ["x-headgate-fuse"]
+    refused = Book(hold_of("paused"))
+    with pytest.raises(PausedError):
+        await fuse_over(refused).hold({}, Request, Dialect(1), ModelCall("/", session="s"))
+
+
+async def test_a_store_that_cannot_count_is_said_and_an_error_of_the_call_goes_before():
+    book, call = Book(error=StoreError("gone")), ModelCall("/", session="s")
+    fuse = fuse_over(book)
+    assert await fuse.hold({}, Request, Dialect(1), call) == (None, {"x-headgate-degraded": "fuse: gone"})  # fmt: skip
+    await fuse.settle({}, hold_of(), call, answered=True)
+    assert call.error == "not booked: gone"
+    call.error = "the upstream broke off"
+    await fuse.settle({}, hold_of(), call, answered=True)
+    assert call.error == "the upstream broke off"
+
+
+@pytest.mark.parametrize(("answered", "output", "booked"), [(True, 5, 12), (True, 0, 60), (False, 5, 0)])  # fmt: skip
+async def test_booked_is_what_the_upstream_told_else_what_was_held_and_nothing_where_it_refused(
+    answered, output, booked
+):
+    book = Book()
+    call = ModelCall("/", session="s", input_tokens=7 if output else 0, output_tokens=output)
+    await fuse_over(book).settle({}, hold_of(), call, answered=answered)
+    assert book.booked == [booked]
+    assert call.readings == ("read",)
+
+
+def test_cached_input_counts_once():
+    call = ModelCall("/", input_tokens=10, output_tokens=1, cached_input=CachedInput(within=4, read=3, written=2))  # fmt: skip
+    assert _spent(None, hold_of(), call).tokens == 10 + 3 + 2 + 1

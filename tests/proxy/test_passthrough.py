@@ -1,0 +1,50 @@
+"""Requests that the guard does not read: of which model they are, and to whom they go."""
+
+import pytest
+
+from headgate.errors import NotFound
+from headgate.policy import ProxyPolicy
+from headgate.service.proxy.passthrough import _find, _is_reached, _model_of
+from headgate.service.proxy.upstreams import Upstreams
+
+JSON = [(b"content-type", b"application/json; charset=utf-8")]
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "body", "model"),
+    [
+        ("/v1/models/gpt-x", [], b"", "gpt-x"),
+        ("/v1/embeddings", JSON, b'{"model": "small"}', "small"),
+        ("/v1/embeddings", [], b'{"model": "small"}', ""),
+        ("/v1/embeddings", JSON, b"{", ""),
+        ("/v1/embeddings", JSON, b'["model"]', ""),
+        ("/v1/embeddings", JSON, b'{"model": 5}', ""),
+    ],
+)
+def test_a_model_is_read_from_the_path_or_a_json_body(path, headers, body, model):
+    assert _model_of({"path": path, "headers": headers}, body) == model
+
+
+@pytest.fixture
+def upstreams():
+    policy = ProxyPolicy(
+        upstreams={
+            "first": {"url": "http://127.0.0.1:1/v1", "models": ["a*"]},
+            "second": {"url": "http://127.0.0.1:2/v1", "models": ["b*"]},
+        }
+    )
+    return Upstreams(policy, transport=None)
+
+
+def test_a_request_that_names_no_model_goes_to_the_first_and_an_unknown_one_nowhere(upstreams):
+    assert _find(upstreams, "bx", "")[0] == "second"
+    assert _find(upstreams, "", "")[0] == "first"
+    with pytest.raises(NotFound):
+        _find(upstreams, "zz", "")
+
+
+def test_a_model_is_listed_by_the_upstream_that_would_answer_for_it(upstreams):
+    assert _is_reached(upstreams, "first", "ax")
+    assert not _is_reached(upstreams, "second", "ax")
+    assert not _is_reached(upstreams, "first", "zz")
+    assert not _is_reached(upstreams, "first", None)
