@@ -2,9 +2,8 @@
 
 "scored" (default): a fielded lexical score L with neighbors in conversations and a bonus for phrases and heads;
 then feedback from the best 8, where the best chunk agrees with it: s1 = norm(L + .5 E / max E). With embeddings
-D = min-max of the nearest cosines and G = .5 open D, where `open` is the share of the query's weight that the best
-chunk by words leaves open: what words found gains G of its own score, and no chunk has less than G of the highest.
-"rrf": Σ 1 / (60 + rank) over plain BM25 and cosine.
+D = min-max of the nearest cosines and s1 = norm(L + .5 E / max E + .5 open D), where `open` is the share of the query's
+weight that the best chunk by words leaves open. "rrf": Σ 1 / (60 + rank) over plain BM25 and cosine.
 Without embeddings either is lexical alone. The work follows the postings touched, not the corpus.
 The found chunks carry s1; a note's `share` is the part of the query's lexical weight that the chunk holds.
 """
@@ -67,8 +66,7 @@ class RetrievePolicy(Policy):
     lead: Tuning[Count] = 6
     """How many terms are the first words of an untitled text: a signature or a heading, less than a sentence."""
     dense: Tuning[Weight] = 0.5
-    """What the nearest chunk gains by its similarity, times what words leave open of the query: this share of its own
-    score, and at least this share of the highest."""
+    """Weight of the embedding's similarity beside the lexical score, times what words leave open of the query."""
     dense_depth: Tuning[PositiveCount] = 300
     """How many nearest chunks count as similar at all."""
     feedback: Tuning[Weight] = 0.5
@@ -214,17 +212,13 @@ def _add_feedback(view: Postings, match: _Match, seeds: Ints, policy: RetrievePo
 def _add_similarity(
     scores: Floats, match: _Match, near: tuple[Ints, Floats], policy: RetrievePolicy
 ) -> Floats:
-    """The score with the similarity of the nearest chunks: the more, the less of the query words have found.
-
-    Added to every score alike, it would mix what words found last with what they never found.
-    """
+    """The score with the similarity of the nearest chunks: the more, the less of the query words have found."""
     ords, cosines = near
     low = cosines.min()
-    gain = (cosines - low) / max(float(cosines.max() - low), 1e-9)
-    gain *= policy.dense * match.left_open
+    share = (cosines - low) / max(float(cosines.max() - low), 1e-9)
     peak = float(match.scores[match.best].max()) if len(match.best) else 0.0
     joined = scores.copy()
-    joined[ords] = np.maximum(scores[ords] * (1.0 + gain), gain * (peak or 1.0))
+    joined[ords] += policy.dense * match.left_open * (peak or 1.0) * share
     return joined
 
 
