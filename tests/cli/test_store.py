@@ -144,6 +144,7 @@ def test_what_lacks_an_embedding_is_embedded(run, request, endpoint, monkeypatch
     assert (code, found["embedded"], found["dimension"]) == (0, 20, 2)
     code, out, _ = run("store", "embed", "--store", name, "--collection", "main")
     assert (code, out.startswith("embedded 0 chunks")) == (0, True)
+    assert "index of vectors" not in out
     assert "s3cret" not in json.dumps(found) + out + err
 
 

@@ -23,3 +23,18 @@ def test_the_names_are_those_of_the_metrics():
 
 def test_a_session_without_a_call_says_so():
     assert "no model call" in summarize({"passed": 3}, [], 0).lines()[0]
+
+
+def test_one_is_singular_and_what_did_not_happen_is_left_out():
+    lines = summarize({"guarded": 1}, ["headgate_guard_stalls_total 1.0\n"], 0).lines()
+    assert lines == ["1 model call, 1 guarded; 1 loop cut, 0 recovered; 0 tokens of context injected; 0 tokens saved"]  # fmt: skip
+    assert summarize({"passed": 1}, [], 0).lines()[0].endswith("; 1 other request passed")
+    assert summarize({}, [], 0).lines() == ["no model call came through that could be guarded"]
+
+
+def test_the_last_lines_of_a_gateway_that_failed_are_shown():
+    log = "\n".join(f"line {n}" for n in range(7))
+    lines = summarize({"broken": 1}, [], 2, log).lines()
+    assert lines[0].startswith("1 model call, 0 guarded")
+    assert "failed 2 times" in lines[1]
+    assert lines[2:] == [f"  it wrote: line {n}" for n in range(2, 7)]

@@ -1,0 +1,47 @@
+"""Which store a setting names, where its derived files belong, and what may be shown of it."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from headgate.errors import ConfigError
+from headgate.stores.open import _cache_folder, folder_of
+from headgate.stores.url import hide_password, is_postgres
+
+
+@pytest.mark.parametrize(("store", "folder"), [(":memory:", None), ("kb", "kb"), ("C:/data/kb", "C:/data/kb"), ("/srv/a:b", "/srv/a:b")])  # fmt: skip
+def test_a_folder_is_named_by_its_path_and_a_drive_is_no_scheme(store, folder):
+    assert folder_of(store) == (folder and Path(folder))
+
+
+@pytest.mark.parametrize(("store", "said", "hint"), [("mysql://ann:s3cret@db", "no store here understands mysql", "name a folder"), ("postgres:/ann:s3cret@db", "it is no folder", "give the address as a text")])  # fmt: skip
+def test_an_address_is_no_folder_and_its_password_is_kept_quiet(store, said, hint):
+    with pytest.raises(ConfigError, match=said) as raised:
+        folder_of(store)
+    assert hint in raised.value.hint
+    assert "s3cret" not in str(raised.value)
+
+
+def test_derived_files_belong_to_the_users_cache_or_else_to_temporary_files(monkeypatch, tmp_path):
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    assert _cache_folder() == tmp_path / ".cache" / "headgate"
+
+    def nobody():
+        raise RuntimeError("no home")
+
+    monkeypatch.setattr(Path, "home", nobody)
+    assert _cache_folder() == Path(tempfile.gettempdir()) / "headgate-cache"
+
+
+@pytest.mark.parametrize(
+    ("store", "shown"),
+    [
+        ("kb", "kb"),
+        ("postgresql://ann:s3@cret@db:5/kb?x=1", "postgresql://ann@db:5/kb"),
+        ("postgres://db/kb", "postgres://db/kb"),
+    ],
+)
+def test_a_password_is_not_shown(store, shown):
+    assert hide_password(store) == shown
+    assert is_postgres(store) is (store != "kb")

@@ -1,0 +1,186 @@
+"""The gateways of a wrapped agent: which settings they have, who may ask them, and how they replace one another."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from headgate.errors import ConfigError, UpstreamError
+from headgate.service.wrap import gateways
+from headgate.service.wrap.gateway import SecretApp, settings_for
+from headgate.service.wrap.gateways import (
+    MAX_RESTART_S,
+    RESERVE_S,
+    RESTART_S,
+    Gateway,
+    GatewayPool,
+)
+from headgate.service.wrap.spec import MEMORY, SECRET_HEADER, GatewaySpec
+
+UPSTREAM = "http://127.0.0.1:1/x/v1"
+
+
+@pytest.mark.parametrize(("store", "kept"), [(None, True), ("kb", True), (MEMORY, False)])
+def test_a_gateway_has_the_users_settings_its_store_and_traces_that_somebody_can_read(
+    tmp_path, monkeypatch, store, kept
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADGATE_STORE", "of-the-user")
+    made = settings_for(GatewaySpec(UPSTREAM, "s", store, inject=True))
+    assert made.store == (store or "of-the-user")
+    assert bool(made.trace.keep) is kept
+    assert made.proxy.context is True
+    assert made.guard.keep_alive_s == gateways.NEVER_S
+    assert list(made.proxy.upstreams) == ["wrapped"]
+
+
+@pytest.mark.parametrize(("kind", "secret", "served"), [("http", b"s3cret", True), ("http", b"other", False), ("http", None, False), ("lifespan", None, True)])  # fmt: skip
+async def test_only_who_knows_the_secret_is_served(kind, secret, served):
+    reached, sent = [], []
+
+    async def app(scope, receive, send):
+        reached.append(scope)
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [] if secret is None else [(SECRET_HEADER, secret)]
+    await SecretApp(app, "s3cret")({"type": kind, "headers": headers}, None, send)
+    assert bool(reached) is served
+    assert [m["status"] for m in sent if "status" in m] == ([] if served else [404])
+
+
+class Started:
+    """A gateway as the pool sees it."""
+
+    def __init__(self, number):
+        self.failed, self.metrics, self.log, self.closed = asyncio.Event(), f"m{number}", f"log {number}", False  # fmt: skip
+
+    async def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Every gateway that was started; exceptions among `errors` are raised first. Waits are noted, not slept."""
+    made, errors, waits = [], [], []
+    sleep = asyncio.sleep
+
+    async def start(spec, transport):
+        if errors:
+            raise errors.pop(0)
+        made.append(Started(len(made)))
+        return made[-1]
+
+    async def noted(seconds):
+        waits.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(Gateway, "start", start)
+    monkeypatch.setattr(gateways.asyncio, "sleep", noted)
+    return SimpleNamespace(all=made, errors=errors, waits=waits, settle=sleep)
+
+
+async def settle(started):
+    for _ in range(20):
+        await started.settle(0)
+
+
+async def test_a_gateway_that_fails_is_replaced_and_its_numbers_are_kept(started):
+    pool = GatewayPool(GatewaySpec("", ""), None)
+    assert pool.current is None
+    await pool.start()
+    await settle(started)
+    first, reserve = started.all
+    assert started.waits == [RESERVE_S]
+    assert pool.current is first
+    first.failed.set()
+    assert pool.current is reserve
+    await settle(started)
+    assert (pool.failures, first.closed, pool.last_log) == (1, True, "log 0")
+    assert started.waits == [RESERVE_S, RESTART_S]
+    assert sorted(pool.metrics()) == ["m0", "m1", "m2"]
+    await pool.close()
+    assert all(gateway.closed for gateway in started.all)
+
+
+async def test_restarts_come_later_and_later_until_a_turn_goes_through(started):
+    pool = GatewayPool(GatewaySpec("", ""), None)
+    await pool.start()
+    await settle(started)
+    for _ in range(3):
+        pool.current.failed.set()
+        await settle(started)
+    assert started.waits[1:] == [RESTART_S, 2 * RESTART_S, 4 * RESTART_S]
+    pool.note_success()
+    pool.current.failed.set()
+    await settle(started)
+    assert started.waits[-1] == RESTART_S
+    for _ in range(9):
+        pool.current.failed.set()
+        await settle(started)
+    assert started.waits[-1] == MAX_RESTART_S
+    await pool.close()
+
+
+async def test_a_gateway_that_does_not_start_is_tried_again_and_the_reason_is_kept(started):
+    pool = GatewayPool(GatewaySpec("", ""), None)
+    await pool.start()
+    started.errors += [ConfigError("no port"), OSError("no memory")]
+    await settle(started)
+    assert started.waits == [RESERVE_S, 2 * RESERVE_S + RESTART_S, 2 * (2 * RESERVE_S + RESTART_S) + RESTART_S]  # fmt: skip
+    assert len(started.all) == 2
+    assert pool.last_log == "no memory"
+    await pool.close()
+
+
+async def test_who_waits_for_a_gateway_gets_the_next_one_or_none_in_time(started):
+    pool = GatewayPool(GatewaySpec("", ""), None)
+    assert await pool.wait_for_one(0.01) is None
+    waiting = asyncio.ensure_future(pool.wait_for_one(5.0))
+    await settle(started)
+    await pool.start()
+    assert await waiting is started.all[0]
+    assert await pool.wait_for_one(0.01) is started.all[0]
+    await pool.close()
+
+
+class Transport:
+    """Answers every request with a status, or fails."""
+
+    def __init__(self, status=200, error=None):
+        self.status, self.error, self.parts = status, error, [b"one ", b"two"]
+
+    async def send(self, request):
+        if self.error:
+            raise self.error
+        self.request = request
+        return self
+
+    async def read(self):
+        return self.parts.pop(0) if self.parts else b""
+
+    async def close(self):
+        pass
+
+
+@pytest.mark.parametrize(("transport", "alive"), [(Transport(), True), (Transport(status=503), False), (Transport(error=UpstreamError("gone")), False)])  # fmt: skip
+async def test_a_gateway_that_does_not_answer_its_health_has_failed(transport, alive):
+    gateway = object.__new__(Gateway)
+    gateway._transport, gateway._spec, gateway._silence_s = transport, GatewaySpec("", "s3cret"), 1.0  # fmt: skip
+    gateway._address, gateway.failed = None, asyncio.Event()
+    assert await gateway.is_alive() is alive
+    assert gateway.failed.is_set() is not alive
+    if alive:
+        assert (SECRET_HEADER, b"s3cret") in transport.request.headers
+
+
+async def test_a_gateway_has_work_while_it_has_a_turn():
+    gateway = object.__new__(Gateway)
+    gateway._turns, gateway._has_work = 0, asyncio.Event()
+    gateway.begin_turn()
+    gateway.begin_turn()
+    gateway.end_turn()
+    assert gateway._has_work.is_set()
+    gateway.end_turn()
+    assert not gateway._has_work.is_set()
