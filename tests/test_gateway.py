@@ -228,8 +228,8 @@ def test_no_request_lists_all_collections():
 
 def test_a_gate_that_does_not_wait_answers_from_what_was_just_added(tmp_path):
     with Headgate.open(tmp_path / "kb", wait_for_index=False) as gate:
-        gate.add(rows(1))
-        assert gate.context("what tells of the harbor?", budget=100).chunks[0].id == "r0"
+        gate.add(rows(900))
+        assert gate.index(wait=False).count == 900
         gate.add([{"id": "late", "text": "A late row tells of the lighthouse."}])
         assert gate.context("lighthouse", budget=100).chunks[0].id == "late"
 

@@ -121,3 +121,17 @@ async def unread_streams(target):
     await asyncio.sleep(target.seconds)
     for _, writer in held:
         writer.close()
+
+
+@attack
+async def unread_answers(target):
+    """Clients that ask for a large document and never read it."""
+    text = "Refunds are paid within days, as a rule. " * 100_000
+    await target.post("/v1/documents", {"documents": [{"id": "large", "text": text}], "collection": "large"}, target.write)  # fmt: skip
+    head = f"GET /v1/documents/large?collection=large HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {target.read}\r\n\r\n"  # fmt: skip
+    held = [await asyncio.open_connection(target.host, target.port, limit=1) for _ in range(60)]
+    for _, writer in held:
+        writer.write(head.encode())
+    await asyncio.sleep(target.seconds)
+    for _, writer in held:
+        writer.close()

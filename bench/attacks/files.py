@@ -1,7 +1,7 @@
 """Files: a folder, a store, settings, an import and an index that a stranger made, given to the commands.
 
-A command must end, within what its parsers' processes may take (30 seconds of CPU a file), without a traceback, without
-writing a control character to the terminal, and without having read what lies outside the folder.
+A command must end, within what its parsers' processes may take (30 seconds of CPU a file at most), without a traceback,
+without writing a control character to the terminal, and without having read what lies outside the folder.
 """
 
 # ruff: noqa: ASYNC240  (nothing else runs meanwhile)

@@ -150,3 +150,75 @@ async def hostile_hooks(target):
         ("/v1/context", {"query": "?" * 100_000}),
     ):  # fmt: skip
         await target.send("POST", path, content=json.dumps(body).encode())
+
+
+@attack
+async def many_turns(target):
+    """A chat log of a million turns of one letter, and rows by the thousand that each hold many."""
+    await target.post("/v1/documents", {"documents": [{"id": "log", "text": "User: x\n" * 1_000_000}], "collection": "logs"}, target.write)  # fmt: skip
+    rows = [{"id": f"log{n}", "text": "User: y\n" * 4_000} for n in range(50)]
+    await target.post("/v1/documents", {"documents": rows, "collection": "logs"}, target.write)
+
+
+@attack
+async def short_messages(target):
+    """Conversations of very many very short messages, each another one, as an agent would send them again and again."""
+    for n in range(12):
+        messages = [{"role": "user", "content": f"{n}"}, {"role": "assistant", "content": f"{n}!"}] * 25_000  # fmt: skip
+        body = {"model": "shape-4", "messages": messages}
+        await target.send("POST", "/v1/chat/completions", content=json.dumps(body).encode())
+
+
+@attack
+async def expanding_names(target):
+    """Letters that become eighteen, and half letters, wherever a name, a tag, a question or a header is read."""
+    for text in (
+        "\ufdfa" * 5_000,
+        "\u1e9b\u0323" * 5_000,
+        "\ud83d" * 5_000,
+        "\u0390" * 5_000,
+        "\u3300" * 5_000,
+    ):
+        for path, body in (
+            (
+                "/v1/context",
+                {
+                    "query": text * 4,
+                    "session": text[:500],
+                    "task": text[:500],
+                    "collection": text[:500],
+                },
+            ),
+            ("/v1/context", {"query": "refunds", "current_window_blocks": [text] * 400}),
+            ("/v1/facts", {"content": text, "tags": [text[:100]] * 20, "category": text[:100]}),
+            (
+                "/v1/turns",
+                {
+                    "session": text[:500],
+                    "messages": [{"role": "user", "name": text[:500], "content": text}] * 100,
+                },
+            ),
+            (
+                "/v1/graph/edges",
+                {
+                    "edges": [{"source": text[:500], "predicate": text[:200], "target": text[:500]}]
+                    * 200
+                },
+            ),
+            (
+                "/v1/documents",
+                {
+                    "documents": [
+                        {
+                            "id": text[:500],
+                            "title": text[:400],
+                            "text": text * 20,
+                            "metadata": {text[:100]: text[:500]},
+                        }
+                    ]
+                },
+            ),
+            ("/v1/strategy", {"query": text * 4}),
+            ("/v1/hooks/prompt", {"prompt": text * 4}),
+        ):
+            await target.post(path, body, target.write)

@@ -52,6 +52,12 @@ async def upstream_crumbs(target):
 
 
 @attack
+async def upstream_names(target):
+    """An upstream whose events have names, ids and delays without end, and whose pieces have long remarks."""
+    await asyncio.gather(*(target.chat(name, stream=True) for name in ("names", "ids", "delays", "remarks", "long-size", "negative-size")))  # fmt: skip
+
+
+@attack
 async def upstream_shapes(target):
     """An upstream whose answers have any shape but the right one."""
     for n in range(len(SHAPES)):
@@ -100,6 +106,12 @@ def answer_of(model):
         "blank": (stream + b"\r\n", chunk(b"\r\n" * 5_000)),
         "one-line": (stream + b"\r\n" + chunk(b"data: "), chunk(b"\r" * 5_000)),
         "wild-index": (stream + b"\r\n", chunk(WILD)),
+        "names": (stream + b"\r\n", chunk((b"event: " + b"n" * 400 + b"\ndata: {}\n\n") * 200)),
+        "ids": (stream + b"\r\n" + chunk(b"id: "), chunk(b"9" * 60_000)),
+        "delays": (stream + b"\r\n", chunk(b"retry: 99999999999999999999\n" * 5_000)),
+        "remarks": (stream + b"\r\n", (b"1;" + b"r" * 60_000 + b"\r\n:\r\n")),
+        "long-size": (stream + b"\r\n", b"0" * 60_000),
+        "negative-size": (stream + b"\r\n-5\r\nhello\r\n0\r\n\r\n", b""),
         "stream": (stream + b"\r\n", chunk(event * 200)),
     }[model]  # fmt: skip
 

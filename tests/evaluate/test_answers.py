@@ -182,3 +182,16 @@ def test_without_any_loop_all_of_them_were_found():
     detectors = iter([Scripted(Stall(1, 0, 1, "repeat")), Scripted(None), Scripted(None)])
     figures = evaluate_answers(missed, lambda: next(detectors))
     assert (figures["found"], figures["found_share"], figures["cut"]) == (1, 0.3333, 1)
+
+
+def test_an_answer_is_fed_in_pieces_to_its_end():
+    fed = []
+
+    class Listening:
+        def feed(self, text):
+            fed.append(text)
+
+    text = LETTERS[:50]
+    evaluate_answers([Answer("a", text, loops=False)], Listening)
+    assert [len(piece) for piece in fed] == [24, 24, 2]
+    assert "".join(fed) == text

@@ -49,6 +49,12 @@ def test_nothing_found_is_refused_without_a_question():
     assert Fitted(KNOWS, 0.0).refuses(Asked("a", "a", None))
 
 
+def test_what_cannot_tell_against_a_question_does_not_refuse_it():
+    doubtful = dict.fromkeys(KNOWS, 0.0)
+    assert Fitted(KNOWS, 0.9).refuses(Asked("a", "a", doubtful))
+    assert not Fitted(KNOWS, 0.9).refuses(Asked("a", "a", doubtful, telling=False))
+
+
 def test_a_confidence_grows_with_what_is_covered():
     fitted = fit(asks("a", "b"))
     low, high = (dict.fromkeys(KNOWS, 0.5) | {"cover": cover} for cover in (0.1, 0.9))

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from headgate.cli.eval import evaluation
 from headgate.errors import InputError
+from headgate.evaluate import retrieval
 from headgate.evaluate.calibrate import Asked
 from headgate.evaluate.labeled import Labeled, copies, read, sample, sets
 from headgate.evaluate.packing import fill_budget, size
@@ -277,3 +278,13 @@ def test_foreign_questions_come_from_every_other_set_in_turn():
 @pytest.mark.parametrize(("most", "left"), [(None, 3), (4, 3), (3, 3), (2, 2)])
 def test_a_sample_is_drawn_where_there_are_more_questions(folder, most, left):
     assert len(sample(read(folder), most).queries) == left
+
+
+def test_the_baseline_is_plain_bm25_and_no_embedder_means_none_whatever_is_set(folder, monkeypatch):  # fmt: skip
+    ranked, rank = [], retrieval.bm25.rank
+    monkeypatch.setattr(retrieval.bm25, "rank", lambda text, view: ranked.append(text) or rank(text, view))  # fmt: skip
+    monkeypatch.setenv("HEADGATE_EMBED__MODEL", "/no/such/folder")
+    run = evaluate(read(folder), budgets=[500], through_context=False)
+    assert (len(ranked), list(run.baselines)) == (3, ["bm25"])
+    monkeypatch.setenv("HEADGATE_EMBED__MODEL", "none")
+    assert evaluate(read(folder), embedder=retrieval.SETTINGS, budgets=[500], through_context=False).ours  # fmt: skip

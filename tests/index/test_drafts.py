@@ -12,6 +12,7 @@ from headgate.index.live_segment import LiveSegment
 from headgate.index.segment import build
 from headgate.index.snapshot import Snapshot
 from headgate.protocols import Totals
+from headgate.rank.name_hop import gather
 from headgate.types import Change, Chunk
 
 TEXTS = st.lists(
@@ -77,6 +78,7 @@ def test_names_are_the_same_from_drafts_as_from_a_segment(texts, limit):
     keys = np.unique(np.concatenate([np.array([7], np.uint64), *whole.names(ords)]))[::-1]
     same(drafts.find_names(keys, limit=limit), whole.find_names(keys, limit=limit))
     assert drafts.labels(keys) == whole.labels(keys)
+    assert np.array_equal(drafts.name_frequencies(keys), whole.name_frequencies(keys))
     assert drafts.is_proper(keys, share=0.5).tolist() == whole.is_proper(keys, share=0.5).tolist()
 
 
@@ -89,6 +91,21 @@ def test_order_and_ids_are_the_same_from_drafts_as_from_a_segment(texts):
     assert drafts.ids(ords) == whole.ids(ords)
     assert drafts.find(["c0", "none"]).tolist() == whole.find(["c0", "none"]).tolist()
     assert (drafts.conversational, drafts.language) == (whole.conversational, whole.language)
+
+
+def test_a_name_is_as_common_among_a_few_candidates_as_in_the_whole_collection():
+    texts = [*["We met in Oslo at the Grand Hotel."] * 3, *["We slept in Oslo."] * 40]
+    whole, drafts = both(texts)
+    totals, count = drafts._totals, drafts._count_keys
+    few = Drafts(draft_chunks(build([Chunk(f"c{n}", text) for n, text in enumerate(texts[:5])], [*range(5)])))  # fmt: skip
+    narrowed = DraftSnapshot(
+        [f"c{n}" for n in range(5)], few, whole.read, totals, count, how="words"
+    )
+    seeds = np.array([0])
+    found, held = (gather(view, seeds, limit=500, share=0.5) for view in (narrowed, whole))
+    assert np.array_equal(found.keys, held.keys)
+    assert found.counts.tolist() == held.counts.tolist()
+    assert max(found.counts) == 43
 
 
 def test_terms_and_names_are_counted_once_a_chunk():

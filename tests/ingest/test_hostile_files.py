@@ -98,3 +98,9 @@ def test_a_page_that_is_too_large_is_skipped_and_both_sizes_are_named(tmp_path):
     with Headgate.open(tmp_path / "kb") as gate:
         (skip,) = gate.add_files(tmp_path / "dump.html").skipped
     assert skip.reason == "6 MB of HTML, above 5"
+
+
+def test_a_small_file_may_take_less_time_than_a_large_one():
+    assert child.cpu_seconds(0) == child.LEAST_CPU_S
+    assert child.cpu_seconds(1_000_000) == child.LEAST_CPU_S + child.CPU_S_PER_MB
+    assert child.cpu_seconds(100_000_000) == child.MOST_CPU_S

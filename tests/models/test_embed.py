@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from headgate.errors import ConfigError, UpstreamError
 from headgate.models.embed import EmbedPolicy, embedder
-from headgate.models.encoder import OnnxEmbedder
+from headgate.models.encoder import OnnxEmbedder, _is_foreign
 from headgate.models.remote import RemoteEmbedder
 from headgate.models.static import StaticEmbedder
 
@@ -158,13 +158,42 @@ def test_static_vectors_weigh_rare_words_more():
 
 
 def test_a_static_piece_of_one_character_says_nothing_unless_it_is_chinese():
-    vectors = np.ones((1000, 2), np.float32)
+    vectors = np.zeros((1000, 2), np.float32)
+    vectors[700:705] = 1
     pieces = {"[UNK]": 0, "한": 701, "<0xEB>": 702, "河": 703, "river": 704}
     tokenizer = Tokenizer(models.WordLevel(pieces, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     made = StaticEmbedder(vectors, tokenizer)
     said = made.embed(["한", "<0xEB>", "河", "river"]).any(axis=1)
     assert said.tolist() == [False, False, True, True]
+
+
+def test_what_all_static_vectors_have_in_common_says_nothing():
+    vectors = np.full((1000, 2), 3, np.float32)
+    vectors[WORDS["red"]] = 3, 4
+    made = StaticEmbedder(vectors, tokenizer())
+    assert made.embed(["red boat"])[0] == pytest.approx([0, 1], abs=1e-2)
+
+
+def test_a_text_is_not_what_it_repeats():
+    vectors = np.zeros((1000, 2), np.float32)
+    vectors[WORDS["boat"]], vectors[WORDS["sea"]] = (1, 0), (0, 1)
+    [x, y] = StaticEmbedder(vectors, tokenizer()).embed(["boat boat boat boat sea"])[0]
+    assert 1.5 < x / y < 2.5
+
+
+def test_an_encoder_gives_no_vector_to_a_text_that_it_cannot_read(folder):
+    path, _ = folder
+    said = OnnxEmbedder.load(path).embed(["red boat", "red kite", "kite zither red", "kite"])
+    assert said.any(axis=1).tolist() == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("piece", "foreign"),
+    [("[UNK]", True), ("##л", True), ("한", True), ("河", False), ("x", False), ("##ing", False), ("—", False)],
+)  # fmt: skip
+def test_single_letters_of_other_scripts_are_foreign_to_an_encoder(piece, foreign):
+    assert _is_foreign(piece) is foreign
 
 
 class Endpoint(BaseHTTPRequestHandler):

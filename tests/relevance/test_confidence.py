@@ -122,6 +122,12 @@ async def test_one_rare_word_brings_the_chunk_that_holds_it(large, small):
     assert (await verdict(large, "Quito?")).sifted.kept
 
 
+@pytest.mark.parametrize("query", ["harbors Trondheim", "Trondheim council", "xenon Quito"])
+async def test_one_new_word_of_two_refuses_nothing_and_leaves_doubt(large, query):
+    assert (await verdict(large, query)).action is Action.AMBIGUOUS
+    assert not (await verdict(large, f"{query} quartet violin premiere")).sifted.kept
+
+
 async def test_a_question_in_another_language_is_judged_by_the_words_that_both_share(large):
     german = "Wann wurde der Hafen von {} restauriert?"
     assert not (await verdict(large, german.format("Trondheim"))).sifted.kept

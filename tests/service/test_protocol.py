@@ -157,7 +157,53 @@ def test_a_client_that_does_not_read_is_cut_off(monkeypatch):
             return type("Handle", (), {"cancel": lambda self: None})()
 
     one = BoundedProtocol.__new__(BoundedProtocol)
-    one.transport, one.loop = Transport(), Loop()
+    one.transport, one.loop, one.connections = Transport(), Loop(), set()
     one.flow = type("Flow", (), {"pause_writing": lambda self: None})()
     one.pause_writing()
     assert aborted
+
+
+LARGE = 30 << 20
+
+
+@contextlib.asynccontextmanager
+async def large_answers():
+    """A server whose every answer is large, and its port."""
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % LARGE)]})  # fmt: skip
+        await send({"type": "http.response.body", "body": b"x" * LARGE})
+
+    config = uvicorn.Config(app, port=0, http=BoundedProtocol, lifespan="off", log_config=None)
+    server = uvicorn.Server(config)
+    running = asyncio.ensure_future(server.serve())
+    async with asyncio.timeout(30):
+        while not server.started:  # noqa: ASYNC110  (uvicorn has no event for it)
+            await asyncio.sleep(0.01)
+        yield server, server.servers[0].sockets[0].getsockname()[1]
+        while server.server_state.connections:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        server.should_exit = True
+        await running
+
+
+async def test_large_answers_that_nobody_reads_hold_little_together():
+    async with large_answers() as (server, port):
+        clients = [await asyncio.open_connection("127.0.0.1", port, limit=1) for _ in range(4)]
+        for _, writer in clients:
+            writer.write(GET + b"\r\n")
+        await asyncio.sleep(0.5)  # what the system's buffers hold has left by now
+        held = sum(c.transport.get_write_buffer_size() for c in server.server_state.connections)
+        assert 0 < held <= BoundedProtocol.UNSENT_TOGETHER
+        for _, writer in clients:
+            writer.close()
+
+
+async def test_a_large_answer_that_is_read_arrives_whole_however_little_may_be_held(monkeypatch):
+    monkeypatch.setattr(BoundedProtocol, "UNSENT_TOGETHER", 1 << 20)
+    async with large_answers() as (_, port):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(GET + b"\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        assert await reader.readexactly(LARGE) == b"x" * LARGE
+        writer.close()

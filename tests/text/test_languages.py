@@ -94,6 +94,21 @@ def test_a_text_in_none_of_the_languages_takes_the_first():
     assert choose("Bundesliga 2023", "german+english") == "german"
 
 
+def test_of_languages_with_as_many_votes_the_most_written_wins():
+    assert detect("удаляет группу") == "russian"
+    assert detect("índice útil") == "spanish"
+
+
+def test_of_languages_with_as_many_votes_a_query_takes_the_commonest_of_the_collection():
+    assert choose("удаляет группу", "russian+english+bulgarian") == "russian"
+    assert choose("удаляет группу", "bulgarian+russian") == "bulgarian"
+
+
+def test_a_word_that_both_have_does_not_make_a_query_english():
+    assert choose("koppeling in bestanden", "dutch+english") == "dutch"
+    assert choose("links in the files", "dutch+english") == "english"
+
+
 def test_terms_of_a_mixed_collection_meet_whatever_language_asks():
     both = "english+german"
     assert terms("Welche Häuser sind die ältesten?", both) == terms("Häuser ältesten", "german")

@@ -24,6 +24,8 @@ from headgate.text.turns import Turn, add_head, part, split_turns
         ("Ann, [12.03.23 21:14]:\nhi there", "12.03.23 21:14", "Ann"),
         ("Ann — 03/12/2023 9:14 PM\nhi there", "03/12/2023 9:14 PM", "Ann"),
         ("user: hi there", "", "user"),
+        ("user:\n\nhi there", "", "user"),
+        ("Ann:\nhi there", "", "Ann"),
         ("Иван: hi there", "", "Иван"),
         ("田中：hi there", "", "田中"),
         ("[3 May] hi there", "3 May", ""),
@@ -45,6 +47,7 @@ def test_a_head_in_any_dress(text, date, speaker):
         "2021 was a year",
         "12:30 lunch",
         "The results (see below): we found",
+        "Erroneous code example:\n\nlet x = 1;",
         "",
     ],
 )

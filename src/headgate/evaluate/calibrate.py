@@ -22,11 +22,14 @@ _STEPS = 60
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question asked in one set: the features of what would be shown, None when nothing was found."""
+    """One question asked in one set: the features of what would be shown, None when nothing was found, and whether
+    they can tell against it.
+    """
 
     set: str
     source: str  # the set the question is from
     features: dict[str, float] | None
+    telling: bool = True
 
     @property
     def answerable(self) -> bool:
@@ -43,7 +46,9 @@ class Fitted:
 
     def refuses(self, asked: Asked) -> bool:
         """Whether a question would come back empty."""
-        return asked.features is None or self.confidence(asked.features) < self.lower
+        if asked.features is None:
+            return True
+        return asked.telling and self.confidence(asked.features) < self.lower
 
     def confidence(self, features: dict[str, float]) -> float:
         """The chance that the question is asked in the right place."""

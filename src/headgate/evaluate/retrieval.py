@@ -27,7 +27,7 @@ from headgate.evaluate.calibrate import Asked, Fitted, fit_without
 from headgate.evaluate.labeled import Labeled, copies
 from headgate.evaluate.packing import fill_budget
 from headgate.gateway import Headgate
-from headgate.relevance.confidence import LOOK, evidence
+from headgate.relevance.confidence import LOOK, evidence, is_telling
 from headgate.relevance.query_terms import ask, match
 from headgate.stages.propagate import propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -188,6 +188,7 @@ class _Bench:
     ) -> None:
         self.gate = gate
         self._open = ungraded
+        self._name = labeled.name
         self._copies = copies(labeled)
         self.budgets = budgets
         self.through_context = through_context
@@ -207,14 +208,15 @@ class _Bench:
         """What `context()` gives when nothing is refused."""
         return self._open.context(text, budget=budget, collection=collection)
 
-    def features(self, text: str, collection: str, shown: Context) -> dict[str, float] | None:
-        """What the grader sees of a context; None when it is empty."""
+    def ask(self, text: str, collection: str, shown: Context, *, source: str) -> Asked:
+        """A question as the grader sees it beside a context."""
         if not shown.chunks:
-            return None
+            return Asked(self._name, source, None)
         view = self.gate.index(collection)
         question, best = ask(text, view), shown.chunks[:LOOK]
         matches = [match(question, chunk, view.language) for chunk in best]
-        return evidence(question, matches, [chunk.text for chunk in best], view)
+        features = evidence(question, matches, [chunk.text for chunk in best], view)
+        return Asked(self._name, source, features, is_telling(question, matches))
 
 
 def _measure(run: Run, bench: _Bench, query: Query) -> None:
@@ -311,8 +313,7 @@ def _through(
             best = ranking[0].chunk.id in {c.id for c in ungraded.chunks}
             run.ours.add({f"best_shown@{budget}": float(best)})
         if budget == bench.budgets[min(1, len(bench.budgets) - 1)]:
-            seen = bench.features(text, collection, ungraded)
-            run.asked.append(Asked(run.labeled.name, run.labeled.name, seen))
+            run.asked.append(bench.ask(text, collection, ungraded, source=run.labeled.name))
     return figures
 
 
@@ -320,8 +321,7 @@ def _refuse(run: Run, bench: _Bench, collection: str, source: str, text: str) ->
     """Ask a foreign question, and note whether it came back empty."""
     given = bench.gate.context(text, budget=JUDGED, collection=collection)
     ungraded = bench.ungraded_context(text, collection, JUDGED)
-    seen = bench.features(text, collection, ungraded)
-    run.asked.append(Asked(run.labeled.name, source, seen))
+    run.asked.append(bench.ask(text, collection, ungraded, source=source))
     run.ours.add({"stopped": float(not given.chunks)})
 
 

@@ -193,13 +193,17 @@ class DraftSnapshot(Snapshot):
 
     def find_names(self, keys: Keys, *, limit: int) -> Hits:
         """The candidates of each name, with flags where it stands; none for names in more than `limit` chunks."""
-        rare = self._count_keys(keys ^ NAME_KEYS) <= limit
+        rare = self.name_frequencies(keys) <= limit
         at, which = locate(self._drafts.names, self._low_names, keys)
         order = np.argsort(which, kind="stable")
         order = order[rare[which[order]]]
         at, which = at[order], which[order]
         ords = np.searchsorted(self._name_starts, at, side="right") - 1
         return Hits(ords, self._drafts.flags[at], np.bincount(which, minlength=len(keys)))
+
+    def name_frequencies(self, keys: Keys) -> Ints:
+        """In how many chunks of the collection each name stands."""
+        return self._count_keys(keys ^ NAME_KEYS)
 
     def labels(self, keys: Keys) -> list[str]:
         """How each name reads, in lower case."""

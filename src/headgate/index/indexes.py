@@ -101,8 +101,10 @@ class Indexes:
             self._follow_later((tenant, collection))
 
     def vector(self, query: str) -> "npt.NDArray[np.float32] | None":
-        """The embedding of a query, remembered; None without an embedder."""
-        return self._vector(query) if self._embedder else None
+        """The embedding of a query, remembered; None without an embedder, or where it cannot read the query."""
+        if not self._embedder or not (vector := self._vector(query)).any():
+            return None
+        return vector
 
     def _known_vector(self, query: str) -> "npt.NDArray[np.float32] | None":
         """The same where narrowing asks for it: an embedder that fails is reported by who ranks."""

@@ -35,7 +35,7 @@ from headgate.types import Change, Chunk
 WORDS = 300  # candidates by words: twice as many cost 10 ms of CPU and find no more evidence
 NAMES = 100  # candidates by names
 NEAREST = 300  # candidates by vectors: as many as a ranking looks at
-_POSTINGS = 60_000  # postings read for the words of a query, those of its rarest first
+_POSTINGS = 30_000  # postings read for the words of a query, those of its rarest first
 _NAME_POSTINGS = 5_000  # ... and for names
 _NAME_CHUNKS = 500  # chunks beyond which a name leads nowhere, as in the ranking
 _LEADING = 40  # best candidates by words, and by vectors, among which ...

@@ -262,6 +262,10 @@ class Snapshot:
         """The living chunks of each name, with flags where it stands; none for names in more than `limit`."""
         return self._hits(keys, lambda live: (live.segment.names, live.name_counts), limit)
 
+    def name_frequencies(self, keys: Keys) -> Ints:
+        """In how many living chunks each name stands."""
+        return self.find_names(keys, limit=self.count).counts
+
     def is_proper(self, keys: Keys, *, share: float) -> npt.NDArray[np.bool_]:
         """Whether each is a proper name: one of its words capitalized in `share` of its uses in sentences."""
         known = self._proper.setdefault(share, {})

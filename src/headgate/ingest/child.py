@@ -1,8 +1,9 @@
 """Child: HTML and PDF are taken apart in a process of their own, under limits of time and memory.
 
 Parsers of such files can be made to take hours or gigabytes by a file of a few kilobytes, and nothing can interrupt
-them from within. So a file gets a fresh process, 30 seconds of CPU and 1 GB; what goes beyond is skipped with the
-reason. Run as `python -m headgate.ingest.child html|pdf`, it reads the file from stdin and writes JSON to stdout.
+them from within. So a file gets a fresh process, 5 to 30 seconds of CPU by its size, and 1 GB; what goes beyond is
+skipped with the reason. Run as `python -m headgate.ingest.child html|pdf`, it reads the file from stdin and writes JSON
+to stdout.
 """
 
 import subprocess
@@ -17,7 +18,8 @@ from headgate.ingest.decode import Undecodable
 if sys.platform != "win32":
     import resource
 
-CPU_S = 30
+# Seconds of CPU for any file, for each megabyte of it, and at most. A page takes 0.6 a megabyte, a PDF 4 to 10.
+LEAST_CPU_S, CPU_S_PER_MB, MOST_CPU_S = 5, 15, 30
 WALL_S = 120  # a busy machine gives a process little CPU
 MEMORY_BYTES = 1 << 30
 MAX_TEXT = 50_000_000  # characters that one file may become
@@ -36,7 +38,9 @@ def extract(kind: Kind, data: bytes) -> tuple[str, str]:
     try:
         answer = orjson.loads(done.stdout)
     except orjson.JSONDecodeError as error:
-        reason = f"took more than {CPU_S} seconds or {MEMORY_BYTES >> 20} MB to read"
+        reason = (
+            f"took more than {cpu_seconds(len(data))} seconds or {MEMORY_BYTES >> 20} MB to read"
+        )
         raise Undecodable(reason) from error
     if answer.get("missing"):
         raise MissingExtra("pypdf", extra="pdf")
@@ -48,7 +52,7 @@ def extract(kind: Kind, data: bytes) -> tuple[str, str]:
 def main(kind: str) -> None:
     """Take apart what stdin holds."""
     data = sys.stdin.buffer.read()
-    _limit()
+    _limit(cpu_seconds(len(data)))
     sys.stdout.buffer.write(orjson.dumps(_answer(kind, data)))
 
 
@@ -74,10 +78,15 @@ def _answer(kind: str, data: bytes) -> dict[str, object]:
     return {"title": title[:2000], "text": text}
 
 
-def _limit() -> None:
+def cpu_seconds(size: int) -> int:
+    """How long a file of so many bytes may take: a folder of small bad ones must not take hours."""
+    return min(MOST_CPU_S, LEAST_CPU_S + CPU_S_PER_MB * size // 1_000_000)
+
+
+def _limit(seconds: int) -> None:
     """Let the system end this process when it takes too much. Windows has no such limits; the parent's clock holds."""
     if sys.platform != "win32":
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
 

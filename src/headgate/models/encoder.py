@@ -1,7 +1,8 @@
 """ONNX embedder: a BERT-like sentence encoder, mean-pooled (the MiniLM family), from a folder.
 
 The folder holds tokenizer.json and model.onnx (also under onnx/). Texts are embedded in batches of similar length, so
-that padding costs little.
+that padding costs little. A text in letters that the encoder was not trained on has no meaning to it, and no vector:
+most of its pieces are unknown, or single letters beyond ASCII other than the signs of Chinese.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from headgate.models.unit_rows import unit_rows
 
 _BATCH = 32
 _LONGEST = 256  # word pieces; what the MiniLM family was trained with
+_UNKNOWN = {"[UNK]", "<unk>"}
 
 
 class OnnxEmbedder:
@@ -26,6 +28,9 @@ class OnnxEmbedder:
         self._session = session
         self._inputs = {node.name for node in session.get_inputs()}
         self._tokenizer = tokenizer
+        pieces = tokenizer.get_vocab()
+        self._foreign = np.zeros(1 + max(pieces.values()), bool)
+        self._foreign[[place for piece, place in pieces.items() if _is_foreign(piece)]] = True
         self.name = name
         self.dimension = int(self._run(["dimension"]).shape[1])
 
@@ -57,7 +62,7 @@ class OnnxEmbedder:
         return cls(session, tokenizer, name=f"onnx-{_digest(path)}")
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """One unit vector a text."""
+        """One unit vector a text; zeros for a text that the encoder cannot read."""
         out = np.zeros((len(texts), self.dimension), np.float32)
         order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
         for begin in range(0, len(order), _BATCH):
@@ -68,8 +73,9 @@ class OnnxEmbedder:
     def _run(self, texts: list[str]) -> npt.NDArray[np.float32]:
         encoded = self._tokenizer.encode_batch(texts)
         mask = np.array([one.attention_mask for one in encoded], np.int64)
+        ids = np.array([one.ids for one in encoded], np.int64)
         feed = {
-            "input_ids": np.array([one.ids for one in encoded], np.int64),
+            "input_ids": ids,
             "attention_mask": mask,
             "token_type_ids": np.zeros_like(mask),
         }
@@ -79,7 +85,16 @@ class OnnxEmbedder:
         if states.ndim == 3:
             weights = mask[:, :, None].astype(np.float32)
             states = (states * weights).sum(1) / np.maximum(weights.sum(1), 1e-9)
-        return unit_rows(np.asarray(states, np.float32))
+        legible = 2 * (self._foreign[ids] * mask).sum(1) <= mask.sum(1)
+        return unit_rows(np.asarray(states * legible[:, None], np.float32))
+
+
+def _is_foreign(piece: str) -> bool:
+    """Whether a piece is unknown, or a single letter of a script that the vocabulary only spells."""
+    bare = piece.strip("\u2581").removeprefix("##")
+    if len(bare) > 1 or not bare.isalpha():
+        return piece in _UNKNOWN
+    return not bare.isascii() and not "\u3400" <= bare <= "\u9fff"
 
 
 def _model_file(folder: Path) -> Path:

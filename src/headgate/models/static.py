@@ -2,8 +2,9 @@
 
 The vectors are inside the package `wordllama` and are read directly, since its own loader goes to the network. Frequent
 pieces carry little meaning, so they weigh a / (a + p) (SIF); p is taken from the piece's rank in the vocabulary, which
-is ordered by frequency, by Zipf's law. A piece of one character (a byte, a letter, a syllable of Korean) says nothing
-by itself and weighs nothing, unless it is a sign of Chinese.
+is ordered by frequency, by Zipf's law. A piece that comes n times counts √n times, or a long text would be what it
+repeats. A piece of one character (a byte, a letter, a syllable of Korean) says nothing by itself and weighs nothing,
+unless it is a sign of Chinese. What all vectors have in common says nothing either: their mean is taken away.
 """
 
 from collections.abc import Sequence
@@ -32,7 +33,6 @@ class StaticEmbedder:
     """Word vectors, averaged."""
 
     def __init__(self, vectors: npt.NDArray[np.float32], tokenizer: Any) -> None:  # noqa: ANN401 - a library's object
-        self._vectors = vectors
         self._tokenizer = tokenizer
         rank = np.maximum(np.arange(len(vectors)) - _BYTES, 1)
         frequency = 1.0 / (rank * np.log(len(vectors)))
@@ -40,6 +40,7 @@ class StaticEmbedder:
         for piece, place in tokenizer.get_vocab().items():
             if place < len(vectors) and _says_nothing(piece):
                 self._weights[place] = 0.0
+        self._vectors = vectors - vectors[self._weights > 0].mean(0)
         self.name = f"static-{vectors.shape[1]}"
         self.dimension = int(vectors.shape[1])
 
@@ -69,6 +70,6 @@ class StaticEmbedder:
         out = np.zeros((len(texts), self.dimension), np.float32)
         encode = self._tokenizer.encode_batch
         for i, found in enumerate(encode(list(texts), add_special_tokens=False)):
-            ids = np.array(found.ids, np.int64)
-            out[i] = self._weights[ids] @ self._vectors[ids]
+            ids, times = np.unique(np.array(found.ids, np.int64), return_counts=True)
+            out[i] = (self._weights[ids] * np.sqrt(times)) @ self._vectors[ids]
         return unit_rows(out)

@@ -84,9 +84,9 @@ class PostingStore(Store, Protocol):
 
     `posting_state` gives the totals and the last change of the feed. `key_lists` gives the lists of the rarest keys, as
     many as have `budget` postings together, and those of one key at least; none of keys in fewer than `least` or more
-    than `most` chunks. `save_block` writes a block that follows the totals `after`, and deletes lists of full blocks
-    of which every chunk has gone. `sparse_drafts` gives ids and drafts of some chunks left in a block, numbered below
-    `below`, of which half or more have gone; none where there is no such block. `nearest_places` gives places and
+    than `most` chunks. `save_block` writes a block that follows the totals `after`, and deletes the lists of full
+    blocks of which every chunk has gone. `sparse_drafts` gives ids and drafts of some chunks left in a block, numbered
+    below `below`, of which half or more have gone; none where there is no such block. `nearest_places` gives places and
     cosines of the chunks nearest to a vector, best first, None where looking would take too long.
     """
 

@@ -61,6 +61,7 @@ class NameIndex(Protocol):
 
     def names(self, ords: "npt.NDArray[np.int64]") -> "list[npt.NDArray[np.uint64]]": ...
     def find_names(self, keys: "npt.NDArray[np.uint64]", *, limit: int) -> Hits: ...
+    def name_frequencies(self, keys: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.int64]": ...
     def is_proper(
         self, keys: "npt.NDArray[np.uint64]", *, share: float
     ) -> "npt.NDArray[np.bool_]": ...
@@ -96,7 +97,7 @@ class Postings(TermIndex, NameIndex, ReadingOrder, VectorIndex, ChunkReader, Pro
 
     `count` of them are alive; dead ones never show up in an answer. `degraded` says what went wrong with
     the index on the way here, empty when nothing did. `narrowed_to` says which part of a large collection it is, empty
-    when it is all of it; `count` and `frequencies` are then those of the whole.
+    when it is all of it; `count`, `frequencies` and `name_frequencies` are then those of the whole.
     """
 
     @property

@@ -77,16 +77,12 @@ def gather(
     owned = np.zeros((len(mine), len(keys)), bool)
     for row, held in zip(owned, mine, strict=True):
         row[np.searchsorted(keys, held[within(keys, held)])] = True
-    return Names(
-        keys,
-        owned,
-        hits.ords,
-        which,
-        inside,
-        titled,
-        np.bincount(which[inside], minlength=len(keys)),
-        np.bincount(which[titled], minlength=len(keys)),
-    )
+    counts = [np.bincount(which[found], minlength=len(keys)) for found in (inside, titled)]
+    if view.narrowed_to:
+        # the candidates hold a part of a name's postings: it is as common as in the whole collection
+        growth = np.maximum(view.name_frequencies(keys) / np.maximum(hits.counts, 1), 1.0)
+        counts = [np.rint(count * growth).astype(np.int64) for count in counts]
+    return Names(keys, owned, hits.ords, which, inside, titled, *counts)
 
 
 def _only(hits: Hits, fits: npt.NDArray[np.bool_]) -> Hits:

@@ -24,8 +24,9 @@ from headgate.text.symbols import likeness_to_code
 from headgate.types import Candidate
 
 LOOK = 10  # candidates that tell whether the collection knows
-# terms of a question from which shares of it say little, so that it is never refused; labeled ones have up to 31
-LONG = 40
+# terms of a question up to which, and from which, shares of it say little, so that it is never refused: one of two
+# words is half of a question, but often only another form of a word; labeled questions have up to 31
+SHORT, LONG = 2, 40
 _FULL_SIZE = 4  # log10 of the chunks of a large collection
 _MOST_UNSEEN = (
     0.5  # of an unseen rate; in a handful of chunks nearly every term is new, which tells nothing
@@ -60,11 +61,19 @@ def confidences(
         read_ahead([c.chunk for c in best], words.language)
         matches = [match(question, c.chunk, words.language) for c in best]
         sure = knows(evidence(question, matches, [c.chunk.text for c in best], words))
-        if len(question.worth) > LONG:
+        if not is_telling(question, matches):
             sure = max(sure, LOWER)
         for at, share in zip(group, _shares(question, members, words.language), strict=True):
             marks[at] = sure * share
     return marks
+
+
+def is_telling(question: Question, best: Sequence[Match]) -> bool:
+    """Whether shares of the question's terms can tell against candidates: one or two terms of which they hold one
+    cannot, nor can very many.
+    """
+    terms = len(question.worth)
+    return terms <= LONG and not (terms <= SHORT and any(one.held for one in best))
 
 
 def knows(features: dict[str, float]) -> float:

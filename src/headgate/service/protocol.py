@@ -2,12 +2,14 @@
 
 A head has at most 64 kB and 100 fields, and must be complete 10 seconds after its first byte; a new connection has as
 long to begin. Trailers are counted and dropped: they are no headers. A pipeline holds 16 requests. A client that does
-not read its answer for a minute is cut off. When connections run out, the one that has waited longest for a head
+not read its answer for a minute is cut off, and before that where large answers that nobody reads hold 32 MB together;
+those that leave most unread go first. When connections run out, the one that has waited longest for a head
 makes room. A shutdown starts the app's drain.
 """
 
 import sys
 from asyncio import TimerHandle, Transport
+from operator import itemgetter
 from typing import ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -47,6 +49,8 @@ class BoundedProtocol(HttpToolsProtocol):
     HEAD_FIELDS: ClassVar = 100
     PIPELINE: ClassVar = 16
     UNREAD_BYTES: ClassVar = 262_144  # of a body that arrives after its request was answered
+    UNSENT_BYTES: ClassVar = 1 << 20  # of one answer, which its client may leave unread
+    UNSENT_TOGETHER: ClassVar = 32 << 20  # of all larger ones
     HEAD_S: ClassVar = 10.0
     WRITE_S: ClassVar = 60.0
 
@@ -162,8 +166,9 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._await_head()
 
     def pause_writing(self) -> None:
-        """The client reads too slowly; give it a minute."""
+        """The client reads too slowly; give it a minute, or less where answers together hold too much memory."""
         super().pause_writing()
+        self._drop_unread()
         if self._write_timer is None:
             self._write_timer = self.loop.call_later(self.WRITE_S, self.transport.abort)
 
@@ -173,6 +178,20 @@ class BoundedProtocol(HttpToolsProtocol):
             self._write_timer.cancel()
             self._write_timer = None
         super().resume_writing()
+
+    def _drop_unread(self) -> None:
+        """Hang up on the clients that leave most unread, until what is left may be held; not on this one, which has
+        only begun to read.
+        """
+        ours = [c.transport for c in self.connections if isinstance(c, BoundedProtocol)]
+        unsent = [(t.get_write_buffer_size(), t) for t in ours if not t.is_closing()]
+        large = sorted((pair for pair in unsent if pair[0] > self.UNSENT_BYTES), key=itemgetter(0))
+        held = sum(size for size, _ in large)
+        while large and held > self.UNSENT_TOGETHER:
+            size, transport = large.pop()
+            if transport is not self.transport:
+                transport.abort()
+                held -= size
 
     def shutdown(self) -> None:
         """Begin the app's drain, then let uvicorn close the connection or wait for its request."""

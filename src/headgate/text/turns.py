@@ -76,8 +76,15 @@ def _part(text: str) -> Turn:
         return Turn("", "", text)  # an element of HTML or XML
     if when and not any(map(str.isdigit, when)):
         return Turn("", "", text)
+    if plain and not (date or when) and _is_label(plain, match[0]):
+        return Turn("", "", text)
     speaker = tag or marked or plain or above or ""
     return Turn(date or when or moment or "", speaker.strip(), text[match.end() :])
+
+
+def _is_label(name: str, head: str) -> bool:
+    """Whether a bare name stands over a blank line, as "Example:" over a block of code does; only roles speak so."""
+    return head.count("\n") > 1 and name.lower() not in _ROLES
 
 
 def _complete(line: Turn, metadata: Mapping[str, Any]) -> Turn:

@@ -1,11 +1,13 @@
 """The SQL that distributes a store: every table of a tenant by tenant, together, and the wall up again."""
 
 import re
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from headgate.errors import StoreError
+from headgate.stores.postgres import citus
 from headgate.stores.postgres.citus import REFERENCE, distribute, distribute_sql, settings_sql
 from headgate.stores.postgres.migrations import BY_TENANT, DIRECTORY
 from headgate.stores.postgres.store import PostgresStore
@@ -67,3 +69,26 @@ def test_the_statements_that_plain_postgres_knows_are_valid(postgres, postgres_u
             if line.startswith("ALTER TABLE"):
                 connection.execute(line)
         connection.rollback()
+
+
+def test_shards_can_be_moved_while_they_are_in_use(postgres, postgres_url):
+    """Citus moves them by logical replication, which takes no table that is not logged."""
+    PostgresStore(postgres_url).close()
+    unlogged = "SELECT relname FROM pg_class WHERE relpersistence = 'u' AND relkind = 'r'"
+    with psycopg.connect(postgres.url) as connection:
+        for line in distribute_sql():
+            if line.startswith("ALTER TABLE"):
+                connection.execute(line)
+        assert connection.execute(unlogged).fetchall() == []
+        connection.rollback()
+
+
+def test_no_rows_of_a_query_are_inserted_by_copy():
+    """Citus copies what a plain INSERT ... SELECT gives into its shards, and PostgreSQL takes no COPY there."""
+    for file in Path(citus.__file__).parent.glob("*.py"):
+        text = " ".join(file.read_text().replace('"', " ").split())
+        for found in re.finditer(
+            r"INSERT INTO headgate\.(\w+)(?: AS \w+)? ?(?:\([\w, ]*\) )?SELECT", text
+        ):
+            if found[1] not in REFERENCE:
+                assert "ON CONFLICT" in text[found.end() :][:600], (file.name, found[0])

@@ -1,9 +1,11 @@
-"""Texts and numbers go into an array of SQL and come out as they were."""
+"""Texts and numbers go into an array of SQL and come out as they were; many rows are inserted, none of them twice."""
 
 import psycopg
 import pytest
 
-from headgate.stores.postgres.rows import as_array, as_text_array
+from headgate.errors import StoreError
+from headgate.stores.postgres.rows import as_array, as_text_array, insert_rows
+from headgate.stores.postgres.store import PostgresStore
 from headgate.stores.postgres.texts import register_texts
 
 TEXTS = [
@@ -42,3 +44,17 @@ def test_numbers_come_out_of_an_array_as_they_went_in(connection, numbers):
     sql = "SELECT unnest(%s::bigint[])"
     rows = connection.execute(sql, (as_array(numbers),)).fetchall()
     assert [number for (number,) in rows] == numbers
+
+
+def test_many_rows_of_which_some_are_there_already_are_refused(postgres_url):
+    store = PostgresStore(postgres_url)
+    rows = [("t", "main", number, f"c{number}", b"draft") for number in range(200)]
+    with store._pool.write("t") as connection:
+        assert insert_rows(connection, "posting_drafts", rows) == 200
+    with (
+        pytest.raises(StoreError, match="100 rows of the table posting_drafts were there already"),
+        store._pool.write("t") as connection,
+    ):
+        insert_rows(connection, "posting_drafts", [*rows[100:], ("t", "main", 900, "d", b"")])
+    assert store.drafts_at("t", "main", [900]) == []
+    store.close()

@@ -2,7 +2,8 @@
 
 Tables of tenants are distributed by tenant and co-located, so every transaction of a tenant runs on one worker. The few
 rows that are read before a tenant is known are copied to every worker (reference tables). While rows move, policies are
-off: the move would not see them otherwise. It is one transaction. Written for Citus 13.
+off: the move would not see them otherwise. Rates become a logged table, since Citus cannot move shards of others while
+they are in use. It is one transaction. Written for Citus 13.
 """
 
 from headgate.errors import StoreError
@@ -37,6 +38,7 @@ def distribute_sql(*, done: frozenset[str] = frozenset(), vectors: bool = False)
     return [
         "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'",
         *(_policies(table, "NO FORCE", "DISABLE") for table in tables),
+        *([] if "rates" in done else ["ALTER TABLE headgate.rates SET LOGGED"]),
         *references,
         *([] if _FIRST in done else first),
         *others,

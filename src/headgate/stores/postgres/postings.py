@@ -58,6 +58,7 @@ _JOIN = f"""
 INSERT INTO headgate.posting_lists (tenant, collection, term, block, part, list)
 SELECT tenant, collection, term, block, %s, string_agg(list, ''::bytea ORDER BY part) FROM headgate.posting_lists
 WHERE {HERE} AND block = %s AND part > %s GROUP BY tenant, collection, term, block
+ON CONFLICT DO NOTHING
 """
 _JOINED = f"""
 DELETE FROM headgate.posting_lists WHERE {HERE} AND block = %s AND part > %s AND part <> %s

@@ -187,10 +187,11 @@ class PostgresRecords:
                 "UPDATE headgate.secrets SET expires = %s WHERE tenant = %s AND expires IS NULL",
                 (expires, tenant),
             )
+            sql = "SELECT max(number) + 1 FROM headgate.secrets WHERE tenant = %s"
+            (number,) = fetch_one(connection, sql, (tenant,))
             connection.execute(
-                "INSERT INTO headgate.secrets SELECT %s, max(number) + 1, %s, %s, NULL"
-                " FROM headgate.secrets WHERE tenant = %s",
-                (tenant, fresh.key, fresh.created, tenant),
+                "INSERT INTO headgate.secrets VALUES (%s, %s, %s, %s, NULL)",
+                (tenant, number, fresh.key, fresh.created),
             )
         return fresh
 

@@ -1,7 +1,8 @@
 """Rows: the SQL clause that finds a collection, numbered counters, and many rows written at once.
 
 PostgreSQL takes no COPY into a table with row-level security. So many rows are copied into a temporary table of the
-connection and inserted from there, which the policy checks; a few are inserted one by one, in one round trip.
+connection and inserted from there, which the policy checks; a few are inserted one by one, in one round trip. Citus
+would copy the rows of a plain INSERT ... SELECT into the shards, so there is always an ON CONFLICT, which it inserts.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -9,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from psycopg import Connection
 from psycopg.rows import TupleRow
 
+from headgate.errors import StoreError
 from headgate.stores.chunk_rows import Row
 
 COLUMNS = "id, document, position, source, title, metadata, admission, text"
@@ -65,7 +67,10 @@ def next_number(connection: Link, tenant: str, name: str) -> int:
 
 
 def insert_rows(connection: Link, table: str, rows: Sequence[Row], *, on_conflict: str = "") -> int:
-    """Insert rows of all columns; how many were inserted or, by the clause `on_conflict`, updated."""
+    """Insert rows of all columns; how many were inserted or, by the clause `on_conflict`, updated.
+
+    Without that clause none of them may be there yet.
+    """
     into = f"INSERT INTO headgate.{table}"
     with connection.cursor() as cursor:
         if 0 < len(rows) <= _FEW:
@@ -73,7 +78,13 @@ def insert_rows(connection: Link, table: str, rows: Sequence[Row], *, on_conflic
             cursor.executemany(f"{into} VALUES ({marks}) {on_conflict}", rows)
         elif rows:
             incoming = copy_rows(connection, table, rows)
-            cursor.execute(f"{into} SELECT * FROM {incoming} {on_conflict}")
+            clause = on_conflict or "ON CONFLICT DO NOTHING"
+            cursor.execute(f"{into} SELECT * FROM {incoming} {clause}")
+            if not on_conflict and cursor.rowcount != len(rows):
+                raise StoreError(
+                    f"{len(rows) - cursor.rowcount} rows of the table {table} were there already",
+                    hint="run: headgate store check --repair",
+                )
         return max(cursor.rowcount, 0)
 
 
@@ -95,9 +106,11 @@ def refresh_statistics(connection: Link, rows: int, *tables: str) -> None:
     """Let the planner look at tables that hold far more rows than it believes, as after a large import.
 
     PostgreSQL does so by itself within minutes; until then it takes a full table for an empty one and reads all of it.
+    On Citus the rows are elsewhere, and this server believes in none for good: there it is left to the workers.
     """
     known = connection.execute(
         "SELECT relname, reltuples FROM pg_catalog.pg_class WHERE relname = ANY(%s)"
+        " AND to_regclass('pg_catalog.pg_dist_partition') IS NULL"
         " AND relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'headgate')",
         (list(tables),),
     ).fetchall()

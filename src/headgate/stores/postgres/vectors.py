@@ -52,7 +52,7 @@ def insert_vectors(
     connection.execute(
         "INSERT INTO headgate.posting_vectors (tenant, collection, kind, place, embedding)"
         f" SELECT %s, %s, %s, place, embedding::{schema}.halfvec"
-        " FROM unnest(%s::bigint[], %s::text[]) AS one (place, embedding)",
+        " FROM unnest(%s::bigint[], %s::text[]) AS one (place, embedding) ON CONFLICT DO NOTHING",
         (*here, kind, as_array(range(first, first + len(rows))), [_as_text(row) for row in rows]),
     )
 
