@@ -31,7 +31,6 @@ from headgate.stores.postgres.failures import (
     translate,
     translate_login,
 )
-from headgate.stores.postgres.round_trip import Prepared, fetch_rows
 from headgate.stores.postgres.texts import register_texts
 
 LOGGER = logging.getLogger("headgate.store")
@@ -48,7 +47,6 @@ class Connection(psycopg.Connection[TupleRow]):
     """A connection that waits for an answer no longer than `patience_s`; None waits for ever."""
 
     patience_s: float | None = None
-    prepared: Prepared
 
     def wait(
         self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None
@@ -100,7 +98,12 @@ class Pool:
         """
         with self._connection() as connection:
             lines = ["BEGIN READ ONLY", _name_tenant(connection, tenant), *settings]
-            return fetch_rows(connection, connection.prepared, lines, sql, values, binary=binary)
+            with connection.pipeline():
+                for line in lines:
+                    connection.execute(line, prepare=False)
+                found = connection.execute(sql, values, binary=binary)
+                connection.execute("COMMIT", prepare=False)
+            return found.fetchall()
 
     @contextmanager
     def write(
@@ -253,7 +256,6 @@ class Pool:
             connection.close()
             raise
         connection.patience_s = self.address.timeout_s
-        connection.prepared = Prepared() if self.address.prepared_statements else Prepared(most=0)
         return connection
 
 

@@ -3,11 +3,8 @@
 import pytest
 
 from headgate.errors import InputError, StoreError
-from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing.samples import document
-
-NAMES = "SELECT name FROM pg_prepared_statements WHERE name LIKE 'headgate%'"
 
 
 @pytest.fixture
@@ -27,37 +24,11 @@ def test_values_go_by_place_and_by_name_and_rows_come_as_python_values(store):
     assert fetch("t", "SELECT 1 WHERE false") == []
 
 
-def test_a_statement_that_the_server_has_forgotten_is_prepared_again(store):
-    assert store.head("t", "main") == 2
-    with store._pool.session() as connection:
-        assert connection.execute(NAMES).fetchall()
-        connection.execute("DEALLOCATE ALL")
-    assert store.head("t", "main") == 2
-
-
 def test_a_read_after_a_write_that_was_taken_back_works(store):
     for _ in range(7):
         assert store.head("t", "main") == 2
         with pytest.raises(StoreError), store._pool.write("t") as connection:
             connection.execute("SELECT nonsense")
-
-
-def test_nothing_is_prepared_where_the_address_says_so(postgres_url):
-    store = PostgresStore(f"{postgres_url}?prepared_statements=0")
-    store.put("t", [document("a", "one")])
-    for _ in range(7):
-        assert store.head("t", "main") == 1
-    with store._pool.session() as connection:
-        assert connection.execute(NAMES).fetchall() == []
-    store.close()
-
-
-def test_no_more_statements_are_kept_prepared_than_allowed(store):
-    pool: Pool = store._pool
-    for number in range(230):
-        assert pool.fetch("t", f"SELECT {number}") == [(number,)]
-    with pool.session() as connection:
-        assert len(connection.execute(NAMES).fetchall()) <= 200
 
 
 def test_a_statement_that_fails_is_told_and_the_next_one_works(store):
