@@ -22,7 +22,7 @@ from headgate.text.entropy import information_score
 from headgate.text.fence import fence, quote, without_fences
 from headgate.text.fingerprint import WindowFingerprint, fingerprint, pack, unpack
 from headgate.text.hashes import Tokens
-from headgate.text.languages import detect
+from headgate.text.languages import detect_all
 from headgate.text.names import entities, names
 from headgate.text.nfkc import nfkc
 from headgate.text.redact import redact
@@ -58,7 +58,7 @@ def test_any_text_can_be_quoted_folded_counted_and_redacted(rng):
 @fuzz
 def test_any_text_has_words_names_a_language_and_a_task(rng):
     some = text(rng)
-    detect(some), entities(some), names(some), classify_task(some), is_crisis(some)
+    detect_all([some]), entities(some), names(some), classify_task(some), is_crisis(some)
     assert all(isinstance(term, int) for term in terms(some, rng.choice(["english", "german", "thai", "japanese"])))  # fmt: skip
     assert 0 <= information_score(some) < 100
     assert Tokens.of([some]).counts[0] == len(tokens(some))

@@ -3,7 +3,7 @@
 import pytest
 import Stemmer
 
-from headgate.text.languages import _LATER, _WORD, LANGUAGES, choose, detect, detect_all
+from headgate.text.languages import _LATER, _WORD, LANGUAGES, choose, detect_all
 from headgate.text.letters import fold
 from headgate.text.stopwords import CODES, ENGLISH, stopwords
 from headgate.text.terms import terms
@@ -41,6 +41,10 @@ SENTENCES = {
     "urdu": "یہ وہ کتاب ہے جو میز پر تھی اور اب نہیں ہے",
     "vietnamese": "Đây là cuốn sách đã ở trên bàn nhưng bây giờ tôi không tìm thấy",
 }
+
+
+def detect(text):
+    return detect_all([text])[0]
 
 
 @pytest.mark.parametrize("language", SENTENCES)

@@ -5,23 +5,24 @@ one turn later, and must not come a second time.
 """
 
 from dataclasses import dataclass
+from importlib.metadata import metadata
 from importlib.resources import files
 from pathlib import Path
 
 import headgate
 from headgate.errors import NotFound
 from headgate.gateway import Headgate
-from headgate.ingest.load import Summary, add_files
+from headgate.ingest.load import Summary
 from headgate.types import Chunk, Context
 
 QUESTIONS = (
-    "How does the guard stop a model that repeats itself, and when does it fail?",
+    "How are loops stopped, and will a good answer be cut?",
     "What happens to a chunk that the window already holds?",
     "Does injected context break my prompt cache?",
 )
 BUDGET = 500
-# the pages that say how it works; pyproject.toml puts the same ones into the package
-PAGES = ("faq", "guard", "window")
+# read beside the README, which every installation has; pyproject.toml puts the same ones into the package
+PAGES = ("faq", "window")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +35,14 @@ class DemoAnswer:
 
 
 def add_docs(gate: Headgate) -> Summary:
-    """Add the documentation that comes with the package."""
+    """Add the README and the documentation that comes with the package."""
     folder = _docs()
-    pages = [folder / f"{page}.md" for page in PAGES]
-    return add_files(gate.store, gate.tenant, pages, root=folder.parent, gitignore=False)
+    rows = [{"id": "README.md", "text": metadata("headgate")["Description"]}]
+    rows += [
+        {"id": f"docs/{page}.md", "text": (folder / f"{page}.md").read_text(encoding="utf-8")}
+        for page in PAGES
+    ]
+    return gate.add(rows)
 
 
 def ask(gate: Headgate, question: str) -> DemoAnswer:

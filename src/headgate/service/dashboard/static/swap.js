@@ -1,7 +1,12 @@
 // Swap: forms and links marked data-swap="ID ..." load their address in the background and replace the parts of the page
-// with those ids by the same parts of what came. A form does so while it is being filled in.
-import { report } from "./connection.js";
+// with those ids by the same parts of what came. A form does so while it is being filled in. A banner says when the
+// service cannot be reached, and takes it back when it can.
 
+const SENTENCES = {
+  lost: "The connection is lost. Trying again.",
+  failing: "The service does not answer as it should. Trying again.",
+  "signed out": "You are signed out. Load the page again to sign in.",
+};
 const WAIT_MS = 150;
 const shown = new Map(); // what the server last sent for an id: scripts may have changed what is shown since
 let latest = 0;
@@ -96,4 +101,12 @@ export function enhance() {
     event.preventDefault();
     swap(link, link.href);
   });
+}
+
+/** Show how the connection is: "fine", or one of the above. */
+function report(state) {
+  const banner = document.getElementById("connection");
+  const sentence = SENTENCES[state] ?? "";
+  if (banner.textContent !== sentence) banner.textContent = sentence;
+  banner.hidden = !sentence;
 }
