@@ -1,5 +1,7 @@
 """The proxy's place in the service: whose calls are traced, how many windows wait for that, and who is let in."""
 
+import asyncio
+
 import pytest
 
 from headgate.errors import AccessError, BusyError, StoreError
@@ -38,9 +40,10 @@ def scope_of(caller=CALLER):
     return {"headgate": RequestState("r", "POST", caller=caller)}
 
 
-def call_of(size=0, **more):
-    sent = {"messages": [{"role": "user", "content": "Hi"}]} if size else {}
-    return ModelCall("/v1/chat/completions", "chat", sent=sent, sent_bytes=size, **more)
+def call_of(size=0):
+    sent = b'{"messages": [{"role": "user", "content": "Hi"}]}'.ljust(size) if size else b""
+    assert len(sent) == size
+    return ModelCall("/v1/chat/completions", "chat", sent=sent)
 
 
 @pytest.mark.parametrize(("keep", "caller", "operation", "saved"), [(1, CALLER, "chat", 1), (0, CALLER, "chat", 0), (1, None, "chat", 0), (1, CALLER, "", 0)])  # fmt: skip
@@ -55,16 +58,16 @@ async def test_a_model_call_of_a_caller_is_a_trace_where_traces_are_kept(keep, c
 
 
 async def test_windows_wait_for_their_trace_up_to_a_bound_and_further_calls_leave_theirs_out(monkeypatch):  # fmt: skip
-    monkeypatch.setattr(proxy_app, "MOST_WAITING", 100)
+    monkeypatch.setattr(proxy_app, "MOST_WAITING", 120)
     gate = Gate()
     observer = _Observer(Service(gate))
-    for size in (60, 40, 1):
+    for size in (70, 50, 50):
         observer.observe(scope_of(), call_of(size))
-    assert observer._waiting == 100
-    await observer.close()
+    assert observer._waiting == 120
+    await asyncio.gather(*observer._saving)
     kinds = [Stage.WINDOW in {step.stage for step in trace.steps} for trace in gate.saved]
     assert sorted(kinds) == [False, True, True]
-    observer.observe(scope_of(), call_of(100))
+    observer.observe(scope_of(), call_of(120))
     await observer.close()
     assert len(gate.saved) == 4
     assert observer._waiting == 0, "what was read no longer waits"

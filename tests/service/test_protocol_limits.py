@@ -23,6 +23,9 @@ class Wire(asyncio.Transport):
     def is_closing(self):
         return self.closed
 
+    def get_write_buffer_size(self):
+        return 0
+
     def close(self):
         self.closed = True
 

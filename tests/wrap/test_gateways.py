@@ -1,6 +1,7 @@
 """The gateways of a wrapped agent: which settings they have, who may ask them, and how they replace one another."""
 
 import asyncio
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -73,6 +74,9 @@ def started(monkeypatch):
         return made[-1]
 
     async def noted(seconds):
+        if threading.current_thread() is not threading.main_thread():  # a server of other tests
+            await sleep(seconds)
+            return
         waits.append(seconds)
         await sleep(0)
 
