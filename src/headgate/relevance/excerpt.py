@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from headgate.relevance.query_terms import Question
+from headgate.text.languages import choose
 from headgate.text.late_pattern import compile_late
 from headgate.text.terms import terms_of
 
@@ -23,7 +24,7 @@ def excerpt(
 ) -> str:
     """The best strips of a text that fit together, in reading order; "" when fewer than `least` characters would."""
     strips = cut(text)[:_MOST]
-    read = terms_of([text[b:e] for b, e in strips], language)
+    read = terms_of([text[b:e] for b, e in strips], choose(text, language))
     held = [question.asked.intersection(own) for own in read]
     chosen: list[int] = []
     shown = ""

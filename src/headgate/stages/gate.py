@@ -204,19 +204,21 @@ def eviction_report(
     }
 
 
-# text -> entropy score and compression ratio, since chunks come back request after request
-_MEASURED: Recent[str, tuple[float, float]] = Recent(
-    4_096, math.inf, lambda: 0.0, size=4_096, measure=lambda _: 1
+# hash of a text -> its entropy score and compression ratio, since chunks come back request after request
+_MEASURED: Recent[int, tuple[float, float]] = Recent(
+    16_384, math.inf, lambda: 0.0, size=16_384, measure=lambda _: 1
 )
 
 
 def measure_all(texts: Sequence[str]) -> list[tuple[float, float]]:
     """Entropy score and compression ratio of each text."""
-    known = dict(zip(texts, _MEASURED.find(texts), strict=True))
-    new = [text for text, found in known.items() if found is None]
-    fresh = {t: (b, _ratio(t)) for t, b in zip(new, information_scores(new), strict=True)}
+    keys = [hash(text) for text in texts]
+    known = dict(zip(keys, _MEASURED.find(keys), strict=True))
+    new = {key: text for key, text in zip(keys, texts, strict=True) if known[key] is None}
+    bits = information_scores([*new.values()])
+    fresh = {key: (own, _ratio(new[key])) for key, own in zip(new, bits, strict=True)}
     _MEASURED.keep(fresh)
-    return [known[text] or fresh[text] for text in texts]
+    return [known[key] or fresh[key] for key in keys]
 
 
 def _ratio(text: str) -> float:

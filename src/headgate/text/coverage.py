@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from headgate.text.hashes import U32, U64, Bools, Tokens, shingle_hashes
 
+Ints = NDArray[np.int64]
+
 SHINGLE = 5  # published
 SHORT_SHINGLE = 3  # published, for texts of fewer than SHORT_TEXT tokens
 SHORT_TEXT = 20
@@ -216,20 +218,36 @@ def near_copies(tokens: Tokens, order: Sequence[int], *, least: float) -> dict[i
     cuts = tokens.bounds.tolist()
     texts = Tokens.join([tokens.values[cuts[i] : cuts[i + 1]] for i in chosen])
     hashes = shingle_hashes(texts.values, SHINGLE)
-    owner = np.repeat(np.arange(len(chosen)), texts.counts)[: hashes.size]
-    # shingles across two texts are no text's own
-    own = np.flatnonzero(np.arange(hashes.size) + SHINGLE <= texts.bounds[owner + 1])
-    by_hash = own[np.argsort(hashes[own], kind="stable")]
-    sorted_ = hashes[by_hash]
+    own = _shared(hashes, texts.bounds)
+    owner = np.searchsorted(texts.bounds, own, side="right") - 1
+    by_hash = np.argsort(hashes[own], kind="stable")
+    sorted_ = hashes[own[by_hash]]
     fresh = np.ones(len(own), dtype=bool)
     fresh[1:] = sorted_[1:] != sorted_[:-1]
-    first = np.empty(hashes.size, dtype=np.int64)  # the text in which each shingle stands first
-    first[by_hash] = owner[by_hash][np.maximum.accumulate(np.where(fresh, np.arange(len(own)), 0))]
+    first = np.empty_like(own)  # the text in which each of these shingles stands first
+    first[by_hash] = owner[by_hash[np.maximum.accumulate(np.where(fresh, np.arange(len(own)), 0))]]
+    late = first < owner
     known = np.zeros(hashes.size, dtype=bool)
-    known[own] = first[own] < owner[own]
+    known[own[late]] = True
     covered = np.flatnonzero(spread(known, SHINGLE))
     shares = np.diff(np.searchsorted(covered, texts.bounds)) / texts.counts
     return {
-        chosen[i]: chosen[int(np.bincount(first[known & (owner == i)]).argmax())]
+        chosen[i]: chosen[int(np.bincount(first[late & (owner == i)]).argmax())]
         for i in np.flatnonzero(shares >= least)
     }
+
+
+def _shared(hashes: U64, bounds: Ints) -> Ints:
+    """Where shingles stand that may stand in several places, by their first 32 bits: few, and only they are sorted."""
+    inside = np.ones(hashes.size, dtype=bool)
+    for back in range(1, SHINGLE):  # shingles across two texts are no text's own
+        inside[bounds[1:-1] - back] = False
+    found: Ints = np.flatnonzero(_repeats(hashes >> np.uint64(48)) & inside)
+    return found[_repeats(hashes[found] >> np.uint64(32) & np.uint64(0xFFFF))]
+
+
+def _repeats(values: U64) -> Bools:
+    """Which of some numbers of 16 bits stand there more than once."""
+    places = values.view(np.int64)
+    repeated: Bools = np.bincount(places, minlength=1 << 16)[places] > 1
+    return repeated

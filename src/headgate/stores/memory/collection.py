@@ -23,11 +23,14 @@ class Collection:
     feed: list[tuple[int, str]] = field(default_factory=list)
     attachments: dict[str, dict[str, bytes]] = field(default_factory=dict)
     marks: tuple[str, ...] = ()
+    counted: tuple[int, int] = (0, 0)  # the last change that was counted, and the characters then
 
     def size(self) -> Size:
         """How much it holds."""
-        chars = sum(len(chunk.text) for chunk in self.chunks.values())
-        return Size(len(self.documents), len(self.chunks), chars)
+        last = self.feed[-1][0] if self.feed else 0
+        if self.counted[0] != last:
+            self.counted = last, sum(len(chunk.text) for chunk in self.chunks.values())
+        return Size(len(self.documents), len(self.chunks), self.counted[1])
 
     def log(self, seq: int, id: str) -> None:
         """Add a chunk's change to the feed; sweep the feed when more than half of it is stale."""
