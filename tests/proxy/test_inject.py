@@ -18,6 +18,7 @@ from headgate.policy import ProxyPolicy
 from headgate.service.proxy.inject import MAX_NEW, inject
 from headgate.service.proxy.remembered import Remembered
 from headgate.service.proxy.request import parse_request
+from headgate.text.tokens import estimate_tokens
 from headgate.types import Context, Plan, Report, Request, Strategy, Tier, Trace
 
 # Conversations as each API writes them: a turn is a list of messages, and a message of None is no turn of a person
@@ -381,3 +382,21 @@ async def test_turns_that_the_request_brings_are_not_injected_again():
             assert told["x-headgate-context-tokens"] == "0"
         request, _ = await sent("chat", talk[-1:], gate.acontext_for, Remembered(), **options)
         assert "old town" in json.loads(request.body)["messages"][0]["content"]
+
+
+async def test_of_a_long_conversation_only_the_blocks_that_it_shows_are_remembered():
+    heard, remembered = [], Remembered()
+    messages = [m for n in range(2 * MAX_NEW) for m in chat_turn("ask", n)]
+    first, _ = await sent("chat", messages, changing_gate(heard), remembered)
+    assert len(remembered._memory) == MAX_NEW
+    longer, _ = await sent("chat", [*messages, *chat_turn("ask", 999)], changing_gate(heard), remembered)  # fmt: skip
+    assert len(heard) == MAX_NEW + 1, "the questions before those that are known get no block"
+    assert longer.fields["messages"][: len(messages)] == first.fields["messages"]
+
+
+async def test_the_tokens_of_a_window_are_those_of_all_its_texts():
+    heard = []
+    messages = [m for n in range(4) for m in (*chat_turn("ask", n), *chat_turn("tool", n))]
+    await sent("chat", messages, changing_gate(heard), Remembered(), x_headgate_window="8000")
+    for request in heard:
+        assert request.context_budget.used_tokens == sum(map(estimate_tokens, request.window.texts))

@@ -26,7 +26,7 @@ def test_a_child_forked_while_the_lock_is_held_can_read_and_write(tmp_path):
     assert remembered._write(b"a", b"1") == b"1"
 
     def work():
-        return remembered._read(b"a") == b"1" and remembered._write(b"b", b"2") == b"2"
+        return remembered._read([b"a"]) == {b"a": b"1"} and remembered._write(b"b", b"2") == b"2"
 
     with remembered._lock:
         assert in_child(work) == 0
@@ -39,7 +39,7 @@ def test_a_child_leaves_the_parents_connection_alone(tmp_path):
     remembered._write(b"a", b"1")
     assert in_child(lambda: remembered._connection is None and len(remembered._inherited) == 1) == 0
     assert remembered._connection is not None
-    assert remembered._read(b"a") == b"1"
+    assert remembered._read([b"a"]) == {b"a": b"1"}
     remembered.close()
 
 
@@ -58,7 +58,7 @@ def test_the_oldest_leave_a_file_that_is_too_large(tmp_path):
     remembered = Remembered(tmp_path / "proxy.db", file_bytes=100_000)
     for n in range(PRUNE_EVERY + 1):
         remembered._write(b"%d" % n, b"x" * 1000)
-    held = [n for n in range(PRUNE_EVERY + 1) if remembered._read(b"%d" % n)]
+    held = [n for n in range(PRUNE_EVERY + 1) if remembered._read([b"%d" % n])]
     assert held[-1] == PRUNE_EVERY
     assert 0.7 * PRUNE_EVERY < len(held) < 0.8 * PRUNE_EVERY
     assert held == list(range(held[0], PRUNE_EVERY + 1))
@@ -91,11 +91,13 @@ def test_what_is_old_or_one_too_many_leaves_the_file_when_it_is_pruned(tmp_path,
     for n in range(5):
         now[0] += 1
         remembered._write(b"%d" % n, b"x")
-    assert remembered._read(b"old") == b"x", "it is pruned now and then, not at each write"
+    assert remembered._read([b"old"]) == {b"old": b"x"}, (
+        "it is pruned now and then, not at each write"
+    )
     remembered._writes = PRUNE_EVERY
     now[0] += 1
     remembered._write(b"5", b"x")
-    left = [key for key in (b"old", *(b"%d" % n for n in range(6))) if remembered._read(key)]
+    left = [key for key in (b"old", *(b"%d" % n for n in range(6))) if remembered._read([key])]
     assert left == [b"2", b"3", b"4", b"5"]
     remembered.close()
 
@@ -103,7 +105,7 @@ def test_what_is_old_or_one_too_many_leaves_the_file_when_it_is_pruned(tmp_path,
 def test_a_file_that_cannot_be_opened_is_said_and_the_value_stands(tmp_path):
     remembered = Remembered(tmp_path / "no" / "folder.db")
     assert remembered._write(b"a", b"1") == b"1"
-    assert remembered._read(b"a") is None
+    assert remembered._read([b"a"]) == {}
     assert "No such file" in remembered.failure
     (tmp_path / "no").mkdir()
     remembered._write(b"a", b"1")

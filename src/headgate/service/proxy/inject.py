@@ -8,7 +8,7 @@ there: the store may change, the block does not.
 """
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import orjson
@@ -23,9 +23,8 @@ from headgate.types import Context, ContextBudget, Request, Window
 
 Gate = Callable[[Request], Awaitable[Context]]
 
-MAX_NEW = (
-    32  # questions of one request that get a new block; older ones that are not known get none
-)
+# questions of one request that get a new block; older ones get none, nor do those before one that is known
+MAX_NEW = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +62,19 @@ async def inject(
     questions = [at for at, m in enumerate(messages) if dialect.human_text(m).strip()]
     earlier = request.fields.get(dialect.reference_field)  # what the upstream itself has stored
     keys = _keys(request, questions, (tenant, earlier, *preamble))
-    known = [await remembered.get(key) for key in keys]
-    unknown = [n for n, value in enumerate(known) if value is None]
-    block = Block()
+    known = await remembered.get_all(keys)
+    first_new = max((n + 1 for n, key in enumerate(keys) if key in known), default=0)
+    first_new = max(first_new, len(keys) - MAX_NEW)
+    block, seen = Block(), _Seen([], counts=bool(request.options.window))
+    seen.add([text for text in preamble if text])
     for number, (at, key) in enumerate(zip(questions, keys, strict=True)):
-        stored = known[number]
-        if stored is None:
-            new = Block()
-            if number in unknown[-MAX_NEW:]:
-                query = dialect.human_text(messages[at])
-                window = _window(preamble, messages[: at + 1])
-                asked = _context_request(request.options, query, window, tenant, asker)
-                new = await _build(gate, asked)
-            stored = await remembered.put(key, orjson.dumps(asdict(new)))
-        block = Block(**orjson.loads(stored))
+        if number >= first_new:
+            query = dialect.human_text(messages[at])
+            seen.read_up_to(messages, at)
+            asked = _context_request(request.options, query, seen, tenant, asker)
+            new = await _build(gate, asked)
+            known[key] = await remembered.put(key, orjson.dumps(asdict(new)))
+        block = Block(**orjson.loads(known[key])) if key in known else Block()
         if block.text:
             messages[at] = dialect.add_block(messages[at], block.text)
     headers = block.headers()
@@ -118,9 +116,33 @@ def _keys(request: ProxyRequest, questions: Sequence[int], before: Sequence[obje
     return keys
 
 
-def _window(preamble: Sequence[str], messages: Sequence[Message]) -> Window:
-    """What the model sees up to the question: earlier blocks and tool results included."""
-    return Window.of([*(text for text in preamble if text), *map(_readable, messages)])
+@dataclass(slots=True)
+class _Seen:
+    """What the model sees up to a question, earlier blocks and tool results included; each message is read once."""
+
+    texts: list[str]
+    counts: bool
+    tokens: int = 0  # of these texts, where that counts
+    question: tuple[str, ...] = ()
+    read: int = 0
+
+    def add(self, texts: Sequence[str]) -> None:
+        self.texts += texts
+        if self.counts:
+            self.tokens += _count(texts)
+
+    def read_up_to(self, messages: Sequence[Message], at: int) -> None:
+        """Read the messages before a question, which have their blocks, and the question, which has none yet."""
+        self.add(_texts(messages[self.read : at]))
+        self.question, self.read = _texts(messages[at : at + 1]), at
+
+
+def _texts(messages: Sequence[Message]) -> tuple[str, ...]:
+    return Window.of([_readable(message) for message in messages]).texts
+
+
+def _count(texts: Iterable[str]) -> int:
+    return sum(map(estimate_tokens, texts))
 
 
 def _readable(message: Message) -> Mapping[str, object]:
@@ -131,19 +153,17 @@ def _readable(message: Message) -> Mapping[str, object]:
     return {"content": output} if isinstance(output, str | list) else {}
 
 
-def _context_request(
-    options: Options, query: str, window: Window, tenant: str, asker: str
-) -> Request:
+def _context_request(options: Options, query: str, seen: _Seen, tenant: str, asker: str) -> Request:
     room = None
     if options.window:
-        used = sum(estimate_tokens(text) for text in window.texts)
+        used = seen.tokens + _count(seen.question)
         room = ContextBudget(context_length=options.window, used_tokens=used)
     return Request(
         query,
         budget=options.budget,
         tenant=tenant,
         collection=options.collection,
-        window=window,
+        window=Window((*seen.texts, *seen.question)),
         k=options.k,
         context_budget=room,
         session=options.session,

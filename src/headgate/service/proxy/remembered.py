@@ -10,6 +10,7 @@ import os
 import sqlite3
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
@@ -63,13 +64,18 @@ class Remembered:
 
     async def get(self, key: bytes) -> bytes | None:
         """The value under a key, or None."""
-        if key in self._memory:
+        return (await self.get_all([key])).get(key)
+
+    async def get_all(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The values under those of some keys that have one."""
+        found = {key: self._memory[key] for key in keys if key in self._memory}
+        for key in found:
             self._memory.move_to_end(key)
-            return self._memory[key]
-        if self._path is None and self._shared is None:
-            return None
-        value = await asyncio.to_thread(self._read, key)
-        return None if value is None else self._keep(key, value)
+        missing = [key for key in keys if key not in found]
+        if missing and (self._path is not None or self._shared is not None):
+            read = await asyncio.to_thread(self._read, missing)
+            found |= {key: self._keep(key, value) for key, value in read.items()}
+        return found
 
     async def put(self, key: bytes, value: bytes) -> bytes:
         """Remember a value unless there is one; the one that stays."""
@@ -93,21 +99,24 @@ class Remembered:
             self._bytes -= len(self._memory.popitem(last=False)[1])
         return value
 
-    def _read(self, key: bytes) -> bytes | None:
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         if self._shared is not None:
             try:
-                return self._shared.recall(self._tenant, key)
+                return self._shared.recall(self._tenant, keys)
             except StoreError as error:
                 self.failure = error.message
-                return None
+                return {}
+        found: dict[bytes, bytes] = {}
         with self._lock:
             try:
-                rows = self._open().execute("SELECT value FROM remembered WHERE key = ?", (key,))
-                row = rows.fetchone()
+                connection = self._open()
+                for key in keys:
+                    sql = "SELECT value FROM remembered WHERE key = ?"
+                    for (value,) in connection.execute(sql, (key,)):
+                        found[key] = value
             except (sqlite3.Error, OSError) as error:
                 self.failure = str(error)
-                return None
-        return None if row is None else bytes(row[0])
+        return found
 
     def _write(self, key: bytes, value: bytes) -> bytes:
         if self._shared is not None:

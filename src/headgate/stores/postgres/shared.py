@@ -4,6 +4,8 @@ A bucket is one row. It is refilled by the server's clock and one request is tak
 gateways whose clocks differ count alike. Values that were written a month ago go.
 """
 
+from collections.abc import Sequence
+
 from headgate.protocols import Clock
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.rows import fetch_one
@@ -51,7 +53,7 @@ class PostgresShared:
             (stays,) = fetch_one(connection, sql, (tenant, key))
         return bytes(stays)
 
-    def recall(self, tenant: str, key: bytes) -> bytes | None:
-        sql = "SELECT value FROM headgate.remembered WHERE tenant = %s AND key = %s"
-        rows = self._pool.fetch(tenant, sql, (tenant, key))
-        return bytes(rows[0][0]) if rows else None
+    def recall(self, tenant: str, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        sql = "SELECT key, value FROM headgate.remembered WHERE tenant = %s AND key = ANY(%s)"
+        rows = self._pool.fetch(tenant, sql, (tenant, list(keys)), binary=True)
+        return {bytes(key): bytes(value) for key, value in rows}
