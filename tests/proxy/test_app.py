@@ -97,3 +97,13 @@ def test_a_refusal_has_the_shape_of_the_paths_api_and_its_headers(error, header)
     assert b'"type":"error"' in proxied.body
     own = error_response(error, {"path": "/v1/context"}, "r")
     assert own.media_type == "application/problem+json"
+
+
+@pytest.mark.parametrize(("heaviest", "told"), [(50, True), (49, False)])
+async def test_a_huge_request_is_not_read_for_its_trace(monkeypatch, heaviest, told):
+    monkeypatch.setattr(proxy_app, "HEAVIEST", heaviest)
+    gate = Gate()
+    observer = _Observer(Service(gate))
+    observer.observe(scope_of(), call_of(50))
+    await observer.close()
+    assert (Stage.WINDOW in {step.stage for step in gate.saved[0].steps}) is told

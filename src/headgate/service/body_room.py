@@ -12,9 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import ParamSpec, TypeVar
 
 from headgate.errors import BusyError
 from headgate.text.bounded_json import estimate_marks
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # weight of a body that neither is refused nor waits because of others: 200 000 tokens
 ORDINARY = 1 << 20
@@ -24,6 +28,13 @@ SMALL = 64 << 10  # bytes of a body that weighs no more than it has
 AT_WORK = 2 << 20
 USUAL = 16  # bytes of ordinary JSON for each of its values; more values than that weigh extra
 VALUE = 32  # what each of them weighs
+
+
+async def read_apart(body: bytes, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Do what reads a body; in a thread where that takes so long that others would wait for it."""
+    if weigh(body) <= AT_WORK:
+        return work(*args, **kwargs)
+    return await asyncio.to_thread(work, *args, **kwargs)
 
 
 def weigh(body: bytes) -> int:

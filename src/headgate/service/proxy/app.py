@@ -33,8 +33,8 @@ from headgate.spending import Spending
 from headgate.stores.open import folder_of
 from headgate.types import Context, Request
 
-# weight of requests that wait to be read for their traces: two million tokens
-MOST_WAITING = 8 << 20
+MOST_WAITING = 16 << 20  # bytes of requests that wait to be read for their traces
+HEAVIEST = 5 << 20  # weight of one that is read: more than a million tokens
 
 
 def mount(app: FastAPI, service: ServiceState) -> None:
@@ -80,14 +80,14 @@ class _Observer:
     """Hands every call to the metrics, to the request's state (for log and spans), and to the store as a trace.
 
     A trace says what stood in the window. One thread reads the conversations for that, so that it keeps nobody waiting.
-    Where too many wait, the traces of further calls leave it out.
+    Where too many wait, the traces of further calls leave it out; so do those of huge requests.
     """
 
     def __init__(self, service: ServiceState) -> None:
         self._service = service
         self._saving: set[asyncio.Future[None]] = set()
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="headgate-traces")
-        self._waiting = 0  # weight of their requests
+        self._waiting = 0  # bytes of their requests
 
     def observe(self, scope: Scope, call: ModelCall) -> None:
         """A call is over."""
@@ -95,14 +95,13 @@ class _Observer:
         state.call = call
         self._service.metrics.count_call(call)
         if call.operation and state.caller:
-            weight = weigh(call.sent)
-            if self._waiting + weight > MOST_WAITING:
-                call.sent, weight = b"", 0
-            self._waiting += weight
+            if self._waiting + len(call.sent) > MOST_WAITING or weigh(call.sent) > HEAVIEST:
+                call.sent = b""
+            self._waiting += len(call.sent)
             loop = asyncio.get_running_loop()
             saving = loop.run_in_executor(self._reader, self._save, state.caller, call)
             self._saving.add(saving)
-            saving.add_done_callback(partial(self._finish_saving, weight))
+            saving.add_done_callback(partial(self._finish_saving, len(call.sent)))
 
     def _save(self, caller: Caller, call: ModelCall) -> None:
         """Make the trace, which reads the whole conversation, and let it be written."""
@@ -110,8 +109,8 @@ class _Observer:
         if gate.settings.trace.keep:
             gate.save_trace(call_trace(call, tenant=caller.tenant, now=time.time()))
 
-    def _finish_saving(self, weight: int, saving: asyncio.Future[None]) -> None:
-        self._waiting -= weight
+    def _finish_saving(self, size: int, saving: asyncio.Future[None]) -> None:
+        self._waiting -= size
         self._saving.discard(saving)
         if not saving.cancelled() and isinstance(saving.exception(), HeadgateError):
             self._service.metrics.count_lost_trace()

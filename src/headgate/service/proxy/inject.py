@@ -16,6 +16,7 @@ import orjson
 from headgate.errors import HeadgateError, InputError
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.resume import Message
+from headgate.service.body_room import read_apart
 from headgate.service.proxy.remembered import Remembered
 from headgate.service.proxy.request import Options, ProxyRequest
 from headgate.text.tokens import estimate_tokens
@@ -59,9 +60,10 @@ async def inject(
 ) -> tuple[ProxyRequest, dict[str, str]]:
     """The request with a block for each of its questions, and the headers that tell of the last one."""
     messages, preamble = list(request.messages), dialect.preamble(request.fields)
-    questions = [at for at, m in enumerate(messages) if dialect.human_text(m).strip()]
+    questions = await read_apart(request.body, _questions, request, dialect)
     earlier = request.fields.get(dialect.reference_field)  # what the upstream itself has stored
-    keys = _keys(request, questions, (tenant, earlier, *preamble))
+    before = (tenant, earlier, *preamble)
+    keys = await read_apart(request.body, _keys, request, questions, before)
     known = await remembered.get_all(keys)
     first_new = max((n + 1 for n, key in enumerate(keys) if key in known), default=0)
     first_new = max(first_new, len(keys) - MAX_NEW)
@@ -70,7 +72,7 @@ async def inject(
     for number, (at, key) in enumerate(zip(questions, keys, strict=True)):
         if number >= first_new:
             query = dialect.human_text(messages[at])
-            seen.read_up_to(messages, at)
+            await read_apart(request.body, seen.read_up_to, messages, at)
             asked = _context_request(request.options, query, seen, tenant, asker)
             new = await _build(gate, asked)
             known[key] = await remembered.put(key, orjson.dumps(asdict(new)))
@@ -101,6 +103,11 @@ async def _build(gate: Gate, request: Request) -> Block:
         len(context.chunks),
         "; ".join(context.degraded),
     )
+
+
+def _questions(request: ProxyRequest, dialect: Dialect) -> list[int]:
+    """Where the human turns stand."""
+    return [at for at, m in enumerate(request.messages) if dialect.human_text(m).strip()]
 
 
 def _keys(request: ProxyRequest, questions: Sequence[int], before: Sequence[object]) -> list[bytes]:

@@ -22,6 +22,7 @@ from headgate.guard.policy import CirclesPolicy, GuardPolicy
 from headgate.keys import KEYLESS
 from headgate.policy import ProxyPolicy
 from headgate.service.body import ClientGone, read_body
+from headgate.service.body_room import read_apart
 from headgate.service.proxy.asgi import Reply, run_while_connected
 from headgate.service.proxy.circles import apply_ladder, describe, end_turn, is_plain
 from headgate.service.proxy.fuse import Fuse
@@ -161,7 +162,9 @@ class Proxy:
     async def _exchange(
         self, dialect: Dialect, scope: Scope, body: bytes, reply: Reply, call: ModelCall
     ) -> None:
-        request = parse_request(scope["headers"], body, dialect, self.policy)
+        request = await read_apart(
+            body, parse_request, scope["headers"], body, dialect, self.policy
+        )
         call.model = request.model
         name, upstream = self.upstreams.find(request.model, request.options.upstream)
         call.upstream, call.server = name, upstream.url
