@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.guard import climb_cache
-from headgate.guard.climb_cache import LEAST, ClimbCache
+from headgate.guard.climb_cache import LEAST, MESSAGE, ClimbCache
 from headgate.guard.ladder import climb
 from headgate.guard.policy import CirclesPolicy
 
@@ -85,16 +85,25 @@ def test_each_policy_climbs_by_itself():
 
 
 def test_it_forgets_the_oldest_beyond_its_limits():
-    cache = ClimbCache(entries=3, max_weight=1000)
+    heads = MESSAGE * len(render(work(20), "chat"))
+    whole = 10 * heads
+    cache = ClimbCache(entries=3, max_weight=whole)
     for n in range(5):
         cache.climb(render(work(20, name=f"{n}-"), "chat"), POLICY, size=100)
-    assert (len(cache), cache.size) == (3, 300)
-    cache.climb(render(work(20, name="too large"), "chat"), POLICY, size=500)
-    assert (len(cache), cache.size) == (3, 300)
-    cache = ClimbCache(entries=9, max_weight=1000)
+    assert (len(cache), cache.size) == (3, 3 * (100 + heads))
+    cache.climb(render(work(20, name="too large"), "chat"), POLICY, size=whole // 4 - heads + 1)
+    assert (len(cache), cache.size) == (3, 3 * (100 + heads))
+    cache = ClimbCache(entries=9, max_weight=whole)
     for n in range(9):
-        cache.climb(render(work(20, name=f"{n}-"), "chat"), POLICY, size=240)
-    assert (len(cache), cache.size) == (4, 960)
+        cache.climb(render(work(20, name=f"{n}-"), "chat"), POLICY, size=whole // 4 - heads)
+    assert (len(cache), cache.size) == (4, whole)
+
+
+def test_many_short_messages_weigh_more_than_their_text():
+    cache = ClimbCache(max_weight=4 * MESSAGE * 100)
+    for count, held in ((101, 0), (100, 1)):
+        cache.climb([{"role": "user", "content": ""}] * count, POLICY, size=0)
+        assert len(cache) == held
 
 
 def test_short_conversations_are_not_held():

@@ -7,7 +7,7 @@ from headgate.explain.redacted import redact_trace
 from headgate.guard.fuse import Reading
 from headgate.guard.report import Cut, GuardReport
 from headgate.notes import Stage
-from headgate.service.proxy.call_trace import GAP, PIECE_CHARS, call_trace
+from headgate.service.proxy.call_trace import GAP, MOST_MESSAGES, PIECE_CHARS, call_trace
 from headgate.service.proxy.model_call import ModelCall
 from headgate.stores.stored_trace import trim
 from headgate.text.fence import fence
@@ -104,3 +104,10 @@ def test_the_step_of_a_cap_says_how_many_calls_are_left_where_that_is_known():
     unknown = Reading("tenant", "t", "open", 25, 100, "tokens")
     steps = [s for s in traced(readings=(known, unknown)).steps if s.stage is Stage.FUSE]
     assert [step.facts.get("calls_left") for step in steps] == [0, None]
+
+
+def test_the_window_of_a_conversation_of_very_many_messages_is_left_out():
+    for field, count, steps in (("messages", MOST_MESSAGES, 2), ("messages", MOST_MESSAGES + 1, 1), ("input", MOST_MESSAGES + 1, 1)):  # fmt: skip
+        sent = orjson.dumps({field: [{"role": "user", "content": "x"}] * count})
+        made = call_trace(ModelCall("/v1/chat/completions", "chat", sent=sent), tenant="t", now=1.0)
+        assert len(made.steps) == steps

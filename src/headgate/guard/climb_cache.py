@@ -17,9 +17,10 @@ from headgate.guard.policy import CirclesPolicy, Rung
 
 LEAST = 16  # messages; shorter conversations are read as fast as they are looked up
 ENTRIES = 64  # conversations held at most ...
-# ... and the weight of their requests together, of which none has more than a quarter. Short messages take four times
-# as much.
-MAX_WEIGHT = 16 << 20
+MAX_WEIGHT = (
+    16 << 20
+)  # ... and the weight of their requests together, of which none has more than a quarter
+MESSAGE = 300  # what a message weighs beside its text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,6 +52,7 @@ class ClimbCache:
     def climb(self, messages: Sequence[Any], policy: CirclesPolicy, *, size: int) -> Climb:
         """What `ladder.climb` says of a conversation whose request weighs so much."""
         given, rungs = tuple(messages), policy.active
+        size += MESSAGE * len(given)
         if not rungs:
             return Climb()
         entry = self._take(given, rungs) or _Entry(rungs, (), 0, Climber(policy))

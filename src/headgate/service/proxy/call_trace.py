@@ -17,6 +17,7 @@ from headgate.service.proxy.model_call import ModelCall
 from headgate.text.bounded_json import loads
 from headgate.types import Plan, Request, Step, Strategy, Tier, Trace
 
+MOST_MESSAGES = 10_000  # of a conversation that is read; each takes some 40 microseconds
 GAP = "\x1e"  # between the pieces of an answer that was cut: unlike offsets, it stays true when secrets are taken out
 PIECE_CHARS = 8000
 
@@ -35,12 +36,20 @@ def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
     cuts = call.report.cuts if call.report else []
     steps = (
         _call_step(call),
-        *([window_step(loads(call.sent), call.length)] if call.sent else ()),
+        *_window_steps(call),
         *(_cut_step(cut) for cut in cuts),
         *(_circle_step(mark.rung, mark.circle) for mark in call.climb.marks),
         *(_fuse_step(reading) for reading in call.readings),
     )
     return Trace(call.id, request, plan, steps, created=now)
+
+
+def _window_steps(call: ModelCall) -> Iterator[Step]:
+    """What stood in the window, where that is known and can be read in little time."""
+    fields = loads(call.sent) if call.sent else {}
+    messages = fields.get("messages") or fields.get("input")
+    if fields and not (isinstance(messages, list) and len(messages) > MOST_MESSAGES):
+        yield window_step(fields, call.length)
 
 
 def _call_step(call: ModelCall) -> Step:
