@@ -2,7 +2,7 @@
 
 A head has at most 64 kB and 100 fields, and must be complete 10 seconds after its first byte; a new connection has as
 long to begin. Trailers are counted and dropped: they are no headers. A pipeline holds 16 requests. A client that does
-not read its answer for a minute is cut off, and before that where large answers that nobody reads hold 32 MB together;
+not read its answer for a minute is cut off, and before that where 8 MB of large answers are left unread together;
 those that leave most unread go first. When connections run out, the one that has waited longest for a head
 makes room. A shutdown starts the app's drain.
 """
@@ -49,8 +49,10 @@ class BoundedProtocol(HttpToolsProtocol):
     HEAD_FIELDS: ClassVar = 100
     PIPELINE: ClassVar = 16
     UNREAD_BYTES: ClassVar = 262_144  # of a body that arrives after its request was answered
-    UNSENT_BYTES: ClassVar = 1 << 20  # of one answer, which its client may leave unread
-    UNSENT_TOGETHER: ClassVar = 32 << 20  # of all larger ones
+    # What clients leave unread beyond the system's buffers, which take some megabytes of each answer; the whole answer
+    # is held until the last of it is sent.
+    UNSENT_BYTES: ClassVar = 1 << 18  # of one answer, however many there are
+    UNSENT_TOGETHER: ClassVar = 8 << 20  # of all larger ones
     HEAD_S: ClassVar = 10.0
     WRITE_S: ClassVar = 60.0
 

@@ -1,5 +1,6 @@
 """ServiceState: what the routes of one service share. It is at `app.state.service`."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -23,7 +24,8 @@ class ServiceState:
     """The gate, the metrics, the requests in flight, and the checks behind /readyz.
 
     `checks` are for parts without which nothing works. `soft_checks` are for parts whose failure only degrades an
-    answer. `on_shutdown` closes what other parts opened.
+    answer. `on_shutdown` closes what other parts opened. `whole_documents` is held while one is read: each may have
+    megabytes.
     """
 
     gate: Headgate
@@ -32,6 +34,7 @@ class ServiceState:
     checks: dict[str, Check] = field(default_factory=dict)
     soft_checks: dict[str, Check] = field(default_factory=dict)
     on_shutdown: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    whole_documents: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
     _gates: OrderedDict[str, Headgate] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 

@@ -86,9 +86,10 @@ async def document(
     id: str, request: Request, caller: Reader, collection: Collection = "main"
 ) -> Response:
     """A document's chunks in reading order."""
-    gate = service_of(request).gate_for(caller)
-    chunks = await gate.adocument(id, collection=collection)
-    return respond({"id": id, "collection": collection, "chunks": chunks})
+    service = service_of(request)
+    async with service.whole_documents:
+        chunks = await service.gate_for(caller).adocument(id, collection=collection)
+        return respond({"id": id, "collection": collection, "chunks": chunks})
 
 
 @router.delete("/{id:path}", summary="Remove a document", responses=response_schema(RemovedOut))
