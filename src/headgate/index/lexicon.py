@@ -8,7 +8,7 @@ words in use stay known.
 
 from array import array
 from collections.abc import Mapping, Sequence
-from itertools import chain, count, repeat
+from itertools import chain, compress, count, repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -54,11 +54,10 @@ class Lexicon:
         """The slots of pieces of text in a language; those that were not met before are read together."""
         known = self._by_language.setdefault(language, {})
         slots = np.fromiter(map(known.get, pieces, repeat(-1)), np.int32, len(pieces))
-        new = [(at, pieces[at]) for at in np.flatnonzero(slots < 0).tolist()]
-        if new:
-            found = self._add(language, list({piece for _, piece in new}))
-            for at, piece in new:
-                slots[at] = found[piece]
+        new = slots < 0
+        if new.any():
+            found = self._add(language, list(set(compress(pieces, new))))
+            slots[new] = [found[piece] for piece in compress(pieces, new)]
         return slots
 
     def read(self, slots: Ints) -> tuple[Ints, Keys, Keys]:

@@ -49,13 +49,17 @@ def fits_tokens(text: str, most: int) -> bool:
 def running_tokens(text: str) -> npt.NDArray[np.float64]:
     """The estimate, unrounded, of each beginning of a text: entry n is that of its first n characters."""
     raw = b" " + text.encode("utf-8", "replace")
-    prices = PAIRS.take(np.ndarray(len(raw) - 1, "<u2", raw, strides=(1,))).astype(np.int64)
+    prices = PAIRS.take(np.ndarray(len(raw) - 1, "<u2", raw, strides=(1,)))
     if len(prices) > len(text):
         data = np.frombuffer(raw, np.uint8, offset=1)
         starts = np.flatnonzero((data & 0xC0) != 0x80)
         codes = np.frombuffer(text.encode("utf-32-le", "replace"), "<u4")
-        prices = np.add.reduceat(prices, starts) + CODES.take(np.minimum(codes, LAST))
-    return np.concatenate([[0.0], np.cumsum(prices) / UNITS])
+        prices = np.add.reduceat(prices, starts, dtype=np.uint16)
+        prices += CODES.take(np.minimum(codes, LAST))
+    running = np.zeros(len(prices) + 1)
+    np.cumsum(prices, out=running[1:])
+    running /= UNITS
+    return running
 
 
 def _sum(prices: npt.NDArray[np.uint8], keys: npt.NDArray[np.unsignedinteger]) -> int:
