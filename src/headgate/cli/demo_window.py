@@ -17,12 +17,11 @@ from headgate.types import Chunk, Context
 
 QUESTIONS = (
     "How are loops stopped, and will a good answer be cut?",
-    "What happens to a chunk that the window already holds?",
+    "Does it need a server, a vector database or a model?",
     "Does injected context break my prompt cache?",
 )
 BUDGET = 500
-# read beside the README, which every installation has; pyproject.toml puts the same ones into the package
-PAGES = ("faq", "window")
+PAGE = "faq.md"  # read beside the README, which every installation has; pyproject.toml puts it into the package
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +35,9 @@ class DemoAnswer:
 
 def add_docs(gate: Headgate) -> Summary:
     """Add the README and the documentation that comes with the package."""
-    folder = _docs()
-    rows = [{"id": "README.md", "text": metadata("headgate")["Description"]}]
-    rows += [
-        {"id": f"docs/{page}.md", "text": (folder / f"{page}.md").read_text(encoding="utf-8")}
-        for page in PAGES
-    ]
-    return gate.add(rows)
+    page = (_docs() / PAGE).read_text(encoding="utf-8")
+    readme = {"id": "README.md", "text": metadata("headgate")["Description"]}
+    return gate.add([readme, {"id": f"docs/{PAGE}", "text": page}])
 
 
 def ask(gate: Headgate, question: str) -> DemoAnswer:
