@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from headgate.service.malloc import share_heaps
+from headgate.service.malloc import give_back, share_heaps
 
 COUNT = """
 import ctypes, sys, threading
@@ -34,3 +34,22 @@ def heaps(tmp_path, how):
 def test_threads_share_two_heaps(tmp_path):
     assert heaps(tmp_path, "own") > 2
     assert heaps(tmp_path, "shared") <= 2
+
+
+HOLD = """
+from headgate.service.malloc import give_back
+def held():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+texts = [str(n) * 100 for n in range(100_000)]
+last = "x" * 600  # what lies above keeps the heap from shrinking by itself
+full = held()
+del texts
+give_back()
+print(full - held())
+"""
+
+
+@pytest.mark.skipif(not give_back(), reason="the C library is not glibc")
+def test_what_was_freed_goes_back_to_the_system():
+    said = subprocess.run([sys.executable, "-c", HOLD], capture_output=True, check=True, timeout=120)  # fmt: skip
+    assert int(said.stdout) > 30_000_000

@@ -21,7 +21,7 @@ from headgate.text.terms import read_pieces
 
 Slots = npt.NDArray[np.int32]
 
-_PIECES = 100_000  # remembered before a new lexicon is begun; with the former one 40 MB
+_PIECES = 50_000  # remembered before a new lexicon is begun; with the former one 20 MB
 
 
 class Lexicon:

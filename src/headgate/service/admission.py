@@ -16,9 +16,10 @@ from headgate.errors import ClosingError, DeadlineError, HeadgateError
 from headgate.policy import ServicePolicy
 from headgate.service.auth import Auth
 from headgate.service.body import BufferedReceive, ClientGone, read_body
-from headgate.service.body_room import BodyRoom, Turns, weigh
+from headgate.service.body_room import ORDINARY, BodyRoom, Turns, weigh
 from headgate.service.dashboard.paths import is_open
 from headgate.service.limits import CallerLimits
+from headgate.service.malloc import give_back
 from headgate.service.problems import refusal
 from headgate.service.proxy.paths import is_proxied
 from headgate.service.request_state import Caller, RequestState, start
@@ -130,6 +131,8 @@ class Admission:
                 weight, buffered = await self._read_body(scope, receive, state.caller, held)
                 # A call to a model need not wait for a turn.
                 held.callback(await self._turns.wait(0 if proxied else weight))
+                if weight > ORDINARY and not proxied:
+                    held.callback(give_back)
                 with end_when_revoked(self._auth, scope, state):
                     await self._app(scope, buffered, send)
             except ClientGone:

@@ -3,7 +3,7 @@
 glibc gives each thread a heap of its own, and what one thread frees no other can use; and it raises the size from which
 a block is given back to the system each time such a block is freed. Both are good for a short run. A service with a
 pool of threads that build and merge arrays grows by what lies unused between them. So two heaps are shared, and large
-blocks always go back.
+blocks always go back; small ones do after a large request.
 """
 
 import ctypes
@@ -11,6 +11,15 @@ import ctypes
 ARENAS = 2
 LARGE_BYTES = 1 << 20  # as large as an array over 130 000 chunks
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # malloc.h
+
+
+def give_back() -> bool:
+    """Give what lies unused to the system, which takes some milliseconds; whether the C library is glibc."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (OSError, AttributeError, TypeError):
+        return False
+    return True
 
 
 def share_heaps() -> bool:
