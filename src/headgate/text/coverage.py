@@ -218,7 +218,7 @@ def near_copies(tokens: Tokens, order: Sequence[int], *, least: float) -> dict[i
     cuts = tokens.bounds.tolist()
     texts = Tokens.join([tokens.values[cuts[i] : cuts[i + 1]] for i in chosen])
     hashes = shingle_hashes(texts.values, SHINGLE)
-    own = _shared(hashes, texts.bounds)
+    own = _find_shared(hashes, texts.bounds)
     owner = np.searchsorted(texts.bounds, own, side="right") - 1
     by_hash = np.argsort(hashes[own], kind="stable")
     sorted_ = hashes[own[by_hash]]
@@ -237,7 +237,7 @@ def near_copies(tokens: Tokens, order: Sequence[int], *, least: float) -> dict[i
     }
 
 
-def _shared(hashes: U64, bounds: Ints) -> Ints:
+def _find_shared(hashes: U64, bounds: Ints) -> Ints:
     """Where shingles stand that may stand in several places, by their first 32 bits: few, and only they are sorted."""
     inside = np.ones(hashes.size, dtype=bool)
     for back in range(1, SHINGLE):  # shingles across two texts are no text's own

@@ -18,6 +18,10 @@ from headgate.errors import InputError
 
 Ints = NDArray[np.int64]
 
+_AT_ONCE = (
+    32  # texts counted together: each takes a number for every character that any of them has
+)
+
 TOKEN_FULL = 6.0  # bits of word entropy that count as full, published
 CHAR_FULL = 5.5  # bits of character entropy that count as full, published
 
@@ -48,7 +52,12 @@ def information_score(text: str) -> float:
 
 
 def information_scores(texts: Sequence[str]) -> list[float]:
-    """The scores of many texts, counted together: beyond ASCII that takes half the time."""
+    """The scores of many texts, some counted together: beyond ASCII that takes half the time."""
+    slabs = [texts[at : at + _AT_ONCE] for at in range(0, len(texts), _AT_ONCE)]
+    return [score for slab in slabs for score in _score_together(slab)]
+
+
+def _score_together(texts: Sequence[str]) -> list[float]:
     words = [Counter(text.lower().split()).values() for text in texts]
     counts = np.fromiter(chain.from_iterable(words), np.int64)
     owner = np.repeat(np.arange(len(texts)), list(map(len, words)))
