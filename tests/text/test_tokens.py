@@ -83,7 +83,7 @@ def test_a_composed_and_a_decomposed_text_are_both_bounded():
         text = unicodedata.normalize(form, TEXTS["vietnamese"]) * 8
         exact = max(counter(name)(text) for name in ("cl100k_base", "o200k_base"))
         # one sentence over and over: what is wrong with it does not average out
-    assert 0.95 * exact <= estimate_tokens(text) <= 1.4 * exact
+        assert 0.95 * exact <= estimate_tokens(text) <= 1.4 * exact
 
 
 def test_letters_in_no_order_are_dearer_than_words():
