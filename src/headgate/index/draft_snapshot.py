@@ -191,13 +191,17 @@ class DraftSnapshot(Snapshot):
         starts, flat = self._name_starts, self._drafts.names
         return [flat[starts[ord] : starts[ord + 1]] for ord in ords.tolist()]
 
-    def find_names(self, keys: Keys, *, limit: int) -> Hits:
-        """The candidates of each name, with flags where it stands; none for names in more than `limit` chunks."""
+    def count_names(self, keys: Keys, *, limit: int) -> Ints:
+        """How many candidates have each name; 0 for names in more than `limit` chunks."""
+        _, which = locate(self._drafts.names, self._low_names, keys)
         rare = self.name_frequencies(keys) <= limit
+        return np.bincount(which, minlength=len(keys)) * rare
+
+    def find_names(self, keys: Keys) -> Hits:
+        """The candidates of each name, with flags where it stands."""
         at, which = locate(self._drafts.names, self._low_names, keys)
         order = np.argsort(which, kind="stable")
-        order = order[rare[which[order]]]
-        at, which = at[order], which[order]
+        at = at[order]
         ords = np.searchsorted(self._name_starts, at, side="right") - 1
         return Hits(ords, self._drafts.flags[at], np.bincount(which, minlength=len(keys)))
 

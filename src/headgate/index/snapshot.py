@@ -244,16 +244,19 @@ class Snapshot:
                 found[i] = keys[begin:end]
         return found
 
-    def find_names(self, keys: Keys, *, limit: int) -> Hits:
-        """The living chunks of each name, with flags where it stands; none for names in more than `limit`."""
-        slots = self._name_slots(keys)
-        common = _total([live.name_counts for live in self.lives], slots) > limit
+    def count_names(self, keys: Keys, *, limit: int) -> Ints:
+        """In how many living chunks each name stands; 0 for names in more than `limit`."""
+        counts = self.name_frequencies(keys)
+        return np.where(counts > limit, 0, counts)
+
+    def find_names(self, keys: Keys) -> Hits:
+        """The living chunks of each name, with flags where it stands."""
         parts = [live.segment.names for live in self.lives]
-        return self._living(copy_lists(parts, np.where(common, -1, slots), self.bases))
+        return self._living(copy_lists(parts, self._name_slots(keys), self.bases))
 
     def name_frequencies(self, keys: Keys) -> Ints:
         """In how many living chunks each name stands."""
-        return self.find_names(keys, limit=self.count).counts
+        return _total([live.name_counts for live in self.lives], self._name_slots(keys))
 
     def is_proper(self, keys: Keys, *, share: float) -> npt.NDArray[np.bool_]:
         """Whether each is a proper name: one of its words capitalized in `share` of its uses in sentences."""

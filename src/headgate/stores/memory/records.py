@@ -61,6 +61,10 @@ class MemoryRecords(MemoryPart):
                 gone += held is not None
         return gone
 
+    def has_edges(self, tenant: str) -> bool:
+        with self._lock:
+            return any(edges for (owner, _), edges in self._out.items() if owner == tenant)
+
     def edges_touching(
         self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000
     ) -> list[Edge]:
