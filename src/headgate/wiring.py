@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -34,10 +34,10 @@ from headgate.protocols import (
 from headgate.settings import Settings, with_changes
 from headgate.stores.open import open_store
 from headgate.stores.url import is_postgres
+from headgate.text.memo import Generations, Room
 from headgate.text.tokens import counter
 
-COUNTED = 4_096  # texts whose token counts are remembered: chunks come back request after request
-COUNTED_CHARS = 5_000  # longest of them: a block of many chunks never comes back
+COUNTED = 32_768  # texts whose token counts are remembered: chunks come back request after request
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +190,15 @@ def _pass_redact_on(settings: Settings) -> Settings:
 
 
 def _remember_counts(count: TokenCounter) -> TokenCounter:
-    known = lru_cache(maxsize=COUNTED)(count)
+    counts = Generations[int, int](Room(COUNTED))
 
     def count_tokens(text: str, /) -> int:
-        return known(text) if len(text) <= COUNTED_CHARS else count(text)
+        key = hash(text)
+        known = counts.find(key)
+        if known is None:
+            known = count(text)
+            counts.remember({key: known})
+        return known
 
     return count_tokens
 

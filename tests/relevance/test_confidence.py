@@ -201,7 +201,8 @@ class Words:
 )
 def test_any_input_gives_confidences_in_range(query, rows, count, df):
     candidates = [Candidate(Chunk(str(n), t, title=t[:9]), s) for n, (t, s) in enumerate(rows)]
-    marks = confidences(query, candidates, Words(count, df))
+    words = Words(count, df)
+    marks = confidences(ask(query, words), candidates, words)
     assert len(marks) == len(candidates)
     assert all(0 <= mark <= 1 for mark in marks)
 
@@ -209,8 +210,8 @@ def test_any_input_gives_confidences_in_range(query, rows, count, df):
 def features(query, texts, shown):
     view = collection(texts)
     question = ask(query, view)
-    found = match(question, Chunk("x", shown), view.language)
-    return evidence(question, [found], [shown], view)
+    found = match(question, [Chunk("x", shown)], view.language)
+    return evidence(question, found, [shown], view)
 
 
 def test_an_unseen_word_says_nothing_beside_json():
@@ -225,8 +226,9 @@ def test_what_the_window_shows_speaks_for_the_collection_and_not_for_memory(larg
     ranking = retrieve(query, large, RetrievePolicy(keep=10)).kept
     weak = ranking[-1]
     foreign = Candidate(Chunk("fact", "Bees like the garden of Lima.", source="memory"), 0.5)
-    alone = confidences(query, [weak, foreign], large, found=ranking)
-    with_window = confidences(query, [weak, foreign], large, found=ranking, seen=ranking[:3])
+    question, both = ask(query, large), [weak, foreign]
+    alone = confidences(question, both, large, found=ranking)
+    with_window = confidences(question, both, large, found=ranking, seen=ranking[:3])
     assert with_window[0] > alone[0]
     assert with_window[1] == alone[1]
 
@@ -263,6 +265,6 @@ def test_a_question_about_the_one_topic_of_a_collection_is_not_refused_for_a_new
     view = collection([f"The refund of the ferry {topic}." for topic in topics])
     query = "how is the refund of the ferry paid?"
     ranking = retrieve(query, view, RetrievePolicy(keep=10)).kept
-    assert max(confidences(query, ranking, view)) > UPPER
+    assert max(confidences(ask(query, view), ranking, view)) > UPPER
     foreign = "who painted the ceiling of the chapel?"
-    assert max(confidences(foreign, ranking, view)) < LOWER
+    assert max(confidences(ask(foreign, view), ranking, view)) < LOWER

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from headgate.relevance.query_terms import ask, bag, holds, match
+from headgate.relevance.query_terms import ask, match
 from headgate.text.terms import terms
 from headgate.types import Chunk
 
@@ -33,15 +33,28 @@ def test_a_rare_word_is_worth_more_and_one_never_seen_the_most():
 def test_a_title_counts_as_held():
     question = ask("refund policy", Words())
     chunk = Chunk("a", "Five days by card.", title="Refund policy")
-    assert holds(question, chunk, "english") == question.asked
-    assert bag(chunk, "english") >= question.asked
-    assert match(question, chunk, "english").mass == pytest.approx(question.total)
+    (found,) = match(question, [chunk], "english")
+    assert found.held == question.asked
+    assert found.mass == pytest.approx(question.total)
+
+
+def test_each_chunk_is_matched_by_its_own_texts():
+    question = ask("refund policy ferry", Words())
+    chunks = [
+        Chunk("a", "The ferry.", title="Refund"),
+        Chunk("b", "Nothing of it."),
+        Chunk(
+            "c", "A policy.", title="Of the harbor", source="memory", metadata={"tags": ["ferry"]}
+        ),
+    ]
+    held = [found.held for found in match(question, chunks, "english")]
+    assert held == [{key("ferry"), key("refund")}, frozenset(), {key("policy"), key("ferry")}]
 
 
 def test_a_phrase_counts_only_side_by_side():
     question = ask("refund policy", Words())
-    near = match(question, Chunk("a", "our refund policy"), "english")
-    far = match(question, Chunk("a", "a policy on every refund"), "english")
+    chunks = [Chunk("a", "our refund policy"), Chunk("a", "a policy on every refund")]
+    near, far = match(question, chunks, "english")
     assert near.phrase > 0 == far.phrase
     assert near.mass == far.mass
 

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from headgate.text.memo import LONGEST, Memo, Room
+from headgate.text.memo import LONGEST, Generations, Memo, Room
 
 
 class Reader:
@@ -96,3 +96,14 @@ def test_an_old_word_that_is_recalled_stays():
     assert memo.recall(["tide"])[0] == {"tide": 40}
     memo.age()
     assert memo.recall(["tide"])[0] == {"tide": 40}
+
+
+def test_what_was_worked_out_is_found_again_until_nobody_asked_for_it():
+    known = Generations(Room(10))
+    known.remember({1: "one", 2: "two"})
+    for n in range(100, 120):
+        assert known.find(1) == "one"
+        known.remember({n: "x"})
+    assert known.find(2) is None
+    assert known.recall([1, 2, 119]) == ({1: "one", 119: "x"}, {2})
+    assert held(known) <= 10

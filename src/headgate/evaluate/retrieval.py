@@ -214,7 +214,7 @@ class _Bench:
             return Asked(self._name, source, None)
         view = self.gate.index(collection)
         question, best = ask(text, view), shown.chunks[:LOOK]
-        matches = [match(question, chunk, view.language) for chunk in best]
+        matches = match(question, best, view.language)
         features = evidence(question, matches, [chunk.text for chunk in best], view)
         return Asked(self._name, source, features, is_telling(question, matches))
 

@@ -22,7 +22,6 @@ from headgate.pipeline.threads import InThread
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Store, TokenCounter, WebSearch
 from headgate.stages.compose import Composed
-from headgate.stages.gate import Gated
 from headgate.stages.grade import review_reason, wants_search
 from headgate.text.cache import WindowCache
 from headgate.types import Context, Edge, Request, Sifted
@@ -74,18 +73,17 @@ class Engine:
             ranked = run.propagate(found, starts, edges)
             return ranked, edges, run.recall_facts(), run.find_paths()
 
-        def fit(candidates: Candidates, *, again: bool) -> Gated:
-            fresh = run.penalize(candidates)
-            if again and run.wants_more(fresh):
+        def fit() -> tuple[Candidates, dict[str, str]]:
+            fresh = run.penalize(found)
+            if run.wants_more(fresh):
                 fresh = run.expand(fresh, edges)
-            return run.gate(fresh)
+            gated = run.gate(fresh)
+            return run.drop_left_over(gated.kept), dict(gated.strips)
 
         asked = asyncio.gather(in_thread(find), run.ask_providers())
         (ranked, edges, facts, paths), recalled = await asked
         found = (*ranked, *facts, *recalled, *paths)
-        gated = await in_thread(fit, found, again=True)
-        strips = dict(gated.strips)
-        fitting = await in_thread(run.drop_left_over, gated.kept)
+        fitting, strips = await in_thread(fit)
         verdict = verdict_without_grading(
             fitting, () if fitting else run.candidates, gradable=bool(run.views)
         )
@@ -93,9 +91,9 @@ class Engine:
             graded, outside = await run.grade(fitting, found=ranked), None
             results = await run.search() if wants_search(graded.action) else None
             if results is not None:
-                fresh = await in_thread(fit, results, again=False)
-                strips |= fresh.strips
-                outside = await run.grade(fresh.kept)
+                gated = await in_thread(run.gate, await in_thread(run.penalize, results))
+                strips |= gated.strips
+                outside = await run.grade(gated.kept)
             searched = outside.action if outside else None
             empty = run.empty_collections
             reason = review_reason(graded, searched, group=plan.group, empty=empty)

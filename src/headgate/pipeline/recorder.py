@@ -115,7 +115,12 @@ class TraceRecorder:
     @property
     def candidates(self) -> tuple[Candidate, ...]:
         """Every candidate as its last stage left it: what is still kept first, best first."""
-        return tuple(sorted(self._latest.values(), key=lambda c: (c.dropped, -c.score)))
+        return self.select(lambda _: True)
+
+    def select(self, wanted: Callable[[Candidate], bool]) -> tuple[Candidate, ...]:
+        """Those candidates that are wanted, in the same order."""
+        chosen = filter(wanted, self._latest.values())
+        return tuple(sorted(chosen, key=lambda c: (c.dropped, -c.score)))
 
     @property
     def seconds(self) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.protocols import Grader, Postings
 from headgate.relevance.left_over import is_left_over
+from headgate.relevance.query_terms import Ask, ask
 from headgate.stages.grade import Calibrated
 from headgate.types import Candidate, Sifted
 
@@ -47,11 +48,15 @@ def drop_left_over(
     fitting: Sequence[Candidate],
     seen: Sequence[Candidate],
     views: Mapping[str, Postings],
+    ask: Ask = ask,
 ) -> Sifted:
     """Drop all that fits where every collection's relevant chunks are among those `seen` in the window."""
     names = tuple(views)
     ours, theirs = by_collection(fitting, names), by_collection(seen, names)
-    if not all(is_left_over(query, ours[n], theirs[n], views[n]) for n in names):
+    if not all(
+        is_left_over(ask(query, view), ours[name], theirs[name], view.language)
+        for name, view in views.items()
+    ):
         return Sifted(kept=tuple(fitting))
     note = (Stage.GRADE, Fate.DROP, NoteCode.LEFT_OVER)
     return Sifted(dropped=tuple(c.with_note(*note) for c in fitting))
@@ -63,6 +68,7 @@ def calibrated_grader(
     seen: Sequence[Candidate],
     *,
     embedded: bool,
+    ask: Ask = ask,
 ) -> Grader:
     """The built-in grader: each collection's candidates in the words of that collection.
 
@@ -71,7 +77,7 @@ def calibrated_grader(
     names = tuple(views)
     ranked, known = by_collection(found, names), by_collection(seen, names)
     graders = {
-        name: Calibrated(view, ranked[name], seen=known[name], embedded=embedded)
+        name: Calibrated(view, ranked[name], seen=known[name], embedded=embedded, ask=ask)
         for name, view in views.items()
     }
     first, *others = graders.values()

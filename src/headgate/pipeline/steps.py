@@ -31,6 +31,7 @@ from headgate.pipeline.several import calibrated_grader, drop_left_over, merge
 from headgate.protocols import Postings
 from headgate.relevance.excerpt import excerpt
 from headgate.relevance.query_terms import Question, ask
+from headgate.relevance.vocabulary import Vocabulary
 from headgate.stages.compose import Composed, compose
 from headgate.stages.decide import decide
 from headgate.stages.expand import wants_more
@@ -77,7 +78,7 @@ class Steps:
         self.recorder = TraceRecorder(resources.tick)
         self.views: dict[str, Postings] = {}
         self.embedded = False
-        self._questions: dict[str, Question] = {}
+        self._questions: dict[tuple[str, int], Question] = {}
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -293,7 +294,7 @@ class Steps:
         return self.recorder.run(
             Stage.GRADE,
             fitting,
-            lambda: drop_left_over(self.request.query, fitting, seen, self.views),
+            lambda: drop_left_over(self.request.query, fitting, seen, self.views, self._ask),
         ).kept
 
     async def grade(
@@ -307,7 +308,7 @@ class Steps:
         `found` is the ranking they were taken from, which tells whether the collection knows at all.
         """
         grader = self.resources.grader or calibrated_grader(
-            self.views, found, self._candidates_in_window(), embedded=self.embedded
+            self.views, found, self._candidates_in_window(), embedded=self.embedded, ask=self._ask
         )
         policy = grade_policy_for(self.plan, grader, self.policy.grade)
         graded = await self.recorder.arun(
@@ -409,12 +410,17 @@ class Steps:
 
     def _candidates_in_window(self) -> Candidates:
         """The candidates that were left out because the window holds them."""
-        return [c for c in self.candidates if is_in_window(c)] if self.request.window else []
+        return self.recorder.select(is_in_window) if self.request.window else ()
+
+    def _ask(self, query: str, view: Vocabulary) -> Question:
+        """A query in the words of a collection, read once."""
+        key = (query, id(view))
+        if key not in self._questions:
+            self._questions[key] = ask(query, view)
+        return self._questions[key]
 
     def _excerpt(self, chunk: Chunk, fits: Callable[[str], bool]) -> str:
         """The best strips of a chunk that fit, in the words of its collection."""
         name = chunk.collection if chunk.collection in self.views else next(iter(self.views))
         view = self.views[name]
-        if name not in self._questions:
-            self._questions[name] = ask(self.request.query, view)
-        return excerpt(chunk.text, self._questions[name], view.language, fits)
+        return excerpt(chunk.text, self._ask(self.request.query, view), view.language, fits)

@@ -18,7 +18,7 @@ import numpy as np
 
 from headgate.rank.lexical import within
 from headgate.relevance.calibration import KNOWS, LOWER
-from headgate.relevance.query_terms import Match, Question, ask, match, read_ahead
+from headgate.relevance.query_terms import Match, Question, match
 from headgate.relevance.vocabulary import Vocabulary
 from headgate.text.symbols import likeness_to_code
 from headgate.types import Candidate
@@ -36,7 +36,7 @@ _FULL_PHRASE = 3  # rarities of an unseen term, beyond which more of a phrase co
 
 
 def confidences(
-    query: str,
+    question: Question,
     candidates: Sequence[Candidate],
     words: Vocabulary,
     *,
@@ -48,7 +48,6 @@ def confidences(
     `found` is the collection's ranking, of which candidates may be only a part, and `seen` what of it the window shows
     already. What came from elsewhere, as from memory, may know what the collection does not, so it is heard by itself.
     """
-    question = ask(query, words)
     ours = {c.chunk.id for c in found} or {c.chunk.id for c in candidates}
     marks = [0.0] * len(candidates)
     for own in (True, False):
@@ -58,8 +57,7 @@ def confidences(
         members = [candidates[at] for at in group]
         best = sorted(members, key=lambda c: -c.score)[:LOOK]
         best += seen[:LOOK] if own else ()
-        read_ahead([c.chunk for c in best], words.language)
-        matches = [match(question, c.chunk, words.language) for c in best]
+        matches = match(question, [c.chunk for c in best], words.language)
         sure = knows(evidence(question, matches, [c.chunk.text for c in best], words))
         if not is_telling(question, matches):
             sure = max(sure, LOWER)
@@ -126,6 +124,6 @@ def _shares(question: Question, members: Sequence[Candidate], language: str) -> 
     """
     scores = [c.score if math.isfinite(c.score) and c.score > 0 else 0.0 for c in members]
     if len(set(scores)) == 1:
-        scores = [match(question, c.chunk, language).mass for c in members]
+        scores = [one.mass for one in match(question, [c.chunk for c in members], language)]
     top = max(scores)
     return [score / top if top else 1.0 for score in scores]

@@ -12,8 +12,7 @@ does not hold. When every chunk of the rest adds less than LEAST, all of it is l
 from collections.abc import Sequence
 
 from headgate.notes import Stage
-from headgate.relevance.query_terms import ask, holds
-from headgate.relevance.vocabulary import Vocabulary
+from headgate.relevance.query_terms import Question, match
 from headgate.types import SIDE_SOURCES, Candidate
 
 # Over nine labeled sets: with all evidence in the window everything else is left over for .36 of the questions; with
@@ -24,23 +23,25 @@ _RANKING = frozenset({Stage.RETRIEVE, Stage.PROPAGATE})
 
 
 def is_left_over(
-    query: str, rest: Sequence[Candidate], seen: Sequence[Candidate], words: Vocabulary
+    question: Question, rest: Sequence[Candidate], seen: Sequence[Candidate], language: str
 ) -> bool:
     """Whether every one of the rest is left over beside what the window shows already."""
-    question = ask(query, words)
-    shown = [holds(question, c.chunk, words.language) for c in seen]
+    held = [one.held for one in match(question, [c.chunk for c in (*seen, *rest)], language)]
+    shown, others = held[: len(seen)], held[len(seen) :]
     best = max((_ranking_score(c) for c in seen), default=0.0)
     most = max(map(question.sum, shown), default=0.0)
     if best <= 0 or most <= 0:
         return False
     open_terms = question.asked.difference(*shown)
 
-    def adds(candidate: Candidate) -> float:
-        held = holds(question, candidate.chunk, words.language)
+    def adds(candidate: Candidate, held: frozenset[int]) -> float:
         near = (_ranking_score(candidate) / best + question.sum(held) / most) / 2
         return near + question.sum(open_terms & held) / question.total
 
-    return all(c.chunk.source not in SIDE_SOURCES and adds(c) < LEAST for c in rest)
+    return all(
+        c.chunk.source not in SIDE_SOURCES and adds(c, own) < LEAST
+        for c, own in zip(rest, others, strict=True)
+    )
 
 
 def _ranking_score(candidate: Candidate) -> float:

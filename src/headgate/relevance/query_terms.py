@@ -4,10 +4,9 @@ Each term is worth its rarity in the collection, log(1 + (N - df + .5) / (df + .
 never seen is worth the most. A word that it has never seen is read as its known parts (compounds.py).
 """
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 
 import numpy as np
 
@@ -15,9 +14,12 @@ from headgate.rank.lexical import idf
 from headgate.relevance.asking_words import asking_terms
 from headgate.relevance.compounds import read_query
 from headgate.relevance.vocabulary import Vocabulary
-from headgate.text.cache import Recent
+from headgate.text.memo import Generations, Room
 from headgate.text.terms import terms_of
 from headgate.types import MEMORY, Chunk
+
+_Read = tuple[tuple[int, ...], frozenset[int]]
+"""The terms of a text in reading order, and each once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,56 +70,45 @@ def ask(query: str, words: Vocabulary) -> Question:
     )
 
 
-def holds(question: Question, chunk: Chunk, language: str) -> frozenset[int]:
-    """The terms of the question that stand in a chunk's title or text."""
-    return question.asked & bag(chunk, language)
+Ask = Callable[[str, Vocabulary], Question]
 
 
-def match(question: Question, chunk: Chunk, language: str) -> Match:
-    """What a chunk's title and text hold of the question."""
-    held = holds(question, chunk, language)
+def match(question: Question, chunks: Sequence[Chunk], language: str) -> list[Match]:
+    """What each chunk's title and text hold of the question, and the tags that a remembered fact is found by."""
+    texts = [_texts(chunk) for chunk in chunks]
+    read = iter(_read([text for own in texts for text in own], language))
+    return [_match(question, [*islice(read, len(own))]) for own in texts]
+
+
+def _match(question: Question, read: Sequence[_Read]) -> Match:
+    held = question.asked.intersection(chain.from_iterable(own for _, own in read))
     both = {pair for pair in question.pairs if held.issuperset(pair)}
-    near = both and both & {
-        pair for order, _ in _read(_shown_texts(chunk), language) for pair in pairwise(order)
-    }
-    phrase = sum(question.pairs[pair] for pair in near or ())
+    near = both and both.intersection(chain.from_iterable(pairwise(order) for order, _ in read))
+    phrase = sum(map(question.pairs.__getitem__, near or ()))
     return Match(held, question.sum(held), phrase)
 
 
-def bag(chunk: Chunk, language: str) -> frozenset[int]:
-    """The terms of a chunk's title and text, each once, and of the tags that a remembered fact is found by."""
-    return frozenset().union(*(own for _, own in _read(_texts(chunk), language)))
-
-
-def read_ahead(chunks: Iterable[Chunk], language: str) -> None:
-    """Read the texts of chunks together, which is faster, so that they are at hand when each is asked for."""
-    _read([text for chunk in chunks for text in _texts(chunk)], language)
-
-
-def _shown_texts(chunk: Chunk) -> list[str]:
-    return [chunk.text, chunk.title] if chunk.title else [chunk.text]
-
-
 def _texts(chunk: Chunk) -> list[str]:
+    shown = [chunk.text, chunk.title] if chunk.title else [chunk.text]
     tags = chunk.metadata.get("tags") if chunk.source == MEMORY else None
-    return [*_shown_texts(chunk), " ".join(tags)] if tags else _shown_texts(chunk)
+    return [*shown, " ".join(tags)] if tags else shown
 
 
 def _frequencies(keys: list[int], words: Vocabulary) -> list[int]:
     return words.frequencies(np.array(keys, np.uint64)).tolist() if keys else []
 
 
-_REMEMBERED: Recent[tuple[str, str], tuple[tuple[int, ...], frozenset[int]]] = Recent(
-    2_048, math.inf, lambda: 0.0, size=2_048, measure=lambda _: 1
-)
+_REMEMBERED = Generations[tuple[int, str], _Read](Room(2_048))
 
 
-def _read(texts: Sequence[str], language: str) -> list[tuple[tuple[int, ...], frozenset[int]]]:
-    """The terms of each text in reading order, and each once; remembered, since chunks come back."""
-    keys = [(text, language) for text in texts]
-    known = dict(zip(keys, _REMEMBERED.find(keys), strict=True))
-    new = [key for key, found in known.items() if found is None]
-    read = terms_of([text for text, _ in new], language)
-    fresh = {key: (own, frozenset(own)) for key, own in zip(new, read, strict=True)}
-    _REMEMBERED.keep(fresh)
-    return [known[key] or fresh[key] for key in keys]
+def _read(texts: Sequence[str], language: str) -> list[_Read]:
+    """Each text's terms; remembered by its hash, since chunks come back."""
+    keys = [(hash(text), language) for text in texts]
+    known, new = _REMEMBERED.recall(keys)
+    if new:
+        unread = {key: text for key, text in zip(keys, texts, strict=True) if key in new}
+        read = terms_of([*unread.values()], language)
+        fresh = {key: (own, frozenset(own)) for key, own in zip(unread, read, strict=True)}
+        _REMEMBERED.remember(fresh)
+        known |= fresh
+    return [known[key] for key in keys]

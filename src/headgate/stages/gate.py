@@ -23,9 +23,9 @@ from headgate.errors import InputError
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, Tuning, Unit
 from headgate.protocols import TokenCounter
-from headgate.text.cache import Recent
 from headgate.text.entropy import information_score, information_scores
 from headgate.text.fence import fence_cost, frame
+from headgate.text.memo import Generations, Room
 from headgate.text.pack import pack
 from headgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, Candidate, Chunk, Report, Sifted
 
@@ -88,8 +88,8 @@ def gate(
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
     measured = measure_all([candidate.chunk.text for candidate in candidates])
     judged = [_floor(c, policy, *one) for c, one in zip(candidates, measured, strict=True)]
-    bits = [one[0] for c, one in zip(judged, measured, strict=True) if not c.dropped]
-    alive = [candidate for candidate in judged if not candidate.dropped]
+    standing = [at for at, candidate in enumerate(judged) if not candidate.dropped]
+    alive, bits = [judged[at] for at in standing], [measured[at][0] for at in standing]
     shown = [_piece_of(candidate, preview_chars) for candidate in alive]
     costs = [count(text + "\n") for text in shown]
     worths = [_worth(c, entropy, policy) for c, entropy in zip(alive, bits, strict=True)]
@@ -142,7 +142,7 @@ def gate(
 def report(kept: Iterable[Candidate], dropped: Iterable[Candidate]) -> Report:
     """What was kept and evicted on the whole way, with the last reason for each evicted id."""
     stayed, gone = list(kept), list(dropped)
-    bits = [one for one, _ in measure_all([c.chunk.text for c in (*stayed, *gone)])]
+    bits = _entropies([*stayed, *gone])
     return Report(
         total_candidates=len(stayed) + len(gone),
         kept=len(stayed),
@@ -152,6 +152,14 @@ def report(kept: Iterable[Candidate], dropped: Iterable[Candidate]) -> Report:
         evicted_ids=tuple(c.chunk.id for c in gone),
         reasons={c.chunk.id: _reason(c) for c in gone},
     )
+
+
+def _entropies(candidates: Sequence[Candidate]) -> list[float]:
+    """The entropy score of each: as the gate noted it, measured where it never came so far."""
+    noted = [candidate.number(Stage.GATE, "entropy") for candidate in candidates]
+    unread = [c.chunk.text for c, bits in zip(candidates, noted, strict=True) if bits is None]
+    measured = iter(measure_all(unread))
+    return [next(measured)[0] if bits is None else bits for bits in noted]
 
 
 def annotate_chunks(rows: Sequence[MutableMapping[str, Any]]) -> list[MutableMapping[str, Any]]:
@@ -205,20 +213,20 @@ def eviction_report(
 
 
 # hash of a text -> its entropy score and compression ratio, since chunks come back request after request
-_MEASURED: Recent[int, tuple[float, float]] = Recent(
-    16_384, math.inf, lambda: 0.0, size=16_384, measure=lambda _: 1
-)
+_MEASURED = Generations[int, tuple[float, float]](Room(16_384))
 
 
 def measure_all(texts: Sequence[str]) -> list[tuple[float, float]]:
     """Entropy score and compression ratio of each text."""
     keys = [hash(text) for text in texts]
-    known = dict(zip(keys, _MEASURED.find(keys), strict=True))
-    new = {key: text for key, text in zip(keys, texts, strict=True) if known[key] is None}
-    bits = information_scores([*new.values()])
-    fresh = {key: (own, _ratio(new[key])) for key, own in zip(new, bits, strict=True)}
-    _MEASURED.keep(fresh)
-    return [known[key] or fresh[key] for key in keys]
+    known, new = _MEASURED.recall(keys)
+    if new:
+        unread = {key: text for key, text in zip(keys, texts, strict=True) if key in new}
+        bits = information_scores([*unread.values()])
+        fresh = {key: (own, _ratio(unread[key])) for key, own in zip(unread, bits, strict=True)}
+        _MEASURED.remember(fresh)
+        known |= fresh
+    return [known[key] for key in keys]
 
 
 def _ratio(text: str) -> float:

@@ -22,6 +22,7 @@ from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Grader
 from headgate.relevance.calibration import LOWER, UPPER
 from headgate.relevance.confidence import confidences
+from headgate.relevance.query_terms import Ask, ask
 from headgate.relevance.vocabulary import Vocabulary
 from headgate.text.late_pattern import compile_late
 from headgate.types import Candidate, Chunk, Sifted
@@ -53,7 +54,7 @@ class Calibrated:
 
     `found` is the whole ranking, which tells what came from the collection, and `seen` what of it the window shows
     already, which speaks for the collection too. With `embedded`, an embedder had a part in the ranking: words cannot
-    refuse what a vector found, so the best of it is at least doubtful.
+    refuse what a vector found, so the best of it is at least doubtful. `ask` reads a query.
     """
 
     bands = Bands(UPPER, LOWER, FLOOR)
@@ -65,7 +66,9 @@ class Calibrated:
         *,
         seen: Sequence[Candidate] = (),
         embedded: bool = False,
+        ask: Ask = ask,
     ) -> None:
+        self._ask = ask
         self._words = words
         self._found = found
         self._seen = seen
@@ -73,7 +76,8 @@ class Calibrated:
 
     async def grade(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
         """A confidence in 0..1 for each candidate."""
-        marks = confidences(query, candidates, self._words, found=self._found, seen=self._seen)
+        question = self._ask(query, self._words)
+        marks = confidences(question, candidates, self._words, found=self._found, seen=self._seen)
         lower = self.bands.lower
         ours = {c.chunk.id for c in self._found}
         own = [c.chunk.id in ours for c in candidates]

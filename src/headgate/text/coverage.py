@@ -132,8 +132,8 @@ class WindowIndex:
         """As `coverage`, of texts that are read already."""
         return by_shingles(tokens, self._hits)
 
-    def _hits(self, tokens: U32, size: int) -> Bools:
-        wanted = shingle_hashes(tokens, size)
+    def _hits(self, tokens: Tokens, size: int) -> Bools:
+        wanted = tokens.shingles(size)
         if self.tokens.size > SCANNED and size not in self._sets:
             return scan(self.tokens, wanted, size)
         return self.shingles(size).contains(wanted)
@@ -157,16 +157,20 @@ def scan(window: U32, wanted: U64, size: int, *, piece: int = _PIECE) -> Bools:
 
 
 def by_shingles(
-    tokens: Tokens, hits: Callable[[U32, int], Bools], sizes: Sizes = PUBLISHED_SIZES
+    tokens: Tokens, hits: Callable[[Tokens, int], Bools], sizes: Sizes = PUBLISHED_SIZES
 ) -> Shares:
     """Share of covered tokens of each text, where hits(tokens, size) says which shingles are known."""
     counts = tokens.counts
     shares = np.zeros(counts.size)
     for size, low, high in sizes:
         chosen = (counts >= low) & (counts < high)
-        if chosen.all():
-            return _shares(tokens, size, hits)
-        if chosen.any():
+        if not chosen.any():
+            continue
+        if (
+            size == SHINGLE
+        ):  # most texts have so many tokens, and the shingles of all serve others too
+            shares[chosen] = _shares(tokens, size, hits)[chosen]
+        else:
             parts = [
                 tokens.values[tokens.bounds[i] : tokens.bounds[i + 1]]
                 for i in np.flatnonzero(chosen)
@@ -175,15 +179,25 @@ def by_shingles(
     return shares
 
 
-def _shares(tokens: Tokens, size: int, hits: Callable[[U32, int], Bools]) -> Shares:
-    """All texts have at least `size` tokens."""
-    if tokens.bounds.size == 1:
-        return np.zeros(0)
-    known = hits(tokens.values, size)
-    seams = tokens.bounds[1:-1, None] - np.arange(1, size)
-    known[seams] = False  # shingles across two texts are no text's own
+def _shares(tokens: Tokens, size: int, hits: Callable[[Tokens, int], Bools]) -> Shares:
+    """At least one of the texts has `size` tokens."""
+    known = hits(tokens, size)
+    known[_seams(tokens, size)] = False
+    return _covered_shares(known, tokens, size)
+
+
+def _seams(tokens: Tokens, size: int) -> Ints:
+    """Where shingles begin that reach across two texts, which are no text's own."""
+    before = (tokens.bounds[1:-1, None] - np.arange(1, size)).ravel()
+    return before.clip(0, max(0, tokens.values.size - size))
+
+
+def _covered_shares(known: Bools, tokens: Tokens, size: int) -> Shares:
+    """The share of each text's tokens that lie inside a known shingle."""
     covered = np.flatnonzero(spread(known, size))
-    return np.asarray(np.diff(np.searchsorted(covered, tokens.bounds)) / tokens.counts)
+    return np.asarray(
+        np.diff(np.searchsorted(covered, tokens.bounds)) / np.maximum(tokens.counts, 1)
+    )
 
 
 def spread(known: Bools, size: int) -> Bools:
@@ -211,37 +225,37 @@ def near_copies(tokens: Tokens, order: Sequence[int], *, least: float) -> dict[i
 
     Texts under SHORT_TEXT tokens are left alone: in them a phrase that many share is soon most of the text.
     """
-    counts = tokens.counts
+    counts = tokens.counts.tolist()
     chosen = [i for i in order if counts[i] >= SHORT_TEXT]
     if len(chosen) < 2:
         return {}
-    cuts = tokens.bounds.tolist()
-    texts = Tokens.join([tokens.values[cuts[i] : cuts[i + 1]] for i in chosen])
-    hashes = shingle_hashes(texts.values, SHINGLE)
-    own = _find_shared(hashes, texts.bounds)
-    owner = np.searchsorted(texts.bounds, own, side="right") - 1
-    by_hash = np.argsort(hashes[own], kind="stable")
+    place = np.full(
+        len(counts), len(chosen)
+    )  # of a text in that order, behind all for those left out
+    place[chosen] = np.arange(len(chosen))
+    hashes = tokens.shingles(SHINGLE)
+    own = _find_shared(hashes, _seams(tokens, SHINGLE))
+    owner = place[np.searchsorted(tokens.bounds, own, side="right") - 1]
+    by_hash = np.lexsort((owner, hashes[own]))
     sorted_ = hashes[own[by_hash]]
     fresh = np.ones(len(own), dtype=bool)
     fresh[1:] = sorted_[1:] != sorted_[:-1]
     first = np.empty_like(own)  # the text in which each of these shingles stands first
     first[by_hash] = owner[by_hash[np.maximum.accumulate(np.where(fresh, np.arange(len(own)), 0))]]
-    late = first < owner
+    late = (first < owner) & (owner < len(chosen))
     known = np.zeros(hashes.size, dtype=bool)
     known[own[late]] = True
-    covered = np.flatnonzero(spread(known, SHINGLE))
-    shares = np.diff(np.searchsorted(covered, texts.bounds)) / texts.counts
+    shares = _covered_shares(known, tokens, SHINGLE)
     return {
-        chosen[i]: chosen[int(np.bincount(first[late & (owner == i)]).argmax())]
+        int(i): chosen[int(np.bincount(first[late & (owner == place[i])]).argmax())]
         for i in np.flatnonzero(shares >= least)
     }
 
 
-def _find_shared(hashes: U64, bounds: Ints) -> Ints:
+def _find_shared(hashes: U64, seams: Ints) -> Ints:
     """Where shingles stand that may stand in several places, by their first 32 bits: few, and only they are sorted."""
     inside = np.ones(hashes.size, dtype=bool)
-    for back in range(1, SHINGLE):  # shingles across two texts are no text's own
-        inside[bounds[1:-1] - back] = False
+    inside[seams] = False
     found: Ints = np.flatnonzero(_repeats(hashes >> np.uint64(48)) & inside)
     return found[_repeats(hashes[found] >> np.uint64(32) & np.uint64(0xFFFF))]
 

@@ -7,7 +7,7 @@ stored. The constants are literals and the arithmetic is unsigned 64-bit: equal 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import compress, pairwise
 from typing import Any
@@ -53,6 +53,7 @@ class Tokens:
 
     values: U32
     bounds: Ints
+    _shingles: dict[int, U64] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def counts(self) -> Ints:
@@ -70,6 +71,12 @@ class Tokens:
         bounds = np.zeros(len(parts) + 1, dtype=np.int64)
         np.cumsum([part.size for part in parts], out=bounds[1:])
         return cls(np.concatenate(parts) if parts else np.zeros(0, np.uint32), bounds)
+
+    def shingles(self, size: int) -> U64:
+        """The hashes of all shingles of that size, those across two texts included; made once."""
+        if size not in self._shingles:
+            self._shingles[size] = shingle_hashes(self.values, size)
+        return self._shingles[size]
 
     def split(self) -> list[U32]:
         """The hashes of each text by itself, in memory of their own."""

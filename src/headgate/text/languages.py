@@ -8,7 +8,7 @@ to a text of a script without a language here (Chinese, Korean, Thai), to code, 
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, repeat
 
 import numpy as np
@@ -291,7 +291,13 @@ def _votes_needed(english: float, words: int) -> float:
 
 def choose(text: str, languages: str) -> str:
     """The language to read a text in where a collection has several, joined by "+" with the commonest first."""
-    return choose_all([text], languages)[0]
+    # a query is asked for several times; the vote looks at no more of a text than that
+    return _choose(text[:_SAMPLE], languages) if "+" in languages else languages
+
+
+@lru_cache(maxsize=256)
+def _choose(sample: str, languages: str) -> str:
+    return choose_all([sample], languages)[0]
 
 
 def choose_all(texts: Sequence[str], languages: str) -> list[str]:

@@ -1,33 +1,34 @@
-"""Memo: what was worked out of words, remembered in bounded room.
+"""Memo: what was worked out of words and texts, remembered in bounded room.
 
 A memo has two generations. What is asked for goes into the young one. When that is full it becomes the old one, and
 what nobody asked for since is forgotten: words in use stay, a hit costs one look-up, and forgetting costs nothing a
 word.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any, Generic, TypeVar
 
 LONGEST = 40
 """Characters of what is remembered; longer words are seldom met twice."""
 
+K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 class Room:
-    """How many words some memos remember together, so that those of one language may fill it alone."""
+    """How many entries some memos have together, so that those of one language may fill it alone."""
 
-    def __init__(self, words: int) -> None:
-        self._half = words // 2
+    def __init__(self, entries: int) -> None:
+        self._half = entries // 2
         self._left = self._half
-        self._memos: list[Memo[Any]] = []
+        self._memos: list[Generations[Any, Any]] = []
 
-    def add(self, memo: "Memo[Any]") -> None:
+    def add(self, memo: "Generations[Any, Any]") -> None:
         """Let a memo share the room."""
         self._memos.append(memo)
 
     def take(self) -> None:
-        """Make room for one word. Threads that do so at once may be one word wrong."""
+        """Make room for one entry. Threads that do so at once may be one entry wrong."""
         if self._left <= 0:
             self._left = self._half
             for memo in self._memos:
@@ -35,39 +36,62 @@ class Room:
         self._left -= 1
 
 
-class Memo(dict[str, V], Generic[V]):
-    """A word -> what `read` makes of it, for every word there is. Any number of threads may ask."""
+class Generations(dict[K, V], Generic[K, V]):
+    """A key -> what was worked out for it (never None), as long as it is remembered. Any number of threads may ask."""
+
+    def __init__(self, room: Room) -> None:
+        super().__init__()
+        self._room = room
+        self._old: dict[K, V] = {}
+        room.add(self)
+
+    def find(self, key: K) -> V | None:
+        """What is remembered of a key, None where nothing is."""
+        value = self.get(key)
+        if value is None and (value := self._old.get(key)) is not None:
+            self._put(key, value)
+        return value
+
+    def recall(self, keys: Collection[K]) -> tuple[dict[K, V], set[K]]:
+        """What is remembered of these keys, and those that are not."""
+        young, old = self.get, self._old
+        found = {key: value for key in keys if (value := young(key)) is not None}
+        new = {key for key in keys if key not in found}
+        again = {key: old[key] for key in new if key in old}
+        for key, value in again.items():
+            self._put(key, value)
+        return found | again, new - again.keys()
+
+    def remember(self, found: Mapping[K, V]) -> None:
+        """Remember what was worked out elsewhere."""
+        for key, value in found.items():
+            self._put(key, value)
+
+    def _put(self, key: K, value: V) -> None:
+        self._room.take()
+        self[key] = value
+
+    def age(self) -> None:
+        """Forget the old entries; the young ones are old from now on."""
+        self._old = dict(self)
+        self.clear()
+
+
+class Memo(Generations[str, V], Generic[V]):
+    """A word -> what `read` makes of it, for every word there is; long ones are not remembered."""
 
     def __init__(self, read: Callable[[str], V], room: Room) -> None:
-        super().__init__()
+        super().__init__(room)
         self._read = read
-        self._room = room
-        self._old: dict[str, V] = {}
-        room.add(self)
 
     def __missing__(self, word: str) -> V:
         found = self._old.get(word)
         if found is None:
             found = self._read(word)
         if len(word) <= LONGEST:
-            self._room.take()
-            self[word] = found
+            self._put(word, found)
         return found
-
-    def recall(self, words: Iterable[str]) -> tuple[dict[str, V], set[str]]:
-        """What is remembered of these words, and those that are not."""
-        old = self._old
-        found = {word: self[word] for word in words if word in self or word in old}
-        return found, {word for word in words if word not in found}
 
     def remember(self, found: Mapping[str, V]) -> None:
         """Remember what was worked out of words elsewhere; long ones are left out."""
-        for word, value in found.items():
-            if len(word) <= LONGEST:
-                self._room.take()
-                self[word] = value
-
-    def age(self) -> None:
-        """Forget the old words; the young ones are old from now on."""
-        self._old = dict(self)
-        self.clear()
+        super().remember({word: own for word, own in found.items() if len(word) <= LONGEST})

@@ -26,7 +26,7 @@ from headgate.text.coverage import (
     WindowIndex,
     by_shingles,
 )
-from headgate.text.hashes import U32, U64, Bools, Tokens, shingle_hashes
+from headgate.text.hashes import U64, Bools, Tokens, shingle_hashes
 
 _MAX_BITS = 40
 
@@ -142,12 +142,12 @@ class Sketch:
         """For each text, the share of its tokens that the window contains, 0..1, as near as a sketch can tell."""
         return by_shingles(tokens, self._hits, sizes=PUBLISHED_SIZES[:2])
 
-    def _hits(self, tokens: U32, size: int) -> Bools:
-        threes = self.threes.contains(shingle_hashes(tokens, SHORT_SHINGLE))
+    def _hits(self, tokens: Tokens, size: int) -> Bools:
+        threes = self.threes.contains(tokens.shingles(SHORT_SHINGLE))
         if size == SHORT_SHINGLE:
             return threes
         chained = threes[:-2] & threes[1:-1] & threes[2:]
-        return chained & self.fives.contains(shingle_hashes(tokens, SHINGLE))
+        return chained & self.fives.contains(tokens.shingles(SHINGLE))
 
     def to_json(self) -> dict[str, Any]:
         """As plain values: the threes and the fives."""
