@@ -99,13 +99,16 @@ def retrieve(
         first = final = _fuse_ranks(view, match, near, policy)
         seeds = top(first, SEEDS, view.reading)
     else:
-        first, seeds = match.scores, _seeds(view, match.scores, match.best)
+        first, seeds = match.scores, _rank(view, match.scores, match.best, SEEDS)
         final = _add_feedback(view, match, seeds[: policy.feedback_depth], policy)
         if near is not None and len(near[0]):
             final = _add_similarity(final, match, near, policy)
             if not len(seeds):
-                first, seeds = final, _seeds(view, final, near[0])
-    kept = top(final, policy.keep, view.reading, some=match.best)
+                first, seeds = final, _rank(view, final, near[0], SEEDS)
+    if final is match.scores and policy.keep <= len(match.best):
+        kept = _rank(view, final, match.best, policy.keep)
+    else:
+        kept = top(final, policy.keep, view.reading, some=match.best)
     scores = final[kept]
     if policy.mode != "rrf" and len(kept):
         scores /= scores[0]
@@ -191,10 +194,10 @@ def _add_bonuses(
         scores[few] += policy.head_weight * heads(spots, rare, len(few), lead=policy.lead)
 
 
-def _seeds(view: Postings, scores: Floats, leads: Ints) -> Ints:
+def _rank(view: Postings, scores: Floats, some: Ints, most: int) -> Ints:
     """The best of some chunks that have a score, best first."""
-    seeds = leads[best(scores[leads], SEEDS, lambda index: view.reading(leads[index]))]
-    return seeds[scores[seeds] > 0]
+    ranked = some[best(scores[some], most, lambda index: view.reading(some[index]))]
+    return ranked[scores[ranked] > 0]
 
 
 def _add_feedback(view: Postings, match: _Match, seeds: Ints, policy: RetrievePolicy) -> Floats:
