@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from headgate.index.arrays import Ints, Keys, locate, offsets, ranges, split_texts
+from headgate.index.arrays import Ints, Keys, locate, offsets, ranges
 from headgate.index.collection_kind import is_conversation, name_languages
 from headgate.index.drafts import CHARS, NAME_KEYS, PLACE, POSITION, Drafts
 from headgate.index.snapshot import Fetch, Snapshot
@@ -213,8 +213,7 @@ class DraftSnapshot(Snapshot):
         """How each name reads, in lower case."""
         at, which = locate(self._drafts.names, self._low_names, keys)
         known, first = np.unique(which, return_index=True)
-        read = split_texts(self._drafts.labels, self._drafts.label_starts, at[first])
-        found = dict(zip(known.tolist(), read, strict=True))
+        found = dict(zip(known.tolist(), self._drafts.labels(at[first]), strict=True))
         return [found.get(index, "") for index in range(len(keys))]
 
     def _count_cases(self, asked: Keys) -> Ints:

@@ -115,9 +115,9 @@ def _talk(view: Postings, terms: Keys, hits: Hits, scale: Floats, by: Weighing) 
     """The same in a conversation. Works in reading order, where neighbors are next to each other."""
     rank, standing = view.order()
     spoken = within(view.speakers(), terms)
-    f = table(title=by.title)[hits.values].astype(np.float64)
+    f = table(title=by.title).take(hits.values).astype(np.float64)
     f /= view.norms(b=by.b, title=by.title, head=False)[hits.ords]
-    heads = presence_weights(speaker=by.speaker, date=by.date)[hits.values]
+    heads = presence_weights(speaker=by.speaker, date=by.date).take(hits.values)
     reach = len(by.near)
     total = np.zeros(len(standing) + 2 * reach)
     sums = np.zeros_like(total)
