@@ -27,13 +27,14 @@ from headgate.index import collection, segment
 from headgate.index.reading import Reading
 from headgate.ingest import load
 from headgate.stores.sqlite.store import SqliteStore
+from headgate.text.hashes import Tokens
 
 CHARS = 740
 STEPS = (
     (load, "parse_row", "parse the row"),
     (load, "digest", "digest the text"),
     (load, "assemble", "cut into chunks"),
-    (load, "pack", "fingerprint"),
+    (Tokens, "of", "fingerprint"),
     (SqliteStore, "digests", "look for known digests"),
     (SqliteStore, "put", "store"),
     (SqliteStore, "changes", "read the change feed"),

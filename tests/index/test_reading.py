@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
 from headgate.index.segment import build
 from headgate.rank.fields import IN_BODY, IN_HEAD, IN_TITLE
-from headgate.text.names import ends, word
+from headgate.text.names import ends, words
 from headgate.text.stopwords import ENGLISH
 from headgate.text.terms import languages_of, terms
 from headgate.text.turns import part
@@ -32,7 +32,7 @@ def case_counts(chunks):
     for chunk in chunks:
         fresh = True
         for piece in part(chunk.text).body.split():
-            found = word(piece)
+            found = words([piece])[0]
             upper = found[:1].isupper()
             if len(found) > 2 and found.lower() not in ENGLISH and not (fresh and upper):
                 kind = STARTING_LOWER if fresh else INSIDE_UPPER if upper else INSIDE_LOWER

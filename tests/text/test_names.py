@@ -11,7 +11,7 @@ from headgate.text.names import (
     entities,
     names,
     spelled_words,
-    word,
+    words,
 )
 
 
@@ -78,4 +78,4 @@ def test_a_sentence_may_end_behind_a_mark_that_does_not_go_on(piece, end):
 
 
 def test_the_word_of_a_piece_is_without_its_marks():
-    assert (word("(Ann\u2019s)"), word("Ann,"), word("--")) == ("Ann", "Ann", "")
+    assert words(["(Ann\u2019s)", "Ann,", "--"]) == ["Ann", "Ann", ""]

@@ -50,7 +50,7 @@ def test_every_mark_is_known():
     for code in range(sys.maxunicode + 1):
         char = chr(code)
         if unicodedata.combining(unicodedata.normalize("NFKD", char)[0]):
-            assert module._may_hold_long_run().search(char * 31), hex(code)
+            assert module._may_hold_long_run(char * 31), hex(code)
             assert module._long_run().search(char * 31), hex(code)
 
 

@@ -22,7 +22,9 @@ def offsets(counts: npt.NDArray[np.integer]) -> Ints:
 def ranges(starts: Ints, counts: Ints) -> Ints:
     """The indices starts[0].. +counts[0], starts[1].. +counts[1], and so on, as one array."""
     begin = offsets(counts)
-    return np.repeat(starts - begin[:-1], counts) + np.arange(begin[-1])
+    found = np.repeat(starts - begin[:-1], counts)
+    found += np.arange(begin[-1])
+    return found
 
 
 def join_texts(texts: Sequence[str]) -> tuple[Bytes, Ints]:

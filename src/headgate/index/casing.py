@@ -4,7 +4,7 @@ A capital inside a sentence speaks for a name, one that opens a sentence proves 
 its number, with the low bits free for how it stands.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys, offsets
 from headgate.index.posting_list import Counts, to_slots
-from headgate.text.names import ends, word
+from headgate.text.names import ends, words
 from headgate.text.stopwords import ENGLISH
 from headgate.text.terms import NUMBERS, number
 
@@ -30,16 +30,20 @@ def cases_of(pieces: Sequence[str]) -> Keys:
     """The case keys of the words that pieces of text are (0 for one that cannot be a name), and whether a sentence may
     end.
     """
-    plain = list(map(str.isalpha, pieces))  # most pieces are a word and nothing else
-    found = [p if alone else word(p) for p, alone in zip(pieces, plain, strict=True)]
-    low = [one.lower() if len(one) > 2 else "" for one in found]
+    found = words(pieces)
+    low = ["" if len(one) < 3 else one.lower() for one in found]
     keys = {one: number(one) & ~_KIND for one in set(low).difference(ENGLISH)} | {"": 0}
     cases = np.fromiter(map(keys.get, low, repeat(0)), np.uint64, len(low))
-    upper = np.fromiter((one[:1].isupper() for one in found), bool, len(found))
+    upper = _test(str.isupper, [one[:1] for one in found])
     cases[upper & (cases > 0)] |= np.uint64(INSIDE_UPPER)
-    ended = [not alone and ends(p) for p, alone in zip(pieces, plain, strict=True)]
-    cases[np.array(ended, bool)] |= np.uint64(_ENDS)
+    cases[_test(ends, [piece[-1] for piece in pieces])] |= np.uint64(_ENDS)
     return cases
+
+
+def _test(holds: Callable[[str], bool], characters: list[str]) -> npt.NDArray[np.bool_]:
+    """Whether something holds of each character; each that occurs is tested once."""
+    known = {one: holds(one) for one in set(characters)}
+    return np.fromiter(map(known.__getitem__, characters), bool, len(characters))
 
 
 def count_case(

@@ -7,7 +7,7 @@ handed out, and those handed out before stay as they were.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +41,7 @@ from headgate.types import Change, Chunk
 _FLUSH = 1_000
 _FLUSH_PART = 4  # ... as is less than this part of the collection, so that growing it rewrites each chunk a few times
 _BATCH = 5_000  # changes read at a time
+_CHARS = 1_500_000  # of chunks that are read into one segment: they take 15 MB on the way
 _AT_ONCE = 50  # changes that a request takes in itself, some 20 ms; more are left to the background
 _PATIENCE_S = 0.1  # that a request waits for another thread that takes changes in ...
 _OPENING_S = 1.0  # ... or opens the index
@@ -329,8 +330,18 @@ def absorb(
     if fresh:
         chunks = [change.chunk for change in fresh if change.chunk is not None]
         vectors = embeddings.rows_of(chunks, changes[-1].seq) if embeddings else None
-        out.append(LiveSegment(build(chunks, [change.place for change in fresh]), vectors=vectors))
+        places = [change.place for change in fresh]
+        for some in _split_evenly(chunks):
+            own = None if vectors is None else vectors[some]
+            out.append(LiveSegment(build(chunks[some], places[some]), vectors=own))
     return out
+
+
+def _split_evenly(chunks: Sequence[Chunk]) -> Iterator[slice]:
+    """Runs of chunks that are read together, so that memory does not grow with the document they are of."""
+    parts = -(-sum(len(chunk.text) for chunk in chunks) // _CHARS) or 1
+    size = -(-len(chunks) // parts)
+    return (slice(at, at + size) for at in range(0, len(chunks), size))
 
 
 def tidy(lives: Sequence[LiveSegment]) -> list[LiveSegment]:

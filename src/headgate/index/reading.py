@@ -26,6 +26,11 @@ _AT_ONCE = 500  # chunks whose pieces are held in memory together: some 5 MB
 _LANGUAGE = {language: n for n, language in enumerate(LANGUAGES)}
 
 
+def _split(text: str) -> Sequence[str]:
+    """The pieces of a text; without one, no list is made for the garbage collector to look through."""
+    return text.split() if text else ()
+
+
 class _Names(dict[str, int]):
     """A name -> its slot, in the order in which names are met."""
 
@@ -67,17 +72,17 @@ class Reading:
         self.declared.extend([line.declared for line in lines])
         self.language.extend(map(_LANGUAGE.__getitem__, languages))
         texts = [
-            (chunk.title.split(), line.date.split(), line.speaker.split(), body)
+            (_split(chunk.title), _split(line.date), _split(line.speaker), body)
             for chunk, line, body in zip(chunks, lines, bodies, strict=True)
         ]
-        counts = np.array([list(map(len, fields)) for fields in texts])
+        counts = np.array(list(map(len, chain.from_iterable(texts)))).reshape(-1, 4)
         self._counts.frombytes(counts.tobytes())
         for chunk, line in zip(chunks, lines, strict=True):
             self._read_names(chunk.title, line)
         return self._find_slots(texts, counts.sum(1), languages)
 
     def _find_slots(
-        self, texts: Sequence[tuple[list[str], ...]], counts: Ints, languages: Sequence[str]
+        self, texts: Sequence[tuple[Sequence[str], ...]], counts: Ints, languages: Sequence[str]
     ) -> Slots:
         """The slots of all pieces in reading order; `counts` are how many each chunk has."""
         begins = offsets(counts)

@@ -10,7 +10,7 @@ read once for the whole text.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -128,8 +128,8 @@ def _split_span(
     elif seam == len(_SEAMS):
         yield from _slices(start, end, sizes, limit)
     else:
-        cuts = [start, *(m.end() for m in _SEAMS[seam].finditer(text, start, end)), end]
-        for left, right in _runs(cuts, sizes, limit):
+        cuts = chain((m.end() for m in _SEAMS[seam].finditer(text, start, end)), (end,))
+        for left, right in _runs(start, cuts, sizes, limit):
             yield from _split_span(text, left, right, sizes, limit, seam=seam + 1)
 
 
@@ -142,10 +142,10 @@ def _slices(start: int, end: int, sizes: Sizes, limit: int) -> Iterator[tuple[in
         start = stop
 
 
-def _runs(cuts: Sequence[int], sizes: Sizes, limit: int) -> Iterator[tuple[int, int]]:
+def _runs(start: int, cuts: Iterable[int], sizes: Sizes, limit: int) -> Iterator[tuple[int, int]]:
     """Neighboring parts joined while they fit the limit, so that a long line does not become words."""
-    start = last = cuts[0]
-    for cut in cuts[1:]:
+    last = start
+    for cut in cuts:
         if last > start and sizes[cut] - sizes[start] > limit:
             yield start, last
             start = last

@@ -63,7 +63,7 @@ def parse_row(row: object, *, collection: str, id: str = "", size: int = 0) -> T
     given = row.get("metadata") or {}
     if not isinstance(given, Mapping):
         raise InputError(f"the metadata of a row is {type(given).__name__}, not a mapping")
-    rest = {key: row[key] for key in row.keys() - _KNOWN}
+    rest = {key: row[key] for key in row if key not in _KNOWN}
     own = _row_id(row)
     return Text(
         own or id or blake2b(text.encode(errors="replace"), digest_size=8).hexdigest(),

@@ -76,7 +76,7 @@ def own_part(row: Row, head: Head) -> tuple[str | None, str | None, int]:
 
 def count_bytes(*texts: str) -> int:
     """What texts take as UTF-8."""
-    return sum(len(text) if text.isascii() else len(text.encode()) for text in texts)
+    return sum([len(text) if text.isascii() else len(text.encode()) for text in texts])
 
 
 def from_row(collection: str, row: Sequence[Any]) -> Chunk:

@@ -152,7 +152,8 @@ def _check_document(document: Document) -> Document:
 
 def _check_chunk(chunk: Chunk, document: Document) -> Chunk:
     """The checked chunk; one that names no document gets the one it stands in."""
-    check_name("chunk id", chunk.id)
+    if chunk.id is not document.id:
+        check_name("chunk id", chunk.id)
     _check_texts(f"chunk {chunk.id!r}", chunk.text, chunk.title, chunk.source)
     if not chunk.document:
         chunk = replace(chunk, document=document.id, collection=document.collection)

@@ -72,6 +72,7 @@ LETTERS: dict[str, str] = {
 """Every language told apart -> its letters beyond a-z. The order is stored with an index: append only."""
 
 LANGUAGES = tuple(LETTERS)
+_COLUMNS = {name: column for column, name in enumerate(LANGUAGES)}
 
 # Of languages with as many votes the one that more people write wins: a few words of Russian may have only letters
 # that Bulgarian, Ukrainian and Serbian have too.
@@ -113,8 +114,10 @@ def _speakers() -> dict[str, list[str]]:
 def _votes_of_words() -> tuple[dict[str, int], Votes]:
     """A function word -> its row, from 1 on; and the rows: what a word gives to each language."""
     votes = np.zeros((len(_speakers()) + 1, len(LANGUAGES)))
-    for row, names in enumerate(_speakers().values(), 1):
-        votes[row, [LANGUAGES.index(name) for name in names]] = 1 / len(names)
+    counts = list(map(len, _speakers().values()))
+    rows = np.repeat(np.arange(1, len(votes)), counts)
+    columns = [_COLUMNS[name] for names in _speakers().values() for name in names]
+    votes[rows, columns] = 1 / np.repeat(counts, counts)
     return {word: row for row, word in enumerate(_speakers(), 1)}, votes
 
 
@@ -224,11 +227,13 @@ def _detect_latin(sample: str, default: str) -> str:
     found = low.split()
     foreign = sum(map(_foreign_words().__contains__, found))
     if foreign < _CLEAR and sample.isascii():
-        return default if _english_words_beside(default).isdisjoint(found) else "english"
+        nobody = default == "english" or _english_words_beside(default).isdisjoint(found)
+        return default if nobody else "english"
     foreign += sum(map(len, _ACCENTED.findall(low)))
-    english = sum(map(_votes_for_english().get, found, repeat(0.0)))
+    known = list(filter(_votes_for_english().__contains__, found))
+    english = sum(map(_votes_for_english().__getitem__, known))
     # a word that English has may give another language as much, where that has it too
-    shared = sum(map(_votes_for_others().get, found, repeat(0.0)))
+    shared = sum(map(_votes_for_others().get, known, repeat(0.0)))
     nobody = foreign + shared < _votes_needed(english, len(found)) - _ROUNDING
     return default if nobody and default == "english" else ""
 

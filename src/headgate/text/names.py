@@ -7,7 +7,7 @@ and the index counts how a word is written elsewhere (`ends` tells where a sente
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from headgate.text.late_pattern import compile_late
@@ -30,7 +30,7 @@ def _span(upper: str) -> str:
 
 _SPAN, _ASCII_SPAN = compile_late(lambda: _span(capitals())), compile_late(_span("A-Z"))
 _RARE_CAPITAL = compile_late(lambda: f"[{capitals()}]".replace("A-Z", "", 1))
-_WORD = re.compile(r"\(?([^\W\d_][\w'\u2019-]*)")
+_FIRST_WORDS = re.compile(r"(?:\(?([^\W\d_][\w'-]*))?[^\n]*\n")
 _GOES_ON = frozenset(",;)'\u2019-_")  # a sentence goes on after these, as after a letter or a digit
 
 _MARKED = re.compile(r"`([^`\n]{1,80})`|\"([^\"\n]{2,80})\"|“([^”\n]{2,80})”")
@@ -89,10 +89,10 @@ def ends(piece: str) -> bool:
     return not (piece[-1].isalnum() or piece[-1] in _GOES_ON)
 
 
-def word(piece: str) -> str:
-    """The word a piece of text begins with, as it stands; empty when it begins with none."""
-    match = _WORD.match(piece)
-    return match[1].replace("\u2019", "'").removesuffix("'s") if match else ""
+def words(pieces: Sequence[str]) -> list[str]:
+    """The words that pieces of text begin with, as they stand; empty for one that begins with none."""
+    lines = "\n".join([*pieces, ""]).replace("\u2019", "'")
+    return [word.removesuffix("'s") for word in _FIRST_WORDS.findall(lines)]
 
 
 def spelled_words(text: str) -> Iterator[str]:

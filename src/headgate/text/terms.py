@@ -35,6 +35,7 @@ _TELLING = frozenset(
     ["the", "of", "and", "with", "that", "this", "from", "was", "were", "for", "The"]
 )
 
+_EMPTY = blake2b(digest_size=8)
 _POSSESSIVE = re.compile(r"['\u2019][sS](?!\w)")
 _ASCII = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
 _ANY = compile_late(lambda: rf"[\w{marks()}]+(?:[.-][\w{marks()}]+)*")
@@ -47,7 +48,9 @@ _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 def number(text: str) -> int:
     """A stable 64-bit number for a string: the same on every machine, Python and release. Never 0."""
-    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()) or 1
+    hash = _EMPTY.copy()  # faster than a new one
+    hash.update(text.encode("utf-8", "replace"))
+    return int.from_bytes(hash.digest()) or 1
 
 
 NUMBERS = Memo(number, Room(_NUMBERS))
@@ -247,10 +250,14 @@ def read_pieces(pieces: Sequence[str], language: str) -> tuple[list[int], list[i
 
     For those who remember pieces themselves; faster than one by one.
     """
-    split = list(map(_piece_words, pieces))
-    flat = list(chain.from_iterable(split))
-    terms = _language(language).read_words(set(flat))
-    return list(map(terms.__getitem__, flat)), list(map(len, split))
+    found: list[str] = []
+    sizes = []
+    for piece in pieces:
+        own = _piece_words(piece)
+        found += own  # a list of lists would keep the garbage collector busy
+        sizes.append(len(own))
+    terms = _language(language).read_words(set(found))
+    return list(map(terms.__getitem__, found)), sizes
 
 
 def languages_of(texts: Sequence[str], pieces: Sequence[list[str]]) -> list[str]:

@@ -59,12 +59,17 @@ def fits_tokens(text: str, most: int) -> bool:
 
 def running_tokens(text: str) -> npt.NDArray[np.float64]:
     """The estimate, unrounded, of each beginning of a text: entry n is that of its first n characters."""
-    prices = _price_pairs(text, " ")
-    if not text.isascii():
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-        prices += CODES.take(np.minimum(codes, LAST))
-    running = np.zeros(len(text) + 1)
-    np.cumsum(prices, out=running[1:])
+    running, before = np.zeros(len(text) + 1), " "
+    for at in range(0, len(text), _PIECE):
+        piece = text[at : at + _PIECE]
+        prices = _price_pairs(piece, before)
+        if not piece.isascii():
+            codes = np.frombuffer(piece.encode("utf-32-le", "surrogatepass"), "<u4")
+            prices += CODES.take(np.minimum(codes, LAST))
+        part = running[at + 1 : at + 1 + len(piece)]
+        np.cumsum(prices, out=part)
+        part += running[at]
+        before = piece[-1]
     running /= UNITS
     return running
 

@@ -20,6 +20,7 @@ MAX_CHARS = 8_388_608  # longer texts are read up to here: 1.6 times the largest
 _LONG = 1 << 20
 # characters that are searched for tokens in one call, which nothing can interrupt
 _AT_ONCE = 1 << 16
+_EXPANSION = 1024  # characters by which NFKC may lengthen any text; a long one by half of it too
 MAX_UNCUT = 1 << 19  # characters without a space or a mark after which a long text is cut anywhere
 MAX_RUN = 32  # characters in one token; a longer run (base64, a long URL part) is cut into several
 
@@ -90,7 +91,12 @@ T = TypeVar("T")
 
 def fold(text: str) -> str:
     """NFKC and lower case, of at most MAX_CHARS characters: what tokens are read from."""
-    return _compose(text[:MAX_CHARS], MAX_CHARS).lower()
+    return _compose(text[:MAX_CHARS], _most_folded(text)).lower()
+
+
+def _most_folded(text: str) -> int:
+    """How long a text may become. NFKC makes eighteen letters of one, and a hostile text has nothing but those."""
+    return min(MAX_CHARS, len(text) * 3 // 2 + _EXPANSION)
 
 
 def _compose(text: str, limit: int) -> str:
@@ -106,7 +112,7 @@ def fold_pieces(text: str, size: int) -> Iterator[str]:
 
     Pieces have about `size` characters, more where no place to cut comes soon. A word of 500 000 letters is cut.
     """
-    left = MAX_CHARS
+    left = _most_folded(text)
     for piece in _pieces(text[:MAX_CHARS], size):
         if left <= 0:
             return
