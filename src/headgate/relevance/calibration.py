@@ -11,6 +11,7 @@ KNOWS = {
     "phrase": 3.63,
     "unseen": -4.74,
     "size": -4.75,
+    "symbols": 0.6,
 }
 
 # Confidence from which an answer is correct, and below which it is refused.

@@ -4,10 +4,10 @@
 
 knows is a logistic model with one set of constants for every kind of text. For it speaks how much of the query the best
 chunk holds (terms weighed by rarity) and whether query terms stand side by side; against it the share of query terms
-that the collection has never seen, and how much text there is, since among many words some match by chance. A term
-that was never seen says less where fitting texts often bring new ones, and nothing in JSON, where a call's values
-stand in no description of it. The name of a speaker is common in a conversation and rare elsewhere, and so is the topic
-of a collection, a term in more than half of its chunks: each counts as much as a term can.
+that the collection has never seen, and its size, since among many chunks some match by chance. A term that was never
+seen says less where fitting texts often bring new ones, and nothing in JSON, where a call's values stand in no
+description of it. The name of a speaker is common in a conversation and rare elsewhere, and so is the topic of a
+collection, a term in more than half of its chunks: each counts as much as a term can.
 Words cannot judge what only an embedder found.
 """
 
@@ -27,7 +27,7 @@ LOOK = 10  # candidates that tell whether the collection knows
 # terms of a question up to which, and from which, shares of it say little, so that it is never refused: one of two
 # words is half of a question, but often only another form of a word; labeled questions have up to 31
 SHORT, LONG = 2, 40
-_FULL_SIZE = 6  # log10 of the characters of a large collection
+_FULL_SIZE = 4  # log10 of the chunks of a large collection
 _MOST_UNSEEN = (
     0.5  # of an unseen rate; in a handful of chunks nearly every term is new, which tells nothing
 )
@@ -94,13 +94,14 @@ def evidence(
     }
     held = max((sum(map(worth.__getitem__, one.held)) for one in best), default=0.0)
     phrase = max((one.phrase for one in best), default=0.0) / question.full
-    shown = sum(map(len, texts)) / max(1, len(texts))  # the length of a chunk
+    code = likeness_to_code(texts)
     return {
         "bias": 1.0,
         "cover": held / (sum(worth.values()) or 1.0),
         "phrase": min(phrase, _FULL_PHRASE) / _FULL_PHRASE,
-        "unseen": len(unseen) / max(1, len(worth)) * told * (1 - likeness_to_code(texts)),
-        "size": math.log10(max(words.count * shown, 1)) / _FULL_SIZE,
+        "unseen": len(unseen) / max(1, len(worth)) * told * (1 - code),
+        "size": math.log10(max(words.count, 1)) / _FULL_SIZE,
+        "symbols": code,
     }
 
 
