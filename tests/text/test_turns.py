@@ -93,19 +93,25 @@ def test_a_chat_log_is_known_by_its_lines():
     assert all(LOG[start:].startswith("12/03/2023") for start in starts)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\u2028", "\n\n"])
+def test_the_turns_of_a_long_log_begin_where_their_lines_do(end):
+    line = f"user: hi{end}"
+    assert list(split_turns(line * 20_000)) == list(range(0, 20_000 * len(line), len(line)))
+
+
 def test_roles_without_dates_make_a_chat_log_and_other_numbered_heads_do_not():
     talk = "user: hi there\nassistant: hello\n"
-    assert split_turns(talk * 2) == [0, 15, 32, 47]
-    assert split_turns("Anna 1: hi there\nBen 2: hello\n" * 4) == []
-    assert split_turns("<Ann> hi there\n<Ben> hello\n" * 2) != []
+    assert list(split_turns(talk * 2)) == [0, 15, 32, 47]
+    assert list(split_turns("Anna 1: hi there\nBen 2: hello\n" * 4)) == []
+    assert list(split_turns("<Ann> hi there\n<Ben> hello\n" * 2)) != []
 
 
 def test_half_of_the_lines_of_a_chat_log_are_heads_and_each_speaker_has_two():
     head, other = "user: hi\n", "more words of it\n"
     assert len(split_turns((head + other) * 4)) == 4
-    assert split_turns((head + other) * 4 + other) == []
-    assert split_turns("user: hi\nassistant: a\nsystem: b\n" * 2) != []
-    assert split_turns("user: hi\nassistant: a\nuser: c\n") == []
+    assert list(split_turns((head + other) * 4 + other)) == []
+    assert list(split_turns("user: hi\nassistant: a\nsystem: b\n" * 2)) != []
+    assert list(split_turns("user: hi\nassistant: a\nuser: c\n")) == []
 
 
 @pytest.mark.parametrize(
@@ -120,14 +126,14 @@ def test_half_of_the_lines_of_a_chat_log_are_heads_and_each_speaker_has_two():
     ],
 )
 def test_other_texts_are_no_chat_logs(text):
-    assert split_turns(text) == []
+    assert list(split_turns(text)) == []
 
 
 @given(st.text(max_size=200))
 def test_a_text_is_never_lost(text):
     turn = part(text)
     assert text.endswith(turn.body)
-    starts = split_turns(text)
+    starts = list(split_turns(text))
     assert starts == sorted(set(starts))
 
 

@@ -52,7 +52,7 @@ def split_text(text: str, policy: ChunkPolicy, *, kind: str = "markdown") -> lis
     """The passages of a text in reading order; none for white space."""
     if not text.strip():
         return []
-    turns = split_turns(text) if kind != "code" else []
+    turns: Sequence[int] = split_turns(text) if kind != "code" else []
     if kind == CONVERSATION and not turns:
         turns = [line.start() for line in _LINE.finditer(text)]
     if turns:

@@ -23,6 +23,7 @@ from headgate.service.dashboard import app as dashboard
 from headgate.service.dashboard.paths import is_dashboard
 from headgate.service.limits import CallerLimits
 from headgate.service.log import request_logger
+from headgate.service.malloc import give_back_regularly
 from headgate.service.metrics import Metrics
 from headgate.service.openapi import install_schema
 from headgate.service.parse import StrictRoute
@@ -48,7 +49,9 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
         asyncio.get_running_loop().set_default_executor(WorkThreads(thread_name_prefix="headgate"))
+        giving_back = asyncio.ensure_future(give_back_regularly())
         yield {"in_flight": service.in_flight}
+        giving_back.cancel()
         for close in service.on_shutdown:
             await close()
         if close_gate:

@@ -3,13 +3,15 @@
 glibc gives each thread a heap of its own, and what one thread frees no other can use; and it raises the size from which
 a block is given back to the system each time such a block is freed. Both are good for a short run. A service with a
 pool of threads that build and merge arrays grows by what lies unused between them. So two heaps are shared, and large
-blocks always go back; small ones do after a large request.
+blocks always go back; small ones do after a large request, and every minute.
 """
 
+import asyncio
 import ctypes
 
 ARENAS = 2
 LARGE_BYTES = 1 << 20  # as large as an array over 130 000 chunks
+EVERY_S = 60.0  # a minute of mixed traffic leaves about a megabyte unused
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # malloc.h
 
 
@@ -20,6 +22,13 @@ def give_back() -> bool:
     except (OSError, AttributeError, TypeError):
         return False
     return True
+
+
+async def give_back_regularly(every_s: float = EVERY_S) -> None:
+    """Give back what lies unused again and again, in a thread, until cancelled."""
+    while True:
+        await asyncio.sleep(every_s)
+        await asyncio.to_thread(give_back)
 
 
 def share_heaps() -> bool:

@@ -7,10 +7,12 @@ the form of the text, and `kind: conversation` marks a turn whose speaker nobody
 conversation ("Note: …" looks like a turn): the whole collection does, see the index.
 """
 
+from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from headgate.text.late_pattern import compile_late
@@ -18,6 +20,7 @@ from headgate.text.late_pattern import compile_late
 CONVERSATION = "conversation"
 _LONGEST = 60  # characters of a speaker's name
 _HEAD = 200  # characters of a line that are looked at for its head
+_AT_A_TIME = 65_536  # characters of a text whose lines are read together
 _FEW = 8  # lines; a log of half as many turns is too short to be sure of
 
 _NAME = r"[^\W\d_][\w .'’-]{0,30}?"
@@ -116,20 +119,23 @@ def add_head(text: str, metadata: Mapping[str, Any]) -> str:
     return f"[{turn.date}] {turn.speaker}: {text}" if turn.date else f"{turn.speaker}: {text}"
 
 
-def split_turns(text: str) -> list[int]:
+def split_turns(text: str) -> Sequence[int]:
     """Where the turns of a chat log begin, in order; nothing for a text that is none.
 
     A log is known by lines whose heads cannot be anything else (date and speaker, <name>, or a role), which
     make up half of its lines, by at least two of them from each speaker.
     """
-    lines = text.splitlines(keepends=True)
-    if 2 * len(lines) < _FEW:
+    total = blank = 0
+    for lines in _read_lines(text):
+        total += len(lines)
+        blank += sum(map(str.isspace, lines))
+    if 2 * total < _FEW:
         return []
-    spare = len(lines) - max(len(lines) - sum(map(str.isspace, lines)), _FEW) / 2  # may be no heads
-    starts: list[int] = []
+    spare = total - max(total - blank, _FEW) / 2  # may be no heads
+    starts = array("q")  # a list of a million turns takes five times as much
     speakers: Counter[str] = Counter()
     place = 0
-    for line in lines:
+    for line in chain.from_iterable(_read_lines(text)):
         if spare < 0:  # most texts are no log, and show it soon
             return []
         turn = _part(line[:_HEAD]) if _PROMISING.match(line, 0, _HEAD) else _NO_TURN
@@ -140,6 +146,15 @@ def split_turns(text: str) -> list[int]:
             spare -= 1
         place += len(line)
     return starts if spare >= 0 and len(starts) >= 2 * len(speakers) else []
+
+
+def _read_lines(text: str) -> Iterator[list[str]]:
+    """The lines of a text, some at a time: as text of its own, a line of one letter takes ten times its bytes."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + _AT_A_TIME) + 1 or len(text)
+        yield text[start:end].splitlines(keepends=True)
+        start = end
 
 
 def format_time(seconds: float) -> str:

@@ -13,6 +13,7 @@ from headgate.guard.policy import SAMPLING, GuardPolicy
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
 from headgate.policy import UpstreamPolicy
+from headgate.service.proxy.answer_room import read_whole
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.relay import Relay
@@ -79,37 +80,45 @@ class GuardedExchange:
 
     async def _stream(self, response: Response, reply: Reply, headers: dict[str, str]) -> Response:
         reply.head(response.status, returned_headers(response), headers)
-        relay = Relay(
-            self._dialect,
-            self._session,
-            self._request.fields,
-            policy=self._upstreams.policy,
-            call_again=self._call_again,
-            write=reply.write,
-        )
-        try:
-            return await relay.run(response)
-        finally:
-            self._note_tokens(relay.usage)
-            if relay.said_error:
-                self._call.error = "upstream_error_event"
+        with self._upstreams.room.share() as take:
+            relay = Relay(
+                self._dialect,
+                self._session,
+                self._request.fields,
+                policy=self._upstreams.policy,
+                call_again=self._call_again,
+                write=reply.write,
+                take=take,
+            )
+            try:
+                return await relay.run(response)
+            finally:
+                self._note_tokens(relay.usage)
+                if relay.said_error:
+                    self._call.error = "upstream_error_event"
 
     async def _answer(self, response: Response, reply: Reply, headers: dict[str, str]) -> None:
-        limit, usage = self._upstreams.policy.max_answer_bytes, UsageSum()
-        read = self._upstreams.bodies.read
-        body = await read(response, limit)
+        limit, usage, room = (
+            self._upstreams.policy.max_answer_bytes,
+            UsageSum(),
+            self._upstreams.room,
+        )
+        with room.share() as take:
+            body = await read_whole(response, limit, take)
 
-        async def call_again(call: Call) -> bytes:
-            further = await self._call_again(call)
+            async def call_again(call: Call) -> bytes:
+                further = await self._call_again(call)
+                try:
+                    return await read_whole(further, limit, take)
+                finally:
+                    await further.close()
+
             try:
-                return await read(further, limit)
+                body = await guard_answer(
+                    body, self._dialect, self._session, usage, call_again, turn=room.turn
+                )
             finally:
-                await further.close()
-
-        try:
-            body = await guard_answer(body, self._dialect, self._session, usage, call_again)
-        finally:
-            self._note_tokens(usage)
+                self._note_tokens(usage)
         headers["x-headgate-rollbacks"] = str(self._session.report.rollbacks)
         reply.head(response.status, returned_headers(response), headers)
         reply.put(body)

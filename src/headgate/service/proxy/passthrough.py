@@ -13,11 +13,11 @@ from starlette.types import Scope
 
 from headgate.errors import HeadgateError, NotFound, UpstreamError
 from headgate.policy import UpstreamPolicy
+from headgate.service.proxy.answer_room import read_parts, read_whole
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.request import parse_options
 from headgate.service.proxy.transport import Response, header
 from headgate.service.proxy.upstreams import Upstreams, returned_headers
-from headgate.service.proxy.whole_body import read_parts
 from headgate.text.bounded_json import loads
 
 MODELS = "/v1/models"
@@ -100,7 +100,8 @@ async def _models_of(upstreams: Upstreams, name: str, scope: Scope) -> list[dict
         async with asyncio.timeout(10):
             response = await upstreams.send(upstream, scope, b"", plain=True, own_key_only=True)
             try:
-                body = await upstreams.bodies.read(response, 8_000_000)
+                with upstreams.room.share() as take:
+                    body = await read_whole(response, 8_000_000, take)
             finally:
                 await response.close()
         found = loads(body)

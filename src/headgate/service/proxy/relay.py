@@ -16,6 +16,7 @@ from headgate.guard.report import State
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
 from headgate.policy import ProxyPolicy
+from headgate.service.proxy.answer_room import Take
 from headgate.service.proxy.sse import KEEP_ALIVE, Splitter, encode, encode_data, parse, payload
 from headgate.service.proxy.transport import Response
 from headgate.text.tokens import estimate_tokens
@@ -57,13 +58,14 @@ class Relay:
         policy: ProxyPolicy,
         call_again: CallAgain,
         write: Write,
+        take: Take = lambda _: None,
     ) -> None:
         self.dialect, self.session = dialect, session
         self.usage = UsageSum()
         self.said_error = False
         """Whether the upstream sent an error event."""
         self._fields, self._policy = fields, policy
-        self._call_again, self._write = call_again, write
+        self._call_again, self._write, self._take_room = call_again, write, take
         self._frame: Frame | None = None  # the one that is out in part
         self._calls = 0
         self._begun = False  # whether the dialect knows the beginning of the stream
@@ -111,7 +113,8 @@ class Relay:
 
     async def _read_call(self, response: Response) -> None:
         """One call, to its end or its stall."""
-        splitter, session = Splitter(self._policy.max_event_bytes), self.session
+        splitter = Splitter(self._policy.max_event_bytes, self._take_room)
+        session = self.session
         while not self._is_over():
             data = await response.read(self._tick_s if self._held or session.holding else None)
             if data:
@@ -126,6 +129,7 @@ class Relay:
             elif session.holding:
                 out += self._emit(session.tick())
             await self._send(out)
+        splitter.end()  # what came after the stall is dropped
 
     def _is_over(self) -> bool:
         """Whether nothing more is wanted of the current call."""

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from headgate.errors import UpstreamError
+from headgate.service.proxy.answer_room import Take
 from headgate.text.bounded_json import loads
 
 END = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2,}")  # further blank lines say nothing
@@ -20,8 +21,9 @@ KEEP_ALIVE = b": keep-alive\n\n"
 class Splitter:
     """Cuts a stream of bytes into events; keeps the unfinished rest."""
 
-    def __init__(self, max_bytes: int = 16_777_216) -> None:
+    def __init__(self, max_bytes: int = 16_777_216, take: Take = lambda _: None) -> None:
         self._max = max_bytes
+        self._take = take  # told of what the rest holds
         self._rest = bytearray()
         self._seen = 0  # where the search goes on, so that one huge event costs its length once
 
@@ -34,11 +36,13 @@ class Splitter:
         start, rest = 0, self._rest
         ends = END.finditer(rest, max(0, self._seen - 3)) if has_line_end(data) else ()
         for end in ends:
-            events.append(bytes(rest[start : end.end()]))
+            with memoryview(rest) as view:
+                events.append(bytes(view[start : end.end()]))
             start = end.end()
         if start:
             del rest[:start]
-        self._seen = len(rest)
+        before, self._seen = self._seen, len(rest)
+        self._take(self._seen - before)
         if self._seen > self._max:
             raise UpstreamError(
                 f"an event of the stream is larger than max_event_bytes {self._max}",
@@ -50,7 +54,8 @@ class Splitter:
         """What came after the last blank line."""
         rest = bytes(self._rest)
         self._rest.clear()
-        self._seen = 0
+        before, self._seen = self._seen, 0
+        self._take(-before)
         return rest
 
 

@@ -13,6 +13,7 @@ from starlette.types import Scope
 from headgate.errors import ConfigError, InputError, NotFound, ScopeError, UpstreamError
 from headgate.keys import OURS
 from headgate.policy import ProxyPolicy, UpstreamPolicy
+from headgate.service.proxy.answer_room import AnswerRoom
 from headgate.service.proxy.asgi import forwardable
 from headgate.service.proxy.http_client import HttpClient
 from headgate.service.proxy.transport import (
@@ -23,7 +24,6 @@ from headgate.service.proxy.transport import (
     Timeouts,
     Transport,
 )
-from headgate.service.proxy.whole_body import WholeBodies
 
 PREFIX = "/v1"
 DRAIN_S = 0.25  # how long the end of a response is waited for after its last event
@@ -101,7 +101,7 @@ class Upstreams:
         self._may_use = may_use
         self._transport: Transport = transport or HttpClient()
         self._draining: set[asyncio.Future[None]] = set()
-        self.bodies = WholeBodies()
+        self.room = AnswerRoom()
 
     def find(self, model: str, named: str = "") -> tuple[str, UpstreamPolicy]:
         """The upstream that a header names, or the one that has the model."""

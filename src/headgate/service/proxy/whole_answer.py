@@ -6,6 +6,7 @@ call's reply with the text of all calls in it, under the id of the first, its us
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import chain
 from typing import Any
 
@@ -15,6 +16,7 @@ from headgate.errors import UpstreamError
 from headgate.guard.channels import CONTENT, REASONING, TOOL, Piece
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.dialects.usage import UsageSum
+from headgate.guard.report import State
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
 from headgate.service.proxy.relay import STRANGE
@@ -22,6 +24,7 @@ from headgate.text.bounded_json import loads
 from headgate.text.tokens import estimate_tokens
 
 CallAgain = Callable[[Call], Awaitable[bytes]]
+Turn = Callable[[int], AbstractAsyncContextManager[object]]
 Answer = dict[str, Any]
 
 SLICE = 65_536  # characters that the guard is given at a time
@@ -29,28 +32,36 @@ LARGE = 200_000  # bytes of a reply that the guard reads in a thread, so that ot
 
 
 async def guard_answer(
-    body: bytes, dialect: Dialect, session: Session, usage: UsageSum, call_again: CallAgain
+    body: bytes,
+    dialect: Dialect,
+    session: Session,
+    usage: UsageSum,
+    call_again: CallAgain,
+    *,
+    turn: Turn = lambda _: nullcontext(),
 ) -> bytes:
     """The reply that the client gets for the first call's reply; `usage` holds that of all calls."""
     texts: dict[str, list[str]] = {CONTENT: [], REASONING: []}
-    first = _parse(body)
-    answer = first
+    reply, first = body, None
     session.start()
     while True:
-        try:
-            pieces = dialect.pieces(answer) if answer else []
-            usage.note(dialect.usage(answer or {}))
-        except STRANGE as error:
-            raise _shape_error(error) from error
-        if len(body) > LARGE:
-            calls = await asyncio.to_thread(_feed, session, pieces, texts)
-        else:
-            calls = _feed(session, pieces, texts)
+        async with turn(len(reply)):
+            answer = _parse(reply)
+            first = first or answer
+            try:
+                pieces = dialect.pieces(answer) if answer else []
+                usage.note(dialect.usage(answer or {}))
+            except STRANGE as error:
+                raise _shape_error(error) from error
+            if len(reply) > LARGE:
+                calls = await asyncio.to_thread(_feed, session, pieces, texts)
+            else:
+                calls = _feed(session, pieces, texts)
         if not session.stalled:
             break
         prompt = sum(estimate_tokens(str(m.get("content"))) for m in session.messages)
         usage.sever(dialect.estimate_usage(prompt, session.severed_tokens))
-        answer = _parse(await call_again(session.resume()))
+        reply = await call_again(session.resume())
     if not session.report.cuts or answer is None or first is None:
         return body
     try:
@@ -72,7 +83,7 @@ def _feed(session: Session, pieces: list[Piece], texts: dict[str, list[str]]) ->
     out: list[Piece] = []
     for piece in chain.from_iterable(map(_slices, pieces)):
         out += session.feed(piece)
-        if session.stalled or session.done:
+        if session.report.state is not State.GENERATING:  # or the client has left
             break
     else:
         out += session.end()
@@ -84,12 +95,11 @@ def _feed(session: Session, pieces: list[Piece], texts: dict[str, list[str]]) ->
 
 def _slices(piece: Piece) -> Iterator[Piece]:
     """A piece of text as a stream would bring it, so that the guard holds little of a long one at a time."""
-    if piece.channel == TOOL or len(piece.text) <= SLICE:
+    if piece.channel == TOOL or len(piece) <= SLICE:
         yield piece
         return
-    for at in range(0, len(piece.text), SLICE):
-        part = piece.text[at : at + SLICE]
-        yield Piece(piece.channel, part, call=piece.call, raw=piece.raw)
+    for at in range(0, len(piece), SLICE):
+        yield Piece(piece.channel, piece[at : at + SLICE], call=piece.call, raw=piece.raw)
 
 
 def _parse(body: bytes) -> Answer | None:
