@@ -125,6 +125,11 @@ def test_a_name_has_another_key_than_the_term_that_reads_the_same():
     assert not set(segment.names.keys ^ NAME_KEYS) & set(segment.terms.keys)
 
 
+def test_drafts_repeat_as_many_of_their_terms_as_a_segment():
+    whole, drafts = both([f"pump {n} beside pump {n + 1} in lot {n}" for n in range(60)])
+    assert drafts.repetition == whole.repetition > 0
+
+
 def test_the_unseen_rate_of_drafts_is_that_of_a_segment_and_falls_with_the_size_of_the_collection():
     texts = [f"pump of series{n % 150} bought in lot{n} by clerk{n % 90}" for n in range(600)]
     whole, drafts = both(texts)

@@ -35,6 +35,17 @@ def test_a_word_with_an_ending_is_read_as_its_beginning():
     assert parts("şampiyonasıyla", words) == [terms("şampiyon", "turkish")]
 
 
+def test_a_long_compound_is_read_as_its_beginning_and_ending_where_its_middle_is_unknown():
+    words = Words("Konfiguration", "Programm")
+    read = parts("Konfigurationsabfrageprogramm", words)
+    assert read == [terms("Konfiguration Programm", "german")]
+
+
+def test_parts_do_not_overlap():
+    words = Words("Eisenbahn", "Bahnstrecken")
+    assert parts("Eisenbahnstrecken", words) == [terms("Bahnstrecken", "german")]
+
+
 def test_the_parts_that_hold_most_of_the_word_are_taken():
     words = Words("Eisen", "Eisenbahn", "Bahnstrecken", "Strecken")
     assert parts("Eisenbahnstrecken", words) == [terms("Eisenbahn Strecken", "german")]

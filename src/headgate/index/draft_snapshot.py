@@ -129,6 +129,20 @@ class DraftSnapshot(Snapshot):
         return self._count_keys(terms)
 
     @lazy_property
+    def _sample(self) -> tuple[int, int, int]:
+        """How many of the candidates are sampled, their terms, and those of each chunk counted once."""
+        some = min(self.size, _SAMPLED_CHUNKS)
+        few = self.sequences(np.arange(some))
+        held = {*zip(few.terms.tolist(), few.owner.tolist(), strict=True)}
+        return some, len(few.terms), len(held)
+
+    @property
+    def repetition(self) -> float:
+        """As in a snapshot, by some of the candidates."""
+        _, length, held = self._sample
+        return 1 - held / length if length else 0.0
+
+    @lazy_property
     def unseen_rate(self) -> float:
         """As in a snapshot, for the whole collection, by a part of the candidates' terms.
 
@@ -143,9 +157,7 @@ class DraftSnapshot(Snapshot):
         if not once:
             return 0.0
         # how many postings there are is told by some chunks: among some terms the commonest would decide it
-        some = min(self.size, _SAMPLED_CHUNKS)
-        few = self.sequences(np.arange(some))
-        held = len({*zip(few.terms.tolist(), few.owner.tolist(), strict=True)})
+        some, _, held = self._sample
         growth = self.count / self.size
         rate = _PARTS * once / max(held / some * self.size, 1.0)
         return float(min(1.0, rate * growth ** (once / len(vocabulary) - 1)))

@@ -139,6 +139,13 @@ class Snapshot:
         return _total(counts, self._term_slots(terms))
 
     @lazy_property
+    def repetition(self) -> float:
+        """The share of the terms of chunks that stand further up in the same chunk too."""
+        postings = sum(int(live.term_counts.sum()) for live in self.lives)
+        length = int(self._column("fields").reshape(-1, 4)[self.alive].sum())
+        return 1 - postings / length if length else 0.0
+
+    @lazy_property
     def unseen_rate(self) -> float:
         """The chance that the next term of such a text is new here.
 

@@ -44,9 +44,12 @@ class Spots(NamedTuple):
 class TermIndex(Protocol):
     """Terms of a collection: who has them, how many do, what a chunk is made of, and how long chunks are.
 
-    `unseen_rate` is the chance that a term of a text that belongs here has never been seen here.
+    `unseen_rate` is the chance that a term of a text that belongs here has never been seen here; `repetition` the share
+    of the terms of chunks that stand further up in the same chunk too.
     """
 
+    @property
+    def repetition(self) -> float: ...
     @property
     def unseen_rate(self) -> float: ...
     def postings(self, terms: "npt.NDArray[np.uint64]") -> Hits: ...

@@ -1,11 +1,11 @@
 """Compounds: a word of a query that the collection has never seen, read as the parts of it that the collection has.
 
 German joins words, and Turkish adds endings that no stemmer takes off, so a fitting question often has words that stand
-in no chunk as they are. Such a word is cut in two at every place. Of the cuts with known parts the one that keeps most
-of the word is taken, and its known parts stand for the word, if they are at least SHARE of it.
+in no chunk as they are. Of its beginnings and endings that are known, the one or two that hold most of it and do not
+overlap stand for such a word, if they hold at least SHARE of it; what is between them may be unknown.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, islice
 
 import numpy as np
@@ -44,18 +44,21 @@ def _parts(query: str, unseen: Collection[int], words: Vocabulary) -> dict[int, 
         chain.from_iterable(cut[:2] for cut in found) for found in cuts.values()
     )
     known = _seen_terms(filter(None, every), words)
+    best = {key: _join_parts(found, known) for key, found in cuts.items()}
+    return {key: parts for key, (share, parts) in best.items() if share >= SHARE}
 
-    def held_share(cut: Cut) -> float:
-        first, second = known.get(cut.first, False), known.get(cut.second, False)
-        return cut.share * first + (1 - cut.share) * second
 
-    def rank(cut: Cut) -> tuple[float, float]:
-        # of two that hold alike, the more even one
-        return held_share(cut), min(cut.share, 1 - cut.share)
-
-    best = {key: max(found, key=rank) for key, found in cuts.items()}
-    return {
-        key: tuple(part for part in cut[:2] if known.get(part))
-        for key, cut in best.items()
-        if held_share(cut) >= SHARE
-    }
+def _join_parts(cuts: Sequence[Cut], known: Mapping[int, bool]) -> tuple[float, tuple[int, ...]]:
+    """How much of a word its known beginning and ending hold at most, and which they are; of two pairs that hold alike,
+    the more even one.
+    """
+    begins = [(0.0, 0), *((cut.share, cut.first) for cut in cuts if known.get(cut.first))]
+    ends = [(1.0, 0), *((cut.share, cut.second) for cut in cuts if known.get(cut.second))]
+    pairs = (
+        (1 - end + begin, begin, end, a, b)
+        for begin, a in begins
+        for end, b in ends
+        if begin <= end
+    )
+    share, _, _, first, second = max(pairs, key=lambda pair: (pair[0], min(pair[1], 1 - pair[2])))
+    return share, tuple(filter(None, (first, second)))
