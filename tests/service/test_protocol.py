@@ -166,14 +166,14 @@ def test_a_client_that_does_not_read_is_cut_off(monkeypatch):
 LARGE = 30 << 20
 
 
-async def answer_much(scope, receive, send):
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % LARGE)]})  # fmt: skip
-    await send({"type": "http.response.body", "body": b"x" * LARGE})
-
-
 @contextlib.asynccontextmanager
-async def serving(app):
-    """A server of an app, and its port."""
+async def large_answers():
+    """A server whose every answer is large, and its port."""
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % LARGE)]})  # fmt: skip
+        await send({"type": "http.response.body", "body": b"x" * LARGE})
+
     config = uvicorn.Config(app, port=0, http=BoundedProtocol, lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     running = asyncio.ensure_future(server.serve())
@@ -188,7 +188,7 @@ async def serving(app):
 
 
 async def test_large_answers_that_nobody_reads_hold_little_together():
-    async with serving(answer_much) as (server, port):
+    async with large_answers() as (server, port):
         clients = [await asyncio.open_connection("127.0.0.1", port, limit=1) for _ in range(4)]
         for _, writer in clients:
             writer.write(GET + b"\r\n")
@@ -201,34 +201,9 @@ async def test_large_answers_that_nobody_reads_hold_little_together():
 
 async def test_a_large_answer_that_is_read_arrives_whole_however_little_may_be_held(monkeypatch):
     monkeypatch.setattr(BoundedProtocol, "UNSENT_TOGETHER", 1 << 20)
-    async with serving(answer_much) as (_, port):
+    async with large_answers() as (_, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(GET + b"\r\n")
         await reader.readuntil(b"\r\n\r\n")
         assert await reader.readexactly(LARGE) == b"x" * LARGE
         writer.close()
-
-
-async def test_a_body_of_very_small_parts_is_passed_on_in_few():
-    bodies = []
-
-    async def app(scope, receive, send):
-        parts, more = [], True
-        while more:
-            message = await receive()
-            parts.append(message["body"])
-            more = message["more_body"]
-        bodies.append(parts)
-        await send({"type": "http.response.start", "status": 204, "headers": []})
-        await send({"type": "http.response.body"})
-
-    crumbs = b"".join(b"1\r\n%c\r\n" % (97 + n % 26) for n in range(20_000))
-    async with serving(app) as (_, port):
-        for _ in range(2):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(POST + crumbs + b"0\r\n\r\n")
-            await reader.readline()
-            writer.close()
-    for parts in bodies:
-        assert b"".join(parts) == bytes(97 + n % 26 for n in range(20_000))
-        assert len(parts) < 200

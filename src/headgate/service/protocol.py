@@ -70,7 +70,6 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Begin to wait for a head, and make room where connections have run out."""
         super().connection_made(transport)
-        self._parts: list[bytes] = []  # of a body, that came together
         self._await_head()
         if len(self.connections) > connection_limit():
             ours = [c for c in self.connections if isinstance(c, BoundedProtocol)]
@@ -92,7 +91,6 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return
-        self._pass_parts()
         if self._without_progress > self.HEAD_BYTES:
             self._refused = RefusedHead(431, "The head or the trailers are too large.")
             self.send_400_response("")
@@ -145,19 +143,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Take a part of the body."""
+        """Take a part of the body; hang up on a body that goes on after its request was answered."""
         self._without_progress = 0
-        self._parts.append(body)
-
-    def _pass_parts(self) -> None:
-        """Pass on what came of a body, in one: a part may have one byte, and each would copy all before it.
-
-        Hang up on a body that goes on after its request was answered.
-        """
-        if not self._parts:
-            return
-        body = b"".join(self._parts)
-        self._parts.clear()
         super().on_body(body)
         if self.cycle.response_complete:
             self._unread += len(body)
@@ -166,7 +153,6 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request is complete."""
-        self._pass_parts()
         self._in_message = False
         self._without_progress = 0
         super().on_message_complete()
