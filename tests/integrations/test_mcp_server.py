@@ -14,6 +14,7 @@ from headgate.errors import UpstreamError
 from headgate.gateway import Headgate
 from headgate.integrations.mcp import server as server_module
 from headgate.integrations.mcp.access import Access
+from headgate.integrations.mcp.resources import read_resource
 from headgate.integrations.mcp.schemas import LEAST_TOKENS, LocalStrategyArguments
 from headgate.integrations.mcp.server import build
 from headgate.integrations.mcp.tools import TOOLS, Style
@@ -210,6 +211,18 @@ async def test_traces_and_documents_are_resources(connect, gate):
         assert "[1] Odd ids can be read." in content.text
         templates = (await client.list_resource_templates()).resource_templates
         assert [template.name for template in templates] == ["trace", "document"]
+
+
+async def test_a_whole_document_is_read_in_its_turn(gate):
+    gate.add([{"id": "long", "text": "A long text."}])
+    turn = asyncio.Semaphore(0)
+    access = Access(gate, frozenset({"read"}), whole_documents=turn)
+    reading = asyncio.ensure_future(read_resource(access, "headgate://documents/main/long"))
+    await asyncio.sleep(0.05)
+    assert not reading.done()
+    turn.release()
+    assert "A long text." in (await reading).text
+    assert not turn.locked()
 
 
 @pytest.mark.parametrize(
