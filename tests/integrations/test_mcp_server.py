@@ -76,6 +76,22 @@ async def test_it_has_six_tools_with_schemas_and_hints(connect):
         assert not next(t for t in tools if t.name == "fact_feedback").annotations.idempotent_hint
 
 
+async def test_a_tool_requires_only_what_has_no_default(connect):
+    async with connect() as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    required = {name: tool.input_schema["required"] for name, tool in tools.items()}
+    assert required == {
+        "get_context": ["query"],
+        "context_strategy": ["query"],
+        "remember": ["content"],
+        "recall": ["query"],
+        "fact_feedback": ["id", "helpful"],
+        "why": ["trace"],
+    }
+    said = tools["recall"].output_schema
+    assert said["required"] == list(said["properties"])
+
+
 async def test_the_tools_do_not_eat_the_window(connect, gate):
     async with connect() as client:
         tools = (await client.list_tools()).tools

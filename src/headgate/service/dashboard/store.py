@@ -49,7 +49,7 @@ class Listing:
 
 @dataclass(slots=True)
 class DocumentPage:
-    """What is shown of a document. A document may have 50 000 chunks, so the others are counted and dropped."""
+    """What is shown of a document. It may have tens of thousands of chunks, so the others are counted and dropped."""
 
     title: str = ""
     total: int = 0
