@@ -33,8 +33,13 @@ def join_texts(texts: Sequence[str]) -> tuple[Bytes, Ints]:
 
 def split_texts(data: Bytes, starts: Ints, which: npt.NDArray[np.integer]) -> list[str]:
     """Some of the strings of a blob."""
+    return cut_texts(data, starts[which], starts[which + 1])
+
+
+def cut_texts(data: Bytes, begins: Ints, ends: Ints) -> list[str]:
+    """The strings between some places of a blob."""
     raw = np.ascontiguousarray(data).data
-    spans = zip(starts[which].tolist(), starts[which + 1].tolist(), strict=True)
+    spans = zip(begins.tolist(), ends.tolist(), strict=True)
     return [str(raw[begin:end], "utf-8", "surrogatepass") for begin, end in spans]
 
 
@@ -53,7 +58,7 @@ def locate(flat: Keys, low: npt.NDArray[np.uint16], wanted: Keys) -> tuple[Ints,
     """
     flags = np.zeros(1 << 16, bool)
     flags[wanted.astype(np.uint16)] = True
-    at = np.flatnonzero(flags[low])
+    at = np.flatnonzero(flags.take(low))  # three times as fast as an index of 16 bits
     order = np.argsort(wanted, kind="stable")
     slots, there = find(wanted[order], flat[at])
     return at[there], order[slots[there]]

@@ -57,7 +57,7 @@ def _best_places(
     if not len(places):
         return []
     begins = np.flatnonzero(np.append(True, places[1:] != places[:-1]))
-    counted = values[pairs[:, 1]] * np.repeat(worth, lengths)
+    counted = values.take(pairs[:, 1]) * np.repeat(worth, lengths)
     scores = np.add.reduceat(counted[order], begins)
     if len(scores) > most:
         stays = np.sort(np.argpartition(-scores, most - 1)[:most])

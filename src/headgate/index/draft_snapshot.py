@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from headgate.index.arrays import Ints, Keys, locate, offsets, ranges, split_texts
+from headgate.index.arrays import Ints, Keys, locate, offsets, ranges
 from headgate.index.collection_kind import is_conversation, name_languages
 from headgate.index.drafts import CHARS, NAME_KEYS, PLACE, POSITION, Drafts
 from headgate.index.snapshot import Fetch, Snapshot
@@ -191,13 +191,17 @@ class DraftSnapshot(Snapshot):
         starts, flat = self._name_starts, self._drafts.names
         return [flat[starts[ord] : starts[ord + 1]] for ord in ords.tolist()]
 
-    def find_names(self, keys: Keys, *, limit: int) -> Hits:
-        """The candidates of each name, with flags where it stands; none for names in more than `limit` chunks."""
+    def count_names(self, keys: Keys, *, limit: int) -> Ints:
+        """How many candidates have each name; 0 for names in more than `limit` chunks."""
+        _, which = locate(self._drafts.names, self._low_names, keys)
         rare = self.name_frequencies(keys) <= limit
+        return np.bincount(which, minlength=len(keys)) * rare
+
+    def find_names(self, keys: Keys) -> Hits:
+        """The candidates of each name, with flags where it stands."""
         at, which = locate(self._drafts.names, self._low_names, keys)
         order = np.argsort(which, kind="stable")
-        order = order[rare[which[order]]]
-        at, which = at[order], which[order]
+        at = at[order]
         ords = np.searchsorted(self._name_starts, at, side="right") - 1
         return Hits(ords, self._drafts.flags[at], np.bincount(which, minlength=len(keys)))
 
@@ -209,8 +213,7 @@ class DraftSnapshot(Snapshot):
         """How each name reads, in lower case."""
         at, which = locate(self._drafts.names, self._low_names, keys)
         known, first = np.unique(which, return_index=True)
-        read = split_texts(self._drafts.labels, self._drafts.label_starts, at[first])
-        found = dict(zip(known.tolist(), read, strict=True))
+        found = dict(zip(known.tolist(), self._drafts.labels(at[first]), strict=True))
         return [found.get(index, "") for index in range(len(keys))]
 
     def _count_cases(self, asked: Keys) -> Ints:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from headgate.index.arrays import Bytes, Ints, Keys, offsets, ranges
+from headgate.index.arrays import Ints, Keys, cut_texts, offsets, ranges
 from headgate.index.posting_list import Counts, PostingList, to_slots
 from headgate.index.segment import Segment
 from headgate.lazy import lazy_property
@@ -117,16 +117,20 @@ class Drafts:
         return marks[ranges(4 * self._marks_at, self.name_counts)].astype(np.uint16, copy=False)
 
     @lazy_property
-    def label_starts(self) -> Ints:
-        """Where the label of each name begins in `labels`, and one more for the end."""
+    def _label_starts(self) -> Ints:
+        """Where the label of each name begins, and one more for the end, as if no bytes lay between them."""
         marks = self._data.view("<u2")
         return offsets(marks[ranges(4 * self._marks_at + self.name_counts, self.name_counts)])
 
-    @lazy_property
-    def labels(self) -> Bytes:
-        """How the names read."""
+    def labels(self, which: Ints) -> list[str]:
+        """How some of the names read."""
+        firsts = offsets(self.name_counts)
+        owner = np.searchsorted(firsts, which, side="right") - 1
         at = self._marks_at + (self.name_counts + 1) // 2  # two marks a name, four to a number
-        return self._data[ranges(8 * at, self.header[:, LABELS])]
+        starts = self._label_starts
+        begins = 8 * at[owner] + starts[which] - starts[firsts[owner]]
+        ends = begins + starts[which + 1] - starts[which]
+        return cut_texts(self._data, begins, ends)
 
     def count_keys(self) -> tuple[Keys, Ints]:
         """The terms and names of these chunks as a database knows them, and in how many chunks each stands."""

@@ -26,7 +26,7 @@ from headgate.index.drafts import NAME_KEYS, PLACE, Drafts
 from headgate.index.snapshot import Snapshot
 from headgate.index.vectors import EmbeddingCache
 from headgate.protocols import Embedder, KeyLists, PostingStore, Totals
-from headgate.rank.lexical import Weighing, distinct, lexical
+from headgate.rank.lexical import Weighing, distinct, lexical, rarity
 from headgate.rank.top import top
 from headgate.relevance.compounds import read_query
 from headgate.text.terms import word_terms
@@ -210,7 +210,8 @@ class NarrowedCollection:
 
     def _follow_names(self, view: DraftSnapshot, terms: Keys, totals: Totals) -> list[int]:
         """The places of chunks that share a rare name with the best candidates by words."""
-        scores = lexical(view, terms, view.postings(terms), np.ones(len(terms)), _LEXICAL)
+        worth = rarity(view.count, view.frequencies(terms))
+        scores = lexical(view, terms, view.postings(terms), worth, _LEXICAL)
         held = view.names(top(scores, _SEEDS, view.reading))
         names = distinct(np.concatenate([np.zeros(0, np.uint64), *held]))
         bounds = {"least": 2, "most": _NAME_CHUNKS}  # a name in one chunk leads nowhere

@@ -17,8 +17,6 @@ from headgate.rank.lexical import distinct
 
 Alive = npt.NDArray[np.bool_]
 
-_LONG = 256  # postings from which a list is copied by itself; shorter ones are copied all at once
-
 
 @dataclass(frozen=True, slots=True)
 class PostingList:
@@ -147,33 +145,24 @@ def _living_lists(
     return part.keys, starts, renumber[part.ords[stays]], part.values[stays]
 
 
-def copy_lists(
-    parts: Sequence[tuple[PostingList, int, Ints, npt.NDArray[np.bool_]]],
-    wanted: npt.NDArray[np.bool_],
-) -> Hits:
-    """The lists of the wanted keys, copied out of their segments key by key."""
-    counts = np.zeros(len(wanted), np.int64)
-    spans = []
-    for incidence, base, slots, there in parts:
-        which = np.flatnonzero(there & wanted)
-        first = incidence.starts[slots[which]]
-        lengths = incidence.starts[slots[which] + 1] - first
-        counts[which] += lengths
-        spans.append((incidence, base, which, first, lengths))
-    begins = offsets(counts)
-    ords, values = np.empty(begins[-1], np.int64), np.empty(begins[-1], np.uint16)
-    free = begins[:-1].copy()
-    for incidence, base, which, first, lengths in spans:
-        to = free[which]
-        free[which] += lengths
-        short = lengths < _LONG
-        source, target = (ranges(at[short], lengths[short]) for at in (first, to))
-        ords[target] = incidence.ords[source].astype(np.int64) + base
-        values[target] = incidence.values[source]
-        rest = np.stack([first, to, lengths])[:, ~short].T.tolist()
-        for begin, here, length in rest:
-            np.add(
-                incidence.ords[begin : begin + length], np.int64(base), ords[here : here + length]
-            )
-            values[here : here + length] = incidence.values[begin : begin + length]
-    return Hits(ords, values, counts)
+def copy_lists(parts: Sequence[PostingList], slots: Ints, bases: Ints) -> Hits:
+    """The lists of some keys, key by key, given their slots in each part, below 0 where it has none.
+
+    A part's ordinals begin at its base.
+    """
+    begins, ends = np.zeros_like(slots), np.zeros_like(slots)
+    for part, row, begin, end in zip(parts, slots, begins, ends, strict=True):
+        there = row >= 0
+        begin[there], end[there] = part.starts[row[there]], part.starts[row[there] + 1]
+    lengths = ends - begins
+    which, where = np.nonzero(lengths.T)
+    spans = list(
+        zip(where.tolist(), begins[where, which].tolist(), ends[where, which].tolist(), strict=True)
+    )
+    if not spans:
+        none = np.zeros(0, np.int64)
+        return Hits(none, none.astype(np.uint16), np.zeros(slots.shape[1], np.int64))
+    ords = np.concatenate([parts[n].ords[begin:end] for n, begin, end in spans], dtype=np.int64)
+    ords += np.repeat(bases[where], lengths[where, which])
+    values = np.concatenate([parts[n].values[begin:end] for n, begin, end in spans])
+    return Hits(ords, values, lengths.sum(0))

@@ -17,6 +17,7 @@ from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, ca
 from headgate.index.collection_kind import SHORT, is_conversation, name_languages
 from headgate.index.live_segment import LiveSegment
 from headgate.index.posting_list import PostingList, copy_lists
+from headgate.index.slots import Slots
 from headgate.lazy import lazy_property
 from headgate.protocols import Hits, Sequences, Spots
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
@@ -54,6 +55,8 @@ class Snapshot:
         self._size = int(self.bases[-1])
         self._count = self._size - sum(len(live.dead) for live in self.lives)
         self._fetch = fetch
+        self._term_slots = Slots([live.segment.terms.keys for live in self.lives])
+        self._name_slots = Slots([live.segment.names.keys for live in self.lives])
         self._proper: dict[float, dict[int, bool]] = {}
         self._norms: dict[tuple[float, float, bool], npt.NDArray[np.float32]] = {}
 
@@ -124,15 +127,16 @@ class Snapshot:
 
     def postings(self, terms: Keys) -> Hits:
         """The living chunks of each term, with counts by field."""
-        return self._hits(terms, lambda live: (live.segment.terms, live.term_counts))
+        return self._living(
+            copy_lists(
+                [live.segment.terms for live in self.lives], self._term_slots(terms), self.bases
+            )
+        )
 
     def frequencies(self, terms: Keys) -> Ints:
         """In how many living chunks each term stands."""
-        total = np.zeros(len(terms), np.int64)
-        for live in self.lives:
-            slots, there = find(live.segment.terms.keys, terms)
-            total[there] += live.term_counts[slots[there]]
-        return total
+        counts = [live.term_counts for live in self.lives]
+        return _total(counts, self._term_slots(terms))
 
     @lazy_property
     def unseen_rate(self) -> float:
@@ -158,23 +162,6 @@ class Snapshot:
         chunks = np.bincount(slots, np.concatenate([counts for _, counts in parts]))
         return min(1.0, int((chunks == 1).sum()) * self.count / sampled / postings)
 
-    def _hits(
-        self,
-        keys: Keys,
-        of: Callable[[LiveSegment], tuple[PostingList, Ints]],
-        limit: int | None = None,
-    ) -> Hits:
-        """The lists of all segments, those of one key side by side; none for keys in more than `limit`."""
-        parts, living = [], np.zeros(len(keys), np.int64)
-        for live, base in zip(self.lives, self.bases.tolist(), strict=False):
-            incidence, counts = of(live)
-            slots, there = find(incidence.keys, keys)
-            if there.any():
-                living += np.where(there, counts[slots], 0)
-                parts.append((incidence, base, slots, there))
-        rare = np.ones(len(keys), bool) if limit is None else living <= limit
-        return self._living(copy_lists(parts, rare))
-
     def _living(self, hits: Hits) -> Hits:
         if not self._dirty:
             return hits
@@ -186,14 +173,12 @@ class Snapshot:
     def sequences(self, ords: Ints) -> Sequences:
         """The terms of some chunks in reading order, chunk by chunk as asked, so that sums over them round alike."""
         terms, owner, where = [], [], []
-        for live, base, index in self._by_segment(ords):
-            local = ords[index] - base
-            part = live.segment.terms
-            starts = part.own_starts[local]
-            counts = part.own_starts[local + 1] - starts
-            terms.append(part.keys[part.own[ranges(starts, counts)]])
+        for at, local, index in self._by_segment(ords):
+            segment = self.lives[at].segment
+            own, counts = _own_words(segment.terms, local)
+            terms.append(segment.terms.keys[own])
             owner.append(np.repeat(index, counts))
-            lengths = live.segment.fields[local]
+            lengths = segment.fields[local]
             where.append(np.repeat(np.tile(np.arange(4), len(local)), lengths.ravel()))
         if not terms:
             empty = np.zeros(0, np.int64)
@@ -204,36 +189,36 @@ class Snapshot:
         order = np.argsort(found.owner, kind="stable")
         return Sequences(found.terms[order], found.owner[order], found.field[order])
 
-    def _by_segment(self, ords: Ints) -> list[tuple[LiveSegment, int, Ints]]:
-        """Which of the asked ordinals (as indices into them) lie in which segment."""
+    def _by_segment(self, ords: Ints) -> list[tuple[int, Ints, Ints]]:
+        """Of each segment that has any of the chunks asked for: its number, which of it they are, and which of those
+        asked for.
+        """
         if len(self.lives) == 1:
-            return [(self.lives[0], 0, np.arange(len(ords)))] if len(ords) else []
-        number = np.searchsorted(self.bases, ords, side="right") - 1
-        return [
-            (self.lives[n], int(self.bases[n]), np.flatnonzero(number == n))
-            for n in sorted(set(number.tolist()))
-        ]
+            return [(0, ords, np.arange(len(ords)))] if len(ords) else []
+        segment = np.searchsorted(self.bases, ords, side="right") - 1
+        found = [(n, np.flatnonzero(segment == n)) for n in sorted(set(segment.tolist()))]
+        return [(n, ords[index] - self.bases[n], index) for n, index in found]
 
     def spots(self, ords: Ints, terms: Keys) -> Spots:
         """Where these terms stand in some chunks, chunk by chunk in reading order."""
-        found = []
-        for live, base, index in self._by_segment(ords):
-            local, part = ords[index] - base, live.segment.terms
-            starts = part.own_starts[local]
-            counts = part.own_starts[local + 1] - starts
-            own = part.own[ranges(starts, counts)]
-            slots, there = find(part.keys, terms)
-            at = np.flatnonzero(_among(own, slots[there].astype(np.uint32)))
-            begins = offsets(counts)
-            mine = np.searchsorted(begins, at, side="right") - 1
-            position = at - begins[mine]
-            after = np.cumsum(live.segment.fields[local[mine]][:, :BODY], 1)
-            field = (position[:, None] >= after).sum(1)
-            found.append((part.keys[own[at]], index[mine], field, position, after[:, TITLE] > 0))
+        slots = self._term_slots(terms)
+        found, words = [], 0
+        for at, local, index in self._by_segment(ords):
+            segment = self.lives[at].segment
+            own, counts = _own_words(segment.terms, local)
+            here, which = _locate(own, slots[at])
+            found.append((terms[which], here + words, index, counts, segment.fields[local, :BODY]))
+            words += len(own)
         if not found:
             empty = np.zeros(0, np.int64)
             return Spots(empty.astype(np.uint64), empty, empty, empty, empty > 0)
-        return Spots(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        keys, where, owner, counts, heads = map(np.concatenate, zip(*found, strict=True))
+        begins = offsets(counts)
+        mine = np.searchsorted(begins, where, side="right") - 1
+        position = where - begins[mine]
+        after = np.cumsum(heads, 1)[mine]
+        field = (position[:, None] >= after).sum(1)
+        return Spots(keys, owner[mine], field, position, after[:, TITLE] > 0)
 
     def norms(self, *, b: float, title: float, head: bool) -> npt.NDArray[np.float32]:
         """What counts of each chunk are divided by, 1 - b + b len / mean; a title's terms count `title` times."""
@@ -251,20 +236,27 @@ class Snapshot:
     def names(self, ords: Ints) -> list[Keys]:
         """The names in each of some chunks."""
         found: list[Keys] = [np.zeros(0, np.uint64)] * len(ords)
-        for live, base, index in self._by_segment(ords):
-            part = live.segment.names
-            for i in index:
-                local = ords[i] - base
-                found[i] = part.keys[part.own[part.own_starts[local] : part.own_starts[local + 1]]]
+        for at, local, index in self._by_segment(ords):
+            part = self.lives[at].segment.names
+            own, counts = _own_words(part, local)
+            keys, begins = part.keys[own], offsets(counts).tolist()
+            for i, begin, end in zip(index.tolist(), begins, begins[1:], strict=False):
+                found[i] = keys[begin:end]
         return found
 
-    def find_names(self, keys: Keys, *, limit: int) -> Hits:
-        """The living chunks of each name, with flags where it stands; none for names in more than `limit`."""
-        return self._hits(keys, lambda live: (live.segment.names, live.name_counts), limit)
+    def count_names(self, keys: Keys, *, limit: int) -> Ints:
+        """In how many living chunks each name stands; 0 for names in more than `limit`."""
+        counts = self.name_frequencies(keys)
+        return np.where(counts > limit, 0, counts)
+
+    def find_names(self, keys: Keys) -> Hits:
+        """The living chunks of each name, with flags where it stands."""
+        parts = [live.segment.names for live in self.lives]
+        return self._living(copy_lists(parts, self._name_slots(keys), self.bases))
 
     def name_frequencies(self, keys: Keys) -> Ints:
         """In how many living chunks each name stands."""
-        return self.find_names(keys, limit=self.count).counts
+        return _total([live.name_counts for live in self.lives], self._name_slots(keys))
 
     def is_proper(self, keys: Keys, *, share: float) -> npt.NDArray[np.bool_]:
         """Whether each is a proper name: one of its words capitalized in `share` of its uses in sentences."""
@@ -302,12 +294,12 @@ class Snapshot:
     def labels(self, keys: Keys) -> list[str]:
         """How each name reads, in lower case."""
         found = [""] * len(keys)
-        for live in self.lives:
-            slots, there = find(live.segment.names.keys, keys)
-            index = [int(i) for i in np.flatnonzero(there) if not found[i]]
-            segment = live.segment
-            read = split_texts(segment.labels, segment.label_starts, slots[index])
-            for i, label in zip(index, read, strict=True):
+        slots = self._name_slots(keys)
+        first = (slots >= 0).argmax(0) if len(slots) else np.zeros(len(keys), np.int64)
+        for at, (live, row) in enumerate(zip(self.lives, slots, strict=True)):
+            index = np.flatnonzero((first == at) & (row >= 0))
+            read = split_texts(live.segment.labels, live.segment.label_starts, row[index])
+            for i, label in zip(index.tolist(), read, strict=True):
                 found[i] = label
         return found
 
@@ -366,9 +358,9 @@ class Snapshot:
     def ids(self, ords: Ints) -> list[str]:
         """The ids of some chunks."""
         found = [""] * len(ords)
-        for live, base, index in self._by_segment(ords):
-            segment = live.segment
-            read = split_texts(segment.ids, segment.id_starts, ords[index] - base)
+        for at, local, index in self._by_segment(ords):
+            segment = self.lives[at].segment
+            read = split_texts(segment.ids, segment.id_starts, local)
             for i, id in zip(index.tolist(), read, strict=True):
                 found[i] = id
         return found
@@ -390,11 +382,32 @@ class Snapshot:
         return found
 
 
-def _among(own: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-    """Which words are one of the slots."""
-    if len(slots) > _FEW_TERMS:
-        return np.isin(own, slots)
-    hit = np.zeros(len(own), bool)
-    for slot in slots:
-        hit |= own == slot
-    return hit
+def _total(counts: Sequence[Ints], slots: Ints) -> Ints:
+    """The counts of some keys in all segments together, given their slots."""
+    total = np.zeros(slots.shape[1], np.int64)
+    for mine, row in zip(counts, slots, strict=True):
+        there = row >= 0
+        total[there] += mine[row[there]]
+    return total
+
+
+def _own_words(part: PostingList, local: Ints) -> tuple[npt.NDArray[np.uint32], Ints]:
+    """The keys of some chunks as slots, one chunk after the other, and how many each has."""
+    starts = part.own_starts[local]
+    counts = part.own_starts[local + 1] - starts
+    return part.own[ranges(starts, counts)], counts
+
+
+def _locate(own: npt.NDArray[np.uint32], slots: Ints) -> tuple[Ints, Ints]:
+    """Which of some words are one of the slots, and which one; a slot below 0 is none."""
+    order = np.argsort(slots)
+    order = order[slots[order] >= 0]
+    known = slots[order].astype(np.uint32)
+    if len(known) > _FEW_TERMS:
+        hit = np.isin(own, known)
+    else:
+        hit = np.zeros(len(own), bool)
+        for slot in known:
+            hit |= own == slot
+    at = np.flatnonzero(hit)
+    return at, order[known.searchsorted(own[at])]

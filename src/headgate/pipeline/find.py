@@ -53,17 +53,17 @@ def load_edges(
     request: Request,
     found: Mapping[str, Sifted],
     views: Mapping[str, Postings],
-    store: Store,
+    store: Store | None,
     policy: PropagatePolicy,
 ) -> tuple[Starts, Sequence[Edge]]:
-    """Where signals start in each collection, and the given edges around it."""
+    """Where signals start in each collection, and the edges that the store, if it has any, gives around it."""
     starts: dict[str, Start] = {}
     for name, view in views.items():
         start = start_of(found[name], request.query, view, policy)
         if start is not None:
             starts[name] = start
-    if not starts:
-        return {}, ()
+    if store is None or not starts:
+        return starts, ()
     nodes = [node for name, start in starts.items() for node in start.nodes(views[name])]
     unique = list(dict.fromkeys(nodes))
     return starts, neighborhood(store, unique, tenant=request.tenant, hops=policy.edge_hops)

@@ -101,6 +101,11 @@ class Steps:
         """What the caller works on."""
         return project_of(self.request.cwd)
 
+    @lazy_property
+    def _has_edges(self) -> bool:
+        """Whether the tenant has given any knowledge."""
+        return self.resources.store.has_edges(self.request.tenant)
+
     def decide(self) -> Plan:
         """Whether to retrieve, and how much."""
         request, store = self.request, self.resources.store
@@ -162,7 +167,9 @@ class Steps:
         store, policy = self.resources.store, self.policy.propagate
         return self.recorder.attempt(
             Stage.EDGES,
-            lambda: load_edges(self.request, found, self.views, store, policy),
+            lambda: load_edges(
+                self.request, found, self.views, store if self._has_edges else None, policy
+            ),
             instead=none,
             timed=True,
         )
@@ -216,8 +223,10 @@ class Steps:
         none: tuple[str, ...] = ()
         named = self.recorder.attempt(
             Stage.GRAPH,
-            lambda: anchors(
-                request.query, store, policy, tenant=request.tenant, project=self.project
+            lambda: (
+                anchors(request.query, store, policy, tenant=request.tenant, project=self.project)
+                if self._has_edges
+                else none
             ),
             instead=none,
         )

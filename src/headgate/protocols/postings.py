@@ -57,10 +57,16 @@ class TermIndex(Protocol):
 
 
 class NameIndex(Protocol):
-    """Proper names of a collection: those of a chunk, who has them, which are names at all, how they read."""
+    """Proper names of a collection: those of a chunk, who has them, which are names at all, how they read.
+
+    `count_names` says how many chunks each name would find, 0 for one that stands in more than `limit`.
+    """
 
     def names(self, ords: "npt.NDArray[np.int64]") -> "list[npt.NDArray[np.uint64]]": ...
-    def find_names(self, keys: "npt.NDArray[np.uint64]", *, limit: int) -> Hits: ...
+    def count_names(
+        self, keys: "npt.NDArray[np.uint64]", *, limit: int
+    ) -> "npt.NDArray[np.int64]": ...
+    def find_names(self, keys: "npt.NDArray[np.uint64]") -> Hits: ...
     def name_frequencies(self, keys: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.int64]": ...
     def is_proper(
         self, keys: "npt.NDArray[np.uint64]", *, share: float

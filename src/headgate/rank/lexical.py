@@ -16,8 +16,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from headgate.protocols import Hits, Postings, Spots
-from headgate.rank.fields import DATE, SPEAKER, TITLE, presence_weights, table
+from headgate.protocols import Hits, Postings, Sequences, Spots
+from headgate.rank.fields import DATE, SPEAKER, TITLE, pack, presence_weights, table
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -47,18 +47,50 @@ def idf(count: int, frequency: int) -> float:
     return math.log1p((max(count, frequency) - frequency + 0.5) / (frequency + 0.5))
 
 
-def lexical(view: Postings, terms: Keys, hits: Hits, weights: Floats, by: Weighing) -> Floats:
-    """The lexical score of every chunk, 0 for those without any of the terms."""
-    scale = weights * rarity(view.count, view.frequencies(terms)) * (by.k1 + 1)
+def lexical(view: Postings, terms: Keys, hits: Hits, worth: Floats, by: Weighing) -> Floats:
+    """The lexical score of every chunk, 0 for those without any of the terms; a term's worth is w_t · idf_t."""
+    scale = worth * (by.k1 + 1)
     if view.conversational and by.near:
         return _talk(view, terms, hits, scale, by)
-    n = table(title=by.title, speaker=1.0, date=1.0)[hits.values]
-    damp = view.norms(b=by.b, title=by.title, head=True)[hits.ords]
+    weighed = np.repeat(scale.astype(np.float32), hits.counts)
+    return sum_at(hits.ords, _weigh(view, hits.ords, hits.values, weighed, by), view.size)
+
+
+def lexical_of_few(
+    view: Postings, ords: Ints, found: Sequences, terms: Keys, worth: Floats, *, by: Weighing
+) -> Floats:
+    """The lexical score of some chunks, given all that stands in them: the very numbers of `lexical`, without postings.
+
+    Not for conversations, where neighbors have a part in it.
+    """
+    order = np.argsort(terms)
+    slots = np.minimum(terms[order].searchsorted(found.terms), len(terms) - 1)
+    hit = terms[order][slots] == found.terms
+    pairs = order[slots[hit]] * len(ords) + found.owner[hit]
+    counts = np.bincount(4 * pairs + found.field[hit], minlength=4 * len(terms) * len(ords))
+    counts = counts.reshape(-1, 4)
+    held = np.flatnonzero(counts.any(1))
+    term, owner = np.divmod(held, len(ords))
+    weighed = (worth * (by.k1 + 1)).astype(np.float32)[term]
+    return sum_at(owner, _weigh(view, ords[owner], pack(*counts[held].T), weighed, by), len(ords))
+
+
+def _weigh(
+    view: Postings,
+    ords: Ints,
+    packed: npt.NDArray[np.uint16],
+    scale: npt.NDArray[np.float32],
+    by: Weighing,
+) -> npt.NDArray[np.float32]:
+    """What each posting adds to its chunk's score."""
+    # take is three times as fast as an index of 16 bits
+    n = table(title=by.title, speaker=1.0, date=1.0).take(packed)
+    damp = view.norms(b=by.b, title=by.title, head=True).take(ords)
     damp *= by.k1  # n / (n + k1 norm) is f / (f + k1) with one division less
     damp += n
     n /= damp
-    n *= np.repeat(scale.astype(np.float32), hits.counts)
-    return sum_at(hits.ords, n, view.size)
+    n *= scale
+    return n
 
 
 def within(keys: npt.NDArray[np.integer], found: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
@@ -83,9 +115,9 @@ def _talk(view: Postings, terms: Keys, hits: Hits, scale: Floats, by: Weighing) 
     """The same in a conversation. Works in reading order, where neighbors are next to each other."""
     rank, standing = view.order()
     spoken = within(view.speakers(), terms)
-    f = table(title=by.title)[hits.values].astype(np.float64)
+    f = table(title=by.title).take(hits.values).astype(np.float64)
     f /= view.norms(b=by.b, title=by.title, head=False)[hits.ords]
-    heads = presence_weights(speaker=by.speaker, date=by.date)[hits.values]
+    heads = presence_weights(speaker=by.speaker, date=by.date).take(hits.values)
     reach = len(by.near)
     total = np.zeros(len(standing) + 2 * reach)
     sums = np.zeros_like(total)
@@ -113,11 +145,17 @@ def _talk(view: Postings, terms: Keys, hits: Hits, scale: Floats, by: Weighing) 
     return scores
 
 
-def contents(view: Postings, ords: Ints, by: Weighing) -> tuple[Keys, Ints, Floats]:
-    """The weighted terms of some chunks: term, owner (index into ords) and saturated count, idf left out."""
+def contents(
+    view: Postings, ords: Ints, by: Weighing, found: Sequences | None = None
+) -> tuple[Keys, Ints, Floats]:
+    """The weighted terms of some chunks: term, owner (index into ords) and saturated count, idf left out.
+
+    `found` are their terms, where the caller has them already; in a conversation more than these are read.
+    """
     talk = view.conversational and bool(by.near)
     asked, owner, share = _around(view, ords, by) if talk else (ords, np.arange(len(ords)), None)
-    found = view.sequences(asked)
+    if talk or found is None:
+        found = view.sequences(asked)
     norms = view.norms(b=by.b, title=by.title, head=not talk)
     count = np.where(found.field == TITLE, by.title, 1.0)
     if talk:

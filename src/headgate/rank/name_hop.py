@@ -64,30 +64,25 @@ def gather(
     mine = view.names(seeds)
     own = distinct(np.concatenate(mine)) if mine else np.zeros(0, np.uint64)
     keys = distinct(np.concatenate([own, extra])) if len(extra) else own
-    hits = view.find_names(keys, limit=limit)
-    fits = ((hits.counts > 1) | ((hits.counts > 0) & within(query, keys))) & within(own, keys)
+    held = view.count_names(keys, limit=limit)
+    fits = ((held > 1) | ((held > 0) & within(query, keys))) & within(own, keys)
     fits[fits] = view.is_proper(keys[fits], share=share)
-    fits |= (hits.counts > 0) & within(extra, keys)
-    hits = _only(hits, fits)
+    fits |= (held > 0) & within(extra, keys)
     keys = keys[fits]
+    hits = view.find_names(keys)
     which = np.repeat(np.arange(len(keys)), hits.counts)
     places = IN_BODY if view.conversational else 0xFFFF
     inside = (hits.values & places) > 0
     titled = (hits.values & IN_TITLE) > 0
     owned = np.zeros((len(mine), len(keys)), bool)
-    for row, held in zip(owned, mine, strict=True):
-        row[np.searchsorted(keys, held[within(keys, held)])] = True
+    for row, names in zip(owned, mine, strict=True):
+        row[np.searchsorted(keys, names[within(keys, names)])] = True
     counts = [np.bincount(which[found], minlength=len(keys)) for found in (inside, titled)]
     if view.narrowed_to:
         # the candidates hold a part of a name's postings: it is as common as in the whole collection
         growth = np.maximum(view.name_frequencies(keys) / np.maximum(hits.counts, 1), 1.0)
         counts = [np.rint(count * growth).astype(np.int64) for count in counts]
     return Names(keys, owned, hits.ords, which, inside, titled, *counts)
-
-
-def _only(hits: Hits, fits: npt.NDArray[np.bool_]) -> Hits:
-    stays = np.repeat(fits, hits.counts)
-    return Hits(hits.ords[stays], hits.values[stays], hits.counts[fits])
 
 
 def name_masses(view: Postings, names: Names, strength: Floats, *, without: Keys) -> Floats:

@@ -17,11 +17,20 @@ _ROWS = 32
 _TINY = np.nextafter(0.0, 1.0)
 
 
-def top(scores: Floats, k: int, reading: Callable[[Ints], Ints]) -> Ints:
-    """Ordinals of the k best positive scores, best first."""
+def top(
+    scores: Floats, k: int, reading: Callable[[Ints], Ints], *, some: Ints | None = None
+) -> Ints:
+    """Ordinals of the k best positive scores, best first.
+
+    `some` are different ordinals that are expected to score well: the k-th best of them is a floor found sooner.
+    """
     if k <= 0 or not len(scores):
         return np.zeros(0, np.int64)
-    found = _candidates(scores, k)
+    if some is not None and len(some) >= k:
+        floor = max(float(np.partition(scores[some], -k)[-k]), _TINY)
+        found = np.flatnonzero(scores >= floor)
+    else:
+        found = _candidates(scores, k)
     return found[best(scores[found], k, lambda index: reading(found[index]))]
 
 

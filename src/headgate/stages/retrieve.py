@@ -34,6 +34,7 @@ Ints = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
 Weight = Annotated[float, Field(ge=0, le=100)]
 
+_FEW = 1 / 16  # of all chunks: so many are looked through faster than all
 PLAIN = Weighing(k1=1.2, b=0.75, title=1.0)  # BM25 as it is commonly set
 
 
@@ -98,13 +99,16 @@ def retrieve(
         first = final = _fuse_ranks(view, match, near, policy)
         seeds = top(first, SEEDS, view.reading)
     else:
-        first, seeds = match.scores, _seeds(view, match.scores, match.best)
+        first, seeds = match.scores, _rank(view, match.scores, match.best, SEEDS)
         final = _add_feedback(view, match, seeds[: policy.feedback_depth], policy)
         if near is not None and len(near[0]):
             final = _add_similarity(final, match, near, policy)
             if not len(seeds):
-                first, seeds = final, _seeds(view, final, near[0])
-    kept = top(final, policy.keep, view.reading)
+                first, seeds = final, _rank(view, final, near[0], SEEDS)
+    if final is match.scores and policy.keep <= len(match.best):
+        kept = _rank(view, final, match.best, policy.keep)
+    else:
+        kept = top(final, policy.keep, view.reading, some=match.best)
     scores = final[kept]
     if policy.mode != "rrf" and len(kept):
         scores /= scores[0]
@@ -149,15 +153,25 @@ def _match_terms(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
     by = _weighing(policy)
     idf = rarity(view.count, view.frequencies(keys))
     weights = times * known.astype(float)
-    scores = lexical(view, keys, hits, weights, by)
+    scores = lexical(view, keys, hits, weights * idf, by)
     depth = policy.dense_depth if policy.mode == "rrf" else max(policy.phrase_depth, SEEDS)
-    leads = top(scores, depth, view.reading)
+    leads = top(scores, depth, view.reading, some=_shortest_list(hits, depth, view.size))
     if policy.mode == "scored":
         rare = dict(zip(keys[known].tolist(), idf[known].tolist(), strict=True))
         _add_bonuses(view, leads[: policy.phrase_depth], read, rare, scores, policy=policy)
     ceiling, whole = (float((n * idf).sum() * (by.k1 + 1)) for n in (weights, times))
     left_open = 1.0 - min(float(scores[leads].max()) / whole, 1.0)
     return _Match(keys, hits, scores, leads, ceiling, left_open)
+
+
+def _shortest_list(hits: Hits, least: int, size: int) -> Ints | None:
+    """The chunks of the rarest term that at least so many hold; None where that is a large part of all."""
+    lengths = hits.counts[hits.counts >= least]
+    if not len(lengths) or (length := int(lengths.min())) > size * _FEW:
+        return None
+    at = int(np.flatnonzero(hits.counts == length)[0])
+    begin = int(hits.counts[:at].sum())
+    return hits.ords[begin : begin + length]
 
 
 def _add_bonuses(
@@ -180,10 +194,10 @@ def _add_bonuses(
         scores[few] += policy.head_weight * heads(spots, rare, len(few), lead=policy.lead)
 
 
-def _seeds(view: Postings, scores: Floats, leads: Ints) -> Ints:
+def _rank(view: Postings, scores: Floats, some: Ints, most: int) -> Ints:
     """The best of some chunks that have a score, best first."""
-    seeds = leads[best(scores[leads], SEEDS, lambda index: view.reading(leads[index]))]
-    return seeds[scores[seeds] > 0]
+    ranked = some[best(scores[some], most, lambda index: view.reading(some[index]))]
+    return ranked[scores[ranked] > 0]
 
 
 def _add_feedback(view: Postings, match: _Match, seeds: Ints, policy: RetrievePolicy) -> Floats:
@@ -199,12 +213,11 @@ def _add_feedback(view: Postings, match: _Match, seeds: Ints, policy: RetrievePo
         known=match.terms,
         terms=policy.feedback_terms,
         common=min(int(policy.feedback_common * view.count), policy.feedback_cap),
+        agreement=policy.feedback_agreement,
+        height=policy.feedback * float(first[seeds[0]]),
     )
-    if echo is None or not (peak := float(echo.max())):
+    if echo is None:
         return first
-    if echo[seeds[0]] < policy.feedback_agreement * peak:
-        return first
-    echo *= policy.feedback * first[seeds[0]] / peak
     echo += first
     return echo
 

@@ -15,7 +15,10 @@ class RecordContract:
 
     def test_edges_touch_their_ends_strongest_first(self, store: Store) -> None:
         weak, strong = Edge("a", "uses", "b", 0.2), Edge("b", "uses", "c", 0.9, "doc")
+        assert not store.has_edges("t")
         assert store.link("t", [weak, strong]) == 2
+        assert store.has_edges("t")
+        assert not store.has_edges("u")
         assert store.edges_touching("t", ["b"]) == [strong, weak]
         assert store.edges_touching("t", ["b"], direction="out") == [strong]
         assert store.edges_touching("t", ["b"], direction="in") == [weak]
@@ -39,6 +42,7 @@ class RecordContract:
         assert store.edges_touching("t", ["a"]) == [replace(edge, weight=0.7)]
         assert store.unlink("t", [edge, edge]) == 1
         assert store.edges_touching("t", ["a", "b"]) == []
+        assert not store.has_edges("t")
 
     @pytest.mark.parametrize(
         "bad", [Edge("", "p", "b"), Edge("a", "", "b"), Edge("a", "p", "b", float("nan"))]

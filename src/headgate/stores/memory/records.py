@@ -30,6 +30,7 @@ class MemoryRecords(MemoryPart):
         super().__init__(lock, clock)
         self._out: dict[tuple[str, str], dict[EdgeName, Edge]] = {}
         self._in: dict[tuple[str, str], dict[EdgeName, Edge]] = {}
+        self._edge_counts: dict[str, int] = defaultdict(int)
         # the edges of a node in order, sorted on first use: a hub is sorted once, not at every read
         self._sorted: dict[tuple[str, str, str], list[RankedEdge]] = {}
         self._facts: dict[str, dict[str, Fact]] = defaultdict(dict)
@@ -46,6 +47,7 @@ class MemoryRecords(MemoryPart):
             for name, edge in {_edge_name(edge): edge for edge in edges}.items():
                 leaving = self._out.setdefault((tenant, edge.source), {})
                 changed += leaving.get(name) != edge
+                self._edge_counts[tenant] += name not in leaving
                 leaving[name] = edge
                 self._in.setdefault((tenant, edge.target), {})[name] = edge
                 self._forget_order(tenant, edge)
@@ -59,7 +61,12 @@ class MemoryRecords(MemoryPart):
                 self._in.get((tenant, edge.target), {}).pop(_edge_name(edge), None)
                 self._forget_order(tenant, edge)
                 gone += held is not None
+            self._edge_counts[tenant] -= gone
         return gone
+
+    def has_edges(self, tenant: str) -> bool:
+        with self._lock:
+            return self._edge_counts[tenant] > 0
 
     def edges_touching(
         self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000

@@ -42,12 +42,12 @@ WHERE edges.weight <> excluded.weight OR edges.provenance <> excluded.provenance
 _UNLINK = """
 DELETE FROM headgate.edges WHERE tenant = %s AND source = %s AND predicate = %s AND target = %s
 """
-# the strongest edges of each node, found in the order of an index; no node is looked up for a tenant without any edge
+_ANY = "SELECT 1 FROM headgate.edges WHERE tenant = %s LIMIT 1"
+# the strongest edges of each node, found in the order of an index
 _STRONGEST = """
 (SELECT e.source, e.predicate, e.target, e.weight, e.provenance FROM unnest(%(nodes)s::text[]) AS node,
 LATERAL (SELECT * FROM headgate.edges WHERE tenant = %(tenant)s AND {side} = node COLLATE "C"
-ORDER BY weight DESC, {ties} LIMIT %(limit)s) e
-WHERE EXISTS (SELECT 1 FROM headgate.edges WHERE tenant = %(tenant)s))
+ORDER BY weight DESC, {ties} LIMIT %(limit)s) e)
 """
 _EDGE_BYTES = """
 SELECT coalesce(sum(octet_length(e.source) + octet_length(e.predicate) + octet_length(e.target)
@@ -97,6 +97,9 @@ class PostgresRecords:
         ):
             cursor.executemany(_UNLINK, rows)
             return cursor.rowcount
+
+    def has_edges(self, tenant: str) -> bool:
+        return bool(self._pool.fetch(tenant, _ANY, (tenant,)))
 
     def edges_touching(
         self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000

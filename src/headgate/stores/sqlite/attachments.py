@@ -1,6 +1,9 @@
 """SqliteAttachments: fingerprints and embeddings beside their chunks in the SQLite store."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
+
+import orjson
 
 from headgate.stores.sqlite.connection import Pool
 from headgate.stores.sqlite.rows import HERE, LISTED, read_listed
@@ -41,8 +44,9 @@ class SqliteAttachments:
         self, tenant: str, collection: str, kind: str, ids: Sequence[str]
     ) -> dict[str, bytes]:
         with self._pool.read() as connection:
-            found = read_listed(connection, _READ, tenant, collection, kind, ids=ids)
-            return {id: bytes.fromhex(value) for some in found for id, value in some.items()}
+            rows = read_listed(connection, _READ, tenant, collection, kind, ids=ids)
+            found = chain.from_iterable(orjson.loads(values).items() for (values,) in rows)
+            return {id: bytes.fromhex(value) for id, value in found}
 
     def kinds(self, tenant: str, collection: str) -> Mapping[str, int]:
         with self._pool.read() as connection:

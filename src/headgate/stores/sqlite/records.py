@@ -56,6 +56,10 @@ class SqliteRecords:
         with self._pool.write() as connection:
             return connection.executemany(sql, rows).rowcount if rows else 0
 
+    def has_edges(self, tenant: str) -> bool:
+        with self._pool.read() as connection:
+            return connection.execute(_ANY, (tenant,)).fetchone() is not None
+
     def edges_touching(
         self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000
     ) -> list[Edge]:
@@ -63,8 +67,6 @@ class SqliteRecords:
         sides = [sql for name, sql in (("in", _OUT), ("out", _IN)) if direction != name]
         found: set[tuple[float, str, str, str, str]] = set()
         with self._pool.snapshot() as connection:
-            if not connection.execute(_ANY, (tenant,)).fetchone():
-                return []
             for sql in sides:
                 for node in dict.fromkeys(nodes):
                     found.update(connection.execute(sql, (tenant, node, max(limit, 0))))

@@ -1,0 +1,97 @@
+"""A snapshot reads the same however its chunks are spread over segments."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headgate.index.live_segment import LiveSegment
+from headgate.index.segment import build
+from headgate.index.slots import Slots
+from headgate.index.snapshot import Snapshot
+from headgate.rank.lexical import Weighing, lexical, lexical_of_few, rarity
+from headgate.types import Chunk
+
+TEXTS = [
+    "Ada Lovelace met Charles Babbage in London. She wrote notes.",
+    "In London the notes of Charles Babbage were read, and london was glad.",
+    "def read_file(path): return open(path).read()",
+    "The tide turns at six, said Ines in London.",
+    "",
+    "notes notes notes " * 200,
+]
+
+
+def view_of(cuts, dead=()):
+    """The chunks in segments that end at these places; some of them are dead."""
+    chunks = [
+        Chunk(f"c{n}", text, title="Notes of Ada Lovelace" * (n % 2), position=n)
+        for n, text in enumerate(TEXTS)
+    ]
+    ends = sorted({*cuts, len(chunks)})
+    spans = [range(a, b) for a, b in zip([0, *ends], ends, strict=False) if a < b]
+    lives = [
+        LiveSegment(
+            build([chunks[n] for n in span], list(span)),
+            np.array([n - span.start for n in span if n in dead], np.int64),
+        )
+        for span in spans
+    ]
+    return Snapshot(lives, lambda ids: [])
+
+
+def same(one, two):
+    for a, b in zip(one, two, strict=True):
+        assert np.array_equal(a, b)
+
+
+@given(
+    st.sets(st.integers(1, len(TEXTS) - 1)),
+    st.sets(st.integers(0, len(TEXTS) - 1), max_size=3),
+    st.randoms(use_true_random=False),
+)
+def test_segments_change_nothing_in_what_a_snapshot_says(cuts, dead, dice):
+    one, many = view_of((), dead), view_of(cuts, dead)
+    terms = [7, *one.lives[0].segment.terms.keys.tolist()]
+    terms = np.array(dice.sample(terms, dice.randint(1, len(terms))), np.uint64)
+    names = np.append(one.lives[0].segment.names.keys, np.uint64(7))
+    ords = np.array(dice.sample(range(len(TEXTS)), dice.randint(1, len(TEXTS))))
+    for _ in range(2):  # the second time from what is remembered
+        same(one.postings(terms), many.postings(terms))
+        assert np.array_equal(one.frequencies(terms), many.frequencies(terms))
+        same(one.find_names(names), many.find_names(names))
+        counts = one.count_names(names, limit=1)
+        assert np.array_equal(counts, many.count_names(names, limit=1))
+        assert set(counts.tolist()) <= {0, 1}
+        assert one.labels(names) == many.labels(names)
+        assert one.labels(names)[-1] == ""
+        same(one.names(ords), many.names(ords))
+    found = [
+        sorted(zip(*(column.tolist() for column in view.spots(ords, terms)), strict=True))
+        for view in (one, many)
+    ]
+    assert found[0] == found[1]
+
+
+def test_keys_are_found_in_every_vocabulary_and_in_the_order_asked():
+    slots = Slots(
+        [np.array([2, 5, 9], np.uint64), np.zeros(0, np.uint64), np.array([5], np.uint64)]
+    )
+    for _ in range(2):
+        found = slots(np.array([9, 1, 5, 9], np.uint64))
+        assert found.tolist() == [[2, -1, 1, 2], [-1] * 4, [-1, -1, 0, -1]]
+    assert slots(np.array([5], np.uint64)).tolist() == [[1], [-1], [0]]
+    assert slots(np.zeros(0, np.uint64)).shape == (3, 0)
+
+
+@pytest.mark.parametrize("title", [1.0, 2.0])
+def test_the_score_of_a_few_chunks_is_that_of_all_to_the_last_bit(title):
+    view, by = view_of([2, 4]), Weighing(k1=1.2, b=0.75, title=title)
+    terms = np.concatenate([live.segment.terms.keys for live in view.lives])
+    terms = np.unique(terms)[::-2]
+    worth = rarity(view.count, view.frequencies(terms)) * 1.7
+    every = lexical(view, terms, view.postings(terms), worth, by)
+    ords = np.array([5, 1, 4, 2])
+    few = lexical_of_few(view, ords, view.sequences(ords), terms, worth, by=by)
+    assert few.tolist() == every[ords].tolist()
+    assert every[5] > 0
