@@ -9,7 +9,8 @@ deleted, a client that goes away. Memory, descriptors, threads, latency and file
 above 5 times p50.
 
 The warm-up fills the caches that are bounded: mixed traffic would take an hour to, and look like growth meanwhile. The
-largest remembers 10 000 texts, so questions go over more texts than that first.
+largest remembers 10 000 texts, so questions go over more texts than that first. Then each tenant does all that it will
+do: keys, gates and rates are held of 1 000 tenants, facts of 256, and 128 indexes are open.
 """
 
 import argparse
@@ -147,16 +148,29 @@ def warm_rows():
     return [{"id": f"w{n}", "text": text(rng)} for n in range(WARM_TEXTS)]
 
 
-def warm_up(url, key):
-    """Ask for every text of a large collection, so that caches hold all that they ever will."""
+def warm_up(url, keys):
+    """Ask for every text of a large collection, and as every tenant, so that caches hold all that they ever will."""
     rows = [row["text"].split() for row in warm_rows()]
-    headers = {"authorization": f"Bearer {key}"}
+    headers = {"authorization": f"Bearer {keys[0]}"}
     with httpx2.Client(base_url=url, headers=headers, timeout=90) as client:
         for at in range(0, WARM_TEXTS, ASKED_TOGETHER):
             # by their numbers, so that each is read; by the words of one, so that many are shown
             numbers = [words[-1] for words in rows[at : at + ASKED_TOGETHER]]
             for query in (numbers, rows[at][-4:]):
                 ask_until_ready(client, " ".join(query))
+        for number, key in enumerate(keys):
+            use_all(client, {"authorization": f"Bearer {key}"}, random.Random(number))
+
+
+def use_all(client, headers, rng):
+    for path, body in (
+        ("/v1/context", {"query": text(rng, 3)}),
+        ("/v1/documents", {"documents": [{"id": "d0", "text": text(rng)}]}),
+        ("/v1/facts", {"content": fact(0)}),
+        ("/v1/context", {"query": text(rng, 3)}),
+    ):
+        client.post(path, json=body, headers=headers)  # 503 while an index is still being made
+    client.get("/v1/traces", params={"limit": 20}, headers=headers).raise_for_status()
 
 
 def ask_until_ready(client, query):
@@ -225,7 +239,7 @@ def main():
     server, url = serve(folder, HEADGATE_SERVICE__RATE="1000000", HEADGATE_TRACE__KEEP="50")
     soak = Soak(url, server.pid, folder, keys, random.Random(1))
     try:
-        warm_up(url, keys[0])
+        warm_up(url, keys)
         asyncio.run(run(soak, args.minutes, args.clients))
     finally:
         server.send_signal(signal.SIGTERM)

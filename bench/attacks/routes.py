@@ -161,6 +161,30 @@ async def many_turns(target):
 
 
 @attack
+async def long_documents(target):
+    """A document of very many chunks, and every way to read it, many times at once."""
+    await target.post("/v1/documents", {"documents": [{"id": "log", "text": "User: x\n" * 40_000}], "collection": "long"}, target.write)  # fmt: skip
+    read = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "headgate://documents/long/log"}}  # fmt: skip
+    paths = ("/v1/documents/log?collection=long", "/dashboard/store/document?collection=long&id=log&page=3", "/dashboard/store/remove?collection=long&document=log")  # fmt: skip
+    await asyncio.gather(
+        *(target.send("GET", path, key=target.write) for path in paths for _ in range(12)),
+        *(target.send("POST", "/mcp", content=json.dumps(read).encode()) for _ in range(12)),
+    )
+
+
+@attack
+async def long_feedback(target):
+    """A fact whose notes, category and tags go on without end, and whoever reads it."""
+    made = await target.post("/v1/facts", {"content": "The ferry leaves at nine."}, target.write)
+    path = f"/v1/facts/{made.json()['fact']['id']}"
+    for n in range(6):
+        await target.post(f"{path}/feedback", {"helpful": bool(n % 2), "note": "x" * 5_000_000}, target.write)  # fmt: skip
+    for change in ({"category": "c" * 5_000_000}, {"tags": ["t" * 500_000] * 10}, {"tags": ["t"] * 50_000}):  # fmt: skip
+        await target.send("PATCH", path, key=target.write, content=json.dumps(change).encode())
+    await asyncio.gather(*(target.get(path) for _ in range(12)))
+
+
+@attack
 async def short_messages(target):
     """Conversations of very many very short messages, each another one, as an agent would send them again and again."""
     for n in range(12):

@@ -70,6 +70,29 @@ async def test_what_cannot_be_shown_is_a_page_that_says_why(gate, client, path, 
     assert 'role="alert"' in answer.text
 
 
+@pytest.mark.parametrize(("page", "first", "last", "more"), [(1, 0, 49, True), (2, 50, 99, True), (3, 100, 119, False)])  # fmt: skip
+async def test_a_long_document_is_shown_a_page_at_a_time(gate, client, page, first, last, more):
+    log = "".join(f"user: turn number {n}\n" for n in range(120))
+    gate.add([{"id": "log", "title": "The log", "text": log}])
+    answer = await client.get(f"/dashboard/store/document?collection=main&id=log&page={page}")
+    shown = [int(n) for n in re.findall(r"turn number (\d+)", answer.text)]
+    assert shown == list(range(first, last + 1))
+    assert "<h1>The log</h1>" in answer.text
+    assert "120 chunks, 2,410 characters" in answer.text
+    assert (f"page={page + 1}" in answer.text) is more
+
+
+async def test_a_removal_names_how_many_chunks_go_and_shows_the_first(gate, client):
+    log = "".join(f"user: turn number {n}\n" for n in range(120))
+    gate.add([{"id": "log", "text": log}, {"id": "other", "text": "nothing"}])
+    for named, count in (("&document=log", "120 chunks"), ("&chunk=other", "1 chunk"), ("", "121 chunks")):  # fmt: skip
+        answer = await client.get(f"/dashboard/store/remove?collection=main{named}")
+        assert f"will be gone: {count}." in answer.text
+        assert ("turn number 0" in answer.text) is ("log" in named)
+    missing = await client.get("/dashboard/store/remove?collection=main&document=nobody")
+    assert missing.status_code == 404
+
+
 @pytest.mark.parametrize("path", ["remove", "facts/f/feedback", "facts/f/forget", "reviews/r"])
 async def test_a_change_without_the_token_of_a_page_is_refused(gate, client, path):
     gate.add([{"id": "a", "text": "one"}])

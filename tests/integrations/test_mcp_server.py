@@ -14,6 +14,7 @@ from headgate.errors import UpstreamError
 from headgate.gateway import Headgate
 from headgate.integrations.mcp import server as server_module
 from headgate.integrations.mcp.access import Access
+from headgate.integrations.mcp.resources import read_resource
 from headgate.integrations.mcp.schemas import LEAST_TOKENS, LocalStrategyArguments
 from headgate.integrations.mcp.server import build
 from headgate.integrations.mcp.tools import TOOLS, Style
@@ -73,6 +74,22 @@ async def test_it_has_six_tools_with_schemas_and_hints(connect):
         writing = {tool.name for tool in tools if not tool.annotations.read_only_hint}
         assert writing == {"remember", "fact_feedback"}
         assert not next(t for t in tools if t.name == "fact_feedback").annotations.idempotent_hint
+
+
+async def test_a_tool_requires_only_what_has_no_default(connect):
+    async with connect() as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    required = {name: tool.input_schema["required"] for name, tool in tools.items()}
+    assert required == {
+        "get_context": ["query"],
+        "context_strategy": ["query"],
+        "remember": ["content"],
+        "recall": ["query"],
+        "fact_feedback": ["id", "helpful"],
+        "why": ["trace"],
+    }
+    said = tools["recall"].output_schema
+    assert said["required"] == list(said["properties"])
 
 
 async def test_the_tools_do_not_eat_the_window(connect, gate):
@@ -210,6 +227,18 @@ async def test_traces_and_documents_are_resources(connect, gate):
         assert "[1] Odd ids can be read." in content.text
         templates = (await client.list_resource_templates()).resource_templates
         assert [template.name for template in templates] == ["trace", "document"]
+
+
+async def test_a_whole_document_is_read_in_its_turn(gate):
+    gate.add([{"id": "long", "text": "A long text."}])
+    turn = asyncio.Semaphore(0)
+    access = Access(gate, frozenset({"read"}), whole_documents=turn)
+    reading = asyncio.ensure_future(read_resource(access, "headgate://documents/main/long"))
+    await asyncio.sleep(0.05)
+    assert not reading.done()
+    turn.release()
+    assert "A long text." in (await reading).text
+    assert not turn.locked()
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,20 @@ def test_a_fact_of_a_megabyte_is_refused():
     assert new_facts(fact_chars=2_000_000).add("x" * 1_000_000).new
 
 
+def test_what_is_kept_beside_a_fact_has_a_bound_too():
+    facts = new_facts()
+    fact = facts.add("The ferry leaves at nine.", category="c" * 1_024, tags=["t" * 1_024]).fact
+    facts.feedback(fact.id, helpful=True, note="n" * 1_000)
+    for change in ({"category": "c" * 1_025}, {"tags": ["t" * 1_025]}, {"tags": ["t"] * 1_001}):
+        with pytest.raises(LimitError, match="at most"):
+            facts.update(fact.id, **change)
+        with pytest.raises(LimitError, match="at most"):
+            facts.add("The tram leaves at ten.", **change)
+    with pytest.raises(LimitError, match="at most 1,000"):
+        facts.feedback(fact.id, helpful=True, note="n" * 1_001)
+    facts.update(fact.id, tags=["t"] * 1_000)
+
+
 @pytest.mark.parametrize("trust", [-0.01, 1.01, float("nan"), float("inf")])
 def test_trust_out_of_range_is_refused(trust):
     facts = new_facts()

@@ -34,7 +34,7 @@ _SEAMS = tuple(
 
 
 # Turns of one text that are chunks of their own; of more, neighbors are joined. Each takes 600 bytes until stored.
-MOST_TURNS = 50_000
+MOST_TURNS = 40_000
 
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]", re.MULTILINE)
 _LINE = re.compile(r"^.*\S.*$", re.MULTILINE)  # one that says something

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from heapq import nsmallest
+from itertools import islice
 
 from headgate.errors import InputError, LimitError, NotFound
 from headgate.memory.conflicts import Conflict, conflict
@@ -30,6 +31,9 @@ from headgate.types import Fact, Plan, Sifted
 # best facts a recall considers; a word that all facts share would find them all
 MAX_CANDIDATES = 50
 COMPARED = 20  # similar facts that a new one is compared with
+LABEL_CHARS = 1_024  # of a category, a tag or a name, as of an id
+MOST_LABELS = 1_000  # tags, or names that are given
+NOTE_CHARS = 1_000  # of feedback; a hundred are kept with a fact
 
 
 class FactsPolicy(Policy):
@@ -112,7 +116,7 @@ class Facts:
     ) -> AddedFact:
         """Remember a fact. `names` are entities beyond those its text shows."""
         given = self._content(content)
-        content = _clean(without_fences(content))
+        content = _clean(without_fences(content), self.policy.fact_chars)
         known = self._index.same_fact(content)
         if known:
             return AddedFact(known, new=False)
@@ -139,9 +143,9 @@ class Facts:
         return Fact(
             id=self._id(content, now),
             content=content,
-            category=_clean(category) or "general",
-            tags=unique_names(filter(None, map(_clean, tags))),
-            entities=unique_names(filter(None, map(_clean, names)), entities(content)),
+            category=_label(category) or "general",
+            tags=_labels(tags),
+            entities=unique_names(_labels(names), entities(content)),
             trust=check_trust(self.policy.trust if trust is None else trust),
             created=now,
             updated=now,
@@ -164,8 +168,8 @@ class Facts:
         def change(fact: Fact) -> Fact:
             changed = replace(
                 fact,
-                category=fact.category if category is None else _clean(category) or "general",
-                tags=fact.tags if tags is None else unique_names(filter(None, map(_clean, tags))),
+                category=fact.category if category is None else _label(category) or "general",
+                tags=fact.tags if tags is None else _labels(tags),
                 updated=self.now(),
             )
             return (
@@ -246,7 +250,7 @@ class Facts:
         counted = replace(
             fact, helpful=fact.helpful + helpful, unhelpful=fact.unhelpful + (not helpful)
         )
-        why = f"{reason}: {_clean(note)}" if note else reason
+        why = f"{reason}: {_clean(note, NOTE_CHARS)}" if note else reason
         trust = min(fact.trust + step, max(highest, fact.trust))
         return with_trust(counted, trust, why, self.now())
 
@@ -296,7 +300,8 @@ class Facts:
             yield FactHit(fact, relevance, relevance * fact.trust * factor)
 
     def _content(self, text: str) -> str:
-        content = redact(_clean(text)) if self.policy.redact else _clean(text)
+        content = _clean(text, self.policy.fact_chars)
+        content = redact(content) if self.policy.redact else content
         if not content:
             raise InputError("the fact is empty", hint="say what should be remembered")
         if len(content) > self.policy.fact_chars:
@@ -314,10 +319,26 @@ class Facts:
         raise InputError("no free id was found for the fact")
 
 
-def _clean(text: str) -> str:
+def _labels(texts: Iterable[str]) -> tuple[str, ...]:
+    labels = list(islice(texts, MOST_LABELS + 1))
+    if len(labels) > MOST_LABELS:
+        raise LimitError(f"a fact has at most {MOST_LABELS} tags", hint="leave some out")
+    return unique_names(filter(None, map(_label, labels)))
+
+
+def _label(text: str) -> str:
+    return _clean(text, LABEL_CHARS)
+
+
+def _clean(text: str, most: int) -> str:
     """One line, without control characters and without what UTF-8 cannot hold."""
     if not isinstance(text, str):
         raise InputError(f"a fact is made of text, not {type(text).__name__}")
+    if len(text) > most:
+        raise LimitError(
+            f"a text of the fact has {len(text):,} characters; at most {most:,} are kept",
+            hint="shorten it, or add it as a document",
+        )
     shown = "".join(c if c.isprintable() or c.isspace() else " " for c in text)
     return " ".join(shown.encode("utf-8", "replace").decode().split())
 

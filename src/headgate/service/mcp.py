@@ -78,7 +78,11 @@ class McpEndpoint:
         def access_of(call: Any) -> Any:  # noqa: ANN401  (its types are in an extra)
             caller = _state(call.request).caller
             assert caller is not None
-            return access.Access(self._service.gate_for(caller), caller.scopes)
+            return access.Access(
+                self._service.gate_for(caller),
+                caller.scopes,
+                whole_documents=self._service.whole_documents,
+            )
 
         self._sessions = manager.StreamableHTTPSessionManager(
             server.build(access_of),

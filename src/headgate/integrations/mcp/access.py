@@ -1,6 +1,7 @@
 """Access: whose gate a call uses, and what the caller may do with it."""
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 
 from headgate.errors import ScopeError
 from headgate.gateway import Headgate
@@ -13,7 +14,8 @@ class Access:
     """The gate of one caller's tenant, and the scopes of the caller.
 
     `collection` is where it looks unless a call names another. `local`: the server runs with the rights of its user, so
-    it may measure files. `session` and `cwd` are the client's, "" where they are not known.
+    it may measure files. `session` and `cwd` are the client's, "" where they are not known. `whole_documents` is held
+    while one is read: each may have megabytes.
     """
 
     gate: Headgate
@@ -22,6 +24,7 @@ class Access:
     local: bool = False
     session: str = ""
     cwd: str = ""
+    whole_documents: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
 
     def require(self, scope: Scope) -> None:
         """ScopeError where the caller lacks a scope."""

@@ -60,8 +60,9 @@ async def read_resource(access: Access, uri: str) -> TextResourceContents:
         text = orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
         return TextResourceContents(uri=uri, mime_type="application/json", text=text)
     collection, _, id = path.partition("/")
-    chunks = await access.gate.adocument(unquote(id), collection=unquote(collection))
-    text = access.fence(*(chunk.text for chunk in chunks))
+    async with access.whole_documents:
+        chunks = await access.gate.adocument(unquote(id), collection=unquote(collection))
+        text = access.fence(*(chunk.text for chunk in chunks))
     return TextResourceContents(uri=uri, mime_type="text/plain", text=text)
 
 

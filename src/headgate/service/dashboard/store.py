@@ -6,8 +6,7 @@ nothing goes by one click.
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Annotated
 
@@ -48,6 +47,16 @@ class Listing:
     degraded: str = ""
 
 
+@dataclass(slots=True)
+class DocumentPage:
+    """What is shown of a document. It may have tens of thousands of chunks, so the others are counted and dropped."""
+
+    title: str = ""
+    total: int = 0
+    chars: int = 0
+    chunks: list[Chunk] = field(default_factory=list)
+
+
 @router.get("")
 async def show_collections(request: Request, caller: Reader) -> Response:
     """What the tenant has."""
@@ -84,12 +93,12 @@ async def show_document(
 ) -> Response:
     """A document: its chunks whole, in reading order."""
     gate = service_of(request).gate_for(caller)
-    chunks = await gate.adocument(id, collection=collection)
     start = ROWS * (page - 1)
+    found = await asyncio.to_thread(_read_document, gate, collection, id, start)
     return render(
         request, "document.html",
-        id=id, collection=collection, chunks=chunks[start : start + ROWS], total=len(chunks), page=page, more=len(chunks) > start + ROWS,
-        title=chunks[0].title, chars=sum(len(chunk.text) for chunk in chunks),
+        id=id, collection=collection, chunks=found.chunks, total=found.total, page=page, more=found.total > start + ROWS,
+        title=found.title, chars=found.chars,
     )  # fmt: skip
 
 
@@ -99,12 +108,11 @@ async def ask_removal(
 ) -> Response:
     """Ask whether a chunk, a document or a whole collection shall go."""
     gate = service_of(request).gate_for(caller)
-    chunks = await asyncio.to_thread(_find, gate, collection, document, chunk)
+    first, count = await asyncio.to_thread(_find, gate, collection, document, chunk)
     size = await _size(gate, collection)
     return render(
         request, "remove.html",
-        collection=collection, document=document, chunk=chunk, first=chunks[0] if chunks else None,
-        count=len(chunks) if chunks else size.chunks, preview=PREVIEW,
+        collection=collection, document=document, chunk=chunk, first=first, count=count or size.chunks, preview=PREVIEW,
     )  # fmt: skip
 
 
@@ -132,14 +140,28 @@ async def _size(gate: Headgate, collection: str) -> Size:
     return size
 
 
-def _find(gate: Headgate, collection: str, document: str, chunk: str) -> Sequence[Chunk]:
-    """The chunks that a removal names; none where it names a whole collection."""
+def _find(gate: Headgate, collection: str, document: str, chunk: str) -> tuple[Chunk | None, int]:
+    """The first chunk that a removal names, and how many there are; none where it names a whole collection."""
     if not chunk:
-        return gate.document(document, collection=collection) if document else []
+        read = _read_document(gate, collection, document) if document else DocumentPage()
+        return next(iter(read.chunks), None), read.total
     found = gate.store.chunks(gate.tenant, collection, [chunk])
     if not found:
         raise NotFound(f"there is no chunk {chunk!r} in {collection!r}")
-    return found
+    return found[0], len(found)
+
+
+def _read_document(gate: Headgate, collection: str, id: str, start: int = 0) -> DocumentPage:
+    read = DocumentPage()
+    for at, chunk in enumerate(gate.store.scan(gate.tenant, collection, document=id)):
+        read.title = read.title if at else chunk.title
+        read.total += 1
+        read.chars += len(chunk.text)
+        if start <= at < start + ROWS:
+            read.chunks.append(chunk)
+    if not read.total:
+        raise NotFound(f"there is no document {id!r} in {collection!r}")
+    return read
 
 
 def _browse(gate: Headgate, collection: str, start: int) -> Listing:
