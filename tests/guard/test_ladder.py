@@ -5,7 +5,7 @@ from dataclasses import replace
 import orjson
 import pytest
 from bench.agent_sessions import APIS, MadeCall, Turn, looping_session, render
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headgate.guard.calls import Reader, events_of
@@ -165,7 +165,12 @@ def test_a_longer_conversation_gets_the_same_notes_at_the_same_places(turns, rep
         assert [orjson.dumps(message) for message in part] == whole[:end]
 
 
+LISTED = MadeCall("list", {}, "a, b")
+READ = MadeCall("read", {"path": "b"}, "took 3 ms")
+
+
 @given(TURNS, TURNS, st.integers(1, 60), st.sampled_from(APIS))
+@example([Turn(calls=(READ,))], [Turn(calls=(LISTED, READ))], COUNTED, "chat")
 def test_the_tail_is_enough_to_find_the_circle_that_the_whole_holds(lead, turns, repeat, api):
     messages = render(lead + turns[-4:] * repeat, api)
     finder = CircleFinder()

@@ -180,7 +180,8 @@ def _reach_back(steps: list[Step], period: int, back: Iterator[Step], most: int)
     if any(step.waits for step in steps[:period]):
         return None
     chars = 0
-    for step in islice(back, most * period - len(steps)):
+    # a copy that is there in part belongs to the circle too
+    for step in islice(back, (most + 1) * period - 1 - len(steps)):
         chars += len(step.text)
         if chars > MAX_CHARS or not step.find_same((steps[-period],)):
             break
