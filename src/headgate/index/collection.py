@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
@@ -193,9 +194,8 @@ class Collection:
         return self._store.head(self._tenant, self._name)
 
     def _snapshot_of(self, lives: Sequence[LiveSegment], *, complete: bool = False) -> Snapshot:
-        def fetch(ids: Sequence[str]) -> Sequence[Chunk]:
-            return self._store.chunks(self._tenant, self._name, ids)
-
+        # not by way of this collection: a closed one would hold its files until the next garbage collection
+        fetch = partial(self._store.chunks, self._tenant, self._name)
         reasons = filter(None, (self._degraded, self._unsaved_reason))
         return Snapshot(lives, fetch, degraded="; ".join(reasons), complete=complete)
 

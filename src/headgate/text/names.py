@@ -30,7 +30,7 @@ def _span(upper: str) -> str:
 
 _SPAN, _ASCII_SPAN = compile_late(lambda: _span(capitals())), compile_late(_span("A-Z"))
 _RARE_CAPITAL = compile_late(lambda: f"[{capitals()}]".replace("A-Z", "", 1))
-_FIRST_WORDS = re.compile(r"(?:\(?([^\W\d_][\w'-]*))?[^\n]*\n")
+_FIRST_WORD = re.compile(r"^(?:\(?([^\W\d_][\w'-]*))?", re.MULTILINE)
 _GOES_ON = frozenset(",;)'\u2019-_")  # a sentence goes on after these, as after a letter or a digit
 
 _MARKED = re.compile(r"`([^`\n]{1,80})`|\"([^\"\n]{2,80})\"|“([^”\n]{2,80})”")
@@ -91,8 +91,8 @@ def ends(piece: str) -> bool:
 
 def words(pieces: Sequence[str]) -> list[str]:
     """The words that pieces of text begin with, as they stand; empty for one that begins with none."""
-    lines = "\n".join([*pieces, ""]).replace("\u2019", "'")
-    return [word.removesuffix("'s") for word in _FIRST_WORDS.findall(lines)]
+    lines = "\n".join(pieces).replace("\u2019", "'")
+    return [word.removesuffix("'s") for word in _FIRST_WORD.findall(lines)] if pieces else []
 
 
 def spelled_words(text: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 A client may put the text, the structured half or both into its window, so all of the result counts: it is serialized as
 on the wire and measured by the gate's own counter. The block gets what the frame leaves; where that was guessed
-too high, which sources with long names cause, it is asked for again in a smaller size.
+too high, as with sources of long names or many quotes, it is asked for again in a size that is smaller by as much.
 """
 
 from collections.abc import Awaitable, Callable
@@ -34,8 +34,9 @@ def measure(result: CallToolResult, count: Count) -> int:
 async def fit(ask: Ask, render: Render, count: Count, budget: int) -> CallToolResult:
     """The result with the largest block that was found to fit; one without a block where none does."""
     empty = render(None)
+    left = budget - measure(empty, count)
     copies = 1 if empty.structured_content is None else 2
-    room = int((budget - measure(empty, count)) / (copies * _ESCAPED))
+    room = int(left / (copies * _ESCAPED))
     for _ in range(ATTEMPTS):
         if room <= 0:
             break
@@ -43,5 +44,5 @@ async def fit(ask: Ask, render: Render, count: Count, budget: int) -> CallToolRe
         tokens = measure(result, count)
         if tokens <= budget:
             return result
-        room = min(int(room * budget / tokens), room - (tokens - budget) // copies - 1)
+        room = int(room * left / (left + tokens - budget)) - 1
     return empty
