@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from headgate.cli.eval import evaluation
 from headgate.errors import InputError
 from headgate.evaluate import retrieval
+from headgate.evaluate.bm25 import fill_budget, size
 from headgate.evaluate.calibrate import Asked
 from headgate.evaluate.labeled import Labeled, copies, read, sample, sets
-from headgate.evaluate.packing import fill_budget, size
 from headgate.evaluate.retrieval import (
     Run,
     _figures,

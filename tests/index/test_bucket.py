@@ -15,8 +15,7 @@ from headgate.errors import ConfigError, MissingExtra, StoreError
 from headgate.index import bucket, published
 from headgate.index.bucket import Bucket
 from headgate.index.indexes import Indexes
-from headgate.index.open_storage import open_storage
-from headgate.index.storage import SharedFolder
+from headgate.index.storage import SharedFolder, open_storage
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.types import Chunk, Document
 

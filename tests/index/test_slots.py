@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.index.live_segment import LiveSegment
+from headgate.index.posting_list import Slots
 from headgate.index.segment import build
-from headgate.index.slots import Slots
 from headgate.index.snapshot import Snapshot
 from headgate.rank.lexical import Weighing, lexical, lexical_of_few, rarity
 from headgate.types import Chunk

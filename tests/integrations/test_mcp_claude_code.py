@@ -12,8 +12,8 @@ from tests.service.clients import served
 
 from headgate import __version__
 from headgate.cli import app
+from headgate.cli.mcp import plugin_folder
 from headgate.gateway import Headgate
-from headgate.integrations.claude_code import plugin_folder
 from headgate.settings import Settings
 
 PROMPT = {

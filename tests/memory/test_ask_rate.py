@@ -4,8 +4,8 @@ import pytest
 
 from headgate.errors import BusyError
 from headgate.gateway import Headgate
-from headgate.memory import ask_rate
-from headgate.memory.ask_rate import HOUR_S, AskRate
+from headgate.memory import review as ask_rate
+from headgate.memory.review import HOUR_S, AskRate
 from headgate.testing import FixedClock
 from headgate.types import Request
 

@@ -3,7 +3,7 @@
 import orjson
 from bench.agent_sessions import MadeCall, Turn, render
 
-from headgate.explain.redacted import redact_trace
+from headgate.explain.as_data import redact_trace
 from headgate.guard.fuse import Reading
 from headgate.guard.report import Cut, GuardReport
 from headgate.notes import Stage

@@ -54,7 +54,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "ls": ("headgate.cli.status:ls", "List collections, or the documents of one."),
         "show": ("headgate.cli.show:show", "Show a document, chunk, fact, trace or review."),
         "remove": ("headgate.cli.add:remove", "Remove documents, chunks or a collection."),
-        "reindex": ("headgate.cli.reindex:reindex", "Rebuild the index of a collection from the store."),
+        "reindex": ("headgate.cli.operations:reindex", "Rebuild the index of a collection from the store."),
         "backup": ("headgate.cli.operations:backup", "Copy the store while it is in use."),
         "restore": ("headgate.cli.operations:restore", "Put a backup in the place of the store."),
         "export": ("headgate.cli.operations:export", "Write what the store holds as JSON lines."),

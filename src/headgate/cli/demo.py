@@ -1,7 +1,14 @@
-"""`headgate demo`: what enters a window and what does not, a loop that is cut, and a circle that is broken."""
+"""`headgate demo`: what enters a window and what does not, a loop that is cut, and a circle that is broken.
+
+What enters is shown on the project's own documentation. Each question is asked twice: what the first answer gave best
+is in the window when it is asked again, as it would be one turn later, and must not come a second time.
+"""
 
 import sys
 from collections import Counter
+from dataclasses import dataclass
+from importlib.metadata import metadata
+from importlib.resources import files
 from pathlib import Path
 from shutil import which
 
@@ -9,16 +16,61 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
+import headgate
 from headgate.cli.demo_loops import QUESTION, STREAM, Broken, Resumed, break_circle, cut_and_resume
 from headgate.cli.demo_service import serve_story
-from headgate.cli.demo_window import BUDGET, QUESTIONS, DemoAnswer, add_docs, ask
 from headgate.cli.options import json_option, print_json
 from headgate.cli.terminal import SafeConsole
+from headgate.errors import NotFound
 from headgate.explain.as_data import context_data
 from headgate.gateway import Headgate
-from headgate.types import Chunk
+from headgate.ingest.load import Summary
+from headgate.types import Chunk, Context
 
 _LEFT_OUT = 3  # chunks that did not enter, listed for a question
+
+
+QUESTIONS = (
+    "How are loops stopped, and will a good answer be cut?",
+    "Does it need a server, a vector database or a model?",
+    "Does injected context break my prompt cache?",
+)
+BUDGET = 500
+PAGE = "faq.md"  # read beside the README, which every installation has; pyproject.toml puts it into the package
+
+
+@dataclass(frozen=True, slots=True)
+class DemoAnswer:
+    """A question, what of the answer was in the window already, and what came."""
+
+    question: str
+    seen: tuple[Chunk, ...]
+    context: Context
+
+
+def add_docs(gate: Headgate) -> Summary:
+    """Add the README and the documentation that comes with the package."""
+    page = (_docs() / PAGE).read_text(encoding="utf-8")
+    readme = {"id": "README.md", "text": metadata("headgate")["Description"]}
+    return gate.add([readme, {"id": f"docs/{PAGE}", "text": page}])
+
+
+def ask(gate: Headgate, question: str) -> DemoAnswer:
+    """Ask a question with the best of its first answer in the window."""
+    first = gate.context(question, budget=BUDGET)
+    seen = first.chunks[:1]
+    window = [{"role": "user", "content": question}] + [{"role": "tool", "content": chunk.text} for chunk in seen]  # fmt: skip
+    return DemoAnswer(question, seen, gate.context(question, window=window, budget=BUDGET))
+
+
+def _docs() -> Path:
+    """The folder of the documentation: in the package where it was installed, beside it in a checkout."""
+    shipped = Path(str(files(headgate) / "docs"))
+    beside = Path(headgate.__file__).parents[2] / "docs"
+    for folder in (shipped, beside):
+        if folder.is_dir():
+            return folder
+    raise NotFound("the documentation is not installed", hint="pip install --force-reinstall headgate")  # fmt: skip
 
 
 @click.command()

@@ -1,12 +1,13 @@
 """`headgate mcp`: the MCP server over stdio, and its entry in the configuration of MCP clients."""
 
 import sys
+from pathlib import Path
 
 import click
 
 from headgate.cli.options import json_option, open_gate, print_json, store_options
 from headgate.cli.terminal import echo
-from headgate.errors import InputError, MissingExtra
+from headgate.errors import InputError, MissingExtra, NotFound
 from headgate.integrations.mcp_clients.clients import CLIENTS, Entry, find_place
 from headgate.integrations.mcp_clients.install import install, uninstall
 from headgate.integrations.mcp_clients.launch import launch_command
@@ -103,7 +104,7 @@ def uninstall_command(client: str, scope: str, name: str, as_json: bool) -> None
 @mcp.command("plugin-path")
 def plugin_path() -> None:
     """Print the folder of the Claude Code plugin."""
-    from headgate.integrations.claude_code import plugin_folder  # noqa: PLC0415  (seldom needed)
+    from headgate.cli.mcp import plugin_folder  # noqa: PLC0415  (seldom needed)
 
     echo(str(plugin_folder()))
 
@@ -113,3 +114,17 @@ def _check_name(name: str) -> str:
     if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
         raise InputError(f"the name {name!r} cannot be used", hint="use letters, digits, - and _")
     return name
+
+
+def plugin_folder() -> Path:
+    """The folder to give to Claude Code."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (
+        package / "plugins" / "claude-code",
+        package.parents[1] / "plugins" / "claude-code",
+    ):
+        if (folder / ".claude-plugin" / "plugin.json").is_file():
+            return folder
+    raise NotFound(
+        "this installation has no plugin folder", hint="take plugins/claude-code from the source"
+    )

@@ -20,7 +20,7 @@ from headgate.cli.terminal import SafeConsole, echo, format_minute
 from headgate.errors import InputError
 from headgate.gateway import Headgate
 from headgate.memory.maintenance import decay, merge
-from headgate.text.json_error import describe_json_error
+from headgate.text.bounded_json import describe_json_error
 from headgate.types import Fact
 
 _CONSOLE = SafeConsole(soft_wrap=True)

@@ -8,10 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import orjson
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress
 
-from headgate.cli.options import json_option, open_gate, print_json, store_option
+from headgate.cli.options import (
+    json_option,
+    open_existing,
+    open_gate,
+    print_json,
+    store_option,
+    store_options,
+)
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
 from headgate.operations.backup import backup as make_backup
@@ -201,3 +209,22 @@ def check_postgres_store(name: str, *, repair: bool) -> list[Finding]:
         return check_postgres(opened, folder, repair=repair)
     finally:
         opened.close()
+
+
+@click.command()
+@store_options
+@json_option
+def reindex(store: str | None, tenant: str | None, collection: str, as_json: bool) -> None:
+    """Rebuild the index of a collection from the store."""
+    with open_existing(store, tenant) as gate:
+        view = gate.reindex(collection)
+        figures = {
+            "collection": collection,
+            "chunks": view.count,
+            "conversation": view.conversational,
+        }
+    if as_json:
+        echo(orjson.dumps(figures))
+        return
+    kind = "a conversation" if figures["conversation"] else "documents"
+    SafeConsole().print(f"{figures['chunks']} chunks of {collection!r} are indexed as {kind}")

@@ -23,7 +23,7 @@ import orjson
 from headgate.errors import InputError
 from headgate.guard.detectors import RepeatDetector
 from headgate.guard.stall import Detector, Stall
-from headgate.text.json_error import describe_json_error
+from headgate.text.bounded_json import describe_json_error
 
 PIECE = 24  # characters fed at a time
 LOOP = 300  # characters that a loop at the end has at least ...

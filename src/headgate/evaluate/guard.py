@@ -23,7 +23,7 @@ from headgate.errors import InputError
 from headgate.guard.counting import CountingDetector
 from headgate.guard.detectors import RepeatDetector
 from headgate.guard.stall import Detector, Stall
-from headgate.text.json_error import describe_json_error
+from headgate.text.bounded_json import describe_json_error
 
 # characters from which a loop counts as long, and below which a repetition counts as short
 LONG = 300

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headgate.errors import InputError
-from headgate.text.json_error import describe_json_error
+from headgate.text.bounded_json import describe_json_error
 from headgate.text.words import tokens
 
 

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from headgate.evaluate import bm25
+from headgate.evaluate.bm25 import fill_budget
 from headgate.evaluate.calibrate import Asked, Fitted, fit_without
 from headgate.evaluate.labeled import Labeled, copies
-from headgate.evaluate.packing import fill_budget
 from headgate.gateway import Headgate
 from headgate.relevance.confidence import LOOK, evidence, is_telling
 from headgate.relevance.query_terms import ask, match

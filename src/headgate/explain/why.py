@@ -8,14 +8,17 @@ changes named were seen to work; for each of them one step less was seen not to,
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from headgate.errors import ConfigError
 from headgate.explain.as_data import note_data
-from headgate.explain.budget_search import likely_budgets
 from headgate.explain.knobs import KNOBS, Knob, Scale, current_value, is_known
 from headgate.explain.replay import Run, apply_changes, request_of
 from headgate.notes import Note, NoteCode, Stage
+from headgate.protocols import TokenCounter
+from headgate.text.fence import fence_cost, piece
 from headgate.text.tokens import counter
-from headgate.types import Context, Trace
+from headgate.types import Candidate, Context, Trace
 
 GUESSES = 8  # foreseen budgets that are tried ...
 OFF = (-1, 0, 1, 2)  # ... and how far off each may be: counters are only nearly additive
@@ -203,3 +206,34 @@ class _Search:
 
     def _has_entered(self, made: Context) -> bool:
         return any(chunk.id == self.chunk for chunk in made.chunks)
+
+
+# what the gate notes on candidates that it ranked
+RANKED = frozenset({NoteCode.FITS, NoteCode.NO_ROOM, NoteCode.BEYOND_K})
+
+
+def likely_budgets(trace: Trace, chunk: str, count: TokenCounter, *, most: int) -> list[int]:
+    """Budgets above the request's and up to `most` that begin a run of admitting ones, smallest first."""
+    ranked = sorted(filter(_is_ranked, trace.candidates), key=lambda c: -_value(c))
+    names = [candidate.chunk.id for candidate in ranked]
+    if chunk not in names:
+        return []
+    budgets = np.arange(trace.request.budget + 1, most + 1)
+    left = budgets - fence_cost(count)
+    places = np.full(len(budgets), len(ranked) if trace.request.k is None else trace.request.k)
+    fits = np.zeros(len(budgets), bool)
+    for candidate in ranked[: names.index(chunk) + 1]:
+        cost = count(piece(1, candidate.chunk.title, candidate.chunk.text) + "\n")
+        fits = (left >= cost) & (places > 0)
+        left = left - cost * fits
+        places = places - fits
+    begins = fits & ~np.concatenate(([False], fits[:-1]))
+    return [int(budget) for budget in budgets[begins]]
+
+
+def _is_ranked(candidate: Candidate) -> bool:
+    return any(n.stage is Stage.GATE and n.code in RANKED for n in candidate.notes)
+
+
+def _value(candidate: Candidate) -> float:
+    return candidate.number(Stage.GATE, "value") or 0.0

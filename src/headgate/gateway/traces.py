@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headgate.errors import ConfigError, InputError, NotFound, StoreError
-from headgate.explain.redacted import redact_trace
+from headgate.explain.as_data import redact_trace
 from headgate.explain.savings import with_savings
 from headgate.gateway.lifecycle import Lifecycle
 from headgate.twins import in_thread, on_loop

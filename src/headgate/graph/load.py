@@ -17,7 +17,7 @@ import orjson
 from headgate.errors import InputError
 from headgate.graph.knowledge import NAME_CHARS, edge
 from headgate.protocols import EdgeStore
-from headgate.text.json_error import describe_json_error
+from headgate.text.bounded_json import describe_json_error
 from headgate.types import Chunk, Edge
 
 BATCH = 10_000  # edges a transaction: large enough to be fast, small enough for memory

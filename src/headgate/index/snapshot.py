@@ -16,8 +16,7 @@ from headgate.index.arrays import Ints, Keys, find, offsets, ranges, split_texts
 from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
 from headgate.index.collection_kind import SHORT, is_conversation, name_languages
 from headgate.index.live_segment import LiveSegment
-from headgate.index.posting_list import PostingList, copy_lists
-from headgate.index.slots import Slots
+from headgate.index.posting_list import PostingList, Slots, copy_lists
 from headgate.lazy import lazy_property
 from headgate.protocols import Hits, Sequences, Spots
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE

@@ -13,8 +13,7 @@ import orjson
 from headgate.errors import InputError
 from headgate.ingest.decode import HEAD, Undecodable, bom_encoding, decode, is_binary
 from headgate.ingest.rows import FILE, Skip, Text, parse_row
-from headgate.text.bounded_json import loads
-from headgate.text.json_error import describe_json_error
+from headgate.text.bounded_json import describe_json_error, loads
 
 MAX_LINE = 64 << 20  # bytes of the longest row; a file without line ends is not a table
 

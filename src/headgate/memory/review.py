@@ -4,10 +4,12 @@ pending → answered | approved | rejected | expired, once; a second decision is
 An answer becomes a fact with high trust, in the reviewer's words; the question's words are its tags, so that memory
 answers the question the next time. Approval raises the trust
 of the facts that were found, rejection lowers it. Asking a question again while it waits returns the waiting item: its
-id is the digest of the question and of how often the question was decided before.
+id is the digest of the question and of how often the question was decided before. One caller's questions are counted,
+since people read slowly.
 """
 
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,8 +17,8 @@ from hashlib import blake2b
 from itertools import count
 from typing import Protocol
 
-from headgate.errors import InputError, LimitError, NotFound, NotReady, StoreError
-from headgate.memory.ask_rate import AskRate
+from headgate.errors import BusyError, InputError, LimitError, NotFound, NotReady, StoreError
+from headgate.forks import ForkSafeLock
 from headgate.memory.facts import Facts, Feedback
 from headgate.memory.trust import with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
@@ -65,6 +67,37 @@ class Decision:
     review: Review
     fact: Fact | None = None
     feedback: tuple[Feedback, ...] = ()
+
+
+HOUR_S = 3600.0
+CALLERS = 10_000  # remembered
+
+
+class AskRate:
+    """Counts new questions by tenant and caller. Safe to share between threads."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._asked: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
+        self._lock = ForkSafeLock()
+
+    def count(self, tenant: str, asker: str, most: int) -> None:
+        """Count a new question; BusyError, and no count, where there were `most` of this caller in the last hour."""
+        now = self._clock()
+        with self._lock:
+            asked = self._asked.pop((tenant, asker), None) or deque()
+            self._asked[tenant, asker] = asked
+            while len(self._asked) > CALLERS:
+                self._asked.popitem(last=False)
+            while asked and asked[0] <= now - HOUR_S:
+                asked.popleft()
+            if len(asked) >= most:
+                raise BusyError(
+                    f"this caller has put {most} questions before a person within the hour",
+                    retry_after=asked[0] + HOUR_S - now,
+                    hint="ask again later, or decide some: headgate review list",
+                )
+            asked.append(now)
 
 
 class ReviewQueue:

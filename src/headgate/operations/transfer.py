@@ -17,8 +17,8 @@ from headgate.operations.presence import existing
 from headgate.protocols import Store
 from headgate.stores.codec import decode, encode
 from headgate.stores.sqlite.store import SqliteStore
+from headgate.text.bounded_json import describe_json_error
 from headgate.text.fingerprint import KIND, pack
-from headgate.text.json_error import describe_json_error
 from headgate.types import Attachment, Document, Edge, Fact, Record, Review
 
 _BATCH = 500  # records written in one transaction

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headgate.graph.knowledge import GraphPolicy
-from headgate.memory.ask_rate import AskRate
 from headgate.memory.memory import Memory
-from headgate.memory.review import Defer, ReviewPolicy
+from headgate.memory.review import AskRate, Defer, ReviewPolicy
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Postings, Store, TokenCounter, WebSearch
 from headgate.stages.compose import ComposePolicy

@@ -5,6 +5,7 @@
 where a title's counts weigh more. In a conversation a line is understood through the lines around it, so
 their counts are added *before* saturation: F = f + .5 f(d±1) + .3 f(d±2) + 3 [in speaker] + 1 [in date];
 adding neighbors' finished scores instead costs .02 of evidence. idf comes from the chunks' own terms.
+Two bonuses are counted beside it: phrases, and heads, since a title's counts drown in the saturation of the body's.
 """
 
 import math
@@ -224,3 +225,11 @@ def _blocks(field: Ints, *, talk: bool) -> Ints:
     """Runs of text within which two terms can be neighbors: the title, and the rest (without a chat head)."""
     head = -1 if talk else 1
     return np.array([0, head, head, 1])[field]
+
+
+def heads(spots: Spots, rare: dict[int, float], count: int, *, lead: int) -> Floats:
+    """For each of `count` chunks, the rarity of the query terms in its head: its title, else its first `lead` terms."""
+    inside = np.where(spots.titled, spots.field == TITLE, spots.position < lead)
+    held = {*zip(spots.owner[inside].tolist(), spots.terms[inside].tolist(), strict=True)}
+    whose = np.array([owner for owner, _ in sorted(held)], np.int64)
+    return sum_at(whose, np.array([rare[key] for _, key in sorted(held)], float), count)

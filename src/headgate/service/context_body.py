@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, get_type_hints
 from pydantic import AliasChoices, Field, create_model
 
 from headgate.service.parse import Body, Name
-from headgate.settings.field_docs import field_docs
+from headgate.settings.schema import field_docs
 from headgate.types import ContextBudget, Request, Window
 
 PUBLISHED: Final = {

@@ -1,6 +1,11 @@
 """The schema: every setting with its default, its type and what it does, and how to find one by its dotted name."""
 
+import ast
+import inspect
 from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import pairwise
+from textwrap import dedent
 from typing import Any
 
 from pydantic import BaseModel
@@ -28,7 +33,6 @@ from headgate.policy import (
     TracePolicy,
     Tuning,
 )
-from headgate.settings.field_docs import field_docs
 from headgate.stages.compose import ComposePolicy
 from headgate.stages.decide import DecidePolicy
 from headgate.stages.expand import ExpandPolicy
@@ -174,3 +178,22 @@ def _fields_along(name: str) -> Iterator[tuple[type[BaseModel], FieldInfo]]:
         if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
             return
         model = inner
+
+
+@cache
+def field_docs(noun: type) -> dict[str, str]:
+    """The docstring below each field of a class, those that it inherits in the package included."""
+    package = noun.__module__.partition(".")[0]
+    ours = [base for base in reversed(noun.__mro__) if base.__module__.startswith(package)]
+    return {name: doc for base in ours for name, doc in _own_docs(base).items()}
+
+
+def _own_docs(noun: type) -> dict[str, str]:
+    body = ast.parse(dedent(inspect.getsource(noun))).body[0].body  # type: ignore[attr-defined]
+    return {
+        ast.unparse(field.target): inspect.cleandoc(str(doc.value.value))
+        for field, doc in pairwise(body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(doc, ast.Expr)
+        and isinstance(doc.value, ast.Constant)
+    }

@@ -21,8 +21,7 @@ from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.policy import Count, Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Hits, Postings
 from headgate.rank.feedback import feedback
-from headgate.rank.head_bonus import heads
-from headgate.rank.lexical import Weighing, lexical, phrases, rarity
+from headgate.rank.lexical import Weighing, heads, lexical, phrases, rarity
 from headgate.rank.scores import SEEDS, Found, Scores
 from headgate.rank.top import best, top
 from headgate.relevance.compounds import read_query

@@ -7,20 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headgate.testing.bugs import strict
-    from headgate.testing.clock import FixedClock
-    from headgate.testing.failing import FailingStore
+    from headgate.testing.fakes import FailingStore, FixedClock, strict
     from headgate.testing.model import ScriptedModel
     from headgate.testing.store import StoreContract
 
 __all__ = ["FailingStore", "FixedClock", "ScriptedModel", "StoreContract", "strict"]
 
 _HOME = {
-    "FailingStore": "failing",
-    "FixedClock": "clock",
+    "FailingStore": "fakes",
+    "FixedClock": "fakes",
     "ScriptedModel": "model",
     "StoreContract": "store",
-    "strict": "bugs",
+    "strict": "fakes",
 }
 
 

@@ -8,6 +8,7 @@ read.
 
 from collections.abc import Iterable
 from itertools import chain
+from json import JSONDecodeError
 from random import sample
 from typing import Any
 
@@ -91,3 +92,8 @@ def estimate_marks(data: bytes) -> int:
 def _count_marks(view: npt.NDArray[np.uint8]) -> int:
     """How many bytes are marks. Of a long prompt they are counted in a tenth of the time of bytes.count."""
     return sum(int(np.count_nonzero(view == mark)) for mark in _MARKS)
+
+
+def describe_json_error(error: JSONDecodeError) -> str:
+    """The parser's reason and the column. The parser's own message counts lines from the row's start."""
+    return f"{error.msg} at column {error.pos + 1}"

@@ -1,18 +1,18 @@
-"""FailingStore: a store that fails where and when a test wants it to.
+"""Fakes: a store that fails where and when a test wants it to, time that stands still, and bugs that are raised."""
 
-It passes every call on to the store it wraps. After `after` good calls to `methods` (all when empty),
-those calls raise, until `repair` is called.
-"""
-
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from headgate import bugs
 from headgate.errors import StoreError
 from headgate.protocols import Store
 
 
 class FailingStore:
-    """Wraps a store; chosen calls raise StoreError."""
+    """Passes every call on to the store it wraps. After `after` good calls to `methods` (all when empty), those calls
+    raise StoreError, until `repair` is called.
+    """
 
     def __init__(
         self,
@@ -47,3 +47,28 @@ class FailingStore:
             raise self._error
 
         return call
+
+
+class FixedClock:
+    """A clock for tests: returns `now`, and moves only by `advance`."""
+
+    def __init__(self, now: float = 1_750_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> float:
+        """Let time pass; the new now."""
+        self.now += seconds
+        return self.now
+
+
+@contextmanager
+def strict(on: bool = True) -> Iterator[None]:  # noqa: FBT001, FBT002  strict(False) reads well
+    """Inside the block an unexpected exception in a stage is raised; with False it is survived and logged."""
+    before = bugs.set_strict(on)
+    try:
+        yield
+    finally:
+        bugs.set_strict(before)
