@@ -2,14 +2,16 @@
 
 A head has at most 64 kB and 100 fields, and must be complete 10 seconds after its first byte; a new connection has as
 long to begin. Trailers are counted and dropped: they are no headers. A pipeline holds 16 requests. A client that does
-not read its answer for a minute is cut off, and before that where 8 MB of large answers are left unread together;
+not read its answer for a minute is cut off, and before that where 16 MB of large answers are left unread together;
 those that leave most unread go first. When connections run out, the one that has waited longest for a head
 makes room. A shutdown starts the app's drain.
 """
 
 import sys
 from asyncio import TimerHandle, Transport
+from contextlib import suppress
 from operator import itemgetter
+from socket import SO_SNDBUF, SOL_SOCKET
 from typing import ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -49,10 +51,11 @@ class BoundedProtocol(HttpToolsProtocol):
     HEAD_FIELDS: ClassVar = 100
     PIPELINE: ClassVar = 16
     UNREAD_BYTES: ClassVar = 262_144  # of a body that arrives after its request was answered
-    # What clients leave unread beyond the system's buffers, which take some megabytes of each answer; the whole answer
-    # is held until the last of it is sent.
+    # What clients leave unread. The system's buffers are kept small: they would take some megabytes of each answer, and
+    # hide that the whole answer is held until the last of it is sent.
+    SYSTEM_BYTES: ClassVar = 1 << 18
     UNSENT_BYTES: ClassVar = 1 << 18  # of one answer, however many there are
-    UNSENT_TOGETHER: ClassVar = 8 << 20  # of all larger ones
+    UNSENT_TOGETHER: ClassVar = 16 << 20  # of all larger ones
     HEAD_S: ClassVar = 10.0
     WRITE_S: ClassVar = 60.0
 
@@ -70,6 +73,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Begin to wait for a head, and make room where connections have run out."""
         super().connection_made(transport)
+        with suppress(OSError):  # it may be gone already
+            own = transport.get_extra_info("socket")
+            own.setsockopt(SOL_SOCKET, SO_SNDBUF, self.SYSTEM_BYTES)
         self._await_head()
         if len(self.connections) > connection_limit():
             ours = [c for c in self.connections if isinstance(c, BoundedProtocol)]

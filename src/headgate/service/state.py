@@ -34,7 +34,7 @@ class ServiceState:
     checks: dict[str, Check] = field(default_factory=dict)
     soft_checks: dict[str, Check] = field(default_factory=dict)
     on_shutdown: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
-    whole_documents: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    whole_documents: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     _gates: OrderedDict[str, Headgate] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 

@@ -24,7 +24,7 @@ class Access:
     local: bool = False
     session: str = ""
     cwd: str = ""
-    whole_documents: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))
+    whole_documents: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
 
     def require(self, scope: Scope) -> None:
         """ScopeError where the caller lacks a scope."""
