@@ -11,7 +11,7 @@ from typing import Any
 from headgate.errors import InputError, LimitError
 from headgate.explain.log import NAME, PerformanceLog
 from headgate.index.indexes import Indexes
-from headgate.index.storage import open_storage
+from headgate.index.published import open_storage
 from headgate.memory.memory import Memory
 from headgate.memory.plugins import load_plugins
 from headgate.memory.provider_pool import ProviderPool

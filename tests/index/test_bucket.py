@@ -15,7 +15,8 @@ from headgate.errors import ConfigError, MissingExtra, StoreError
 from headgate.index import bucket, published
 from headgate.index.bucket import Bucket
 from headgate.index.indexes import Indexes
-from headgate.index.storage import SharedFolder, open_storage
+from headgate.index.published import open_storage
+from headgate.index.storage import SharedFolder
 from headgate.stores.sqlite.store import SqliteStore
 from headgate.types import Chunk, Document
 

@@ -11,7 +11,7 @@ from headgate.errors import NotReady
 from headgate.gateway import Headgate
 from headgate.index import published
 from headgate.index.indexes import Indexes
-from headgate.index.storage import open_storage
+from headgate.index.published import open_storage
 from headgate.stores.postgres.store import PostgresStore
 from headgate.types import Chunk, Document
 

@@ -13,8 +13,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field, SecretStr
 
 from headgate.errors import ConfigError, MissingExtra
@@ -105,9 +103,3 @@ def _fetch(model: str) -> Path:
             f"the embedder {model!r} is not a folder and cannot be fetched: {error}",
             hint="check the name and the network, or name a folder that holds the model",
         ) from error
-
-
-def unit_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The rows scaled to length 1; a row of zeros stays."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)

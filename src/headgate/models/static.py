@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.errors import ConfigError, MissingExtra
-from headgate.models.embed import unit_rows
+from headgate.models.unit_rows import unit_rows
 
 _A = 1e-3  # the usual constant of SIF
 _BYTES = 260  # control pieces and single bytes stand first in the vocabulary

@@ -73,9 +73,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Begin to wait for a head, and make room where connections have run out."""
         super().connection_made(transport)
-        with suppress(OSError):  # it may be gone already
-            own = transport.get_extra_info("socket")
-            own.setsockopt(SOL_SOCKET, SO_SNDBUF, self.SYSTEM_BYTES)
+        if (own := transport.get_extra_info("socket")) is not None:
+            with suppress(OSError):  # it may be gone already
+                own.setsockopt(SOL_SOCKET, SO_SNDBUF, self.SYSTEM_BYTES)
         self._await_head()
         if len(self.connections) > connection_limit():
             ours = [c for c in self.connections if isinstance(c, BoundedProtocol)]

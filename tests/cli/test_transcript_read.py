@@ -2,7 +2,7 @@
 
 import json
 
-from headgate.xray.transcript import read
+from headgate.cli.transcript import read
 
 
 def write(path, *lines):
