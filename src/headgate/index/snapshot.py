@@ -141,7 +141,9 @@ class Snapshot:
     def repetition(self) -> float:
         """The share of the terms of chunks that stand further up in the same chunk too."""
         postings = sum(int(live.term_counts.sum()) for live in self.lives)
-        length = int(self._column("fields").reshape(-1, 4)[self.alive].sum())
+        # without a copy of all lengths: there is a new snapshot after each write
+        parts = [(live.segment.fields, live.dead) for live in self.lives]
+        length = sum(int(fields.sum()) - int(fields[dead].sum()) for fields, dead in parts)
         return 1 - postings / length if length else 0.0
 
     @lazy_property
