@@ -19,7 +19,7 @@ from typing import Protocol
 
 from headgate.errors import BusyError, InputError, LimitError, NotFound, NotReady, StoreError
 from headgate.forks import ForkSafeLock
-from headgate.memory.facts import Facts, Feedback
+from headgate.memory.facts import LABEL_CHARS, NOTE_CHARS, Facts, Feedback
 from headgate.memory.trust import with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, FactStore, ReviewStore
@@ -275,6 +275,15 @@ class ReviewQueue:
         amend: Callable[[Fact], Fact],
     ) -> Review:
         """Move a pending review once, together with what follows from it; the first decision stands."""
+        for name, text, most in (
+            ("who", review.who, LABEL_CHARS),
+            ("note", review.note, NOTE_CHARS),
+        ):
+            if len(text) > most:
+                raise LimitError(
+                    f"{name} has {len(text):,} characters; at most {most:,} are kept",
+                    hint="shorten it",
+                )
         decided = replace(review, decided=self._clock())
         if not self._store.decide(self._tenant, decided, fact=fact, ids=ids, amend=amend):
             held = self.review(review.id)
