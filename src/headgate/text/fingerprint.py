@@ -180,12 +180,14 @@ class WindowFingerprint:
 
         Of more than MAX_SPANS neighbors are joined.
         """
+        # what takes most room on the way comes first, while little else is held
+        own = digest(normal("\n".join(texts)))
         pieces = list(texts) if len(texts) > 1 else [span for text in texts for span in spans(text)]
         pieces = _join_neighbors(pieces, MAX_SPANS)
         index = WindowIndex.of(texts)
-        sketched = Sketch.of(index) if sketch else None  # first: it takes most room on the way
-        tokens = Tokens(index.tokens, np.array([0, index.tokens.size]))
-        whole = prints([digest(normal("\n".join(texts)))], tokens)[0]
+        sketched = Sketch.of(index) if sketch else None
+        whole = prints([own], Tokens(index.tokens, np.array([0, index.tokens.size])))[0]
+        del index
         return cls(whole, tuple(fingerprints(pieces)), sketched)
 
     def overlap(self, texts: Sequence[str], *, hamming: int = DUP_HAMMING) -> Shares:
