@@ -86,6 +86,12 @@ def test_a_hash_set_contains_what_was_put_in(keys, probes, crowded):
     assert more.distinct.tolist() == sorted({int(k) * int(scale) for k in [*keys, *probes]})
 
 
+def test_texts_without_words_around_another_take_nothing_of_it():
+    text = " ".join(f"word{n}" for n in range(30))
+    shares = WindowIndex.of([text]).coverage(["", "!", text, "", "a"])
+    assert shares.tolist() == [0, 0, 1, 0, 0]
+
+
 def test_the_sketch_comes_within_three_hundredths_of_coverage():
     window = prose(8000)
     rng = random.Random(5)

@@ -188,8 +188,8 @@ def _shares(tokens: Tokens, size: int, hits: Callable[[Tokens, int], Bools]) -> 
 
 def _seams(tokens: Tokens, size: int) -> Ints:
     """Where shingles begin that reach across two texts, which are no text's own."""
-    before = (tokens.bounds[1:-1, None] - np.arange(1, size)).ravel()
-    return before.clip(0, max(0, tokens.values.size - size))
+    before: Ints = (tokens.bounds[1:-1, None] - np.arange(1, size)).ravel()
+    return before[(before >= 0) & (before <= tokens.values.size - size)]
 
 
 def _covered_shares(known: Bools, tokens: Tokens, size: int) -> Shares:
