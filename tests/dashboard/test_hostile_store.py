@@ -25,7 +25,7 @@ def attacked(gate):
     gate.graph.link(Edge("hub", "knows", t, 1 - n / 100, provenance=t) for n, t in enumerate(ATTACKS))  # fmt: skip
     gate.graph.link([Edge(NAMED, "knows", "hub")])
     asked = [gate.reviews.ask(t, collection=NAMED, grades={t: 0.5}, reason=t) for t in ATTACKS]
-    gate.reviews.answer(asked[0].id, ALL, who=ALL, note=ALL)
+    gate.reviews.answer(asked[0].id, ALL, who=ALL[:1000], note=ALL[-1000:])
     made = gate.context("refund").trace
     for n, t in enumerate(ATTACKS):
         steps = (replace(made.steps[0], degraded=t), *made.steps[1:])
