@@ -72,10 +72,10 @@ _OPTIONAL = compile_late(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0640"
     "\u00ad\u200d]|(?<=[\u0900-\u0dff])\u200c|(?<=i)\u0307"
 )
-_ACCENTED = "άέήίόύώϊϋΐΰς"
-_ACCENTS = str.maketrans(_ACCENTED, "αεηιουωιυιυσ")  # Greek capitals are written without
-# few words have any of these
-_FOLDABLE = compile_late(f"[\u0591-\u06ed\u00ad\u200c\u200d\u0307{_ACCENTED}]")
+_ACCENTS = str.maketrans("άέήίόύώϊϋΐΰς", "αεηιουωιυιυσ")  # Greek capitals are written without
+# few words have any of these, and fewer are Greek
+_FOLDABLE = compile_late("[\u0591-\u06ed\u00ad\u200c\u200d\u0307\u0390-\u03ce]")
+_GREEK = compile_late("[\u0390-\u03ce]")
 
 
 def fold(text: str) -> str:
@@ -84,7 +84,10 @@ def fold(text: str) -> str:
     if low.isascii():
         return low
     low = nfc(low)
-    return _OPTIONAL.sub("", low).translate(_ACCENTS) if _FOLDABLE.search(low) else low
+    if _FOLDABLE.search(low):
+        low = _OPTIONAL.sub("", low)
+        return low.translate(_ACCENTS) if _GREEK.search(low) else low
+    return low
 
 
 def signs(run: str) -> list[str]:
