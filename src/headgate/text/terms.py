@@ -42,7 +42,6 @@ _EMPTY = blake2b(digest_size=8)
 _POSSESSIVE = re.compile(r"['\u2019][sS](?!\w)")
 _ASCII = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
 _ANY = compile_late(lambda: rf"[\w{marks()}]+(?:[.-][\w{marks()}]+)*")
-_SEAM = re.compile(r"[_.-]+")
 _SCRIPT = compile_late(rf"[{UNSPACED}]+|[^{UNSPACED}]+")
 _UNSPACED = compile_late(f"[{UNSPACED}]")
 _DIGIT = re.compile(r"\d")
@@ -78,26 +77,28 @@ def words(text: str) -> list[str]:
     pattern = _ASCII if text.isascii() else _ANY
     if "'" in text or "\u2019" in text:
         text = _POSSESSIVE.sub(" ", text)
-    return [word for compound in pattern.findall(text) for word in _open(compound)]
+    plain = text.isascii() and text.islower()
+    found: list[str] = []
+    for compound in pattern.findall(text):
+        if plain and compound.isalpha():  # as most are
+            found.append(compound)
+        else:
+            found += _open(compound)
+    return found
 
 
 def _open(compound: str) -> list[str]:
     """The words of a compound, after the compound as one word where it has several."""
     if compound.isalnum():
         return _parts(compound)
-    simple = list(filter(None, _SEAM.split(compound)))
-    if len(simple) == 1:
-        return _parts(simple[0])
-    parts = list(chain.from_iterable(map(_parts, simple)))
-    if simple and len(compound) <= LONGEST:
-        return [_join_parts(simple), *parts]
-    return parts
-
-
-def _join_parts(simple: list[str]) -> str:
-    """Written in one word; numbers keep a point between them, since 3.11 is not 311."""
+    simple = list(filter(None, compound.replace("_", "-").replace(".", "-").split("-")))
     joined = "".join(simple)
-    return fold(_POINT.join(simple) if joined.isdigit() else joined)
+    plain = joined.isalpha() and joined.isascii() and joined.islower()
+    parts = simple if plain else list(chain.from_iterable(map(_parts, simple)))
+    if len(simple) < 2 or len(compound) > LONGEST:
+        return parts
+    # numbers keep a point between them, since 3.11 is not 311
+    return [fold(_POINT.join(simple) if joined.isdigit() else joined), *parts]
 
 
 def _parts(word: str) -> list[str]:
