@@ -5,23 +5,19 @@ chunk's place is its block's number and its own in it. All lists are joined, eac
 one place are added up. Runs come sorted, so one stable sort merges them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from headgate.index.arrays import Ints, Keys
-from headgate.index.blocks import to_signed
 from headgate.protocols import BLOCK_BITS, KeyLists
 from headgate.rank.fields import table
 from headgate.rank.lexical import idf
 
-_MOST = 200_000  # counts that are remembered
 _PAIR = 4  # bytes of a posting: its number in the block and its value, 16 bits each
 
 Floats = npt.NDArray[np.float64]
-Look = Callable[[Sequence[int]], Mapping[int, int]]
 
 
 def best_by_words(lists: Sequence[KeyLists], chunks: int, most: int) -> list[int]:
@@ -64,28 +60,3 @@ def _best_places(
         begins, scores = begins[stays], scores[stays]
     best: list[int] = places[begins[np.argsort(-scores, kind="stable")]].tolist()
     return best
-
-
-class KeyCounts:
-    """In how many chunks keys stand: remembered while the postings stay as they are."""
-
-    def __init__(self, look: Look, seen: int) -> None:
-        self._look = look
-        self.seen = seen
-        self._known: dict[int, int] = {}
-
-    def remember(self, lists: Sequence[KeyLists], asked: Sequence[int]) -> None:
-        """Keep the counts that came with lists; a key without any stands nowhere."""
-        self._known |= dict.fromkeys(asked, 0) | {found.key: found.chunks for found in lists}
-
-    def __call__(self, keys: Keys) -> Ints:
-        """The counts of some keys."""
-        asked = to_signed(keys)
-        new = [key for key in asked if key not in self._known]
-        if len(self._known) > _MOST:
-            self._known, new = {}, asked
-        if new:
-            found = self._look(new)
-            self._known |= {key: found.get(key, 0) for key in new}
-        known = self._known
-        return np.array([known[key] for key in asked], np.int64)

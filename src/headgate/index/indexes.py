@@ -19,6 +19,7 @@ from headgate.errors import NotReady
 from headgate.forks import renew_in_children
 from headgate.index.collection import Collection
 from headgate.index.folder import delete_index, folder_of
+from headgate.index.known_postings import RecentReads
 from headgate.index.narrowed import NarrowedCollection
 from headgate.index.snapshot import Snapshot
 from headgate.index.storage import SharedStorage
@@ -51,6 +52,7 @@ class Indexes:
         self._policy = policy
         self._sizes: dict[Key, tuple[float, int]] = {}
         self._narrow: dict[Key, NarrowedCollection] = {}
+        self._recent = RecentReads()
         self._folder = folder
         self._segments = segments
         self._embedder = embedder
@@ -170,6 +172,7 @@ class Indexes:
                 collection,
                 embedder=self._embedder,
                 vector=self._known_vector,
+                recent=self._recent,
             )
         return narrowed
 
