@@ -17,9 +17,9 @@ import numpy.typing as npt
 from headgate.bugs import EXPECTED, LOGGER, describe, report
 from headgate.errors import NotReady
 from headgate.forks import renew_in_children
+from headgate.index.candidates import RecentReads
 from headgate.index.collection import Collection
 from headgate.index.folder import delete_index, folder_of
-from headgate.index.known_postings import RecentReads
 from headgate.index.narrowed import NarrowedCollection
 from headgate.index.snapshot import Snapshot
 from headgate.index.storage import SharedStorage

@@ -20,10 +20,15 @@ import numpy.typing as npt
 from headgate.errors import ConfigError, NotReady
 from headgate.index.arrays import Keys
 from headgate.index.blocks import make_block
-from headgate.index.candidates import best_by_names, best_by_words
+from headgate.index.candidates import (
+    Draft,
+    KnownPostings,
+    RecentReads,
+    best_by_names,
+    best_by_words,
+)
 from headgate.index.draft_snapshot import DraftSnapshot, Neighbors, language_of
 from headgate.index.drafts import NAME_KEYS, PLACE, Drafts
-from headgate.index.known_postings import Draft, KnownPostings, RecentReads
 from headgate.index.snapshot import Snapshot
 from headgate.index.vectors import EmbeddingCache
 from headgate.protocols import Embedder, PostingStore, Totals
