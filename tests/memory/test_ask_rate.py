@@ -4,7 +4,7 @@ import pytest
 
 from headgate.errors import BusyError
 from headgate.gateway import Headgate
-from headgate.memory import review as ask_rate
+from headgate.memory import review
 from headgate.memory.review import HOUR_S, AskRate
 from headgate.testing import FixedClock
 from headgate.types import Request
@@ -36,7 +36,7 @@ def test_callers_and_tenants_are_counted_apart(clock):
 
 
 def test_callers_are_remembered_up_to_a_number(clock, monkeypatch):
-    monkeypatch.setattr(ask_rate, "CALLERS", 2)
+    monkeypatch.setattr(review, "CALLERS", 2)
     rate = AskRate(clock=clock)
     for asker in "abc":
         rate.count("t", asker, 1)

@@ -50,6 +50,10 @@ def test_the_page_gives_our_fingerprint_of_any_text(page, text):
     same(page, text)
 
 
+def test_the_page_bounds_what_nfkc_makes_of_a_text_as_we_do(page):
+    same(page, "one \ufdfa\u2026 " * 400)  # each of these letters becomes eighteen
+
+
 @settings(max_examples=20)
 @given(st.lists(st.text("abc de.", min_size=1, max_size=60), min_size=2, max_size=4))
 def test_the_page_gives_our_payload_of_any_window(page, blocks):

@@ -42,13 +42,13 @@ _SHAPED = compile_late(
 
 
 def _run(upper: str) -> str:
-    title = rf"[{upper}](?<!\w[{upper}])(?:[\w’'&-]|\.(?=\w))*"
-    return rf"{title}(?: (?:of|de|van|von|der|the|and|&) {title}| {title}| \d+\b)*"
+    title = rf"[{upper}](?<!\w[{upper}])(?:[\w’'&-]|\.(?=\w))*+"
+    return rf"{title}(?: (?:of|de|van|von|der|the|and|&) {title}| {title}| \d+\b)*+"
 
 
 _RUN, _ASCII_RUN = compile_late(lambda: _run(capitals())), compile_late(_run("A-Z"))
 _OPENERS = '.!?:•*-–—])"“('  # after one of these a capital may only open a sentence
-_SPELLED = re.compile(r"[^\W_]+(?:['’_.-][^\W_]+)*")
+_SPELLED = re.compile(r"[^\W_]+(?:['’_.-][^\W_]+)*+")
 
 _COMMON = frozenset(  # words that open sentences and messages without naming anything
     """
