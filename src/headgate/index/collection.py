@@ -39,7 +39,7 @@ from headgate.protocols import Embedder, Store
 from headgate.types import Change, Chunk
 
 # new or dead chunks from which a change is saved at once; fewer are saved on close ...
-_FLUSH = 2_500
+_FLUSH = 1_000
 _FLUSH_PART = 4  # ... as is less than this part of the collection, so that growing it rewrites each chunk a few times
 _BATCH = 5_000  # changes read at a time
 _CHARS = 1_500_000  # of chunks that are read into one segment: they take 15 MB on the way

@@ -152,7 +152,7 @@ def minhashes(shingles: Sequence[U64]) -> NDArray[np.uint32]:
 def pack(texts: Sequence[str]) -> Iterator[bytes]:
     """What coverage needs of each text, to be stored beside it: 4 bytes a token."""
     tokens = Tokens.of(texts)
-    data = memoryview(tokens.values.astype("<u4", copy=False)).cast("B")
+    data = tokens.values.astype("<u4", copy=False).view(np.uint8).data
     for start, end in pairwise((4 * tokens.bounds).tolist()):
         yield _MAGIC + data[start:end]
 
