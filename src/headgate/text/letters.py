@@ -76,6 +76,7 @@ _ACCENTS = str.maketrans("άέήίόύώϊϋΐΰς", "αεηιουωιυιυσ")
 # few words have any of these, and fewer are Greek
 _FOLDABLE = compile_late("[\u0591-\u06ed\u00ad\u200c\u200d\u0307\u0390-\u03ce]")
 _GREEK = compile_late("[\u0390-\u03ce]")
+_HALF = compile_late("[\ud800-\udfff]")
 
 
 def fold(text: str) -> str:
@@ -94,3 +95,8 @@ def signs(run: str) -> list[str]:
     """A run of an unspaced script as overlapping pairs of signs; a single sign stays alone."""
     found = _SIGN.findall(run) if _IS_INDIC.match(run) else run
     return list(map(add, found, found[1:])) if len(found) > 1 else [run]
+
+
+def replace_surrogates(text: str) -> str:
+    """The text with U+FFFD for every half of a surrogate pair: UTF-8 has none, file names and escaped JSON may."""
+    return text if text.isascii() else _HALF.sub("\ufffd", text)
