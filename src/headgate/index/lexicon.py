@@ -16,7 +16,7 @@ import numpy.typing as npt
 from headgate.forks import ForkSafeLock, renew_in_children
 from headgate.index.arrays import Ints, Keys, ranges
 from headgate.index.casing import cases_of
-from headgate.text.memo import LONGEST
+from headgate.text.memo import may_return
 from headgate.text.terms import read_pieces
 
 Slots = npt.NDArray[np.int32]
@@ -73,7 +73,7 @@ class Lexicon:
             )
 
     def _add(self, language: str, pieces: set[str]) -> dict[str, int]:
-        """Give slots to new pieces, and remember those that are not long while there is room."""
+        """Give slots to new pieces, and remember those that may be met again while there is room."""
         former = self.former
         old = former.remembered(language) if former else {}
         again = list(pieces & old.keys())
@@ -90,7 +90,7 @@ class Lexicon:
             self._cases.frombytes(cases.tobytes())
         slots = dict(zip(chain(fresh, again), count(first)))
         last = 2 * _PIECES
-        known = {p: slot for p, slot in slots.items() if len(p) <= LONGEST and slot < last}
+        known = {p: slot for p, slot in slots.items() if slot < last and may_return(p)}
         self._by_language[language].update(known)
         return slots
 
