@@ -17,7 +17,7 @@ from headgate.text.words import fold, normal, tokens
 
 FROZEN = unicodedata.ucd_3_2_0
 MARKS = "\u0315\u0300\u05b0"
-MIXED = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(MARKS + "ﬁ①ｶﾞ각ㅏ"))
+MIXED = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(MARKS + "ﬁ①ｶﾞ각ㅏ，（Ａ"))
 
 
 @given(MIXED)
@@ -25,7 +25,9 @@ def test_it_is_the_form_of_the_frozen_tables(text):
     assert nfkc(text, 10_000) == FROZEN.normalize("NFKC", text)
 
 
-@pytest.mark.parametrize("unit", ["e\u0301 ", "ｶﾞ", "가나 ", "ﬁ漢", "हिन्दी ", "\u1100\u1161\u11a8"])
+@pytest.mark.parametrize(
+    "unit", ["e\u0301 ", "ｶﾞ", "가나 ", "ﬁ漢", "हिन्दी ", "\u1100\u1161\u11a8", "漢，（Ａ"]
+)
 def test_pieces_join_as_the_whole_text_would(unit):
     text = unit * (3 * PIECE // len(unit))
     assert nfkc(text, len(text) * 20) == FROZEN.normalize("NFKC", text)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from headgate.text.terms import (
     languages_of,
     number,
+    numbers,
     read_pieces,
     terms,
     terms_of,
@@ -142,3 +143,8 @@ def test_texts_read_together_have_the_terms_they_have_alone(language):
     assert terms_of(MIXED, language) == [tuple(terms(text, language)) for text in MIXED]
     fresh = [f"{text} {n}th-{language}{n} word{n}s" for n, text in enumerate(MIXED)]
     assert terms_of(fresh, language) == [tuple(terms(text, language)) for text in fresh]
+
+
+@given(st.lists(st.text(max_size=20)))
+def test_many_strings_have_the_numbers_that_each_has_alone(texts):
+    assert numbers(texts) == [number(text) for text in texts]

@@ -77,7 +77,9 @@ class Lexicon:
         former = self.former
         old = former.remembered(language) if former else {}
         again = list(pieces & old.keys())
-        fresh = list(pieces.difference(again))
+        pieces.difference_update(again)
+        fresh = list(pieces)
+        pieces.clear()  # there may be very many
         parts = [_read(fresh, language)]
         if former and again:
             held = np.fromiter(map(old.__getitem__, again), np.int64, len(again))

@@ -23,6 +23,7 @@ from headgate.text.turns import Turn, part
 from headgate.types import Chunk
 
 _AT_ONCE = 500  # chunks whose pieces are held in memory together: some 5 MB
+_SPANS = 8_000  # spans of capitals that are remembered while chunks are read: some 2 MB
 _LANGUAGE = {language: n for n, language in enumerate(LANGUAGES)}
 
 
@@ -40,7 +41,9 @@ class _NameSlots(dict[str, tuple[int, ...]]):
 
     def __missing__(self, span: str) -> tuple[int, ...]:
         known = self.names
-        self[span] = slots = tuple([known.setdefault(name, len(known)) for name in names_of(span)])
+        slots = tuple([known.setdefault(name, len(known)) for name in names_of(span)])
+        if len(self) < _SPANS:
+            self[span] = slots
         return slots
 
     def of(self, text: str) -> Iterator[int]:
