@@ -4,8 +4,12 @@ A word character is a letter, a digit or a combining mark, as Unicode has it (th
 marks). Some scripts put no spaces between words: Chinese, Japanese, Thai, Lao, Khmer, Burmese; Korean glues
 particles to its words. `signs` cuts these into overlapping pairs of signs, where a sign of the Indic kind is a
 consonant with its vowels. `fold` gives the form in which words are compared.
+
+Half of a surrogate pair is no letter, and UTF-8 cannot hold it. Such halves come from file names and arguments in
+another encoding, and from JSON that escapes one half.
 """
 
+import re
 import unicodedata
 from collections import defaultdict
 from functools import cache
@@ -91,3 +95,8 @@ def signs(run: str) -> list[str]:
     """A run of an unspaced script as overlapping pairs of signs; a single sign stays alone."""
     found = _SIGN.findall(run) if _IS_INDIC.match(run) else run
     return list(map(add, found, found[1:])) if len(found) > 1 else [run]
+
+
+def replace_surrogates(text: str) -> str:
+    """The text with U+FFFD in place of every half of a surrogate pair."""
+    return text if text.isascii() else re.sub("[\ud800-\udfff]", "\ufffd", text)
