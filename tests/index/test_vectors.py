@@ -156,6 +156,16 @@ def test_a_large_segment_is_searched_by_its_neighbor_graph_as_exactly_as_by_hand
     assert not {"c7", "c8"} & set(mapped.ids(mapped.nearest(query, 398)[0]))
 
 
+def test_whoever_saves_a_neighbor_graph_searches_it_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "LARGE", 300)
+    store = MemoryStore()
+    put(store, **{f"c{n}": f"c{n} text" for n in range(400)})
+    indexes = Indexes(store, tmp_path, Random())
+    indexes.rebuild("t", "main")
+    assert any(live.neighbors for live in indexes.snapshot("t", "main").lives)
+    indexes.close()
+
+
 @pytest.mark.parametrize("harm", ["none", "gone", "damaged"])
 def test_a_neighbor_graph_grows_with_its_collection(tmp_path, monkeypatch, harm):
     monkeypatch.setattr(folder, "LARGE", 300)

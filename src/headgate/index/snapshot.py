@@ -224,7 +224,7 @@ class Snapshot:
             words += len(own)
         if not found:
             empty = np.zeros(0, np.int64)
-            return Spots(empty.astype(np.uint64), empty, empty, empty, empty > 0)
+            return Spots(empty.astype(np.uint64), empty, empty, empty, empty.astype(np.bool_))
         keys, where, owner, counts, heads = map(np.concatenate, zip(*found, strict=True))
         begins = offsets(counts)
         mine = np.searchsorted(begins, where, side="right") - 1
