@@ -3,7 +3,15 @@
 import pytest
 import Stemmer
 
-from headgate.text.languages import _LATER, _WORD, LANGUAGES, choose, detect_all
+from headgate.text.languages import (
+    _LATER,
+    _WORD,
+    LANGUAGES,
+    choose,
+    detect_all,
+    likeness_to_code,
+    symbols,
+)
 from headgate.text.letters import fold
 from headgate.text.stopwords import CODES, ENGLISH, stopwords
 from headgate.text.terms import terms
@@ -146,3 +154,20 @@ def test_many_texts_have_the_languages_that_each_has_alone():
     assert detect_all(texts) == alone
     assert alone == ["english", "german", "russian", "english", "english", "english", "spanish"]
     assert detect_all([]) == []
+
+
+PROSE = "The harbor of Quito was restored, they say."
+CODE = "def load(path):\n    with path.open() as file:\n        return parse(file.read())"
+JSON = '{"name": "a", "parameters": {"type": "object"}}'
+
+
+def test_symbols_tell_code_from_prose():
+    assert symbols([JSON]) > symbols([CODE]) > 0.06
+    assert symbols([PROSE]) == 0
+    assert symbols([]) == symbols([""]) == 0
+
+
+def test_json_is_altogether_like_code_and_prose_is_not():
+    assert likeness_to_code([JSON]) == 1
+    assert likeness_to_code([PROSE]) == likeness_to_code([]) == 0
+    assert 0 < likeness_to_code([PROSE * 3, CODE]) < 1

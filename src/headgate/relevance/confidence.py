@@ -20,7 +20,7 @@ from headgate.rank.lexical import within
 from headgate.relevance.calibration import KNOWS, LOWER
 from headgate.relevance.query_terms import Match, Question, match
 from headgate.relevance.vocabulary import Vocabulary
-from headgate.text.symbols import likeness_to_code
+from headgate.text.languages import likeness_to_code
 from headgate.types import Candidate
 
 LOOK = 10  # candidates that tell whether the collection knows
