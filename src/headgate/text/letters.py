@@ -4,17 +4,12 @@ A word character is a letter, a digit or a combining mark, as Unicode has it (th
 marks). Some scripts put no spaces between words: Chinese, Japanese, Thai, Lao, Khmer, Burmese; Korean glues
 particles to its words. `signs` cuts these into overlapping pairs of signs, where a sign of the Indic kind is a
 consonant with its vowels. `fold` gives the form in which words are compared.
-
-Half of a surrogate pair is no letter, and UTF-8 cannot hold it. Such halves come from file names and arguments in
-another encoding, and from JSON that escapes one half.
 """
 
-import re
 import unicodedata
 from collections import defaultdict
 from functools import cache
-from itertools import chain
-from operator import add
+from itertools import chain, pairwise
 
 from headgate.text.late_pattern import compile_late
 from headgate.text.nfkc import nfc
@@ -76,10 +71,11 @@ _OPTIONAL = compile_late(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0640"
     "\u00ad\u200d]|(?<=[\u0900-\u0dff])\u200c|(?<=i)\u0307"
 )
-_ACCENTED = "άέήίόύώϊϋΐΰς"
-_ACCENTS = str.maketrans(_ACCENTED, "αεηιουωιυιυσ")  # Greek capitals are written without
-# few words have any of these
-_FOLDABLE = compile_late(f"[\u0591-\u06ed\u00ad\u200c\u200d\u0307{_ACCENTED}]")
+_ACCENTS = str.maketrans("άέήίόύώϊϋΐΰς", "αεηιουωιυιυσ")  # Greek capitals are written without
+# few words have any of these, and fewer are Greek
+_FOLDABLE = compile_late("[\u0591-\u06ed\u00ad\u200c\u200d\u0307\u0390-\u03ce]")
+_GREEK = compile_late("[\u0390-\u03ce]")
+_HALF = compile_late("[\ud800-\udfff]")
 
 
 def fold(text: str) -> str:
@@ -88,15 +84,18 @@ def fold(text: str) -> str:
     if low.isascii():
         return low
     low = nfc(low)
-    return _OPTIONAL.sub("", low).translate(_ACCENTS) if _FOLDABLE.search(low) else low
+    if _FOLDABLE.search(low):
+        low = _OPTIONAL.sub("", low)
+        return low.translate(_ACCENTS) if _GREEK.search(low) else low
+    return low
 
 
 def signs(run: str) -> list[str]:
     """A run of an unspaced script as overlapping pairs of signs; a single sign stays alone."""
     found = _SIGN.findall(run) if _IS_INDIC.match(run) else run
-    return list(map(add, found, found[1:])) if len(found) > 1 else [run]
+    return [left + right for left, right in pairwise(found)] if len(found) > 1 else [run]
 
 
 def replace_surrogates(text: str) -> str:
-    """The text with U+FFFD in place of every half of a surrogate pair."""
-    return text if text.isascii() else re.sub("[\ud800-\udfff]", "\ufffd", text)
+    """The text with U+FFFD for every half of a surrogate pair: UTF-8 has none, file names and escaped JSON may."""
+    return text if text.isascii() else _HALF.sub("\ufffd", text)
