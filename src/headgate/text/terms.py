@@ -241,6 +241,30 @@ def cut_words(
     return cuts
 
 
+def correct_words(
+    text: str, language: str, wanted: Container[int], *, least: int
+) -> dict[int, list[int]]:
+    """The words of a text whose terms are wanted, by term: the terms of what may have been meant, 0 for a stopword.
+
+    Two letters may be swapped, one doubled, or one of a double left out; the first letter stays.
+    """
+    known = _language(choose(text, language))
+    found = {}
+    for word in words(text):
+        if known.terms[word] in wanted and least <= len(word) <= LONGEST and word.isalpha():
+            found[known.terms[word]] = [*known.read_words(_slips(word)).values()]
+    return found
+
+
+def _slips(word: str) -> set[str]:
+    """A word with two letters swapped, one doubled, or one of a double left out, at any place behind the first."""
+    places = range(1, len(word))
+    swapped = {word[:at] + word[at + 1 :][:1] + word[at] + word[at + 2 :] for at in places}
+    doubled = {word[:at] + word[at] + word[at:] for at in places}
+    single = {word[:at] + word[at + 1 :] for at in places if word[at] == word[at - 1]}
+    return (swapped | doubled | single) - {word}
+
+
 def _terms(pieces: list[str], language: str) -> list[int]:
     return list(chain.from_iterable(map(_language(language).pieces.__getitem__, pieces)))
 
