@@ -50,6 +50,24 @@ def pumped(pattern: re.Pattern[str]) -> Iterator[Callable[[int], str]]:
             yield lambda size, p=prefix, u=pump, e=ending: (p + u * 8) * (size // (len(p) + 8)) + e
 
 
+def repeats_that_go_back(pattern: re.Pattern[str] | re.Pattern[bytes]) -> Iterator[object]:
+    """Every repeat of a group without a small bound into which the engine may go back."""
+    yield from _kept(parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG))
+
+
+def _kept(tree) -> Iterator[object]:
+    for op, value in tree:
+        if op in (ops.MAX_REPEAT, ops.MIN_REPEAT) and value[1] > 64 and not _is_one_sign(value[2]):
+            yield value[2]
+        for below in _inner(op, value):
+            yield from _kept(below)
+
+
+def _is_one_sign(body) -> bool:
+    """Whether the engine counts the repeats of this instead of keeping them."""
+    return len(body) == 1 and body[0][0] in (ops.LITERAL, ops.NOT_LITERAL, ops.IN, ops.ANY)
+
+
 def _seconds(work: Callable[[str], object], text: str) -> float:
     best = float("inf")
     for _ in range(2):

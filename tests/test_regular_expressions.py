@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.hostile import grows_faster, pumped
+from tests.hostile import grows_faster, pumped, repeats_that_go_back
 
 import headgate
 from headgate.text.late_pattern import LatePattern
@@ -17,6 +17,8 @@ CALLS = {"compile", "search", "match", "fullmatch", "sub", "subn", "split", "fin
 ANCHORED = {"match", "fullmatch", "pattern"}
 # Patterns that see only what the operator wrote: names of environment variables.
 TRUSTED = {"headgate.settings.environment"}
+# What may go back into a repeated group, because it reads no more than this.
+SHORT = {"headgate.memory.providers": "80 characters", "headgate.text.names": "20 000 characters"}
 
 
 def modules():
@@ -100,6 +102,21 @@ def test_time_grows_with_the_text_and_no_faster(name, pattern, anchored):
 
     for make in pumped(shown):
         assert not grows_faster(work, make), repr(make(40))
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [(n, p) for n, p, _ in FOUND if n not in SHORT],
+    ids=[f"{n}:{p.pattern[:40]!r}" for n, p, _ in FOUND if n not in SHORT],
+)
+def test_no_group_is_repeated_without_end_and_kept_to_go_back_into(name, pattern):
+    # For each time around, the engine keeps 70 to 140 bytes: a hundred times the text. A possessive repeat keeps none.
+    assert not list(repeats_that_go_back(pattern))
+
+
+def test_the_check_sees_a_group_that_is_kept():
+    assert list(repeats_that_go_back(re.compile(r"a(?:b|(?:[.-]\w+)*)")))
+    assert not list(repeats_that_go_back(re.compile(rb"a(?:[.-]\w+)*+b(?:cd){,9}[ef]*")))
 
 
 @pytest.mark.parametrize(

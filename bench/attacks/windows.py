@@ -87,6 +87,7 @@ async def wide_fingerprints(target):
         {"current_window_text": dense_text(2_000_000)},
         {"current_window_text": "ab cd " * (LONGEST // 6)},
         {"current_window_text": "* " * (LONGEST // 2)},
+        {"current_window_text": "`" * LONGEST},
     ):
         body = json.dumps(window, ensure_ascii=False).encode()
         await target.send("POST", "/v1/fingerprint", content=body)

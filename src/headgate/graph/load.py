@@ -41,7 +41,7 @@ _IMPORTS: Mapping[str, re.Pattern[str]] = {
         r"|\brequire\([ ]?[\"']([^\"'\n]+)[\"'][ ]?\)"
     ),
     "go": re.compile(r"^[ \t]*(?:import[ \t]+)?(?:[\w.]+[ \t]+)?\"([\w./~-]+)\"[ \t]*$", re.M),
-    "rs": re.compile(r"^[ \t]*(?:pub[ \t]+)?use[ \t]+((?:\w+::)*\w+)", re.M),
+    "rs": re.compile(r"^[ \t]*(?:pub[ \t]+)?use[ \t]+(\w+(?:::\w+)*+)", re.M),
     "java": re.compile(r"^[ \t]*import[ \t]+(?:static[ \t]+)?([\w.]+)(?:\.\*)?[ \t]*;", re.M),
     "c": re.compile(r"^[ \t]*#[ \t]*include[ \t]+[<\"]([^>\"\n]+)[>\"]", re.M),
 }

@@ -106,7 +106,7 @@ _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], Replace], ...] = tuple(
             r"(?<![\w.])1[6-9]\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d{1,9})?(?![\w%])(?! ?(?:bytes|rows|lines|items)\b)",
             "*",
         ),
-        (("",), rf"(?<![\w.])(?:\d++(?:\.\d++)?(?: ?(?:{_UNIT}|s)|[mh])(?![a-z_]) ?)+", "*"),
+        (("",), rf"(?<![\w.])(?:\d++(?:\.\d++)?(?: ?(?:{_UNIT}|s)|[mh])(?![a-z_]) ?)++", "*"),
         (("m",), r"(?<![\w.])\d++m ?\d++(?:\.\d++)?s\b", "*"),
         (
             ("elapsed", "duration", "took", "latency", "time"),

@@ -26,6 +26,9 @@ Count = Callable[[Keys], Ints]
 _PARTS = 4
 _SAMPLED_TERMS = np.uint64((1 << 64) // _PARTS)  # terms are digests: a quarter of them lies below
 _SAMPLED_CHUNKS = 64
+_ABOVE_OWNER = ~np.uint64(
+    _SAMPLED_CHUNKS - 1
+)  # the bits of a term beside which its chunk's number fits
 _COLUMNS = {"place": PLACE, "position": POSITION, "chars": CHARS}
 
 
@@ -133,7 +136,7 @@ class DraftSnapshot(Snapshot):
         """How many of the candidates are sampled, their terms, and those of each chunk counted once."""
         some = min(self.size, _SAMPLED_CHUNKS)
         few = self.sequences(np.arange(some))
-        held = {*zip(few.terms.tolist(), few.owner.tolist(), strict=True)}
+        held = distinct(few.terms & _ABOVE_OWNER | few.owner.astype(np.uint64))
         return some, len(few.terms), len(held)
 
     @property

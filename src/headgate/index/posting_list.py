@@ -17,6 +17,8 @@ from headgate.rank.lexical import distinct
 
 Alive = npt.NDArray[np.bool_]
 
+_FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
+
 
 @dataclass(frozen=True, slots=True)
 class PostingList:
@@ -166,6 +168,37 @@ def copy_lists(parts: Sequence[PostingList], slots: Ints, bases: Ints) -> Hits:
     ords += np.repeat(bases[where], lengths[where, which])
     values = np.concatenate([parts[n].values[begin:end] for n, begin, end in spans])
     return Hits(ords, values, lengths.sum(0))
+
+
+def total_counts(counts: Sequence[Ints], slots: Ints) -> Ints:
+    """The counts of some keys in all segments together, given their slots."""
+    total = np.zeros(slots.shape[1], np.int64)
+    for mine, row in zip(counts, slots, strict=True):
+        there = row >= 0
+        total[there] += mine[row[there]]
+    return total
+
+
+def own_slots(part: PostingList, local: Ints) -> tuple[npt.NDArray[np.uint32], Ints]:
+    """The keys of some chunks as slots, one chunk after the other, and how many each has."""
+    starts = part.own_starts[local]
+    counts = part.own_starts[local + 1] - starts
+    return part.own[ranges(starts, counts)], counts
+
+
+def locate_slots(own: npt.NDArray[np.uint32], slots: Ints) -> tuple[Ints, Ints]:
+    """Which of some words are one of the slots, and which one; a slot below 0 is none."""
+    order = np.argsort(slots)
+    order = order[slots[order] >= 0]
+    known = slots[order].astype(np.uint32)
+    if len(known) > _FEW_TERMS:
+        hit = np.isin(own, known)
+    else:
+        hit = np.zeros(len(own), bool)
+        for slot in known:
+            hit |= own == slot
+    at = np.flatnonzero(hit)
+    return at, order[known.searchsorted(own[at])]
 
 
 _KEPT = 3  # the terms of a query, those of its best chunks, and one more for a request beside it

@@ -16,7 +16,13 @@ from headgate.index.arrays import Ints, Keys, find, offsets, ranges, split_texts
 from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
 from headgate.index.collection_kind import SHORT, is_conversation, name_languages
 from headgate.index.live_segment import LiveSegment
-from headgate.index.posting_list import PostingList, Slots, copy_lists
+from headgate.index.posting_list import (
+    Slots,
+    copy_lists,
+    locate_slots,
+    own_slots,
+    total_counts,
+)
 from headgate.lazy import lazy_property
 from headgate.protocols import Hits, Sequences, Spots
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
@@ -29,7 +35,6 @@ from headgate.types import Chunk
 
 Fetch = Callable[[Sequence[str]], Sequence[Chunk]]
 
-_FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
 _MOST_KEY = (1 << 64) - 1
 _SAMPLED_CHUNKS = 4_000  # chunks from which on a part of the vocabulary stands for all of it
 
@@ -135,7 +140,7 @@ class Snapshot:
     def frequencies(self, terms: Keys) -> Ints:
         """In how many living chunks each term stands."""
         counts = [live.term_counts for live in self.lives]
-        return _total(counts, self._term_slots(terms))
+        return total_counts(counts, self._term_slots(terms))
 
     @lazy_property
     def repetition(self) -> float:
@@ -183,7 +188,7 @@ class Snapshot:
         terms, owner, where = [], [], []
         for at, local, index in self._by_segment(ords):
             segment = self.lives[at].segment
-            own, counts = _own_words(segment.terms, local)
+            own, counts = own_slots(segment.terms, local)
             terms.append(segment.terms.keys[own])
             owner.append(np.repeat(index, counts))
             lengths = segment.fields[local]
@@ -213,8 +218,8 @@ class Snapshot:
         found, words = [], 0
         for at, local, index in self._by_segment(ords):
             segment = self.lives[at].segment
-            own, counts = _own_words(segment.terms, local)
-            here, which = _locate(own, slots[at])
+            own, counts = own_slots(segment.terms, local)
+            here, which = locate_slots(own, slots[at])
             found.append((terms[which], here + words, index, counts, segment.fields[local, :BODY]))
             words += len(own)
         if not found:
@@ -246,7 +251,7 @@ class Snapshot:
         found: list[Keys] = [np.zeros(0, np.uint64)] * len(ords)
         for at, local, index in self._by_segment(ords):
             part = self.lives[at].segment.names
-            own, counts = _own_words(part, local)
+            own, counts = own_slots(part, local)
             keys, begins = part.keys[own], offsets(counts).tolist()
             for i, begin, end in zip(index.tolist(), begins, begins[1:], strict=False):
                 found[i] = keys[begin:end]
@@ -264,7 +269,7 @@ class Snapshot:
 
     def name_frequencies(self, keys: Keys) -> Ints:
         """In how many living chunks each name stands."""
-        return _total([live.name_counts for live in self.lives], self._name_slots(keys))
+        return total_counts([live.name_counts for live in self.lives], self._name_slots(keys))
 
     def is_proper(self, keys: Keys, *, share: float) -> npt.NDArray[np.bool_]:
         """Whether each is a proper name: one of its words capitalized in `share` of its uses in sentences."""
@@ -388,34 +393,3 @@ class Snapshot:
             living = live.alive[local]
             found[index[living]] = local[living] + base
         return found
-
-
-def _total(counts: Sequence[Ints], slots: Ints) -> Ints:
-    """The counts of some keys in all segments together, given their slots."""
-    total = np.zeros(slots.shape[1], np.int64)
-    for mine, row in zip(counts, slots, strict=True):
-        there = row >= 0
-        total[there] += mine[row[there]]
-    return total
-
-
-def _own_words(part: PostingList, local: Ints) -> tuple[npt.NDArray[np.uint32], Ints]:
-    """The keys of some chunks as slots, one chunk after the other, and how many each has."""
-    starts = part.own_starts[local]
-    counts = part.own_starts[local + 1] - starts
-    return part.own[ranges(starts, counts)], counts
-
-
-def _locate(own: npt.NDArray[np.uint32], slots: Ints) -> tuple[Ints, Ints]:
-    """Which of some words are one of the slots, and which one; a slot below 0 is none."""
-    order = np.argsort(slots)
-    order = order[slots[order] >= 0]
-    known = slots[order].astype(np.uint32)
-    if len(known) > _FEW_TERMS:
-        hit = np.isin(own, known)
-    else:
-        hit = np.zeros(len(own), bool)
-        for slot in known:
-            hit |= own == slot
-    at = np.flatnonzero(hit)
-    return at, order[known.searchsorted(own[at])]

@@ -35,7 +35,7 @@ _SINGLE_VALUED = frozenset({
     "version", "host", "prefers", "favorite", "deadline", "runs", "deployed", "owner", "manager",
     "password", "uses",
 })  # fmt: skip
-_NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
+_NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,9 @@ def penalize(
             ]
         order = sorted(range(len(judged)), key=lambda i: -judged[i].score)
     alive = [i for i in order if not judged[i].dropped]
-    found = near_copies(tokens, alive, least=policy.copy_overlap) | copies(tokens, alive)
+    found = copies(tokens, alive)
+    others = [i for i in alive if i not in found]
+    found |= near_copies(tokens, others, least=policy.copy_overlap)
     for late, early in found.items():
         one, repeated = judged[late], judged[early].chunk
         is_brief = tokens.counts[late] < policy.copy_overlap * tokens.counts[early]

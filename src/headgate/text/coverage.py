@@ -234,7 +234,9 @@ def near_copies(tokens: Tokens, order: Sequence[int], *, least: float) -> dict[i
     )  # of a text in that order, behind all for those left out
     place[chosen] = np.arange(len(chosen))
     hashes = tokens.shingles(SHINGLE)
-    own = _find_shared(hashes, _seams(tokens, SHINGLE))
+    inside = np.repeat(place < len(chosen), tokens.counts)[: hashes.size]
+    inside[_seams(tokens, SHINGLE)] = False
+    own = _find_shared(hashes, inside)
     owner = place[np.searchsorted(tokens.bounds, own, side="right") - 1]
     by_hash = np.lexsort((owner, hashes[own]))
     sorted_ = hashes[own[by_hash]]
@@ -242,7 +244,7 @@ def near_copies(tokens: Tokens, order: Sequence[int], *, least: float) -> dict[i
     fresh[1:] = sorted_[1:] != sorted_[:-1]
     first = np.empty_like(own)  # the text in which each of these shingles stands first
     first[by_hash] = owner[by_hash[np.maximum.accumulate(np.where(fresh, np.arange(len(own)), 0))]]
-    late = (first < owner) & (owner < len(chosen))
+    late = first < owner
     known = np.zeros(hashes.size, dtype=bool)
     known[own[late]] = True
     shares = _covered_shares(known, tokens, SHINGLE)
@@ -252,10 +254,8 @@ def near_copies(tokens: Tokens, order: Sequence[int], *, least: float) -> dict[i
     }
 
 
-def _find_shared(hashes: U64, seams: Ints) -> Ints:
+def _find_shared(hashes: U64, inside: Bools) -> Ints:
     """Where shingles stand that may stand in several places, by their first 32 bits: few, and only they are sorted."""
-    inside = np.ones(hashes.size, dtype=bool)
-    inside[seams] = False
     found: Ints = np.flatnonzero(_repeats(hashes >> np.uint64(48)) & inside)
     return found[_repeats(hashes[found] >> np.uint64(32) & np.uint64(0xFFFF))]
 

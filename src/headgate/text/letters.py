@@ -60,7 +60,7 @@ _SIGN = compile_late(
     lambda: (
         "[\u0e40-\u0e44\u0ec0-\u0ec4]?"
         "[^\u0e40-\u0e44\u0ec0-\u0ec4]"
-        f"(?:[\u17d2\u1039].|[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3{marks()}])*"
+        f"(?:[\u17d2\u1039].|[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3{marks()}])*+"
         "|."
     )
 )

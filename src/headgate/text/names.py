@@ -24,7 +24,7 @@ def _span(upper: str) -> str:
     # a look-behind after the capital lets the scan run to the next capital instead of the next word
     return (
         rf"[{upper}](?<!\w[{upper}])[\w'\u2019-]+"
-        rf"(?:\s+(?:(?:of|the|de|von|van|and)\s+)?[{upper}][\w'\u2019-]+)*"
+        rf"(?:\s+(?:(?:of|the|de|von|van|and)\s+)?[{upper}][\w'\u2019-]+)*+"
     )
 
 
@@ -42,13 +42,13 @@ _SHAPED = compile_late(
 
 
 def _run(upper: str) -> str:
-    title = rf"[{upper}](?<!\w[{upper}])(?:[\w’'&-]|\.(?=\w))*"
-    return rf"{title}(?: (?:of|de|van|von|der|the|and|&) {title}| {title}| \d+\b)*"
+    title = rf"[{upper}](?<!\w[{upper}])(?:[\w’'&-]|\.(?=\w))*+"
+    return rf"{title}(?: (?:of|de|van|von|der|the|and|&) {title}| {title}| \d+\b)*+"
 
 
 _RUN, _ASCII_RUN = compile_late(lambda: _run(capitals())), compile_late(_run("A-Z"))
 _OPENERS = '.!?:•*-–—])"“('  # after one of these a capital may only open a sentence
-_SPELLED = re.compile(r"[^\W_]+(?:['’_.-][^\W_]+)*")
+_SPELLED = re.compile(r"[^\W_]+(?:['’_.-][^\W_]+)*+")
 
 _COMMON = frozenset(  # words that open sentences and messages without naming anything
     """

@@ -37,8 +37,8 @@ _TELLING = frozenset(
 
 _EMPTY = blake2b(digest_size=8)
 _POSSESSIVE = re.compile(r"['\u2019][sS](?!\w)")
-_ASCII = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*")
-_ANY = compile_late(lambda: rf"[\w{marks()}]+(?:[.-][\w{marks()}]+)*")
+_ASCII = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)*+")
+_ANY = compile_late(lambda: rf"[\w{marks()}]+(?:[.-][\w{marks()}]+)*+")
 _SEAM = re.compile(r"[_.-]+")
 _SCRIPT = compile_late(rf"[{UNSPACED}]+|[^{UNSPACED}]+")
 _UNSPACED = compile_late(f"[{UNSPACED}]")

@@ -58,15 +58,15 @@ _JOINERS = (
     r"(?<=[0-9])%",
     rf"(?<=_)_|_(?=_)|(?<={_LETTER})_(?={_LETTER})",  # snake_case and __dunder__, not _emphasis_
 )
-_TOKEN = compile_late(f"[{_ranges(SINGLES)}]|(?:{_LETTER}|{'|'.join(_JOINERS)})+")
+_TOKEN = compile_late(f"[{_ranges(SINGLES)}]|(?:{_LETTER}|{'|'.join(_JOINERS)})++")
 
 # Marks are removed only where they join no two words, so that removing them never makes one word of two.
 _WORD = r"[0-9a-z_\x80-\U0010ffff]"
 _LINE_MARKS = compile_late(
-    r"^[ \t]*(?:(?:#{1,6}|>+|[-+*])[ \t]+)+|^[ \t]*(?:[-=*|:+]+[ \t]*)$", re.M
+    r"^[ \t]*(?:(?:#{1,6}|>+|[-+*])[ \t]+)++|^[ \t]*(?:[-=*|:+]+[ \t]*)$", re.M
 )
 _LINKS = re.compile(r"!?\[([^\[\]\n]*)\]\(([^()\n]*)\)")
-_MARKS = compile_late(rf"(?<![*`~])(?:(?<!{_WORD})(?:[*`]|~~)+|(?:[*`]|~~)++(?!{_WORD}))")
+_MARKS = compile_late(rf"(?<![*`~])(?:(?<!{_WORD})(?:[*`]|~~)++|(?:[*`]|~~)++(?!{_WORD}))")
 _EMPHASIS = compile_late(rf"(?<!{_WORD})_(?!_)|(?<!_)_(?!{_WORD})")
 _TABLE = re.compile(r"(?<!\S)\|+|(?<!\|)\|++(?!\S)")
 _DRESS = (

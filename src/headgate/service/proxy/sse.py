@@ -13,7 +13,7 @@ from headgate.errors import UpstreamError
 from headgate.service.proxy.answer_room import Take
 from headgate.text.bounded_json import loads
 
-END = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2,}")  # further blank lines say nothing
+END = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2,}+")  # further blank lines say nothing
 LINE = re.compile(rb"\r\n|\r|\n")
 KEEP_ALIVE = b": keep-alive\n\n"
 
