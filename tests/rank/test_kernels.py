@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from headgate.evaluate.bm25 import fill_budget
 from headgate.index.indexes import Indexes
-from headgate.rank.edge_walk import carry
+from headgate.rank.edge_walk import carry, fire
 from headgate.rank.fields import pack, table
-from headgate.rank.integrate_and_fire import fire
 from headgate.rank.lexical import idf, rarity
 from headgate.rank.top import best, top
 from headgate.stages.propagate import PropagatePolicy, propagate, start_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from headgate.relevance.calibration import KNOWS
+from headgate.relevance.confidence import KNOWS
 
 Floats = npt.NDArray[np.float64]
 

@@ -6,7 +6,7 @@ s = s1 + min(.7, open)·x / max x, where a seed holds a rare name of the query a
 the best chunk does not hold: an answer in one place needs no second one. In code, where capitals make no names, it is
 less, and in JSON nothing (text/symbols.py). There a chunk gains once more by the share of
 the query that the better ones do not hold, since the parts of such an answer differ.
-"fire": leaky integrate-and-fire over given edges, neighbors and shared names (rank/integrate_and_fire.py).
+"fire": leaky integrate-and-fire over given edges, neighbors and shared names (rank/edge_walk.py).
 Work goes outward from the seeds: its cost follows their names and edges, never the corpus.
 """
 
@@ -22,8 +22,7 @@ from pydantic import Field
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Hits, Postings
-from headgate.rank.edge_walk import carry, links_of
-from headgate.rank.integrate_and_fire import fire
+from headgate.rank.edge_walk import carry, fire, links_of
 from headgate.rank.lexical import distinct, rarity, within
 from headgate.rank.name_hop import (
     NONE,

@@ -8,7 +8,7 @@ without spaces become pairs of signs (see letters.py).
 
 import re
 from collections.abc import Container, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import chain
 from threading import local
@@ -243,17 +243,23 @@ def cut_words(
 
 def correct_words(
     text: str, language: str, wanted: Container[int], *, least: int
-) -> dict[int, list[int]]:
+) -> dict[int, tuple[int, ...]]:
     """The words of a text whose terms are wanted, by term: the terms of what may have been meant, 0 for a stopword.
 
     Two letters may be swapped, one doubled, or one of a double left out; the first letter stays.
     """
-    known = _language(choose(text, language))
-    found = {}
-    for word in words(text):
-        if known.terms[word] in wanted and least <= len(word) <= LONGEST and word.isalpha():
-            found[known.terms[word]] = [*known.read_words(_slips(word)).values()]
-    return found
+    name = choose(text, language)
+    term = _language(name).terms
+    return {
+        term[word]: _read_slips(word, name)
+        for word in words(text)
+        if term[word] in wanted and least <= len(word) <= LONGEST and word.isalpha()
+    }
+
+
+@lru_cache(maxsize=256)
+def _read_slips(word: str, language: str) -> tuple[int, ...]:
+    return tuple(_language(language).read_words(_slips(word)).values())
 
 
 def _slips(word: str) -> set[str]:
