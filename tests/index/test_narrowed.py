@@ -81,6 +81,52 @@ def test_what_changes_or_goes_is_followed(gates):
     assert narrowed_step(ranking(small, "keeper")[1]).endswith("of 60 chunks, by words and names")
 
 
+@pytest.fixture
+def reads(gates, monkeypatch):
+    """The places of the drafts that the narrowed gate reads."""
+    _, small = gates
+    return watch_drafts(small, monkeypatch)
+
+
+def watch_drafts(gate, monkeypatch):
+    read, drafts_at = [], gate.store.drafts_at
+
+    def watched(tenant, collection, places):
+        read.extend(places)
+        return drafts_at(tenant, collection, places)
+
+    monkeypatch.setattr(gate.store, "drafts_at", watched)
+    return read
+
+
+def test_what_was_read_is_read_again_only_after_a_change(gates, reads):
+    wide, small = gates
+    wide.add(rows(400))
+    first = ranking(small, "refunds")[0]
+    assert reads
+    before = {*reads}
+    reads.clear()
+    assert ranking(small, "refunds")[0] == first
+    assert not reads
+    ranking(small, "refunds and tides")
+    assert reads
+    assert before.isdisjoint(reads), "what one question read serves the next"
+    wide.add([{"id": "new", "text": "Refunds moved to the lighthouse."}])
+    reads.clear()
+    assert "new" in ranking(small, "refunds")[0]
+    assert len(reads) > 1
+
+
+def test_what_a_replica_gave_is_not_remembered(postgres, postgres_url, monkeypatch):
+    address = f"{postgres_url}?replica=127.0.0.1:{postgres.port}"
+    with Headgate.open(address, index=IndexPolicy(max_chunks=10)) as gate:
+        gate.add(rows(60))
+        ranking(gate, "keeper K17")
+        read = watch_drafts(gate, monkeypatch)
+        ranking(gate, "keeper K17")
+        assert read
+
+
 def test_postings_made_again_give_the_same_ranking(gates):
     wide, small = gates
     wide.add(rows(100))

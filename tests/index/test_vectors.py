@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headgate.errors import ConfigError
-from headgate.index import ann
+from headgate.index import folder, vectors
 from headgate.index.indexes import Indexes
 from headgate.index.vectors import embedded_text
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -140,7 +140,7 @@ def by_hand(store, query, k):
 def test_a_large_segment_is_searched_by_its_neighbor_graph_as_exactly_as_by_hand(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(ann, "LARGE", 300)
+    monkeypatch.setattr(folder, "LARGE", 300)
     store = MemoryStore()
     put(store, **{f"c{n}": f"c{n} text" for n in range(400)})
     indexes = Indexes(store, tmp_path, Random())
@@ -156,10 +156,20 @@ def test_a_large_segment_is_searched_by_its_neighbor_graph_as_exactly_as_by_hand
     assert not {"c7", "c8"} & set(mapped.ids(mapped.nearest(query, 398)[0]))
 
 
+def test_whoever_saves_a_neighbor_graph_searches_it_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder, "LARGE", 300)
+    store = MemoryStore()
+    put(store, **{f"c{n}": f"c{n} text" for n in range(400)})
+    indexes = Indexes(store, tmp_path, Random())
+    indexes.rebuild("t", "main")
+    assert any(live.neighbors for live in indexes.snapshot("t", "main").lives)
+    indexes.close()
+
+
 @pytest.mark.parametrize("harm", ["none", "gone", "damaged"])
 def test_a_neighbor_graph_grows_with_its_collection(tmp_path, monkeypatch, harm):
-    monkeypatch.setattr(ann, "LARGE", 300)
-    store, began, build = MemoryStore(), [], ann.build_graph
+    monkeypatch.setattr(folder, "LARGE", 300)
+    store, began, build = MemoryStore(), [], vectors.build_graph
 
     def watched(vectors, path, *, first_rows):
         began.append(first_rows is not None)
@@ -169,7 +179,7 @@ def test_a_neighbor_graph_grows_with_its_collection(tmp_path, monkeypatch, harm)
             first_rows.write_bytes(b"not a graph")
         build(vectors, path, first_rows=first_rows)
 
-    monkeypatch.setattr(ann, "build_graph", watched)
+    monkeypatch.setattr(folder, "build_graph", watched)
     for first in (0, 400):
         put(store, **{f"c{n}": f"c{n} text" for n in range(first, first + 400)})
         indexes = Indexes(store, tmp_path, Random())
@@ -191,8 +201,8 @@ def test_a_neighbor_graph_grows_with_its_collection(tmp_path, monkeypatch, harm)
 def test_a_neighbor_graph_is_made_for_a_large_segment_where_the_extra_is_installed(
     store, tmp_path, monkeypatch, large, installed, made
 ):
-    monkeypatch.setattr(ann, "LARGE", large)
-    monkeypatch.setattr(ann, "is_available", lambda: installed)
+    monkeypatch.setattr(folder, "LARGE", large)
+    monkeypatch.setattr(folder, "has_usearch", lambda: installed)
     indexes = Indexes(store, tmp_path, Hues())
     indexes.snapshot("t", "main")
     indexes.close()

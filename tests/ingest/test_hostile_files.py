@@ -1,5 +1,8 @@
 """Files made to be slow, large or to lead elsewhere cost a line in the report and nothing else."""
 
+import json
+import subprocess
+import sys
 import time
 
 import pytest
@@ -61,6 +64,27 @@ def test_a_child_that_takes_too_long_is_ended(monkeypatch):
     monkeypatch.setattr(child, "WALL_S", 0.01)
     with pytest.raises(Undecodable, match="took longer"):
         child.extract("html", b"<p>hello</p>" * 10_000)
+
+
+def read_in_a_child(reader):
+    """What a child does that takes files apart with this reader and may use a second."""
+    code = (
+        "from headgate.ingest import child, html\n"
+        f"def extract(text):\n    {reader}\n"
+        "html.extract, child.cpu_seconds = extract, lambda size: 1\n"
+        "child.main('html')"
+    )
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, input=b"x", capture_output=True, timeout=60, check=False)
+
+
+def test_a_child_that_takes_too_much_memory_says_so():
+    done = read_in_a_child("return '', bytes(2 * child.MEMORY_BYTES)")
+    assert json.loads(done.stdout) == {"reason": "took more than 1024 MB to read"}
+
+
+def test_a_child_that_takes_too_much_time_is_ended_by_the_system():
+    assert read_in_a_child("while True: pass").returncode < 0
 
 
 def test_a_child_gives_title_and_text_and_reasons():

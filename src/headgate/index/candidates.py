@@ -1,27 +1,37 @@
-"""Candidates: which chunks of a large collection are worth ranking for a query.
+"""Candidates: which chunks of a large collection are worth ranking for a query, and what was read to find them.
 
 The database hands over lists of postings, one run a term or name, with the numbers of the blocks they come from. A
 chunk's place is its block's number and its own in it. All lists are joined, each posting has a value, and the values of
 one place are added up. Runs come sorted, so one stable sort merges them.
+
+Questions on one matter read the same lists and drafts. The last ones are kept, for all collections of a process
+together, while the postings of a collection stay as they are.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Collection, Sequence
 from functools import cache
+from hashlib import blake2b
+from time import monotonic
 
 import numpy as np
 import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys
 from headgate.index.blocks import to_signed
-from headgate.protocols import BLOCK_BITS, KeyLists
+from headgate.protocols import BLOCK_BITS, KeyLists, PostingStore, Totals
 from headgate.rank.fields import table
 from headgate.rank.lexical import idf
+from headgate.text.cache import Recent
 
-_MOST = 200_000  # counts that are remembered
 _PAIR = 4  # bytes of a posting: its number in the block and its value, 16 bits each
+_MOST_COUNTS = 200_000
+_ENTRIES = 50_000
+_BYTES = 32_000_000  # of lists, and of drafts: those of some fifty questions
+_OVERHEAD = 200  # bytes of a list or a draft beside its data
 
 Floats = npt.NDArray[np.float64]
-Look = Callable[[Sequence[int]], Mapping[int, int]]
+Draft = tuple[int, str, bytes]
 
 
 def best_by_words(lists: Sequence[KeyLists], chunks: int, most: int) -> list[int]:
@@ -66,26 +76,65 @@ def _best_places(
     return best
 
 
-class KeyCounts:
-    """In how many chunks keys stand: remembered while the postings stay as they are."""
+class RecentReads:
+    """Lists and drafts that were read last, each by the version of its collection's postings."""
 
-    def __init__(self, look: Look, seen: int) -> None:
-        self._look = look
-        self.seen = seen
-        self._known: dict[int, int] = {}
+    def __init__(self) -> None:
+        self.lists: Recent[tuple[object, ...], Sequence[KeyLists]] = Recent(
+            _ENTRIES,
+            math.inf,
+            monotonic,
+            size=_BYTES,
+            measure=lambda lists: sum(len(one.lists or b"") + _OVERHEAD for one in lists),
+        )
+        self.drafts: Recent[tuple[object, int], Draft] = Recent(
+            _ENTRIES, math.inf, monotonic, size=_BYTES, measure=lambda it: len(it[2]) + _OVERHEAD
+        )
 
-    def remember(self, lists: Sequence[KeyLists], asked: Sequence[int]) -> None:
-        """Keep the counts that came with lists; a key without any stands nowhere."""
-        self._known |= dict.fromkeys(asked, 0) | {found.key: found.chunks for found in lists}
 
-    def __call__(self, keys: Keys) -> Ints:
-        """The counts of some keys."""
+class KnownPostings:
+    """The postings of one collection under these totals."""
+
+    def __init__(
+        self, store: PostingStore, tenant: str, name: str, totals: Totals, recent: RecentReads
+    ) -> None:
+        self._store, self._here, self.totals = store, (tenant, name), totals
+        self._recent, self._version = recent, object()
+        self._counts: dict[int, int] = {}
+
+    def holds_for(self, totals: Totals) -> bool:
+        """Whether what is remembered is true under these totals."""
+        return self.totals == totals and not self._store.may_lag
+
+    def lists(
+        self, keys: Keys, *, budget: int, least: int = 1, most: int | None = None
+    ) -> Sequence[KeyLists]:
+        """The lists of the rarest of some keys; how common each of them is is known afterwards."""
         asked = to_signed(keys)
-        new = [key for key in asked if key not in self._known]
-        if len(self._known) > _MOST:
-            self._known, new = {}, asked
-        if new:
-            found = self._look(new)
-            self._known |= {key: found.get(key, 0) for key in new}
-        known = self._known
+        question = (self._version, blake2b(keys.tobytes()).digest(), budget, least, most)
+        (found,) = self._recent.lists.find([question])
+        if found is None:
+            found = self._store.key_lists(*self._here, asked, budget=budget, least=least, most=most)
+            self._recent.lists.keep({question: found})
+        self._counts |= dict.fromkeys(asked, 0) | {one.key: one.chunks for one in found}
+        return found
+
+    def drafts(self, places: Collection[int]) -> list[Draft]:
+        """Place, id and draft of the chunks at these places, in order; those that went meanwhile are left out."""
+        asked = [(self._version, place) for place in sorted(places)]
+        known = dict(zip(asked, self._recent.drafts.find(asked), strict=True))
+        lacking = [place for (_, place), draft in known.items() if draft is None]
+        read = self._store.drafts_at(*self._here, lacking)
+        fresh = {(self._version, draft[0]): draft for draft in read}
+        self._recent.drafts.keep(fresh)
+        return [draft for draft in (known | fresh).values() if draft is not None]
+
+    def count(self, keys: Keys) -> Ints:
+        """In how many chunks of the collection each of some keys of the database stands."""
+        asked = to_signed(keys)
+        if len(self._counts) > _MOST_COUNTS:
+            self._counts = {}
+        known = self._counts
+        if new := [key for key in asked if key not in known]:
+            known |= {**dict.fromkeys(new, 0), **self._store.count_keys(*self._here, new)}
         return np.array([known[key] for key in asked], np.int64)

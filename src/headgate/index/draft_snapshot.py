@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from headgate.classes import lazy_property
 from headgate.index.arrays import Ints, Keys, locate, offsets, ranges
 from headgate.index.collection_kind import is_conversation, name_languages
 from headgate.index.drafts import CHARS, NAME_KEYS, PLACE, POSITION, Drafts
 from headgate.index.snapshot import Fetch, Snapshot
-from headgate.lazy import lazy_property
 from headgate.protocols import Hits, Sequences, Spots, Totals
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE, pack
 from headgate.rank.lexical import distinct

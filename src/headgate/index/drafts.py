@@ -14,10 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from headgate.classes import lazy_property
 from headgate.index.arrays import Ints, Keys, cut_texts, offsets, ranges
 from headgate.index.posting_list import Counts, PostingList, to_slots
 from headgate.index.segment import Segment
-from headgate.lazy import lazy_property
 
 NAME_KEYS = np.uint64(
     0x9E3779B97F4A7C15

@@ -21,7 +21,6 @@ from uuid import uuid4
 import numpy as np
 
 from headgate.forks import close_in_children
-from headgate.index import ann
 from headgate.index.files import (
     CHECKED,
     DamagedIndex,
@@ -32,6 +31,7 @@ from headgate.index.files import (
     write_whole,
 )
 from headgate.index.live_segment import LiveSegment
+from headgate.index.vectors import LARGE, NearestNeighbors, build_graph, has_usearch
 
 FORMAT = 3
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -152,9 +152,9 @@ def _load_live(folder: Path, entry: dict[str, str], *, verify: bool) -> LiveSegm
         ):
             raise DamagedIndex(f"{entry['dead']} does not match its checksum")
     vectors = load_vectors(folder / entry["vectors"], len(segment)) if entry["vectors"] else None
-    graph = entry["near"] and ann.is_available()
+    graph = entry["near"] and has_usearch()
     graph_file = folder / entry["near"] if graph else None
-    neighbors = ann.NearestNeighbors(graph_file) if graph_file else None
+    neighbors = NearestNeighbors(graph_file) if graph_file else None
     return LiveSegment(segment, dead, entry["file"], vectors, neighbors, graph_file)
 
 
@@ -174,7 +174,7 @@ def write_state(folder: Path, state: IndexState, mark: str) -> IndexState:
         vectors = f"{name}.vectors" if live.vectors is not None else ""
         graph = f"{name}.near" if (folder / f"{name}.near").exists() else ""
         entries.append({"file": name, "dead": dead, "vectors": vectors, "near": graph})
-        neighbors = live.neighbors or (ann.NearestNeighbors(folder / graph) if graph else None)
+        neighbors = live.neighbors or (NearestNeighbors(folder / graph) if graph else None)
         graph_file = folder / graph if graph else None
         kept.append(replace(live, file=name, neighbors=neighbors, graph_file=graph_file))
     manifest = {
@@ -201,8 +201,8 @@ def _save_live(folder: Path, name: str, live: LiveSegment) -> LiveSegment:
     if vectors is not None:
         stored = folder / f"{name}.vectors"
         write_whole(stored, vectors.tobytes())
-        if len(live) >= ann.LARGE and ann.is_available():
-            ann.build_graph(vectors, folder / f"{name}.near", first_rows=live.graph_file)
+        if len(live) >= LARGE and has_usearch():
+            build_graph(vectors, folder / f"{name}.near", first_rows=live.graph_file)
         vectors = load_vectors(stored, len(live)) if is_mapped(stored) else vectors
     segment = load_segment(file) if is_mapped(file) else segment
     return replace(live, segment=segment, vectors=vectors)

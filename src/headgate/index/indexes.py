@@ -17,6 +17,7 @@ import numpy.typing as npt
 from headgate.bugs import EXPECTED, LOGGER, describe, report
 from headgate.errors import NotReady
 from headgate.forks import renew_in_children
+from headgate.index.candidates import RecentReads
 from headgate.index.collection import Collection
 from headgate.index.folder import delete_index, folder_of
 from headgate.index.narrowed import NarrowedCollection
@@ -51,6 +52,7 @@ class Indexes:
         self._policy = policy
         self._sizes: dict[Key, tuple[float, int]] = {}
         self._narrow: dict[Key, NarrowedCollection] = {}
+        self._recent = RecentReads()
         self._folder = folder
         self._segments = segments
         self._embedder = embedder
@@ -170,6 +172,7 @@ class Indexes:
                 collection,
                 embedder=self._embedder,
                 vector=self._known_vector,
+                recent=self._recent,
             )
         return narrowed
 

@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from headgate.index.ann import NearestNeighbors
+from headgate.classes import lazy_property
 from headgate.index.arrays import Ints
 from headgate.index.posting_list import frequencies, living_counts
 from headgate.index.segment import Segment
-from headgate.index.vectors import Halves, nearest
-from headgate.lazy import lazy_property
+from headgate.index.vectors import Halves, NearestNeighbors, nearest
 
 
 @dataclass(frozen=True)

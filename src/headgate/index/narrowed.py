@@ -11,7 +11,7 @@ block is written by whichever holds the lease. Of a block of which half has gone
 at most about half of all postings are of chunks that are gone.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
 import numpy as np
@@ -19,13 +19,19 @@ import numpy.typing as npt
 
 from headgate.errors import ConfigError, NotReady
 from headgate.index.arrays import Keys
-from headgate.index.blocks import make_block, to_signed
-from headgate.index.candidates import KeyCounts, best_by_names, best_by_words
+from headgate.index.blocks import make_block
+from headgate.index.candidates import (
+    Draft,
+    KnownPostings,
+    RecentReads,
+    best_by_names,
+    best_by_words,
+)
 from headgate.index.draft_snapshot import DraftSnapshot, Neighbors, language_of
 from headgate.index.drafts import NAME_KEYS, PLACE, Drafts
 from headgate.index.snapshot import Snapshot
 from headgate.index.vectors import EmbeddingCache
-from headgate.protocols import Embedder, KeyLists, PostingStore, Totals
+from headgate.protocols import Embedder, PostingStore, Totals
 from headgate.rank.lexical import Weighing, distinct, lexical, rarity
 from headgate.rank.top import top
 from headgate.relevance.compounds import read_query
@@ -47,11 +53,13 @@ _NO_VECTORS = "vectors rank these alone until `headgate store embed` has made th
 _LEXICAL = Weighing(k1=1.2, b=0.75, title=2.0)
 
 Vector = Callable[[str], "npt.NDArray[np.float32] | None"]
-Draft = tuple[int, str, bytes]
 
 
 class NarrowedCollection:
-    """One collection of a store that keeps postings itself. `vector` gives the embedding of a query, or None."""
+    """One collection of a store that keeps postings itself. `vector` gives the embedding of a query, or None.
+
+    `recent` is what was read last, which several collections may share.
+    """
 
     def __init__(
         self,
@@ -61,11 +69,13 @@ class NarrowedCollection:
         *,
         embedder: Embedder | None = None,
         vector: Vector = lambda query: None,
+        recent: RecentReads | None = None,
     ) -> None:
         self._store, self._tenant, self._name = store, tenant, name
         self._embeddings = EmbeddingCache(store, tenant, name, embedder) if embedder else None
         self._vector = vector
-        self._counts = KeyCounts(self._look_up, seen=0)
+        self._recent = recent or RecentReads()
+        self._known = KnownPostings(store, tenant, name, Totals(), self._recent)
 
     def follow_batch(self) -> bool:
         """Write the next block of postings; whether the end of the feed is reached, or another process is at it."""
@@ -146,77 +156,54 @@ class NarrowedCollection:
             )
 
     def _narrow(self, query: str, totals: Totals) -> DraftSnapshot:
-        if self._counts.seen != totals.seen:
-            self._counts = KeyCounts(self._look_up, totals.seen)
-        terms, picked = self._pick(query, totals)
+        known = self._known
+        if not known.holds_for(totals):
+            here = (self._store, self._tenant, self._name)
+            known = self._known = KnownPostings(*here, totals, self._recent)
+        terms, picked = self._pick(query, known)
         vector = self._vector(query) if self._embeddings else None
         near = self._nearest(vector, totals) if vector is not None else None
         places = [place for place, _ in near or ()]
         asked = {*picked[:WORDS], *places}
-        drafts = self._drafts_at(asked)
+        drafts = known.drafts(asked)
         if dead := len(asked) - len(drafts):  # the next best instead
-            drafts += self._drafts_at({*picked[WORDS:][: 2 * dead]} - asked)
+            drafts += known.drafts({*picked[WORDS:][: 2 * dead]} - asked)
         leading = {*picked[:_LEADING], *places[:_LEADING]}
         best = [draft for draft in drafts if draft[0] in leading]
-        more = self._follow_names(self._view(best, totals), terms, totals)
-        drafts += self._drafts_at({*more}.difference(place for place, _, _ in drafts))
+        more = _follow_names(self._view(best, known), terms, known)
+        drafts += known.drafts({*more}.difference(place for place, _, _ in drafts))
         if vector is None:
-            return self._view(drafts, totals, how="words and names")
+            return self._view(drafts, known, how="words and names")
         if near is not None:
             how, found = "words, vectors and names", _place_neighbors(near, drafts)
         else:
             how, found = f"words and names; {_NO_VECTORS}", self._compare(vector, drafts)
-        return self._view(drafts, totals, near=found, how=how)
+        return self._view(drafts, known, near=found, how=how)
 
     def _view(
         self,
         drafts: Sequence[Draft],
-        totals: Totals,
+        known: KnownPostings,
         *,
         near: Neighbors | None = None,
         how: str = "words",
     ) -> DraftSnapshot:
         ids, data = [id for _, id, _ in drafts], Drafts([draft for _, _, draft in drafts])
-        return DraftSnapshot(ids, data, self._fetch, totals, self._counts, near=near, how=how)
+        return DraftSnapshot(ids, data, self._fetch, known.totals, known.count, near=near, how=how)
 
     def _fetch(self, ids: Sequence[str]) -> Sequence[Chunk]:
         return self._store.chunks(self._tenant, self._name, ids)
 
-    def _look_up(self, keys: Sequence[int]) -> Mapping[int, int]:
-        return self._store.count_keys(self._tenant, self._name, keys)
-
-    def _drafts_at(self, places: Collection[int]) -> list[Draft]:
-        return list(self._store.drafts_at(self._tenant, self._name, places))
-
-    def _pick(self, query: str, totals: Totals) -> tuple[Keys, list[int]]:
+    def _pick(self, query: str, known: KnownPostings) -> tuple[Keys, list[int]]:
         """The terms of a query, and the places of the best chunks by them, twice as many as are ranked: some may be
         gone. A word never seen is read as its known parts.
         """
-        terms = _join_terms(word_terms(query, language_of(totals)))
-        lists = [*self._lists(terms, budget=_POSTINGS)]
-        read = _join_terms(read_query(query, self._view((), totals)))
+        terms = _join_terms(word_terms(query, language_of(known.totals)))
+        lists = [*known.lists(terms, budget=_POSTINGS)]
+        read = _join_terms(read_query(query, self._view((), known)))
         if parts := {*read.tolist()}.difference(terms.tolist()):
-            lists += self._lists(np.array([*parts], np.uint64), budget=_POSTINGS)
-        return read, best_by_words(lists, totals.chunks, 2 * WORDS)
-
-    def _lists(
-        self, keys: Keys, *, budget: int, least: int = 1, most: int | None = None
-    ) -> Sequence[KeyLists]:
-        """The lists of the rarest of some keys; how common each of them is is known afterwards."""
-        asked, here = to_signed(keys), (self._tenant, self._name)
-        lists = self._store.key_lists(*here, asked, budget=budget, least=least, most=most)
-        self._counts.remember(lists, asked)
-        return lists
-
-    def _follow_names(self, view: DraftSnapshot, terms: Keys, totals: Totals) -> list[int]:
-        """The places of chunks that share a rare name with the best candidates by words."""
-        worth = rarity(view.count, view.frequencies(terms))
-        scores = lexical(view, terms, view.postings(terms), worth, _LEXICAL)
-        held = view.names(top(scores, _SEEDS, view.reading))
-        names = distinct(np.concatenate([np.zeros(0, np.uint64), *held]))
-        bounds = {"least": 2, "most": _NAME_CHUNKS}  # a name in one chunk leads nowhere
-        lists = self._lists(names ^ NAME_KEYS, budget=_NAME_POSTINGS, **bounds)
-        return best_by_names(lists, totals.chunks, NAMES, spread=_SPREAD)
+            lists += known.lists(np.array([*parts], np.uint64), budget=_POSTINGS)
+        return read, best_by_words(lists, known.totals.chunks, 2 * WORDS)
 
     def _nearest(
         self, vector: npt.NDArray[np.float32], totals: Totals
@@ -243,6 +230,17 @@ class NarrowedCollection:
 
 def _join_terms(pieces: Sequence[Sequence[int]]) -> Keys:
     return distinct(np.array([*chain(*pieces)], np.uint64))
+
+
+def _follow_names(view: DraftSnapshot, terms: Keys, known: KnownPostings) -> list[int]:
+    """The places of chunks that share a rare name with the best candidates by words."""
+    worth = rarity(view.count, view.frequencies(terms))
+    scores = lexical(view, terms, view.postings(terms), worth, _LEXICAL)
+    held = view.names(top(scores, _SEEDS, view.reading))
+    names = distinct(np.concatenate([np.zeros(0, np.uint64), *held]))
+    bounds = {"least": 2, "most": _NAME_CHUNKS}  # a name in one chunk leads nowhere
+    lists = known.lists(names ^ NAME_KEYS, budget=_NAME_POSTINGS, **bounds)
+    return best_by_names(lists, known.totals.chunks, NAMES, spread=_SPREAD)
 
 
 def _place_neighbors(near: Sequence[tuple[int, float]], drafts: Sequence[Draft]) -> Neighbors:

@@ -12,6 +12,7 @@ from copy import copy
 import numpy as np
 import numpy.typing as npt
 
+from headgate.classes import lazy_property
 from headgate.index.arrays import Ints, Keys, find, offsets, ranges, split_texts
 from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
 from headgate.index.collection_kind import SHORT, is_conversation, name_languages
@@ -23,7 +24,6 @@ from headgate.index.posting_list import (
     own_slots,
     total_counts,
 )
-from headgate.lazy import lazy_property
 from headgate.protocols import Hits, Sequences, Spots
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
 from headgate.rank.lexical import distinct
@@ -224,7 +224,7 @@ class Snapshot:
             words += len(own)
         if not found:
             empty = np.zeros(0, np.int64)
-            return Spots(empty.astype(np.uint64), empty, empty, empty, empty > 0)
+            return Spots(empty.astype(np.uint64), empty, empty, empty, empty.astype(np.bool_))
         keys, where, owner, counts, heads = map(np.concatenate, zip(*found, strict=True))
         begins = offsets(counts)
         mine = np.searchsorted(begins, where, side="right") - 1

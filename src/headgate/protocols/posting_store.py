@@ -87,9 +87,12 @@ class PostingStore(Store, Protocol):
     than `most` chunks. `save_block` writes a block that follows the totals `after`, and deletes the lists of full
     blocks of which every chunk has gone. `sparse_drafts` gives ids and drafts of some chunks left in a block, numbered
     below `below`, of which half or more have gone; none where there is no such block. `nearest_places` gives places and
-    cosines of the chunks nearest to a vector, best first, None where looking would take too long.
+    cosines of the chunks nearest to a vector, best first, None where looking would take too long. `may_lag` says
+    whether lists, drafts and counts may be older than the totals.
     """
 
+    @property
+    def may_lag(self) -> bool: ...
     def posting_state(self, tenant: str, collection: str) -> tuple[Totals, int]: ...
     def lease_postings(self, tenant: str, collection: str) -> bool: ...
     def save_block(self, tenant: str, collection: str, block: Block, *, after: Totals) -> bool: ...

@@ -1,11 +1,12 @@
-"""Walk: how far signals travel along edges. A signal is charge × weight × leak, and weak ones are discarded.
+"""Edge walk: signals that travel along edges, from where we are to what they lead to.
 
-Carry: mass that given knowledge edges take from where we are to what they lead to. Nodes are names or chunk ids,
-compared without case; edges work both ways, and a node keeps the strongest signal that reaches it.
-Fire: leaky integrate-and-fire. Seeds start with charge 1.0. In each of at most 3 synchronous steps a node sends what
-reached it in the step before, but never back to the node it came from, so one edge of weight .5 brings .425 and no
-more. A node's potential adds up over all incoming signals; at 0.5 it fires into the candidate set. Nodes are visited in
-the order of their ids, so sums are the same on every machine.
+A signal is charge × weight × leak, and weak ones are discarded. `carry` follows given knowledge edges: nodes are names
+or chunk ids, compared without case, edges work both ways, and a node keeps the strongest signal that reaches it.
+
+`fire` is leaky integrate-and-fire over a graph. Seeds start with charge 1.0. In each of at most 3 synchronous steps a
+node sends what reached it in the step before. A signal never goes back to the node it came from, so one edge of weight
+.5 brings .425 and no more. A node's potential adds up over all incoming signals; at 0.5 it fires into the candidate
+set. Nodes are visited in the order of their ids, so sums are the same on every machine.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

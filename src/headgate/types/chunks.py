@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from headgate.classes import fast_init
+
 TITLE_CHARS = 500  # of a document or a chunk; longer ones are texts by mistake
 METADATA_BYTES = 16_384  # of a document or a chunk, as JSON
 
@@ -16,6 +18,7 @@ SIDE_SHARE: Final = 0.3
 """The share of the budget that they are sure of, published."""
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A piece of text as the store holds it. No stage ever alters one.

@@ -12,7 +12,7 @@ closed meanwhile is replaced unseen. A connection that raised an error is closed
 import logging
 import selectors
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Condition
 from typing import Any, TypeVar
@@ -257,14 +257,6 @@ class Pool:
             raise
         connection.patience_s = self.address.timeout_s
         return connection
-
-
-def run_again(action: Callable[[], T], *, tries: int = 3) -> T:
-    """Run the action, again where the store lost its connection or a conflict: it must be safe to repeat."""
-    for _ in range(tries - 1):
-        with suppress(NotReady):
-            return action()
-    return action()
 
 
 def _name_tenant(connection: Connection, tenant: str) -> str:

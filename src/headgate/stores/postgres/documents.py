@@ -17,7 +17,7 @@ from headgate.stores.postgres.rows import (
     insert_rows,
     refresh_statistics,
 )
-from headgate.stores.postgres.tenants import KnownTenants
+from headgate.stores.postgres.shared import KnownTenants
 from headgate.stores.postgres.writer import CollectionWriter
 from headgate.stores.validate import check_attachments, check_documents, check_name
 from headgate.types import Attachment, Change, Chunk, Document, Size

@@ -5,7 +5,7 @@ from psycopg import errors
 from headgate.protocols import Clock
 from headgate.stores.codec import decode, encode
 from headgate.stores.postgres.connection import Pool
-from headgate.stores.postgres.tenants import KnownTenants
+from headgate.stores.postgres.shared import KnownTenants
 from headgate.stores.validate import check_key, key_exists
 from headgate.types import Key
 

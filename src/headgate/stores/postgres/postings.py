@@ -71,6 +71,10 @@ class PostgresPostings(PostgresVectors):
     _pool: Pool
     _replicas: Replicas
 
+    @property
+    def may_lag(self) -> bool:
+        return bool(self.address.replicas)
+
     def posting_state(self, tenant: str, collection: str) -> tuple[Totals, int]:
         rows = self._pool.fetch(tenant, _STATE, (tenant, collection))
         if not rows:

@@ -24,7 +24,7 @@ from headgate.stores.postgres.rows import (
     lock_counter,
     next_number,
 )
-from headgate.stores.postgres.tenants import KnownTenants
+from headgate.stores.postgres.shared import KnownTenants
 from headgate.stores.validate import (
     already_decided,
     check_amended,

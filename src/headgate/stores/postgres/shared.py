@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from headgate.protocols import Clock
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.rows import fetch_one
+from headgate.stores.validate import check_name
 
 AGE_S = 30 * 86_400.0  # that a value is kept
 _PRUNE_EVERY = 500  # values written between two looks at what is old
@@ -57,3 +58,28 @@ class PostgresShared:
         sql = "SELECT key, value FROM headgate.remembered WHERE tenant = %s AND key = ANY(%s)"
         rows = self._pool.fetch(tenant, sql, (tenant, list(keys)), binary=True)
         return {bytes(key): bytes(value) for key, value in rows}
+
+
+class KnownTenants:
+    """The table `tenants`. A process writes each name once and remembers that it did."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._seen: set[str] = set()
+
+    def add(self, tenant: str) -> None:
+        """Let the list hold a tenant."""
+        check_name("tenant", tenant)
+        if tenant in self._seen:
+            return
+        with self._pool.write(tenant) as connection:
+            connection.execute(
+                "INSERT INTO headgate.tenants VALUES (%s) ON CONFLICT DO NOTHING", (tenant,)
+            )
+        self._seen.add(tenant)
+
+    def names(self) -> list[str]:
+        """Every tenant that ever wrote anything."""
+        with self._pool.directory() as connection:
+            rows = connection.execute("SELECT tenant FROM headgate.tenants ORDER BY tenant")
+            return [name for (name,) in rows.fetchall()]

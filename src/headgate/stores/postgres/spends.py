@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from headgate.stores.codec import decode, encode
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.rows import fetch_one
-from headgate.stores.postgres.tenants import KnownTenants
+from headgate.stores.postgres.shared import KnownTenants
 from headgate.stores.validate import check_spends
 from headgate.types import Spend, SpendScope
 

@@ -20,9 +20,8 @@ from headgate.stores.postgres.postings import PostgresPostings
 from headgate.stores.postgres.records import PostgresRecords
 from headgate.stores.postgres.replicas import Replicas
 from headgate.stores.postgres.rows import fetch_one
-from headgate.stores.postgres.shared import PostgresShared
+from headgate.stores.postgres.shared import KnownTenants, PostgresShared
 from headgate.stores.postgres.spends import PostgresSpends
-from headgate.stores.postgres.tenants import KnownTenants
 from headgate.stores.postgres.traces import PostgresTraces
 from headgate.stores.postgres.upkeep import PostgresUpkeep
 

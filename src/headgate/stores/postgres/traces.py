@@ -11,7 +11,7 @@ from headgate.stores.chunk_rows import from_row
 from headgate.stores.codec import decode, encode
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.rows import COLUMNS, HERE, fetch_one, next_number
-from headgate.stores.postgres.tenants import KnownTenants
+from headgate.stores.postgres.shared import KnownTenants
 from headgate.stores.stored_trace import pack_trace, trim, unpack_trace
 from headgate.types import Chunk, Trace, TraceSummary
 

@@ -8,7 +8,7 @@ from operator import itemgetter
 from headgate.stores.chunk_rows import Row, from_row
 from headgate.stores.codec import decode, decode_metadata
 from headgate.stores.postgres.connection import Connection, Pool
-from headgate.stores.postgres.tenants import KnownTenants
+from headgate.stores.postgres.shared import KnownTenants
 from headgate.types import Document, Edge, Fact, Record, Review, Secret
 
 _PAGE = 2_000  # rows that a long read fetches at a time
