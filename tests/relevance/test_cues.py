@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.index.indexes import Indexes
-from headgate.relevance.cues import CueFactors, cues
+from headgate.relevance.cues import CueFactors, cues, likeness_to_code, symbols
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
@@ -71,3 +71,20 @@ def test_the_answer_stands_before_the_question_in_the_ranking():
     after = propagate(found, "buy the zither", view, PropagatePolicy(question_factor=0.25)).kept
     assert {c.chunk.id: c.score for c in after}["c0"] == pytest.approx(before["c0"] / 4)
     assert [c.score for c in after] == sorted((c.score for c in after), reverse=True)
+
+
+PROSE = "The harbor of Quito was restored, they say."
+CODE = "def load(path):\n    with path.open() as file:\n        return parse(file.read())"
+JSON = '{"name": "a", "parameters": {"type": "object"}}'
+
+
+def test_symbols_tell_code_from_prose():
+    assert symbols([JSON]) > symbols([CODE]) > 0.06
+    assert symbols([PROSE]) == 0
+    assert symbols([]) == symbols([""]) == 0
+
+
+def test_json_is_altogether_like_code_and_prose_is_not():
+    assert likeness_to_code([JSON]) == 1
+    assert likeness_to_code([PROSE]) == likeness_to_code([]) == 0
+    assert 0 < likeness_to_code([PROSE * 3, CODE]) < 1

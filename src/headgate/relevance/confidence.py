@@ -17,9 +17,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from headgate.rank.lexical import within
+from headgate.relevance.cues import likeness_to_code
 from headgate.relevance.query_terms import Match, Question, match
-from headgate.relevance.vocabulary import Vocabulary
-from headgate.text.symbols import likeness_to_code
+from headgate.relevance.reading import Vocabulary
 from headgate.types import Candidate
 
 # The constants of `knows`: is the question asked in the right place? Ridge logistic regression over questions asked in

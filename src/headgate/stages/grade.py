@@ -22,7 +22,7 @@ from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Grader
 from headgate.relevance.confidence import LOWER, UPPER, confidences
 from headgate.relevance.query_terms import Ask, ask
-from headgate.relevance.vocabulary import Vocabulary
+from headgate.relevance.reading import Vocabulary
 from headgate.text.late_pattern import compile_late
 from headgate.types import Candidate, Chunk, Sifted
 

@@ -4,7 +4,7 @@
 (rank/name_hop.py); given knowledge edges carry it on to the names and chunks they lead to:
 s = s1 + min(.7, open)·x / max x, where a seed holds a rare name of the query and `open` is the share of the query that
 the best chunk does not hold: an answer in one place needs no second one. In code, where capitals make no names, it is
-less, and in JSON nothing (text/symbols.py). There a chunk gains once more by the share of
+less, and in JSON nothing (relevance/cues.py). There a chunk gains once more by the share of
 the query that the better ones do not hold, since the parts of such an answer differ.
 "fire": leaky integrate-and-fire over given edges, neighbors and shared names (rank/edge_walk.py).
 Work goes outward from the seeds: its cost follows their names and edges, never the corpus.
@@ -37,11 +37,9 @@ from headgate.rank.name_hop import (
     spread,
     strongest,
 )
-from headgate.rank.scores import Scores, scores_of
-from headgate.rank.top import best, top
-from headgate.relevance.cues import CueFactors, cues
+from headgate.rank.top import Scores, best, scores_of, top
+from headgate.relevance.cues import CueFactors, cues, likeness_to_code
 from headgate.text.names import names
-from headgate.text.symbols import likeness_to_code
 from headgate.text.terms import number, terms, words
 from headgate.text.turns import add_head
 from headgate.types import Candidate, Edge, Sifted

@@ -22,9 +22,8 @@ from headgate.policy import Count, Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Hits, Postings
 from headgate.rank.feedback import feedback
 from headgate.rank.lexical import Weighing, heads, lexical, phrases, rarity
-from headgate.rank.scores import SEEDS, Found, Scores
-from headgate.rank.top import best, top
-from headgate.relevance.compounds import read_query
+from headgate.rank.top import SEEDS, Found, Scores, best, top
+from headgate.relevance.reading import read_query
 from headgate.text.terms import word_terms
 from headgate.types import Candidate
 

@@ -1,4 +1,4 @@
-"""Compounds: a word of a query that the collection has never seen, read as what the collection has of it.
+"""Reading: a query in the words of a collection; a word that it has never seen, read as what it has of it.
 
 German joins words, and Turkish adds endings that no stemmer takes off, so a fitting question often has words that stand
 in no chunk as they are. Of its beginnings and endings that are known, the one or two that hold most of it and do not
@@ -9,10 +9,11 @@ swapped, one doubled, one of a double left out) is read as the known word.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, islice
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from headgate.relevance.vocabulary import Vocabulary
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import UNSPACED
 from headgate.text.terms import Cut, correct_words, cut_words, word_terms
@@ -23,6 +24,38 @@ LEAST = 5
 SHARE = 0.6
 _MOST = 32  # unseen words of a query that are read otherwise, which bounds the work
 _UNSPACED = compile_late(f"[{UNSPACED}]")
+
+
+class Vocabulary(Protocol):
+    """What a collection knows of words: how many chunks there are, and how many hold a term."""
+
+    @property
+    def count(self) -> int:
+        """How many chunks there are."""
+        ...
+
+    @property
+    def language(self) -> str:
+        """The language whose stems its terms are."""
+        ...
+
+    def frequencies(self, terms: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """How many chunks hold each term."""
+        ...
+
+    @property
+    def unseen_rate(self) -> float:
+        """The chance that a term of a text that belongs to the collection has never been seen in it."""
+        ...
+
+    @property
+    def conversational(self) -> bool:
+        """Whether its chunks are turns of conversations."""
+        ...
+
+    def speakers(self) -> npt.NDArray[np.uint64]:
+        """The terms of the speakers' names."""
+        ...
 
 
 def read_query(query: str, words: Vocabulary) -> list[tuple[int, ...]]:
