@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.letters import capitals, fold, marks, signs
+from headgate.text.letters import capitals, fold, marks, replace_surrogates, signs
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,9 @@ def test_a_single_sign_stays_alone():
 @given(st.text(st.characters(min_codepoint=0x0E00, max_codepoint=0x17FF), min_size=1, max_size=50))
 def test_pairs_of_signs_hold_every_character(run):
     assert set("".join(signs(run))) == set(run)
+
+
+def test_half_a_pair_is_replaced_and_all_else_stays():
+    assert replace_surrogates("plain") == "plain"
+    assert replace_surrogates("ü😀\ud83d!\udcff") == "ü😀\ufffd!\ufffd"
+    assert replace_surrogates("ok\udcff").encode() == "ok\ufffd".encode()

@@ -107,3 +107,11 @@ def test_what_was_worked_out_is_found_again_until_nobody_asked_for_it():
     assert known.find(2) is None
     assert known.recall([1, 2, 119]) == ({1: "one", 119: "x"}, {2})
     assert held(known) <= 10
+
+
+def test_years_and_amounts_are_remembered_and_the_numbers_of_orders_are_not():
+    reader = Reader()
+    memo = Memo(reader, Room(10))
+    for word in ("2024", "2024", "199900", "199900", "4711081500", "4711081500"):
+        memo[word]
+    assert reader.read == ["2024", "199900", "4711081500", "4711081500"]

@@ -14,7 +14,7 @@ from headgate.index.arrays import Ints, Keys, offsets
 from headgate.index.posting_list import Counts, to_slots
 from headgate.text.names import ends, words
 from headgate.text.stopwords import ENGLISH
-from headgate.text.terms import NUMBERS, number
+from headgate.text.terms import NUMBERS, numbers
 
 INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER = 0, 1, 2
 _KIND = 7  # the low bits of a case key hold how the word stood ...
@@ -32,8 +32,10 @@ def cases_of(pieces: Sequence[str]) -> Keys:
     """
     found = words(pieces)
     low = ["" if len(one) < 3 else one.lower() for one in found]
-    keys = {one: number(one) & ~_KIND for one in set(low).difference(ENGLISH)} | {"": 0}
+    distinct = set(low).difference(ENGLISH, ("",))
+    keys = dict(zip(distinct, numbers(distinct), strict=True))
     cases = np.fromiter(map(keys.get, low, repeat(0)), np.uint64, len(low))
+    cases &= ~np.uint64(_KIND)
     upper = _test(str.isupper, [one[:1] for one in found])
     cases[upper & (cases > 0)] |= np.uint64(INSIDE_UPPER)
     cases[_test(ends, [piece[-1] for piece in pieces])] |= np.uint64(_ENDS)

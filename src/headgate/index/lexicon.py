@@ -16,7 +16,7 @@ import numpy.typing as npt
 from headgate.forks import ForkSafeLock, renew_in_children
 from headgate.index.arrays import Ints, Keys, ranges
 from headgate.index.casing import cases_of
-from headgate.text.memo import LONGEST
+from headgate.text.memo import may_return
 from headgate.text.terms import read_pieces
 
 Slots = npt.NDArray[np.int32]
@@ -56,8 +56,9 @@ class Lexicon:
         slots = np.fromiter(map(known.get, pieces, repeat(-1)), np.int32, len(pieces))
         new = slots < 0
         if new.any():
-            found = self._add(language, list(set(compress(pieces, new))))
-            slots[new] = [found[piece] for piece in compress(pieces, new)]
+            unknown = list(compress(pieces, new))
+            found = self._add(language, set(unknown))
+            slots[new] = np.fromiter(map(found.__getitem__, unknown), np.int32, len(unknown))
         return slots
 
     def read(self, slots: Ints) -> tuple[Ints, Keys, Keys]:
@@ -71,15 +72,16 @@ class Lexicon:
                 np.asarray(self._cases)[slots],
             )
 
-    def _add(self, language: str, pieces: list[str]) -> dict[str, int]:
-        """Give slots to new pieces, and remember those that are not long while there is room."""
+    def _add(self, language: str, pieces: set[str]) -> dict[str, int]:
+        """Give slots to new pieces, and remember those that may be met again while there is room."""
         former = self.former
         old = former.remembered(language) if former else {}
-        again = [piece for piece in pieces if piece in old]
-        fresh = [piece for piece in pieces if piece not in old] if again else pieces
+        again = list(pieces & old.keys())
+        fresh = list(pieces.difference(again))
         parts = [_read(fresh, language)]
         if former and again:
-            parts.append(former.read(np.array([old[piece] for piece in again])))
+            held = np.fromiter(map(old.__getitem__, again), np.int64, len(again))
+            parts.append(former.read(held))
         counts, terms, cases = (np.concatenate(part) for part in zip(*parts, strict=True))
         with self._lock:
             first = len(self._cases)
@@ -88,15 +90,14 @@ class Lexicon:
             self._cases.frombytes(cases.tobytes())
         slots = dict(zip(chain(fresh, again), count(first)))
         last = 2 * _PIECES
-        known = {p: slot for p, slot in slots.items() if len(p) <= LONGEST and slot < last}
+        known = {p: slot for p, slot in slots.items() if slot < last and may_return(p)}
         self._by_language[language].update(known)
         return slots
 
 
 def _read(pieces: list[str], language: str) -> tuple[Ints, Keys, Keys]:
     """What `Lexicon.read` says of pieces, from the pieces themselves."""
-    found, sizes = read_pieces(pieces, language)
-    terms = np.array(found, np.uint64)
+    terms, sizes = read_pieces(pieces, language)
     said = terms > 0  # stopwords have no term
     counts = np.bincount(np.repeat(np.arange(len(pieces)), sizes)[said], minlength=len(pieces))
     return counts, terms[said], cases_of(pieces)

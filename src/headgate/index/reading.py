@@ -5,7 +5,7 @@ written. Everything else is done for the whole batch at once, in arrays.
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -17,8 +17,8 @@ from headgate.index.lexicon import Slots, current_lexicon
 from headgate.index.posting_list import Counts, PostingList, to_slots
 from headgate.rank.fields import BODY, IN_BODY, IN_HEAD, IN_TITLE
 from headgate.text.languages import LANGUAGES
-from headgate.text.names import capitalize, names
-from headgate.text.terms import NUMBERS, languages_of, number
+from headgate.text.names import capitalize, names_of, spans
+from headgate.text.terms import languages_of, number, numbers
 from headgate.text.turns import Turn, part
 from headgate.types import Chunk
 
@@ -31,12 +31,21 @@ def _split(text: str) -> Sequence[str]:
     return text.split() if text else ()
 
 
-class _Names(dict[str, int]):
-    """A name -> its slot, in the order in which names are met."""
+class _NameSlots(dict[str, tuple[int, ...]]):
+    """A capitalized span -> the slots of its names, which are given out in the order in which names are met."""
 
-    def __missing__(self, name: str) -> int:
-        self[name] = slot = len(self)
-        return slot
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: dict[str, int] = {}
+
+    def __missing__(self, span: str) -> tuple[int, ...]:
+        known = self.names
+        self[span] = slots = tuple([known.setdefault(name, len(known)) for name in names_of(span)])
+        return slots
+
+    def of(self, text: str) -> Iterator[int]:
+        """The slots of the names in a text."""
+        return chain.from_iterable(map(self.__getitem__, spans(text)))
 
 
 class Reading:
@@ -49,7 +58,7 @@ class Reading:
         self.language = array("B")
         self._lexicon = current_lexicon()
         self._counts = array("q")
-        self._names = _Names()
+        self._slots_of_names = _NameSlots()
         self._name_slots = array("i")
         self._flags = array("H")
         self._name_counts = array("q")
@@ -95,14 +104,15 @@ class Reading:
         return slots
 
     def _read_names(self, title: str, line: Turn) -> None:
-        flags = dict.fromkeys(names(line.body), IN_BODY)
+        slots = self._slots_of_names.of
+        flags = dict.fromkeys(slots(line.body), IN_BODY)
         if title:
-            for name in names(title):
-                flags[name] = flags.get(name, 0) | IN_TITLE
+            for slot in slots(title):
+                flags[slot] = flags.get(slot, 0) | IN_TITLE
         if line.date or line.speaker:
-            for name in names(f"{line.date}. {capitalize(line.speaker)}"):
-                flags[name] = flags.get(name, 0) | IN_HEAD
-        self._name_slots.extend(map(self._names.__getitem__, flags))
+            for slot in slots(f"{line.date}. {capitalize(line.speaker)}"):
+                flags[slot] = flags.get(slot, 0) | IN_HEAD
+        self._name_slots.extend(flags)
         self._flags.extend(flags.values())
         self._name_counts.append(len(flags))
 
@@ -122,15 +132,15 @@ class Reading:
 
     def names(self) -> tuple[PostingList, Bytes, Ints]:
         """The posting list of names, and how each reads: one run of bytes and the offsets into it."""
-        numbers = np.fromiter(map(NUMBERS.__getitem__, self._names), np.uint64, len(self._names))
-        keys, first, places = np.unique(numbers, return_index=True, return_inverse=True)
+        labels = list(self._slots_of_names.names)
+        found = np.array(numbers(labels), np.uint64)
+        keys, first, places = np.unique(found, return_index=True, return_inverse=True)
         own = places.astype(np.uint32)[np.asarray(self._name_slots, np.int32)]
         lengths = np.asarray(self._name_counts)
         chunk = np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths)
         order = np.argsort(own, kind="stable")
-        labels = list(self._names)
         data, starts = join_texts([labels[i] for i in first.tolist()])
-        found = PostingList(
+        listed = PostingList(
             keys,
             offsets(np.bincount(own, minlength=len(keys))),
             chunk[order],
@@ -138,4 +148,4 @@ class Reading:
             offsets(lengths),
             own,
         )
-        return found, data, starts
+        return listed, data, starts

@@ -22,7 +22,7 @@ from headgate.index.posting_list import (
 )
 from headgate.index.reading import Reading
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE, pack
-from headgate.text.terms import number
+from headgate.text.terms import numbers
 from headgate.types import Chunk
 
 
@@ -56,7 +56,7 @@ def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
     chunks = list(chunks)
     reading = Reading(chunks)
     ids, id_starts = join_texts([chunk.id for chunk in chunks])
-    id_keys = np.array([number(chunk.id) for chunk in chunks], np.uint64)
+    id_keys = np.array(numbers(chunk.id for chunk in chunks), np.uint64)
     order = np.argsort(id_keys, kind="stable")
     keys, own, fields = reading.terms()
     names, labels, label_starts = reading.names()

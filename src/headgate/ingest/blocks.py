@@ -7,7 +7,7 @@ Each block has the path of headings above it. Blocks cover every character that 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # Lines that are more than prose; everything between two of them is one run of text. No group is repeated without end:
 # each round of one takes 300 bytes.
@@ -22,8 +22,7 @@ _GAP = re.compile(r"\n[ \t\r\n]*\n")
 _TOP = re.compile(r"\n[ \t\r]*\n(?=[^\s)\]}])")
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """A span of the text, and the headings above it."""
 
     start: int
@@ -31,11 +30,11 @@ class Block:
     path: tuple[str, ...] = ()
 
 
-def blocks(text: str, kind: str) -> list[Block]:
+def blocks(text: str, kind: str) -> Iterator[Block]:
     """The blocks of a text of that kind: markdown, text or code."""
     if kind == "markdown":
-        return list(_markdown(text))
-    return list(_split(text, _TOP if kind == "code" else _GAP))
+        return _markdown(text)
+    return _split(text, _TOP if kind == "code" else _GAP)
 
 
 def _split(text: str, gap: re.Pattern[str]) -> Iterator[Block]:

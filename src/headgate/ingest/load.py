@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headgate.errors import InputError
-from headgate.ingest import stale, tables
+from headgate.ingest import tables
 from headgate.ingest.decode import Undecodable, decode
 from headgate.ingest.policy import IngestPolicy
 from headgate.ingest.readers import SourceFile, read
 from headgate.ingest.rows import LINE, Skip, Text, assemble, digest, mark_turns, parse_row
-from headgate.ingest.walk import document_id, walk
+from headgate.ingest.walk import document_id, stale_files, stale_lines, walk
 from headgate.protocols import DocumentStore
 from headgate.text.fingerprint import KIND, pack
 from headgate.types import Attachment, Document
@@ -111,12 +111,12 @@ def add_files(
     loader.flush()
     gone: list[str] = []
     if loader.lines:
-        gone += stale.stale_lines(store.digests(tenant, collection), read=whole, met=loader.lines)
+        gone += stale_lines(store.digests(tenant, collection), read=whole, met=loader.lines)
     if prune:
         base = (root or Path.cwd()).resolve()
         folders = [document_id(place, base) for place in places if place.is_dir()]
         there = {one.id if isinstance(one, SourceFile) else one.what for one in found}
-        gone += stale.stale_files(store.digests(tenant, collection), folders=folders, found=there)
+        gone += stale_files(store.digests(tenant, collection), folders=folders, found=there)
     loader.remove(collection, gone)
     return loader.finish()
 

@@ -6,9 +6,8 @@ chunks are made of, and the chunk policy too, so that an equal digest means that
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -24,8 +23,7 @@ LINE = "line"
 _FORMAT = b"2"  # raised when texts are split differently, so that files are split again
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     """A text on its way to become a document. `name` titles chunks that have no better title.
 
     `origin` is FILE for a whole file and LINE for a row that is named by its file and line, so that they
@@ -39,13 +37,12 @@ class Text:
     kind: str = "markdown"
     collection: str = "main"
     source: str = "document"
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = {}
     size: int = 0
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(NamedTuple):
     """Something that was left out, and why."""
 
     what: str
@@ -80,7 +77,7 @@ def parse_row(row: object, *, collection: str, id: str = "", size: int = 0) -> T
 def mark_turns(item: Text) -> Text:
     """A text that was said to be of a conversation: a row is a turn, a file holds one on each line."""
     kind = CONVERSATION if item.origin == FILE else item.kind
-    return replace(item, kind=kind, metadata={"kind": CONVERSATION, **item.metadata})
+    return item._replace(kind=kind, metadata={"kind": CONVERSATION, **item.metadata})
 
 
 _HINT = 'give {"id": …, "text": …}, and where you like title, collection, source, metadata'

@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from headgate.text.surrogates import replace_surrogates
+from headgate.text.letters import replace_surrogates
 
 _OPTIONS = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY
 

@@ -76,7 +76,8 @@ def own_part(row: Row, head: Head) -> tuple[str | None, str | None, int]:
 
 def count_bytes(*texts: str) -> int:
     """What texts take as UTF-8."""
-    return sum([len(text) if text.isascii() else len(text.encode()) for text in texts])
+    joined = "".join(texts)
+    return len(joined) if joined.isascii() else len(joined.encode())
 
 
 def from_row(collection: str, row: Sequence[Any]) -> Chunk:

@@ -141,8 +141,8 @@ def already_decided(id: str, status: str) -> InputError:
 def _check_document(document: Document) -> Document:
     check_name("document id", document.id)
     check_name("collection", document.collection)
-    _check_texts(f"document {document.id!r}", document.title, document.digest, document.source)
-    _check_sizes(f"document {document.id!r}", document)
+    _check_texts(document, document.title, document.digest, document.source)
+    _check_sizes(document)
     chunks = [_check_chunk(chunk, document) for chunk in document.chunks]
     _check_order(document.id, chunks)
     if any(a is not b for a, b in zip(chunks, document.chunks, strict=True)):
@@ -154,7 +154,7 @@ def _check_chunk(chunk: Chunk, document: Document) -> Chunk:
     """The checked chunk; one that names no document gets the one it stands in."""
     if chunk.id is not document.id:
         check_name("chunk id", chunk.id)
-    _check_texts(f"chunk {chunk.id!r}", chunk.text, chunk.title, chunk.source)
+    _check_texts(chunk, chunk.text, chunk.title, chunk.source)
     if not chunk.document:
         chunk = replace(chunk, document=document.id, collection=document.collection)
     if chunk.document != document.id or chunk.collection != document.collection:
@@ -163,21 +163,25 @@ def _check_chunk(chunk: Chunk, document: Document) -> Chunk:
             f" in document {document.id!r} of {document.collection!r}"
         )
     if chunk.metadata is not document.metadata or len(chunk.title) > TITLE_CHARS:
-        _check_sizes(f"chunk {chunk.id!r}", chunk)
+        _check_sizes(chunk)
     return chunk
 
 
-def _check_sizes(what: str, noun: Document | Chunk) -> None:
+def _describe(noun: Document | Chunk) -> str:
+    return f"{type(noun).__name__.lower()} {noun.id!r}"
+
+
+def _check_sizes(noun: Document | Chunk) -> None:
     """Refuse a title or metadata that is a text by mistake: they stand beside every chunk."""
     if len(noun.title) > TITLE_CHARS:
         raise LimitError(
-            f"the title of {what} has {len(noun.title):,} characters; at most {TITLE_CHARS} are allowed",
+            f"the title of {_describe(noun)} has {len(noun.title):,} characters; at most {TITLE_CHARS} are allowed",
             hint="put the rest into its text",
         )
     size = len(encode(noun.metadata)) if noun.metadata else 0
     if size > METADATA_BYTES:
         raise LimitError(
-            f"the metadata of {what} has {size:,} characters; at most {METADATA_BYTES:,} are allowed",
+            f"the metadata of {_describe(noun)} has {size:,} characters; at most {METADATA_BYTES:,} are allowed",
             hint="put what should be found into its text",
         )
 
@@ -204,13 +208,15 @@ def _refuse_shared_chunks(documents: DocumentsById) -> None:
                 raise chunk_clash(document.collection, chunk.id, owner, document.id)
 
 
-def _check_texts(what: str, *texts: str) -> None:
+def _check_texts(of: str | Document | Chunk, *texts: str) -> None:
     for text in texts:
         try:
             text.isascii() or text.encode()
-        except AttributeError:
-            raise InputError(f"{what} holds {type(text).__name__} where a text belongs") from None
-        except UnicodeEncodeError as error:
+        except (AttributeError, UnicodeEncodeError) as error:
+            what = of if isinstance(of, str) else _describe(of)
+            if isinstance(error, AttributeError):
+                kind = type(text).__name__
+                raise InputError(f"{what} holds {kind} where a text belongs") from None
             raise InputError(
                 f"{what} holds half a character (a lone surrogate) at {error.start}",
                 hint="decode the text with errors='replace' first",

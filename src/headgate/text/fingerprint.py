@@ -152,8 +152,9 @@ def minhashes(shingles: Sequence[U64]) -> NDArray[np.uint32]:
 def pack(texts: Sequence[str]) -> Iterator[bytes]:
     """What coverage needs of each text, to be stored beside it: 4 bytes a token."""
     tokens = Tokens.of(texts)
-    for start, end in pairwise(tokens.bounds.tolist()):
-        yield _MAGIC + tokens.values[start:end].astype("<u4").tobytes()
+    data = tokens.values.astype("<u4", copy=False).view(np.uint8).data
+    for start, end in pairwise((4 * tokens.bounds).tolist()):
+        yield _MAGIC + data[start:end]
 
 
 def unpack(data: bytes) -> U32:

@@ -226,10 +226,11 @@ def _detect_latin(sample: str, default: str) -> str:
     low = _cut_latin(sample)
     found = low.split()
     foreign = sum(map(_foreign_words().__contains__, found))
-    if foreign < _CLEAR and sample.isascii():
+    if not sample.isascii():
+        foreign += sum(map(len, _ACCENTED.findall(low)))
+    elif foreign < _CLEAR:
         nobody = default == "english" or _english_words_beside(default).isdisjoint(found)
         return default if nobody else "english"
-    foreign += sum(map(len, _ACCENTED.findall(low)))
     known = list(filter(_votes_for_english().__contains__, found))
     english = sum(map(_votes_for_english().__getitem__, known))
     # a word that English has may give another language as much, where that has it too

@@ -72,10 +72,11 @@ _OPTIONAL = compile_late(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0640"
     "\u00ad\u200d]|(?<=[\u0900-\u0dff])\u200c|(?<=i)\u0307"
 )
-_ACCENTED = "άέήίόύώϊϋΐΰς"
-_ACCENTS = str.maketrans(_ACCENTED, "αεηιουωιυιυσ")  # Greek capitals are written without
-# few words have any of these
-_FOLDABLE = compile_late(f"[\u0591-\u06ed\u00ad\u200c\u200d\u0307{_ACCENTED}]")
+_ACCENTS = str.maketrans("άέήίόύώϊϋΐΰς", "αεηιουωιυιυσ")  # Greek capitals are written without
+# few words have any of these, and fewer are Greek
+_FOLDABLE = compile_late("[\u0591-\u06ed\u00ad\u200c\u200d\u0307\u0390-\u03ce]")
+_GREEK = compile_late("[\u0390-\u03ce]")
+_HALF = compile_late("[\ud800-\udfff]")
 
 
 def fold(text: str) -> str:
@@ -84,10 +85,18 @@ def fold(text: str) -> str:
     if low.isascii():
         return low
     low = nfc(low)
-    return _OPTIONAL.sub("", low).translate(_ACCENTS) if _FOLDABLE.search(low) else low
+    if _FOLDABLE.search(low):
+        low = _OPTIONAL.sub("", low)
+        return low.translate(_ACCENTS) if _GREEK.search(low) else low
+    return low
 
 
 def signs(run: str) -> list[str]:
     """A run of an unspaced script as overlapping pairs of signs; a single sign stays alone."""
     found = _SIGN.findall(run) if _IS_INDIC.match(run) else run
     return list(map(add, found, found[1:])) if len(found) > 1 else [run]
+
+
+def replace_surrogates(text: str) -> str:
+    """The text with U+FFFD for every half of a surrogate pair: UTF-8 has none, file names and escaped JSON may."""
+    return text if text.isascii() else _HALF.sub("\ufffd", text)

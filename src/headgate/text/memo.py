@@ -11,8 +11,15 @@ from typing import Any, Generic, TypeVar
 LONGEST = 40
 """Characters of what is remembered; longer words are seldom met twice."""
 
+_DIGITS = 6  # of a number that is remembered; longer ones are ids and times
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+
+def may_return(word: str) -> bool:
+    """Whether a word may well be met again: it is neither long nor a long number."""
+    return len(word) <= LONGEST and not (len(word) > _DIGITS and word.isdigit())
 
 
 class Room:
@@ -78,7 +85,7 @@ class Generations(dict[K, V], Generic[K, V]):
 
 
 class Memo(Generations[str, V], Generic[V]):
-    """A word -> what `read` makes of it, for every word there is; long ones are not remembered."""
+    """A word -> what `read` makes of it, for every word there is. Those that may be met again are remembered."""
 
     def __init__(self, read: Callable[[str], V], room: Room) -> None:
         super().__init__(room)
@@ -88,10 +95,10 @@ class Memo(Generations[str, V], Generic[V]):
         found = self._old.get(word)
         if found is None:
             found = self._read(word)
-        if len(word) <= LONGEST:
+        if may_return(word):
             self._put(word, found)
         return found
 
     def remember(self, found: Mapping[str, V]) -> None:
-        """Remember what was worked out of words elsewhere; long ones are left out."""
-        super().remember({word: own for word, own in found.items() if len(word) <= LONGEST})
+        """Remember what was worked out of words elsewhere, of those that may be met again."""
+        super().remember({word: own for word, own in found.items() if may_return(word)})

@@ -23,8 +23,8 @@ _REMEMBERED = 16_000  # spans, of 400 bytes with their names
 def _span(upper: str) -> str:
     # a look-behind after the capital lets the scan run to the next capital instead of the next word
     return (
-        rf"[{upper}](?<!\w[{upper}])[\w'\u2019-]+"
-        rf"(?:\s+(?:(?:of|the|de|von|van|and)\s+)?[{upper}][\w'\u2019-]+)*+"
+        rf"[{upper}](?<!\w[{upper}])[\w'\u2019-]++"
+        rf"(?:\s++(?:(?:of|the|de|von|van|and)\s++)?+[{upper}][\w'\u2019-]++)*+"
     )
 
 
@@ -59,8 +59,11 @@ _COMMON = frozenset(  # words that open sentences and messages without naming an
 )
 
 
-def _names_of(span: str) -> tuple[str, ...]:
+def names_of(span: str) -> tuple[str, ...]:
     """The names of a capitalized span: the whole of it, and its longer words."""
+    if span.isalpha():  # most spans are one plain word
+        low = span.lower()
+        return () if low in ENGLISH or len(low) < 3 else (low,)
     name = " ".join(span.lower().replace("\u2019", "'").split()).removesuffix("'s")
     found = [name] if len(name) > 2 and name not in ENGLISH else []
     if " " in name:
@@ -68,15 +71,19 @@ def _names_of(span: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-_SPANS = Memo(_names_of, Room(_REMEMBERED))
+_NAMES = Memo(names_of, Room(_REMEMBERED))
 
 
 def names(text: str) -> set[str]:
     """The names in a text, lower case: whole spans, and their words of four letters or more."""
+    return set(chain.from_iterable(map(_NAMES.__getitem__, spans(text))))
+
+
+def spans(text: str) -> list[str]:
+    """The spans of capitalized words in a text, as they stand."""
     # looking for other capitals than A-Z costs three times as much, so only where there are some
     plain = text.isascii() or not _RARE_CAPITAL.search(text)
-    pattern = _ASCII_SPAN if plain else _SPAN
-    return set(chain.from_iterable(map(_SPANS.__getitem__, pattern.findall(text))))
+    return (_ASCII_SPAN if plain else _SPAN).findall(text)
 
 
 def capitalize(name: str) -> str:

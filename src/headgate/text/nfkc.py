@@ -13,9 +13,9 @@ from functools import cache
 from headgate.text.late_pattern import compile_late
 
 MAX_MARKS = 30
-PIECE = 8_192  # characters normalized in one call
-# characters that are looked at in one call: a text that may need it is normalized to find out
-_AT_ONCE = 8 * PIECE
+# characters normalized in one call, or looked at: a text that may need it is normalized to find out
+PIECE = 8_192
+_FULL_WIDTH = compile_late("[\uff01-\uff5e]")  # the signs of ASCII
 
 # Marks by what NFKC makes of them: three Tibetan vowel signs, halfwidth voiced and semi-voiced sound marks.
 _LATE_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"
@@ -32,21 +32,28 @@ _STARTER = compile_late(
 def nfkc(text: str, limit: int) -> str:
     """The text in the form NFKC, at most `limit` characters of it."""
     suspect = _may_hold_long_run(text)
-    if not suspect and len(text) <= _AT_ONCE and unicodedata.is_normalized("NFKC", text):
-        return text[:limit]
+    if not suspect and len(text) <= PIECE:
+        return _form(text)[:limit]
     done: list[str] = []
     start, size = 0, 0
     while start < len(text) and size < limit:
         end = _piece_end(text, start)
         piece = text[start:end]
-        if suspect:
-            piece = _long_run().sub(r"\1", piece)
-        if suspect or not unicodedata.is_normalized("NFKC", piece):
-            piece = unicodedata.ucd_3_2_0.normalize("NFKC", piece)
-        done.append(piece)
+        done.append(_form(_long_run().sub(r"\1", piece) if suspect else piece))
         size += len(done[-1])
         start = end
     return "".join(done)[:limit]
+
+
+def _form(piece: str) -> str:
+    """A piece without long runs of marks in the form NFKC; most pieces have it, and that is told fast."""
+    if unicodedata.is_normalized("NFKC", piece):
+        return piece
+    # in texts of East Asia little else than these is not normal
+    narrow = _FULL_WIDTH.sub(lambda sign: chr(ord(sign[0]) - 0xFEE0), piece)
+    if narrow != piece and unicodedata.is_normalized("NFKC", narrow):
+        return narrow
+    return unicodedata.ucd_3_2_0.normalize("NFKC", narrow)
 
 
 def nfc(text: str) -> str:

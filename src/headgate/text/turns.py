@@ -10,10 +10,9 @@ conversation ("Note: …" looks like a turn): the whole collection does, see the
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from headgate.text.late_pattern import compile_late
 
@@ -44,8 +43,7 @@ _MONTHS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """A text parted into date, speaker and what is said; the first two are empty in most texts.
 
     `declared` is whether metadata said that this is a turn.
@@ -125,17 +123,17 @@ def split_turns(text: str) -> Sequence[int]:
     A log is known by lines whose heads cannot be anything else (date and speaker, <name>, or a role), which
     make up half of its lines, by at least two of them from each speaker.
     """
-    total = blank = 0
-    for lines in _read_lines(text):
-        total += len(lines)
-        blank += sum(map(str.isspace, lines))
+    # most texts are short: their lines are read once
+    own = [text.splitlines(keepends=True)] if len(text) <= _AT_A_TIME else None
+    total = sum(map(len, own or _read_lines(text)))
     if 2 * total < _FEW:
         return []
+    blank = sum(sum(map(str.isspace, lines)) for lines in own or _read_lines(text))
     spare = total - max(total - blank, _FEW) / 2  # may be no heads
     starts = array("q")  # a list of a million turns takes five times as much
     speakers: Counter[str] = Counter()
     place = 0
-    for line in chain.from_iterable(_read_lines(text)):
+    for line in chain.from_iterable(own or _read_lines(text)):
         if spare < 0:  # most texts are no log, and show it soon
             return []
         turn = _part(line[:_HEAD]) if _PROMISING.match(line, 0, _HEAD) else _NO_TURN

@@ -38,6 +38,7 @@ class Chunk:
     admission: str | None = None
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Document:
     """A document and the chunks it was cut into, in reading order."""
@@ -60,6 +61,7 @@ class Attachment(NamedTuple):
     value: bytes
 
 
+@fast_init
 @dataclass(frozen=True, slots=True)
 class Change:
     """One line of a collection's change feed: a chunk written, or (chunk None) an id removed.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from headgate.errors import InputError
-from headgate.text.surrogates import replace_surrogates
+from headgate.text.letters import replace_surrogates
 from headgate.types.check import check_choice, check_type, unique_names
 from headgate.types.plan import ContextBudget
 from headgate.types.window import Window

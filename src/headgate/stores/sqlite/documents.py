@@ -4,8 +4,6 @@ A put compares each document with what the store holds, row by row, so that only
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import merge
-from itertools import islice
 from operator import attrgetter
 
 from headgate.stores.codec import encode
@@ -142,12 +140,13 @@ class SqliteDocuments:
             removed = connection.execute(
                 f"SELECT seq, id FROM removed WHERE {HERE} AND seq > ? ORDER BY seq LIMIT ?", span
             ).fetchall()
-        feed = merge(
-            (Change(seq, row[0], from_row(collection, row), place) for seq, place, *row in written),
-            (Change(seq, id) for seq, id in removed),
-            key=attrgetter("seq"),
-        )
-        return list(islice(feed, max(limit, 0)))
+        feed = [
+            Change(seq, row[0], from_row(collection, row), place) for seq, place, *row in written
+        ]
+        if removed:
+            feed += [Change(seq, id) for seq, id in removed]
+            feed.sort(key=attrgetter("seq"))
+        return feed[: max(limit, 0)]
 
     def index_marks(self, tenant: str, collection: str) -> tuple[str, ...]:
         with self._pool.read() as connection:
