@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.errors import ConfigError, MissingExtra
-from headgate.models.unit_rows import unit_rows
+from headgate.models.static import unit_rows
 
 _BATCH = 32
 _LONGEST = 256  # word pieces; what the MiniLM family was trained with

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from headgate.errors import UpstreamError
 from headgate.models.http_json import Endpoint, post_json
-from headgate.models.unit_rows import unit_rows
+from headgate.models.static import unit_rows
 
 _BATCH = 64  # texts a call; endpoints commonly allow 96 and more
 _MAX_BYTES = 16_000_000  # 64 vectors of 8 192 numbers, each written with 25 characters, are 13 MB

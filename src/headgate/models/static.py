@@ -16,10 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.errors import ConfigError, MissingExtra
-from headgate.models.unit_rows import unit_rows
 
 _A = 1e-3  # the usual constant of SIF
 _BYTES = 260  # control pieces and single bytes stand first in the vocabulary
+
+
+def unit_rows(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The rows scaled to length 1, so that a dot product is a cosine; a row of zeros stays."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
 
 def _says_nothing(piece: str) -> bool:

@@ -9,8 +9,13 @@ node sends what reached it in the step before. A signal never goes back to the n
 set. Nodes are visited in the order of their ids, so sums are the same on every machine.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
+
+from headgate.protocols import Postings
+from headgate.rank.lexical import Ints
+from headgate.rank.name_hop import gather
 from headgate.types import Edge
 
 Links = dict[str, list[tuple[str, float]]]
@@ -74,3 +79,41 @@ def fire(
         charges = arriving
     started = set(seeds)
     return {n: p for n, p in sorted(potential.items()) if p >= threshold and n not in started}
+
+
+class Neighbors:
+    """Edges of a node, as they are asked for: given ones, lines beside it, chunks that share its rare names.
+
+    Lines beside it have the weight `beside`. Names are rare in up to `limit` chunks, and proper by `share`.
+    """
+
+    def __init__(
+        self, view: Postings, edges: Sequence[Edge], *, beside: float, limit: int, share: float
+    ) -> None:
+        self._view, self._links = view, links_of(edges)
+        self._weight, self._limit, self._share = beside, limit, share
+
+    def edges(self, node: str) -> Iterator[tuple[str, float]]:
+        """Where signals from this node go, and with what weight."""
+        yield from self._links.get(node.lower(), ())
+        ords = self._view.find([node])
+        if ords[0] >= 0:
+            yield from self._beside(ords)
+            yield from self._sharing(ords)
+
+    def _beside(self, ords: Ints) -> Iterator[tuple[str, float]]:
+        if not self._view.conversational:
+            return
+        rank, standing = self._view.order()
+        at = rank[ords[0]] + np.array([-1, 1])
+        near = standing[at[(at >= 0) & (at < len(standing))]]
+        yield from ((id, self._weight) for id in self._view.ids(near))
+
+    def _sharing(self, ords: Ints) -> Iterator[tuple[str, float]]:
+        """A name in df chunks gives each of the others 1 / (df - 1): a name shared by two wires them fully."""
+        found = gather(self._view, ords, limit=self._limit, share=self._share)
+        others = found.ords != ords[0]
+        weight = 1.0 / np.maximum(found.counts[found.which[others]] - 1, 1)
+        near, slots = np.unique(found.ords[others], return_inverse=True)
+        total = np.minimum(np.bincount(slots, weight, minlength=len(near)), 1.0)
+        yield from zip(self._view.ids(near), total.tolist(), strict=True)

@@ -10,7 +10,7 @@ the query that the better ones do not hold, since the parts of such an answer di
 Work goes outward from the seeds: its cost follows their names and edges, never the corpus.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
@@ -22,7 +22,7 @@ from pydantic import Field
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Hits, Postings
-from headgate.rank.edge_walk import carry, fire, links_of
+from headgate.rank.edge_walk import Neighbors, carry, fire
 from headgate.rank.lexical import distinct, rarity, within
 from headgate.rank.name_hop import (
     NONE,
@@ -254,7 +254,8 @@ def _join_linked(view: Postings, reach: Reach, carried: dict[str, float]) -> Rea
 
 def _fire(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[Edge]) -> "_Lift":
     """The chunks that fire, with their potentials over the highest."""
-    graph = _Neighbors(view, policy, edges)
+    limit = min(_limit(view, policy), policy.max_name_chunks)
+    graph = Neighbors(view, edges, beside=policy.neighbor_weight, limit=limit, share=policy.proper)
     fired = fire(
         view.ids(start.seeds),
         graph.edges,
@@ -268,41 +269,6 @@ def _fire(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence
     force = np.array([potential[ord] for ord in ords.tolist()], float)
     peak = force.max() if len(force) else 1.0
     return _Lift(Reach(ords, policy.weight * force / peak))
-
-
-class _Neighbors:
-    """Edges of a node, as they are asked for: given ones, lines beside it, chunks that share its rare names."""
-
-    def __init__(self, view: Postings, policy: PropagatePolicy, edges: Sequence[Edge]) -> None:
-        self._view = view
-        self._policy = policy
-        self._links = links_of(edges)
-
-    def edges(self, node: str) -> Iterator[tuple[str, float]]:
-        """Where signals from this node go, and with what weight."""
-        yield from self._links.get(node.lower(), ())
-        ords = self._view.find([node])
-        if ords[0] >= 0:
-            yield from self._beside(ords)
-            yield from self._sharing(ords)
-
-    def _beside(self, ords: Ints) -> Iterator[tuple[str, float]]:
-        if not self._view.conversational:
-            return
-        rank, standing = self._view.order()
-        at = rank[ords[0]] + np.array([-1, 1])
-        near = standing[at[(at >= 0) & (at < len(standing))]]
-        yield from ((id, self._policy.neighbor_weight) for id in self._view.ids(near))
-
-    def _sharing(self, ords: Ints) -> Iterator[tuple[str, float]]:
-        """A name in df chunks gives each of the others 1 / (df - 1): a name shared by two wires them fully."""
-        limit = min(_limit(self._view, self._policy), self._policy.max_name_chunks)
-        found = gather(self._view, ords, limit=limit, share=self._policy.proper)
-        others = found.ords != ords[0]
-        weight = 1.0 / np.maximum(found.counts[found.which[others]] - 1, 1)
-        near, slots = np.unique(found.ords[others], return_inverse=True)
-        total = np.minimum(np.bincount(slots, weight, minlength=len(near)), 1.0)
-        yield from zip(self._view.ids(near), total.tolist(), strict=True)
 
 
 # -- the new order -------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ consonant with its vowels. `fold` gives the form in which words are compared.
 import unicodedata
 from collections import defaultdict
 from functools import cache
-from itertools import chain
-from operator import add
+from itertools import chain, pairwise
 
 from headgate.text.late_pattern import compile_late
 from headgate.text.nfkc import nfc
@@ -94,7 +93,7 @@ def fold(text: str) -> str:
 def signs(run: str) -> list[str]:
     """A run of an unspaced script as overlapping pairs of signs; a single sign stays alone."""
     found = _SIGN.findall(run) if _IS_INDIC.match(run) else run
-    return list(map(add, found, found[1:])) if len(found) > 1 else [run]
+    return [left + right for left, right in pairwise(found)] if len(found) > 1 else [run]
 
 
 def replace_surrogates(text: str) -> str:

@@ -9,6 +9,7 @@ which gives the same result as the whole would. The result is bounded as it grow
 import re
 import unicodedata
 from functools import cache
+from itertools import chain
 
 from headgate.text.late_pattern import compile_late
 
@@ -99,4 +100,6 @@ def _long_run() -> re.Pattern[str]:
 @cache
 def _marks(end: int) -> str:
     """The marks below a code point, by this Python's tables, which also order the younger ones."""
-    return "".join(chr(c) for c in range(0x300, end) if unicodedata.combining(chr(c))) + _LATE_MARKS
+    # ideographs and Hangul, which are left out, have none
+    signs = map(chr, chain(range(0x300, 0x3400), range(0xA000, 0xAC00), range(0xF900, end)))
+    return "".join(filter(unicodedata.combining, signs)) + _LATE_MARKS
