@@ -40,3 +40,18 @@ def test_signals_go_to_the_lines_beside_a_line():
     reached = {c.chunk.id for c in propagate(found, "zither", view, policy).added}
     assert {"c2", "c4"} <= reached
     assert "c0" not in reached
+
+
+def test_a_name_that_two_chunks_share_wires_them_fully_and_one_of_three_does_not():
+    texts = (
+        "They met Marlow by the lock.",
+        "Nobody asked Marlow again.",
+        "They met Quayle by the lock.",
+        "Nobody asked Quayle again.",
+        "Then they heard Quayle laugh.",
+    )
+    view = view_of(*texts, *TEXTS[3:])
+    policy = PropagatePolicy(mode="fire", hops=1)
+    for first, others in (("c0", {"c1"}), ("c2", set())):
+        found = Sifted(kept=(Candidate(Chunk(first, "", document=first), 0.9),))
+        assert {c.chunk.id for c in propagate(found, "zither", view, policy).added} == others

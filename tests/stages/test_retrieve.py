@@ -52,6 +52,12 @@ def test_rank_fusion_ranks_as_many_by_words_as_by_embeddings():
     assert len(few.kept) == 7
 
 
+def test_rank_fusion_takes_words_as_they_are():
+    view = view_of("a snowball on the roof", "a lake")
+    assert scores(retrieve("snowballfight", view, RetrievePolicy())).keys() == {"c0"}
+    assert not scores(retrieve("snowballfight", view, RetrievePolicy(mode="rrf")))
+
+
 def test_how_many_embeddings_count_does_not_touch_the_score_by_words():
     view = view_of(*(f"zither pump number {n}" for n in range(9)), "lake")
     assert scores(retrieve("zither pump", view, RetrievePolicy(dense_depth=1))) == scores(

@@ -1,15 +1,46 @@
-"""Collection: one collection of a MemoryStore, with its change feed.
+"""Collection: one collection of a MemoryStore, with its change feed; and the lock that all parts of the store share.
 
 The feed is a list of (seq, id) in rising order. A line whose id has a later seq is stale and skipped.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from threading import RLock
 
+from headgate.errors import StoreError
 from headgate.protocols import Clock
-from headgate.stores.memory.lock import MemoryPart, StoreLock
 from headgate.stores.validate import chunk_clash
 from headgate.types import Chunk, Document, Size
+
+
+class StoreLock:
+    """A reentrant lock; `with lock:` raises StoreError after `close`."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._closed = False
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        if self._closed:
+            self._lock.release()
+            raise StoreError("the store is closed", hint="open it again")
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def close(self) -> None:
+        """Refuse the lock from now on."""
+        with self._lock:
+            self._closed = True
+
+
+class MemoryPart:
+    """One part of a MemoryStore: all parts share the store's lock and clock."""
+
+    def __init__(self, lock: StoreLock, clock: Clock) -> None:
+        self._lock = lock
+        self._clock = clock
 
 
 @dataclass

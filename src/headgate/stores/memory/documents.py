@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from headgate.protocols import Clock
-from headgate.stores.memory.collection import Collection, MemoryCollections
-from headgate.stores.memory.lock import StoreLock
+from headgate.stores.memory.collection import Collection, MemoryCollections, StoreLock
 from headgate.stores.validate import check_attachments, check_documents
 from headgate.types import Attachment, Change, Chunk, Document, Size
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from headgate.protocols import Clock
-from headgate.stores.memory.lock import MemoryPart, StoreLock
+from headgate.stores.memory.collection import MemoryPart, StoreLock
 from headgate.stores.validate import check_key, key_exists
 from headgate.types import Key
 

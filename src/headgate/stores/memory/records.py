@@ -8,7 +8,7 @@ from operator import itemgetter
 from secrets import token_bytes
 
 from headgate.protocols import Clock
-from headgate.stores.memory.lock import MemoryPart, StoreLock
+from headgate.stores.memory.collection import MemoryPart, StoreLock
 from headgate.stores.validate import (
     already_decided,
     check_amended,

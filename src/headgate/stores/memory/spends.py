@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from headgate.protocols import Clock
-from headgate.stores.memory.lock import MemoryPart, StoreLock
+from headgate.stores.memory.collection import MemoryPart, StoreLock
 from headgate.stores.validate import check_spends
 from headgate.types import Spend, SpendScope
 

@@ -7,9 +7,9 @@ from time import time
 
 from headgate.protocols import Clock
 from headgate.stores.memory.attachments import MemoryAttachments
+from headgate.stores.memory.collection import StoreLock
 from headgate.stores.memory.documents import MemoryDocuments
 from headgate.stores.memory.keys import MemoryKeys
-from headgate.stores.memory.lock import StoreLock
 from headgate.stores.memory.records import MemoryRecords
 from headgate.stores.memory.spends import MemorySpends
 from headgate.stores.memory.traces import MemoryTraces

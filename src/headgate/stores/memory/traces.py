@@ -4,7 +4,7 @@ from collections import defaultdict
 
 from headgate.protocols import Clock
 from headgate.stores.codec import encode
-from headgate.stores.memory.lock import MemoryPart, StoreLock
+from headgate.stores.memory.collection import MemoryPart, StoreLock
 from headgate.stores.stored_trace import trim
 from headgate.types import Trace, TraceSummary
 
