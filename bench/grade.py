@@ -1,7 +1,7 @@
 """Fit the built-in grader on labeled sets, and say how it judges sets it has not seen: make bench-grade DATA="DIR ..."
 
 Each question is asked in its own set and in others, through retrieve, propagate and gate as they ship. Prints the
-constants for src/headgate/relevance/calibration.py; for each set, judged by constants fitted without it, the share of
+constants for src/headgate/relevance/confidence.py; for each set, judged by constants fitted without it, the share of
 its questions that would come back empty and of foreign ones that would be stopped; the curve of both; and the
 reliability.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from headgate.evaluate.calibrate import Fitted, fit, fit_without
 from headgate.evaluate.labeled import sample, sets
 from headgate.evaluate.retrieval import evaluate
-from headgate.relevance.calibration import KNOWS, LOWER
+from headgate.relevance.confidence import KNOWS, LOWER
 
 QUESTIONS, FOREIGN = 120, 72  # of a set, and of the other sets in it
 LEVELS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25, 0.3)

@@ -15,7 +15,7 @@ from headgate.evaluate.calibrate import (
     fit,
     fit_without,
 )
-from headgate.relevance.calibration import KNOWS
+from headgate.relevance.confidence import KNOWS
 
 
 def asks(*names, own=0.8, away=0.2):

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from headgate.index.indexes import Indexes
 from headgate.notes import Stage
-from headgate.relevance.calibration import LOWER, UPPER
-from headgate.relevance.confidence import confidences, evidence
+from headgate.relevance.confidence import LOWER, UPPER, confidences, evidence
 from headgate.relevance.query_terms import ask, match
 from headgate.stages.grade import Action, Calibrated, GradePolicy, grade, refine
 from headgate.stages.retrieve import RetrievePolicy, retrieve

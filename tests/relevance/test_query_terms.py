@@ -80,3 +80,8 @@ def test_an_unseen_compound_is_asked_for_by_its_parts():
     question = ask("harborstation", Words(harbor=3, station=5))
     assert question.asked == {key("harbor"), key("station")}
     assert not question.unseen
+
+
+def test_a_single_letter_that_the_collection_has_never_seen_is_not_asked_for():
+    assert ask("harbor %u (c)", Words(harbor=3)).asked == {key("harbor")}
+    assert key("u") in ask("harbor %u", Words(harbor=3, u=2)).asked

@@ -130,6 +130,22 @@ def test_no_chunk_that_does_not_fit_takes_the_room_of_all_others():
     assert 90 < tokens_of(sifted, "c1") < 130
 
 
+def test_a_chunk_behind_the_best_leaves_room_for_the_next_though_it_fits():
+    candidates = found(*(prose(seed, 60) for seed in range(5)), scores=[1, 0.9, 0.8, 0.7, 0.6])
+    cost = tokens_of(gate(candidates, 10_000, quarter, POLICY), "c0")
+    for budget in range(round(2.3 * cost) + 60, 4 * cost, 40):
+        sifted = gate(candidates, budget, quarter, POLICY, excerpt=first_words)
+        assert ids(sifted.kept)[:3] == ["c0", "c1", "c2"]
+        assert "c0" not in sifted.strips
+
+
+def test_a_chunk_behind_the_best_is_whole_where_all_others_fit_too():
+    candidates = found(prose(1, 20), prose(2, 400), prose(3, 20), scores=[1, 0.9, 0.5])
+    total = sum(tokens_of(gate(candidates, 10_000, quarter, POLICY), c) for c in ("c0", "c1", "c2"))
+    sifted = gate(candidates, total + 60, quarter, POLICY, excerpt=first_words)
+    assert (len(sifted.kept), sifted.strips) == (3, {})
+
+
 def test_a_chunk_that_does_not_fit_has_the_room_that_nobody_else_wants():
     candidates = found(prose(4, 2000), prose(5, 20), scores=[1, 0.5])
     sifted = gate(candidates, 1000, quarter, POLICY, excerpt=first_words)

@@ -1,5 +1,7 @@
 """Penalize: what repeats the window sinks, exact repeats fall out, copies enter once."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -234,3 +236,10 @@ def test_what_two_better_candidates_have_together_is_a_copy():
     both = words(0, 60) + " " + words(300, 360)
     kept = penalize(found(words(0, 100), words(300, 400), both), Window(), POLICY).kept
     assert ids(kept) == ["c0", "c1"]
+
+
+def test_a_brief_candidate_that_a_longer_one_of_another_document_contains_stays():
+    longer, brief = found(words(0, 100), words(20, 60))
+    assert ids(penalize([longer, brief], Window(), POLICY).kept) == ["c0", "c1"]
+    parts = [replace(c, chunk=replace(c.chunk, document="d")) for c in (longer, brief)]
+    assert ids(penalize(parts, Window(), POLICY).kept) == ["c0"]

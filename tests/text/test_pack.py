@@ -76,6 +76,15 @@ def test_shortening_is_tried_for_a_few_pieces_and_not_without_room(monkeypatch):
     assert tried == []
 
 
+def test_a_piece_that_crowds_others_out_is_shortened_and_taken_whole_where_that_does_not_help():
+    crowded = {"crowds": lambda at, left: at == 1}
+    packed = pack(["a", "b c d", "e"], 4, words, shorten=lambda at, left: "b", **crowded)
+    assert (packed.taken, packed.shortened) == ([True, True, True], {1: "b"})
+    packed = pack(["a", "b c d", "e"], 4, words, shorten=lambda at, left: "", **crowded)
+    assert (packed.taken, packed.shortened) == ([True, True, False], {})
+    assert pack(["a", "b c d", "e"], 4, words, **crowded).taken == [True, True, False]
+
+
 def test_a_shortened_piece_counts_among_the_most():
     packed = pack(["a b c", "d"], 2, words, most=1, shorten=lambda at, left: "a")
     assert packed.taken == [True, False]

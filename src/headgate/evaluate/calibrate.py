@@ -2,7 +2,7 @@
 
 A question asked in its own set should be answered, one of another set refused. `fit` is a ridge logistic regression
 over the features of `relevance.confidence`, in which each set weighs the same, and its answerable questions as much as
-foreign ones. `lower` is then the confidence under which one in 500 of the answerable questions would be refused.
+foreign ones. `lower` is then the confidence under which one in 400 of the answerable questions would be refused.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from headgate.relevance.calibration import KNOWS
+from headgate.relevance.confidence import KNOWS
 
 Floats = npt.NDArray[np.float64]
 
-REFUSED = 1 / 500  # share of the answerable questions that `lower` may cost, the mean over sets
+REFUSED = 1 / 400  # share of the answerable questions that `lower` may cost, the mean over sets
 _RIDGE = 1.0
 _STEPS = 60
 

@@ -31,7 +31,7 @@ from headgate.pipeline.several import calibrated_grader, drop_left_over, merge
 from headgate.protocols import Postings
 from headgate.relevance.excerpt import excerpt
 from headgate.relevance.query_terms import Question, ask
-from headgate.relevance.vocabulary import Vocabulary
+from headgate.relevance.reading import Vocabulary
 from headgate.stages.compose import Composed, compose
 from headgate.stages.decide import decide
 from headgate.stages.expand import wants_more

@@ -3,16 +3,23 @@
 The array is read as 32 rows; the maxima of its columns give a floor under the k-th best, since at least k scores reach
 the k-th largest maximum. Only what reaches the floor, in columns that do, is sorted. Ties are broken by reading order,
 so the answer does not depend on how chunks are numbered.
+Scores are the numbers behind what retrieval found: a chunk that it ranked low may be lifted by propagation, so the
+scores of everything that was looked at travel with the best of it.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from headgate.protocols import Hits, Postings
+from headgate.types import Sifted
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+SEEDS = 64  # more than any propagation starts from
 _ROWS = 32
 _TINY = np.nextafter(0.0, 1.0)
 
@@ -57,3 +64,34 @@ def _candidates(scores: Floats, k: int) -> Ints:
     columns = np.flatnonzero(peaks >= floor)
     rows, which = np.nonzero(body[:, columns] >= floor)
     return np.append(rows * width + columns[which], np.flatnonzero(rest >= floor) + body.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The score of every ordinal, the best of the first pass, where propagation starts, and the query's postings."""
+
+    every: Floats
+    seeds: Ints
+    strength: Floats
+    kept: Ints  # the candidates' ordinals, in their order; below 0 where unknown
+    ranked: int = 0  # how many of `kept` are the best of all, best first
+    hits: Hits | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Sifted):
+    """What retrieval found, with its scores."""
+
+    scores: Scores | None = field(default=None, compare=False, repr=False)
+
+
+def scores_of(found: Sifted, view: Postings) -> Scores:
+    """The scores behind what was found, made from the candidates where retrieval did not hand them on."""
+    if isinstance(found, Found) and found.scores is not None:
+        return found.scores
+    ords = view.find([c.chunk.id for c in found.kept])
+    there = ords >= 0
+    every = np.zeros(view.size)
+    every[ords[there]] = np.array([c.score for c in found.kept], float)[there]
+    seeds = top(every, SEEDS, view.reading)
+    return Scores(every, seeds, every[seeds], np.where(there, ords, -1 - np.arange(len(ords))))

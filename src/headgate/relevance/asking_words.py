@@ -9,6 +9,7 @@ is left.
 import re
 from functools import cache
 from itertools import chain
+from string import ascii_lowercase
 
 from headgate.text.languages import choose
 from headgate.text.late_pattern import compile_late
@@ -71,7 +72,8 @@ def asking_terms(query: str, language: str) -> frozenset[int]:
 
 @cache
 def _requests(language: str) -> frozenset[int]:
-    return frozenset(terms(REQUESTS.get(language, ""), language))
+    # a single letter, as in %d or (c), names nothing either
+    return frozenset(terms(f"{REQUESTS.get(language, '')} {' '.join(ascii_lowercase)}", language))
 
 
 @cache

@@ -11,20 +11,24 @@ from itertools import pairwise
 from headgate.relevance.query_terms import Question
 from headgate.text.languages import choose
 from headgate.text.late_pattern import compile_late
+from headgate.text.memo import Generations, Room
 from headgate.text.terms import terms_of
 
 GAP = " … "
 _BORDER = compile_late(r"(?<=[.!?])\s+|(?<=[。！？।؟])|\n+")
 _LONGEST = 400  # characters of a strip; longer ones are cut at spaces
 _MOST = 400  # strips that are looked at
+_FEW = 24  # strips up to which a text is remembered
+
+_Read = tuple[list[tuple[int, int]], list[tuple[int, ...]]]
+_REMEMBERED = Generations[tuple[int, str], _Read](Room(1_024))
 
 
 def excerpt(
     text: str, question: Question, language: str, fits: Callable[[str], bool], *, least: int = 40
 ) -> str:
     """The best strips of a text that fit together, in reading order; "" when fewer than `least` characters would."""
-    strips = cut(text)[:_MOST]
-    read = terms_of([text[b:e] for b, e in strips], choose(text, language))
+    strips, read = _read_strips(text, language)
     held = [question.asked.intersection(own) for own in read]
     chosen: list[int] = []
     shown = ""
@@ -36,6 +40,18 @@ def excerpt(
         elif chosen:
             break
     return shown if len(shown) >= min(least, len(text.strip())) else ""
+
+
+def _read_strips(text: str, language: str) -> _Read:
+    """The strips of a text and their terms; remembered by its hash where they are few, since chunks come back."""
+    key = hash(text), language
+    if read := _REMEMBERED.find(key):
+        return read
+    strips = cut(text)[:_MOST]
+    read = strips, terms_of([text[b:e] for b, e in strips], choose(text, language))
+    if len(strips) <= _FEW:
+        _REMEMBERED.remember({key: read})
+    return read
 
 
 def cut(text: str) -> list[tuple[int, int]]:

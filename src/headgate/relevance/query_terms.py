@@ -1,7 +1,7 @@
 """Question: a query in the light of a collection, and what a chunk holds of it.
 
 Each term is worth its rarity in the collection, log(1 + (N - df + .5) / (df + .5)); a term that the collection has
-never seen is worth the most. A word that it has never seen is read as its known parts (compounds.py).
+never seen is worth the most. A word that it has never seen is read as its known parts (reading.py).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,8 +12,7 @@ import numpy as np
 
 from headgate.rank.lexical import idf
 from headgate.relevance.asking_words import asking_terms
-from headgate.relevance.compounds import read_query
-from headgate.relevance.vocabulary import Vocabulary
+from headgate.relevance.reading import Vocabulary, read_query
 from headgate.text.memo import Generations, Room
 from headgate.text.terms import terms_of
 from headgate.types import MEMORY, Chunk

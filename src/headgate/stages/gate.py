@@ -4,11 +4,11 @@ A floor drops empty text and machine boilerplate (text that compresses to almost
 the highest score comes first, the others follow by
 value = score * (0.7 + 0.3 * entropy) / tokens ** .2    (in conversations, where lines are short alike, without tokens)
 and are packed into the budget. What does not fit whole is shown as its best strips: the best chunk in two thirds of the
-room, the next ones each in a third of what is left, so that none takes the room of all others. Framing is charged, and
+room, the next ones each in a third of what is left, so that none takes the room of all others. So is a chunk behind the
+best that fits but would take more than two thirds of what is left. Framing is charged, and
 the budget holds under the counter in use. What is in is handed on best first. Where `k` binds and not the room, length
 does not count.
-The published rule, entropy alone, stays available as order="entropy" and as the functions over dict rows below;
-measured, it fills a budget about as well as chance, since the entropy score mostly follows length (docs/gate.md).
+The published rule, entropy alone, stays available as order="entropy" and as the functions over dict rows below.
 """
 
 import math
@@ -35,10 +35,10 @@ Excerpt = Callable[[Chunk, Callable[[str], bool]], str]
 """A chunk and what fits -> its best strips that do, "" where none would help."""
 
 MIN_PART = 48  # tokens: less than two sentences of a chunk are not worth showing
-# What the strips of a chunk may take of the room that is left. Given all of it, the first that does not fit shuts the
-# others out: on the twelve sets on which the shares were chosen, evidence at 500, 1 000 and 2 000 tokens rises from
-# .530, .616, .697 to .565, .638, .713.
-BEST_PART, NEXT_PART = 2 / 3, 1 / 3
+# What the strips of a chunk may take of the room that is left: given all of it, the first that does not fit shuts the
+# others out. A chunk behind the best that would take more than WHOLE_PART of it is shown as strips too, else a larger
+# budget loses what a smaller one showed (docs/gate.md).
+BEST_PART, NEXT_PART, WHOLE_PART = 2 / 3, 1 / 3, 2 / 3
 
 
 class GatePolicy(Policy):
@@ -102,11 +102,18 @@ def gate(
     ranking = _best_first(alive, values, policy)
     strips: dict[int, str] = {}
 
+    def unwanted(place: int, left: int) -> int:
+        return left - sum(costs[other] for other in ranking[place + 1 :])
+
     def shorten(place: int, left: int) -> str:
         at, share = ranking[place], NEXT_PART if place else BEST_PART
-        unwanted = left - sum(costs[other] for other in ranking[place + 1 :])
-        part = max(int(share * left), unwanted, min(left, 2 * MIN_PART))
+        part = max(int(share * left), unwanted(place, left), min(left, 2 * MIN_PART))
         return _shorten(alive[at].chunk, part, count, excerpt, into=(strips, at))
+
+    def crowds(place: int, left: int) -> bool:
+        cost = costs[ranking[place]]
+        is_large = place > 0 and left >= 4 * MIN_PART and cost > WHOLE_PART * left
+        return is_large and unwanted(place, left) < cost
 
     packed = pack(
         [shown[at] for at in ranking],
@@ -117,6 +124,7 @@ def gate(
         share=policy.graph_share,
         most=k,
         shorten=shorten if excerpt is not None and preview_chars is None else None,
+        crowds=crowds,
     )
     inside = {ranking[place] for place, fits in enumerate(packed.taken) if fits}
     full = k is not None and k <= sum(alive[at].chunk.source not in SIDE_SOURCES for at in inside)

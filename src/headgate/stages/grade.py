@@ -20,10 +20,9 @@ from headgate.errors import ConfigError, UpstreamError
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Grader
-from headgate.relevance.calibration import LOWER, UPPER
-from headgate.relevance.confidence import confidences
+from headgate.relevance.confidence import LOWER, UPPER, confidences
 from headgate.relevance.query_terms import Ask, ask
-from headgate.relevance.vocabulary import Vocabulary
+from headgate.relevance.reading import Vocabulary
 from headgate.text.late_pattern import compile_late
 from headgate.types import Candidate, Chunk, Sifted
 

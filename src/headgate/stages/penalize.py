@@ -3,7 +3,8 @@
 A chunk that repeats the window costs tokens and adds nothing, so its score falls with its overlap r,
 gently at first:  score · (1 - weight · r^exponent).  An exact repeat (r = 1) falls to 0 and is left out.
 Of a turn what was said is measured: the date and the speaker that Headgate put in front of it are in nobody's window.
-Of several candidates with the same words, or nearly so, only the best stays, window or not.
+Of several candidates with the same words, or nearly so, only the best stays, window or not. A brief one that a longer
+one contains goes only where both are from one document: of two documents each may be the one that is asked for.
 The stage only reorders and drops. It never alters a chunk, its admission included; with no window, or
 switched off, no score changes by a bit.
 """
@@ -102,10 +103,13 @@ def penalize(
     others = [i for i in alive if i not in found]
     found |= near_copies(tokens, others, least=policy.copy_overlap)
     for late, early in found.items():
-        repeated = judged[early].chunk.id
-        judged[late] = judged[late].with_note(
-            Stage.PENALIZE, Fate.DROP, NoteCode.REPEATS, subject=repeated
-        )
+        one, repeated = judged[late], judged[early].chunk
+        is_brief = tokens.counts[late] < policy.copy_overlap * tokens.counts[early]
+        is_part = repeated.document and one.chunk.document == repeated.document
+        if is_part or not is_brief:
+            judged[late] = one.with_note(
+                Stage.PENALIZE, Fate.DROP, NoteCode.REPEATS, subject=repeated.id
+            )
     return Sifted.split(judged[i] for i in order)
 
 

@@ -1,5 +1,5 @@
 """Pack: which pieces fit a budget, taken in order; what does not fit is shortened, and skipped where that does not
-help.
+help. So is what would leave no room for those behind it.
 
 Two sections share the room: main pieces and side pieces (graph paths). The side section is sure of its
 share; what one section leaves is offered to the other, so that without side pieces the main ones have it all.
@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 Count = Callable[[str], int]
 Shorten = Callable[[int, int], str]
 """The number of a piece and the tokens left -> a part of the piece that fits, "" where nothing useful does."""
+Crowd = Callable[[int, int], bool]
+"""The number of a piece that fits and the tokens left -> whether the whole of it would take the room of too many."""
 
 _MOST_CUTS = 8  # pieces that are shortened at most, which bounds the work
 
@@ -35,8 +37,11 @@ def pack(
     share: float = 0.0,
     most: int | None = None,
     shorten: Shorten | None = None,
+    crowds: Crowd = lambda _at, _left: False,
 ) -> Packed:
-    """What is in: `share` of the room is kept for `side`, at most `most` main ones, some of them shortened."""
+    """What is in: `share` of the room is kept for `side`, at most `most` main ones, some of them shortened: those that
+    do not fit, and those that crowd others out.
+    """
     prices = [count(piece) for piece in pieces] if costs is None else list(costs)
     aside = list(side) or [False] * len(pieces)
     main = [not on_side for on_side in aside]
@@ -44,7 +49,7 @@ def pack(
     wanted = sum(price for price, on_side in zip(prices, aside, strict=True) if on_side)
     kept_free = min(int(share * room), wanted)
     packed = Packed([False] * len(pieces))
-    cut = _Cut(packed, count, shorten)
+    cut = _Cut(packed, count, shorten, crowds)
     left = _fill(prices, packed, room - kept_free, among=main, most=most, cut=cut) + kept_free
     left = _fill(prices, packed, left, among=aside, most=len(pieces))
     _fill(prices, packed, left, among=main, most=most - sum(_intersect(packed.taken, main)))
@@ -54,11 +59,12 @@ def pack(
 
 @dataclass(slots=True)
 class _Cut:
-    """What shortens pieces that do not fit, the first few of them."""
+    """What shortens pieces that do not fit or crowd others out, the first few of them."""
 
     packed: Packed
     count: Count
     shorten: Shorten | None
+    crowds: Crowd
     tries: int = 0
 
     def take(self, at: int, left: int) -> int:
@@ -90,11 +96,12 @@ def _fill(
             break
         if not among[at] or packed.taken[at]:
             continue
-        if price <= left:
-            packed.taken[at] = True
-            left -= price
+        fits = price <= left
+        if cut is not None and (not fits or cut.crowds(at, left)) and (part := cut.take(at, left)):
+            left -= part
             most -= 1
-        elif cut is not None and (price := cut.take(at, left)):
+        elif fits:
+            packed.taken[at] = True
             left -= price
             most -= 1
     return left

@@ -8,7 +8,7 @@ without spaces become pairs of signs (see letters.py).
 
 import re
 from collections.abc import Container, Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import chain
 from threading import local
@@ -257,6 +257,36 @@ def cut_words(
                 if max(at, len(word) - at) >= least
             ]
     return cuts
+
+
+def correct_words(
+    text: str, language: str, wanted: Container[int], *, least: int
+) -> dict[int, tuple[int, ...]]:
+    """The words of a text whose terms are wanted, by term: the terms of what may have been meant, 0 for a stopword.
+
+    Two letters may be swapped, one doubled, or one of a double left out; the first letter stays.
+    """
+    name = choose(text, language)
+    term = _language(name).terms
+    return {
+        term[word]: _read_slips(word, name)
+        for word in words(text)
+        if term[word] in wanted and least <= len(word) <= LONGEST and word.isalpha()
+    }
+
+
+@lru_cache(maxsize=256)
+def _read_slips(word: str, language: str) -> tuple[int, ...]:
+    return tuple(_language(language).read_words(_slips(word)).values())
+
+
+def _slips(word: str) -> set[str]:
+    """A word with two letters swapped, one doubled, or one of a double left out, at any place behind the first."""
+    places = range(1, len(word))
+    swapped = {word[:at] + word[at + 1 :][:1] + word[at] + word[at + 2 :] for at in places}
+    doubled = {word[:at] + word[at] + word[at:] for at in places}
+    single = {word[:at] + word[at + 1 :] for at in places if word[at] == word[at - 1]}
+    return (swapped | doubled | single) - {word}
 
 
 def _terms(pieces: list[str], language: str) -> list[int]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headgate.relevance.compounds import read_query
+from headgate.relevance.reading import read_query
 from headgate.text.terms import terms, word_terms
 
 
@@ -57,7 +57,7 @@ def test_the_parts_that_hold_most_of_the_word_are_taken():
         ("Verwaltung", ["Verwaltung", "Walter"]),
         ("Schmalspurbahn", ["Spurbahnhof"]),
         ("Baumhaus", ["Baum", "Haus"]),
-        ("harbor2024station", ["harbor", "station"]),
+        ("hafen2024bahnhof", ["Wasser"]),
         ("im der die", ["Wasser"]),
     ],
     ids=["it is known", "no part is", "the parts are short", "it has digits", "no words"],
@@ -81,3 +81,50 @@ def test_only_so_many_words_of_a_query_are_cut():
         read_query(f"{strange} Verwaltungsorgane", words)[-1]
         == word_terms("Verwaltungsorgane", "german")[-1]
     )
+
+
+@pytest.mark.parametrize(
+    ("query", "known"),
+    [
+        ("leave_scope", "leave scope"),
+        ("PUSHes", "pushes"),
+        ("type=%u", "type"),
+        ("state-of-the-art", "state art"),
+    ],
+)
+def test_a_piece_is_read_as_those_of_its_terms_that_are_known(query, known):
+    words = Words(*known.split(), language="english")
+    assert parts(query, words) == [terms(known)]
+    assert read_query(query, Words(language="english")) == word_terms(query)
+
+
+def test_pairs_of_signs_count_each_whether_they_are_known_or_not():
+    words = Words("電車", language="english")
+    assert read_query("電車時刻", words) == word_terms("電車時刻")
+
+
+@pytest.mark.parametrize("slip", ["silevr", "sillver", "slivr", "silverr", "Silevr"])
+def test_a_slip_of_the_fingers_is_read_as_the_word_that_is_known(slip):
+    read = parts(slip, Words("silver", "slivers", language="english"))
+    assert read == ([terms("silver")] if slip != "slivr" else [terms(slip)])
+
+
+def test_of_two_words_that_may_be_meant_the_commoner_is_taken():
+    class Counted(Words):
+        def frequencies(self, keys):
+            common = terms("trial")[0]
+            return super().frequencies(keys) * np.where(keys == np.uint64(common), 9, 1)
+
+    words = Counted("trial", "trail", language="english")
+    assert parts("trrial", words) == [terms("trial")]
+    assert parts("trail", words) == [terms("trail")]
+
+
+@pytest.mark.parametrize("word", ["bnak", "abnks", "bak2ns"])
+def test_a_short_word_its_first_letter_and_a_word_with_digits_are_no_slip(word):
+    words = Words("bank", "ba2kns", language="english")
+    assert read_query(word, words) == word_terms(word)
+
+
+def test_a_slip_in_a_stopword_asks_for_nothing():
+    assert parts("whcih river", Words("river", language="english")) == [terms("river")]
