@@ -59,7 +59,7 @@ def test_an_init_takes_what_that_of_the_dataclass_takes():
     assert Parcel("a").marks is not Parcel("a").marks
     assert replace(parcel, weight=3.0) == Parcel("a", 3.0, {"b": 1})
     assert pickle.loads(pickle.dumps(parcel)) == parcel
-    assert list(signature(Parcel).parameters) == ["name", "weight", "marks", "note"]
+    assert "marks: collections.abc.Mapping[str, int] = <factory>, note" in str(signature(Parcel))
 
 
 def test_a_wrong_argument_is_named_and_nothing_can_be_set_later():

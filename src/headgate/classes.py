@@ -10,6 +10,7 @@ chunks, notes and candidates, and spent a twentieth of its CPU time there; `fast
 
 from collections.abc import Callable
 from dataclasses import MISSING, fields
+from inspect import signature
 from typing import Any, Generic, Self, TypeVar, overload
 
 C = TypeVar("C", bound=type[Any])
@@ -56,5 +57,6 @@ def fast_init(cls: C) -> C:
         body.append(f"    set_{name}(self, {value})")
     exec("\n".join([f"def __init__({', '.join(head)}):", *body]), known)  # noqa: S102  as dataclasses do
     known["__init__"].__annotations__ = cls.__init__.__annotations__
+    known["__init__"].__signature__ = signature(cls.__init__)  # as `help` shows it
     cls.__init__ = known["__init__"]
     return cls

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import headgate.index.folder as folders
+from headgate.index import collection
 from headgate.index.collection import Collection
 from headgate.index.files import DamagedIndex
 from headgate.index.indexes import Indexes
@@ -192,6 +193,21 @@ def test_a_large_index_is_read_from_its_file_once_it_is_saved(tmp_path):
     (live,) = index._state.lives
     assert is_mapped(live.segment.terms.own)
     assert ranking(index.snapshot()) == before == truth(store)
+
+
+@pytest.mark.parametrize(("waited", "all_saved"), [(0.0, True), (1e9, False)])
+def test_a_collection_that_grows_slowly_is_saved_now_and_then(
+    tmp_path, monkeypatch, waited, all_saved
+):
+    monkeypatch.setattr(collection, "_FLUSH", 10)
+    monkeypatch.setattr(collection, "_FLUSH_S", waited)
+    store = MemoryStore()
+    put(store, *range(100))
+    index = Collection(store, "t", "main", folder=tmp_path / "index")
+    index.snapshot()
+    put(store, *range(100, 112))
+    index.follow_batch()
+    assert all(live.file for live in index._state.lives) is all_saved
 
 
 def test_two_indexes_in_one_folder_never_mix(store, tmp_path):

@@ -40,7 +40,8 @@ from headgate.types import Change, Chunk
 
 # new or dead chunks from which a change is saved at once; fewer are saved on close ...
 _FLUSH = 1_000
-_FLUSH_PART = 4  # ... as is less than this part of the collection, so that growing it rewrites each chunk a few times
+_FLUSH_PART = 4  # ... as is less than this part of the collection, so that growing it rewrites each chunk a few times,
+_FLUSH_S = 60.0  # ... unless nothing was saved for so long: what is not saved is held in memory
 _BATCH = 5_000  # changes read at a time
 _CHARS = 1_500_000  # of chunks that are read into one segment: they take 15 MB on the way
 _AT_ONCE = 50  # changes that a request takes in itself, some 20 ms; more are left to the background
@@ -85,7 +86,7 @@ class Collection:
         self._current = self._snapshot_of(())
         self._opened = False
         self._unchecked = False
-        self._unsaved = 0
+        self._unsaved, self._saved_at = 0, time.monotonic()
         self._save_after = 0.0
         self.renew()
         renew_in_children(self)
@@ -169,7 +170,9 @@ class Collection:
     def _follow_batch(self) -> bool:
         changes = self._store.changes(self._tenant, self._name, self._state.seen, _BATCH)
         self._absorb(changes, complete=len(changes) < _BATCH)
-        self._flush(least=max(_FLUSH, self._state.count // _FLUSH_PART))
+        is_late = time.monotonic() >= self._saved_at + _FLUSH_S
+        part = 0 if is_late else self._state.count // _FLUSH_PART
+        self._flush(least=max(_FLUSH, part))
         return self._state.complete
 
     def _take_in_few(self) -> bool:
@@ -282,7 +285,7 @@ class Collection:
                 self._store.mark_index(self._tenant, self._name, mark, former=state.mark)
                 self._unsaved_reason = ""
                 self._set_state(write_state(self._folder, state, mark))
-                self._unsaved = 0
+                self._unsaved, self._saved_at = 0, time.monotonic()
             self._publish()
         except (OSError, StoreError) as error:
             # it goes on in memory, and is saved when that is possible again
