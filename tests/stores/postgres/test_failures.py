@@ -86,6 +86,14 @@ def test_the_password_is_in_no_log_line_trace_or_text_of_an_open_gate(
     assert "s3cret" not in shown + caplog.text
 
 
+def test_indexes_lie_in_the_cache_of_the_user_where_the_address_names_no_folder(
+    postgres_url, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with Headgate.open(postgres_url) as gate:
+        assert (tmp_path / ".cache/headgate" / gate.store.id).is_dir()
+
+
 def test_a_pooler_that_mixes_up_prepared_statements_is_told_of(postgres_url):
     store = PostgresStore(postgres_url)
     with pytest.raises(StoreError, match="prepared_statements=0"), store._pool.session() as one:
