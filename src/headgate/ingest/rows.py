@@ -6,6 +6,7 @@ chunks are made of, and the chunk policy too, so that an equal digest means that
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -42,7 +43,8 @@ class Text(NamedTuple):
     origin: str = ""
 
 
-class Skip(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Skip:
     """Something that was left out, and why."""
 
     what: str
