@@ -37,7 +37,7 @@ from headgate.stores.url import is_postgres
 from headgate.text.memo import Generations, Room
 from headgate.text.tokens import counter
 
-COUNTED = 32_768  # texts whose token counts are remembered: chunks come back request after request
+COUNTED = 10_000  # texts whose token counts are remembered: chunks come back request after request
 
 
 @dataclass(frozen=True, slots=True)

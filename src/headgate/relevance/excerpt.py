@@ -18,10 +18,10 @@ GAP = " … "
 _BORDER = compile_late(r"(?<=[.!?])\s+|(?<=[。！？।؟])|\n+")
 _LONGEST = 400  # characters of a strip; longer ones are cut at spaces
 _MOST = 400  # strips that are looked at
-_FEW = 24  # strips up to which a text is remembered
+_SHORT = 2_000  # characters of a text that is remembered; it may have as many terms
 
 _Read = tuple[list[tuple[int, int]], list[tuple[int, ...]]]
-_REMEMBERED = Generations[tuple[int, str], _Read](Room(1_024))
+_REMEMBERED = Generations[tuple[int, str], _Read](Room(512))
 
 
 def excerpt(
@@ -43,13 +43,13 @@ def excerpt(
 
 
 def _read_strips(text: str, language: str) -> _Read:
-    """The strips of a text and their terms; remembered by its hash where they are few, since chunks come back."""
+    """The strips of a text and their terms; remembered by the hash of a short text, since chunks come back."""
     key = hash(text), language
     if read := _REMEMBERED.find(key):
         return read
     strips = cut(text)[:_MOST]
     read = strips, terms_of([text[b:e] for b, e in strips], choose(text, language))
-    if len(strips) <= _FEW:
+    if len(text) <= _SHORT:
         _REMEMBERED.remember({key: read})
     return read
 

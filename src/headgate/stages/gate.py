@@ -221,7 +221,7 @@ def eviction_report(
 
 
 # hash of a text -> its entropy score and compression ratio, since chunks come back request after request
-_MEASURED = Generations[int, tuple[float, float]](Room(16_384))
+_MEASURED = Generations[int, tuple[float, float]](Room(10_000))
 
 
 def measure_all(texts: Sequence[str]) -> list[tuple[float, float]]:
