@@ -26,9 +26,8 @@ Count = Callable[[Keys], Ints]
 _PARTS = 4
 _SAMPLED_TERMS = np.uint64((1 << 64) // _PARTS)  # terms are digests: a quarter of them lies below
 _SAMPLED_CHUNKS = 64
-_ABOVE_OWNER = ~np.uint64(
-    _SAMPLED_CHUNKS - 1
-)  # the bits of a term beside which its chunk's number fits
+# the bits of a term beside which its chunk's number fits
+_ABOVE_OWNER = ~np.uint64(_SAMPLED_CHUNKS - 1)
 _COLUMNS = {"place": PLACE, "position": POSITION, "chars": CHARS}
 
 

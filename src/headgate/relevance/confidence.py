@@ -33,10 +33,8 @@ KNOWS = {
     "size": -4.65,
     "symbols": 0.6,
 }
-UPPER, LOWER = (
-    0.5,
-    0.08,
-)  # confidence from which an answer is correct, and below which it is refused
+# confidence from which an answer is correct, and below which it is refused
+UPPER, LOWER = 0.5, 0.08
 LOOK = 10  # candidates that tell whether the collection knows
 # terms of a question up to which, and from which, shares of it say little, so that it is never refused: one of two
 # words is half of a question, but often only another form of a word; labeled questions have up to 31

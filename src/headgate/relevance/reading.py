@@ -65,9 +65,8 @@ def read_query(query: str, words: Vocabulary) -> list[tuple[int, ...]]:
     unseen = frozenset(islice((key for key, count in counts.items() if not count), _MOST))
     if not unseen:
         return pieces
-    if (
-        _UNSPACED.search(query) is None
-    ):  # else the terms of a piece are pairs of signs, of which each counts
+    # where words have no spaces, the terms of a piece are pairs of signs, of which each counts
+    if _UNSPACED.search(query) is None:
         pieces = [tuple(key for key in piece if key not in unseen) or piece for piece in pieces]
         unseen = unseen.intersection(chain.from_iterable(pieces))
     read = _correct(query, unseen, words)

@@ -102,18 +102,18 @@ def gate(
     ranking = _best_first(alive, values, policy)
     strips: dict[int, str] = {}
 
-    def unwanted(place: int, left: int) -> int:
+    def spare_room(place: int, left: int) -> int:
         return left - sum(costs[other] for other in ranking[place + 1 :])
 
     def shorten(place: int, left: int) -> str:
         at, share = ranking[place], NEXT_PART if place else BEST_PART
-        part = max(int(share * left), unwanted(place, left), min(left, 2 * MIN_PART))
+        part = max(int(share * left), spare_room(place, left), min(left, 2 * MIN_PART))
         return _shorten(alive[at].chunk, part, count, excerpt, into=(strips, at))
 
     def crowds(place: int, left: int) -> bool:
         cost = costs[ranking[place]]
         is_large = place > 0 and left >= 4 * MIN_PART and cost > WHOLE_PART * left
-        return is_large and unwanted(place, left) < cost
+        return is_large and spare_room(place, left) < cost
 
     packed = pack(
         [shown[at] for at in ranking],
