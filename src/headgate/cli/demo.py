@@ -124,7 +124,8 @@ def _print_question(console: SafeConsole, one: DemoAnswer) -> None:
         last = made.why(chunk.id)[-1]
         rows.add_row("", "[green]enters[/]", escape(f"[{number}] {_name(chunk)}: {last.reason}"))
     dropped = [c for c in made.trace.candidates if c.dropped]
-    dropped.sort(key=lambda c: c.chunk not in one.seen)
+    # what is in the window first, then what got as far as the grader
+    dropped.sort(key=lambda c: (c.chunk not in one.seen, c.notes[-1].stage != "grade"))
     for candidate in dropped[:_LEFT_OUT]:
         last = candidate.notes[-1]
         why = f"{_name(candidate.chunk)}: {last.stage}: {last.reason_with_numbers}"
