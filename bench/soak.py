@@ -212,6 +212,7 @@ def verdict(soak):
         print(f"{name}: {first:.1f} -> {last:.1f} ({last / first - 1:+.1%})")
         if last > first * (1 + least) + 2:
             wrong.append(f"{name} grew from {first:.1f} to {last:.1f}")
+    print(f"the growing collection: {soak.grown} chunks")
     times = sorted(soak.times)
     p50, p99 = times[len(times) // 2], times[int(len(times) * 0.99)]
     print(f"contexts: {len(times)}, p50 {1000 * p50:.1f} ms, p99 {1000 * p99:.1f} ms")
