@@ -58,12 +58,14 @@ def test_a_store_is_copied_there_and_back(run, url):
         assert (code, "the same store" in err) == (2, True)
 
 
-def test_stats_check_doctor_and_export_know_a_database(run, url):
+def test_stats_check_doctor_and_export_know_a_database(run, url, postgres):
+    with psycopg.connect(postgres.admin) as admin:
+        server = f"PostgreSQL {admin.info.server_version // 10_000}"
     run("add", "--store", url)
     with Headgate.open(url) as gate:
         gate.add({"id": f"p{n}", "text": f"Refund {n} is paid by card."} for n in range(20))
     code, out, _ = run("store", "stats", "--store", url)
-    assert (code, "default/main: 20 documents" in out, "PostgreSQL 18" in out) == (0, True, True)
+    assert (code, "default/main: 20 documents" in out, server in out) == (0, True, True)
     assert json.loads(run("store", "stats", "--store", url, "--json")[1])["tables"]["chunks"] > 0
     assert "SQLite" in run("store", "stats", "--store", "kb")[1]
     assert run("store", "check", "--store", url)[:2] == (0, "everything is as it should be\n")
@@ -71,7 +73,7 @@ def test_stats_check_doctor_and_export_know_a_database(run, url):
     shown = json.loads(run("status", "--store", url, "--json")[1])
     assert (shown["database_bytes"] > 0, shown["tenants"][0]["tenant"]) == (True, "default"), shown
     code, out, _ = run("doctor", "--store", url)
-    assert (code, "answers: PostgreSQL 18" in out) == (0, True)
+    assert (code, f"answers: {server}" in out) == (0, True)
     assert len(run("export", "--store", url)[1].splitlines()) == 20
     code, _, err = run("backup", "copy", "--store", url)
     assert (code, "pg_dump" in err) == (2, True)

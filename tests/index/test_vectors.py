@@ -52,6 +52,13 @@ def test_what_is_near_joins_what_matches(store):
     assert cosines == pytest.approx([0.99, 0.6], abs=1e-3)
 
 
+def test_of_equally_near_chunks_the_first_are_found():
+    store = MemoryStore()
+    put(store, **{f"c{n:03}": f"red {n}" for n in range(400)})
+    view = Indexes(store, embedder=Hues()).snapshot("t", "main")
+    assert view.ids(view.nearest([1.0, 0.0, 0.0], 3)[0]) == ["c000", "c001", "c002"]
+
+
 def test_embeddings_are_made_once_and_kept_in_the_store(store, tmp_path):
     first, second = Hues(), Hues()
     Indexes(store, tmp_path / "one", first).snapshot("t", "main")

@@ -69,10 +69,11 @@ def _best_places(
     begins = np.flatnonzero(np.append(True, places[1:] != places[:-1]))
     counted = values.take(pairs[:, 1]) * np.repeat(worth, lengths)
     scores = np.add.reduceat(counted[order], begins)
-    if len(scores) > most:
-        stays = np.sort(np.argpartition(-scores, most - 1)[:most])
-        begins, scores = begins[stays], scores[stays]
-    best: list[int] = places[begins[np.argsort(-scores, kind="stable")]].tolist()
+    least = np.partition(scores, -most)[-most] if len(scores) > most else 0.0
+    # the newest of equals, since what is gone stands in older places
+    stays = np.flatnonzero(scores >= least)[::-1]
+    order = stays[np.argsort(-scores[stays], kind="stable")][:most]
+    best: list[int] = places[begins[order]].tolist()
     return best
 
 

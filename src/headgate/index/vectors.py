@@ -93,12 +93,12 @@ class EmbeddingCache:
 def nearest(
     matrix: npt.NDArray[np.float32], dead: Ints, query: npt.NDArray[np.float32], k: int
 ) -> tuple[Ints, npt.NDArray[np.float64]]:
-    """The k living rows with the highest cosine, in no order, and their cosines."""
+    """The k living rows with the highest cosine, with all that equal the last of them, and their cosines."""
     # row by row: a threaded product spins longer than it works, and rounds by the shape of the matrix
     cosines = np.vecdot(matrix, query)
     cosines[dead] = -np.inf
-    best = np.argpartition(-cosines, k - 1)[:k] if k < len(cosines) else np.arange(len(cosines))
-    best = best[np.isfinite(cosines[best])]
+    least = np.partition(cosines, -k)[-k] if k < len(cosines) else -np.inf
+    best = np.flatnonzero((cosines >= least) & np.isfinite(cosines))
     return best, cosines[best].astype(np.float64)
 
 

@@ -43,9 +43,19 @@ def test_a_replica_is_read_while_it_is_near_and_the_main_server_when_it_is_not(
     with psycopg.connect(replica.admin, autocommit=True) as admin:
         admin.execute("SELECT pg_wal_replay_resume()")
 
+    # so does one that has lost the main server: it has replayed all that it received
+    wait_until(lambda: reader._replicas.fetch("t", "SELECT pg_is_in_recovery()") == [(True,)])
+    with psycopg.connect(replica.admin, autocommit=True) as admin:
+        admin.execute("ALTER SYSTEM SET primary_conninfo = ''")
+        admin.execute("SELECT pg_reload_conf()")
+        no_receiver = "SELECT count(*) FROM pg_stat_wal_receiver"
+        wait_until(lambda: admin.execute(no_receiver).fetchone() == (0,))
+    writer.put("t", [document("c", "z")])
+    wait_until(lambda: reader.head("t", "main") == 3)
+
     # one that is gone costs nothing but its load
     replica.stop()
-    assert reader.head("t", "main") == 2
+    assert reader.head("t", "main") == 3
     replica.start()
     for store in (reader, writer):
         store.close()

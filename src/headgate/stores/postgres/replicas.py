@@ -17,9 +17,10 @@ from headgate.stores.postgres.connection import Pool
 
 _LOOK_S = 1.0  # between two looks at a replica's lag
 _REST_S = 5.0  # that a replica which failed is left alone
-# a main server has no lag; a replica that has replayed all it received has none either
+# a main server has no lag; a replica that is connected to it and has replayed all it received has none either
 _LAG = """
-SELECT CASE WHEN NOT pg_is_in_recovery() OR pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0.0
+SELECT CASE WHEN NOT pg_is_in_recovery() THEN 0.0
+WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() AND EXISTS (SELECT FROM pg_stat_wal_receiver) THEN 0.0
 ELSE coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()), 1e9) END::float8
 """
 
