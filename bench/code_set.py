@@ -67,8 +67,8 @@ def collect(folders):
     return rows, questions
 
 
-def main(out, *packages):
-    rows, questions = collect(roots(packages))
+def save(out, rows, questions):
+    """Write some of the passages, and of the questions that ask for one of these alone; how many of each."""
     dice = random.Random(SEED)
     dice.shuffle(rows)
     rows = sorted(rows[:PASSAGES], key=lambda row: row["_id"])
@@ -87,7 +87,12 @@ def main(out, *packages):
     }
     for name, content in write.items():
         (folder / name).write_text("\n".join(content) + "\n", "utf-8")
-    print(f"{folder}: {len(rows)} functions, {len(asked)} questions")
+    return len(rows), len(asked)
+
+
+def main(out, *packages):
+    passages, asked = save(out, *collect(roots(packages)))
+    print(f"{out}: {passages} functions, {asked} questions")
 
 
 if __name__ == "__main__":
