@@ -72,7 +72,7 @@ def test_rank_fusion_adds_the_ranks_of_both_rankings(hues):
 
 
 def test_similarity_counts_as_much_as_words_leave_open(hues):
-    """The nearest gets the whole of it, the farthest nothing, and what lies between its share."""
+    """Each of the nearest gets what it has above .75 of the similarity of the best chunk by words."""
     vector = [0.36, 0.48, 0.8]  # so that the farthest of the four is not at a cosine of 0
     ords, cosines = hues.nearest(vector, 4)
     share = (cosines - cosines.min()) / (cosines.max() - cosines.min())
@@ -80,10 +80,19 @@ def test_similarity_counts_as_much_as_words_leave_open(hues):
     # nobody has the castle, a term as rare as can be: idf is ln 12 beside ln 4 of the field
     whole = 2.2 * (np.log1p(5.5 / 0.5) + np.log1p(4.5 / 1.5))
     left_open = 1 - words.max() / whole
+    least = 0.75 * share[ords == words.argmax()]
+    assert (share < least).any()
     want = words.copy()
-    want[ords] += 0.5 * left_open * words.max() * share
+    want[ords] += 0.5 * left_open * words.max() * np.maximum(share - least, 0)
     got = every("field castle", hues, vector=vector, dense_depth=4, **PLAIN)
     assert got == pytest.approx(want)
+
+
+def test_all_of_a_similarity_counts_where_the_best_chunk_by_words_is_far(hues):
+    words = every("kite castle", hues, **PLAIN)
+    got = every("kite castle", hues, vector=[0.0, 0.6, 0.8], dense_depth=4, **PLAIN)
+    bare = every("kite castle", hues, vector=[0.0, 0.6, 0.8], dense_depth=4, dense_least=0, **PLAIN)
+    assert got.tolist() == bare.tolist() != words.tolist()
 
 
 def test_a_query_without_a_known_word_is_answered_by_similarity_alone(hues):

@@ -2,8 +2,9 @@
 
 "scored" (default): a fielded lexical score L with neighbors in conversations and a bonus for phrases and heads;
 then feedback from the best 8, where the best chunk agrees with it: s1 = norm(L + .5 E / max E). With embeddings
-D = min-max of the nearest cosines and s1 = norm(L + .5 E / max E + .5 open D), where `open` is the share of the query's
-weight that the best chunk by words leaves open. "rrf": Σ 1 / (60 + rank) over plain BM25 and cosine.
+D = min-max of the nearest cosines and s1 = norm(L + .5 E / max E + .5 open max(0, D - .75 D(best))), where `best` is
+the best chunk by words and `open` the share of the query's weight that it leaves open. "rrf": Σ 1 / (60 + rank) over
+plain BM25 and cosine.
 Without embeddings either is lexical alone. The work follows the postings touched, not the corpus.
 The found chunks carry s1; a note's `share` is the part of the query's lexical weight that the chunk holds.
 """
@@ -69,6 +70,8 @@ class RetrievePolicy(Policy):
     about, records in a row do not. Code has .4 to .5, prose .17 to .4, lists of messages and records .07 to .14."""
     dense: Tuning[Weight] = 0.5
     """Weight of the embedding's similarity beside the lexical score, times what words leave open of the query."""
+    dense_least: Tuning[Unit] = 0.75
+    """The share of the similarity of the best chunk by words above which similarity counts at all."""
     dense_depth: Tuning[PositiveCount] = 300
     """How many nearest chunks count as similar at all."""
     feedback: Tuning[Weight] = 0.5
@@ -103,7 +106,7 @@ def retrieve(
         first, seeds = match.scores, _rank(view, match.scores, match.best, SEEDS)
         final = _add_feedback(view, match, seeds[: policy.feedback_depth], policy)
         if near is not None and len(near[0]):
-            final = _add_similarity(final, match, near, policy)
+            final = _add_similarity(final, match, seeds, near, policy)
             if not len(seeds):
                 first, seeds = final, _rank(view, final, near[0], SEEDS)
     if final is match.scores and policy.keep <= len(match.best):
@@ -225,15 +228,20 @@ def _add_feedback(view: Postings, match: _Match, seeds: Ints, policy: RetrievePo
 
 
 def _add_similarity(
-    scores: Floats, match: _Match, near: tuple[Ints, Floats], policy: RetrievePolicy
+    scores: Floats, match: _Match, seeds: Ints, near: tuple[Ints, Floats], policy: RetrievePolicy
 ) -> Floats:
-    """The score with the similarity of the nearest chunks: the more, the less of the query words have found."""
+    """The score with the similarity of the nearest chunks: the more, the less of the query words have found, and only
+    above a part of what the best chunk by words has: where both agree on it, the small similarities are noise.
+    """
     ords, cosines = near
     low = cosines.min()
     share = (cosines - low) / max(float(cosines.max() - low), 1e-9)
-    peak = float(match.scores[match.best].max()) if len(match.best) else 0.0
+    peak = 1.0
+    if len(seeds):
+        peak = float(match.scores[seeds[0]])
+        share -= policy.dense_least * share[ords == seeds[0]].sum()
     joined = scores.copy()
-    joined[ords] += policy.dense * match.left_open * (peak or 1.0) * share
+    joined[ords] += policy.dense * match.left_open * peak * np.maximum(share, 0.0)
     return joined
 
 
