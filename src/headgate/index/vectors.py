@@ -4,10 +4,9 @@ The store keeps each embedding beside its chunk (attachment "embedding/NAME/DIME
 rebuilt index embeds nothing twice. `embedded_text` is the title before the text, and of a chat
 line the speaker and the words without the date.
 
-Multiplying every vector grows with the collection (6 ms of CPU or more for 100 000 chunks of 256 dimensions); a graph
-of neighbors (usearch, half floats) takes a sixth of that. It stands beside the file of a large segment, and is built
-when that is saved and the extra `vectors` is installed; without it, and for small segments, every vector is multiplied.
-What it finds is scored again exactly.
+Of a large segment (6 ms to multiply 100 000 vectors) a graph of neighbors (usearch, half floats) takes a sixth of the
+time. It is built beside the segment's file when that is saved and the extra `vectors` is installed. What it finds is
+scored again exactly.
 """
 
 import os

@@ -1,8 +1,8 @@
 """ONNX embedder: a BERT-like sentence encoder, mean-pooled (the MiniLM family), from a folder.
 
-The folder holds tokenizer.json and model.onnx (also under onnx/). Texts are embedded in batches of similar length, so
-that padding costs little. A text in letters that the encoder was not trained on has no meaning to it, and no vector:
-most of its pieces are unknown, or single letters beyond ASCII other than the signs of Chinese.
+The folder holds tokenizer.json and model.onnx (also under onnx/). Batches have similar lengths, so that padding costs
+little. A text in letters that the encoder was not trained on has no vector: most of its pieces are unknown, or single
+letters beyond ASCII other than the signs of Chinese.
 """
 
 from collections.abc import Sequence

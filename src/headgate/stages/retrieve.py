@@ -3,8 +3,8 @@
 "scored" (default): a fielded lexical score L with neighbors in conversations and a bonus for phrases and heads;
 then feedback from the best 8, where the best chunk agrees with it: s1 = norm(L + .5 E / max E). With embeddings
 D = min-max of the nearest cosines and s1 = norm(L + .5 E / max E + .5 open max(0, D - .75 D(best))), where `best` is
-the best chunk by words and `open` the share of the query's weight that it leaves open. "rrf": Σ 1 / (60 + rank) over
-plain BM25 and cosine.
+the best chunk by words and `open` the share of the query that it leaves open. "rrf": Σ 1 / (60 + rank) over plain BM25
+and cosine.
 Without embeddings either is lexical alone. The work follows the postings touched, not the corpus.
 The found chunks carry s1; a note's `share` is the part of the query's lexical weight that the chunk holds.
 """
@@ -61,8 +61,7 @@ class RetrievePolicy(Policy):
     phrase_depth: Tuning[Count] = 100
     """How many of the best chunks are looked at for phrases and heads."""
     head_weight: Tuning[Weight] = 0.5
-    """Weight of the bonus for query terms in a title, or in the first words of an untitled text (not in
-    conversations)."""
+    """Documents: weight of the bonus for query terms in a title, or in the first words of an untitled text."""
     lead: Tuning[Count] = 6
     """How many terms are the first words of an untitled text: a signature or a heading, less than a sentence."""
     lead_repetition: Tuning[Unit] = 0.15
@@ -71,7 +70,7 @@ class RetrievePolicy(Policy):
     dense: Tuning[Weight] = 0.5
     """Weight of the embedding's similarity beside the lexical score, times what words leave open of the query."""
     dense_least: Tuning[Unit] = 0.75
-    """The share of the similarity of the best chunk by words above which similarity counts at all."""
+    """Similarity counts above this share of that of the best chunk by words."""
     dense_depth: Tuning[PositiveCount] = 300
     """How many nearest chunks count as similar at all."""
     feedback: Tuning[Weight] = 0.5
@@ -85,8 +84,7 @@ class RetrievePolicy(Policy):
     feedback_cap: Tuning[PositiveCount] = 20_000
     """... nor do terms in more than this many chunks, which bounds the work."""
     feedback_agreement: Tuning[Unit] = 0.9
-    """The share of the highest feedback score that the best chunk must have: with less, the terms lead away from
-    the question, and there is no feedback."""
+    """The share of the highest feedback score that the best chunk must have: with less, the terms lead away."""
     rank_constant: Tuning[PositiveCount] = 60
     """"rrf": the constant beside the rank."""
 
@@ -124,10 +122,8 @@ def retrieve(
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """How the query's words match: the terms, who holds them, every chunk's score, the best chunks, and the highest
-    score there is.
-
-    `left_open` is the share of the query's weight that the best chunk does not hold, words that no chunk has included.
+    """How the query's words match: the terms, who holds them, every chunk's score, the best chunks, the highest score
+    there is, and the share of the query's weight that the best chunk does not hold, words that no chunk has included.
     """
 
     terms: Keys
@@ -187,7 +183,7 @@ def _add_bonuses(
     *,
     policy: RetrievePolicy,
 ) -> None:
-    """Add what only a look at the best chunks themselves tells: phrases, and query terms at the head."""
+    """Add what only a look at the best chunks tells: phrases, and query terms at the head."""
     if not policy.phrase and not policy.head_weight:
         return
     spots = view.spots(few, np.array(sorted({*chain(*asked)}), np.uint64))
@@ -230,12 +226,11 @@ def _add_feedback(view: Postings, match: _Match, seeds: Ints, policy: RetrievePo
 def _add_similarity(
     scores: Floats, match: _Match, seeds: Ints, near: tuple[Ints, Floats], policy: RetrievePolicy
 ) -> Floats:
-    """The score with the similarity of the nearest chunks: the more, the less of the query words have found, and only
-    above a part of what the best chunk by words has: where both agree on it, the small similarities are noise.
+    """The score with the similarity of the nearest chunks: the more, the less of the query words have found. Where the
+    best chunk by words is near too, smaller similarities are noise.
     """
     ords, cosines = near
-    low = cosines.min()
-    share = (cosines - low) / max(float(cosines.max() - low), 1e-9)
+    share = (cosines - cosines[-1]) / max(cosines[0] - cosines[-1], 1e-9)
     peak = 1.0
     if len(seeds):
         peak = float(match.scores[seeds[0]])
@@ -261,7 +256,7 @@ def _fuse_ranks(
 def _candidates(
     view: Postings, ords: Ints, scores: Floats, share: Floats
 ) -> tuple[tuple[Candidate, ...], list[int]]:
-    """The chunks behind some ordinals as candidates, and which are there: one may be gone from the store by now."""
+    """The chunks behind some ordinals as candidates, and which are there: one may be gone by now."""
     ids = view.ids(ords)
     chunks = {chunk.id: chunk for chunk in view.read(ids)}
     there = [at for at, id in enumerate(ids) if id in chunks]
