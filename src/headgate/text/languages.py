@@ -245,12 +245,12 @@ def _elect(samples: Sequence[str], default: str, among: Sequence[str]) -> list[s
     """The language that wins in each text."""
     votes, words = _count_votes([fold(sample) for sample in samples])
     english = LANGUAGES.index("english")
-    columns = [LANGUAGES.index(name) for name in among]
+    columns = np.array([LANGUAGES.index(name) for name in among])
+    best = columns[votes[:, columns].argmax(1)].tolist()
     found = []
-    for own, count in zip(votes, words, strict=True):
-        best = columns[int(own[columns].argmax())]
-        needed = 1e-9 if best == english else _votes_needed(float(own[english]), count)
-        found.append(LANGUAGES[best] if own[best] >= needed else default)
+    for own, first, count in zip(votes.tolist(), best, words, strict=True):
+        needed = 1e-9 if first == english else _votes_needed(own[english], count)
+        found.append(LANGUAGES[first] if own[first] >= needed else default)
     return found
 
 
@@ -287,7 +287,8 @@ def _count_letters(rows: npt.NDArray[np.uint16], ends: npt.NDArray[np.int64]) ->
     used = np.flatnonzero(np.bincount(rows[at], minlength=len(shares)))
     column = np.zeros(len(shares), np.int64)
     column[used] = np.arange(len(used))
-    cells = np.searchsorted(ends, at, "right") * len(used) + column[rows[at]]
+    texts = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+    cells = texts[at] * len(used) + column[rows[at]]
     counts = np.bincount(cells, minlength=len(ends) * len(used))
     return counts.reshape(len(ends), len(used)).astype(np.float64) @ shares[used]
 

@@ -218,4 +218,3 @@ CODES = _price_codes()
 
 A half of a surrogate pair costs half of `LAST`.
 """
-DEAREST = int(PAIRS.max())
