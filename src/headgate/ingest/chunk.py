@@ -3,8 +3,7 @@
 A chat log is cut at its turns, a text that was said to be one at its lines where its turns are not known. Any other
 text that fits `maximum` stays whole. A longer one is packed block by block up to `target`; a block up to `maximum` is
 never cut, and a larger one is cut at blank lines, else at lines, sentences, words, or anywhere. Passages are spans of
-the text, so nothing is added, and only white space between them is lost. Size is the token estimate (text/tokens.py),
-read once for the whole text.
+the text, so nothing is added, and only white space between them is lost. Size is the token estimate (text/tokens.py).
 """
 
 import re

@@ -256,14 +256,8 @@ class _Loader:
         """Write what is left and sum up."""
         self.flush()
         done = self.progress
-        return Summary(
-            documents=done.documents,
-            chunks=done.chunks,
-            unchanged=done.unchanged,
-            removed=done.removed,
-            skips=done.skips,
-            skipped=tuple(self.skipped),
-        )
+        counts = done.documents, done.chunks, done.unchanged, done.removed, done.skips
+        return Summary(*counts, tuple(self.skipped))
 
     def _changed_documents(self, items: list[Text]) -> Iterator[Document]:
         """The documents of those texts whose digest is not in the store."""

@@ -9,7 +9,7 @@ to a text of a script without a language here (Chinese, Korean, Thai), to code, 
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from itertools import chain, repeat
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -153,12 +153,6 @@ def _votes_for_english() -> dict[str, float]:
     return {word: 1 / len(names) for word, names in _speakers().items() if word in ENGLISH}
 
 
-@cache
-def _votes_for_others() -> dict[str, float]:
-    """What each function word of English gives to every other language that has it, where one does."""
-    return {word: votes for word, votes in _votes_for_english().items() if votes < 1}
-
-
 class _Characters:
     """Which characters make words, and which row of the letters' votes each has; filled as characters are met."""
 
@@ -233,11 +227,10 @@ def _detect_latin(sample: str, default: str) -> str:
     elif foreign < _CLEAR:
         nobody = default == "english" or _english_words_beside(default).isdisjoint(found)
         return default if nobody else "english"
-    known = list(filter(_votes_for_english().__contains__, found))
-    english = sum(map(_votes_for_english().__getitem__, known))
+    given = list(filter(None, map(_votes_for_english().get, found)))
     # a word that English has may give another language as much, where that has it too
-    shared = sum(map(_votes_for_others().get, known, repeat(0.0)))
-    nobody = foreign + shared < _votes_needed(english, len(found)) - _ROUNDING
+    shared = sum(votes for votes in given if votes < 1)
+    nobody = foreign + shared < _votes_needed(sum(given), len(found)) - _ROUNDING
     return default if nobody and default == "english" else ""
 
 

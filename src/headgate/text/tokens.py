@@ -47,9 +47,12 @@ def _price_pairs(text: str, before: str) -> npt.NDArray[np.float32]:
     return PAIRS.take(np.ndarray(len(text), _TWO_BYTES, raw, 0, (1,)))
 
 
-def _price_codes(text: str) -> npt.NDArray[np.float32]:
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-    prices: npt.NDArray[np.float32] = CODES.take(np.minimum(codes, LAST))
+def _price_each(text: str, before: str) -> npt.NDArray[np.float32]:
+    """What each character of a text costs."""
+    prices = _price_pairs(text, before)
+    if not text.isascii():
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+        prices += CODES.take(np.minimum(codes, LAST))
     return prices
 
 
@@ -60,7 +63,7 @@ def _to_bytes(text: str) -> bytes:
 
 def estimate_all(texts: Sequence[str]) -> list[int]:
     """The estimates of many texts; several times faster than one by one where they are short."""
-    # those of ASCII apart from the others, which take three times as long
+    # ASCII apart from what takes three times as long
     order = sorted(range(len(texts)), key=lambda at: texts[at].isascii())
     groups = (order[at : at + _TEXTS] for at in range(0, len(order), _TEXTS))
     counts = [count for group in groups for count in _estimate_group([texts[at] for at in group])]
@@ -72,11 +75,8 @@ def _estimate_group(texts: list[str]) -> list[int]:
     ends = np.cumsum(lengths + 1) - 1
     if ends[-1] >= _CHARS:
         return list(map(estimate_tokens, texts))
-    # a text stands behind a space, after which its first character is priced, and before one, which is not counted
-    joined = " ".join(texts) + " "
-    prices = _price_pairs(joined, " ")
-    if not joined.isascii():
-        prices += _price_codes(joined)
+    # the space before a text is what its first character is priced after; the one behind it is not counted
+    prices = _price_each(" ".join(texts) + " ", " ")
     totals = np.add.reduceat(prices, ends - lengths) - prices[ends]
     return [-(-int(total) // UNITS) for total in totals.tolist()]
 
@@ -86,11 +86,8 @@ def running_tokens(text: str) -> npt.NDArray[np.float64]:
     running, before = np.zeros(len(text) + 1), " "
     for at in range(0, len(text), _PIECE):
         piece = text[at : at + _PIECE]
-        prices = _price_pairs(piece, before)
-        if not piece.isascii():
-            prices += _price_codes(piece)
         part = running[at + 1 : at + 1 + len(piece)]
-        np.cumsum(prices, out=part)
+        np.cumsum(_price_each(piece, before), out=part)
         part += running[at]
         before = piece[-1]
     running /= UNITS
