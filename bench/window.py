@@ -19,12 +19,17 @@ from headgate.text.cache import WindowCache
 from headgate.text.fingerprint import WindowFingerprint, WindowIndex, fingerprints, pack, unpack
 from headgate.text.hashes import Tokens
 from headgate.text.sketch import Sketch
-from headgate.text.words import shingles, tokens
+from headgate.text.words import tokens
 from headgate.types import Candidate, Chunk, Window
 
 BUDGET = 500
 TOP = 100
 POLICY = PenalizePolicy()
+
+
+def shingles(tokens, size):
+    """All runs of `size` neighboring tokens; none when there are fewer."""
+    return [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
 
 
 def cpu_ms(work, runs=25):

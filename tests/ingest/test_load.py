@@ -1,5 +1,10 @@
 """Loading on bad days: two writers at once, and a store that fails halfway."""
 
+import gc
+
+import pytest
+
+from headgate.errors import StoreError
 from headgate.ingest import load
 from headgate.ingest.load import add_rows, add_stream
 from headgate.stores.memory.store import MemoryStore
@@ -54,3 +59,20 @@ def test_documents_of_many_chunks_are_written_a_few_at_a_time(monkeypatch):
     done = add_rows(store, "t", [{"id": f"d{n}", "text": chat} for n in range(5)])
     assert [count for count in puts if count] == [2, 2, 1]
     assert (done.documents, done.chunks) == (5, 150)
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+def test_garbage_is_collected_after_a_batch_as_before_it_also_when_it_fails(was_on):
+    (gc.enable if was_on else gc.disable)()
+    during = []
+    try:
+        add_rows(
+            MemoryStore(), "t", [{"text": ONE}], on_progress=lambda _: during.append(gc.isenabled())
+        )
+        assert gc.isenabled() is was_on
+        with pytest.raises(StoreError):
+            add_rows(FailingStore(MemoryStore(), methods={"put"}), "t", [{"text": ONE}])
+        assert gc.isenabled() is was_on
+    finally:
+        gc.enable()
+    assert during == [False]

@@ -13,10 +13,15 @@ from headgate.text.coverage import SCANNED, HashSet, WindowIndex, near_copies, s
 from headgate.text.fingerprint import pack
 from headgate.text.hashes import Tokens, shingle_hashes
 from headgate.text.sketch import Sketch
-from headgate.text.words import shingles, tokens
+from headgate.text.words import tokens
 
 WORDS = [f"w{i}" for i in range(3000)]
 TEXTS = st.lists(st.sampled_from("abcde"), max_size=40).map(" ".join)
+
+
+def shingles(tokens, size):
+    """All runs of `size` neighboring tokens; none when there are fewer."""
+    return [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
 
 
 def prose(count, seed=0):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import ConfigError
-from headgate.text.tokens import counter, estimate_tokens, running_tokens
+from headgate.text.tokens import counter, estimate_all, estimate_tokens, running_tokens
 
 ANYTHING = st.text(st.characters(), max_size=200)
 
@@ -34,6 +34,16 @@ def test_the_running_estimate_ends_with_the_estimate(text):
     assert len(running) == len(text) + 1
     assert math.ceil(round(running[-1], 6)) == estimate_tokens(text)
     assert (np.diff(running) >= 0).all()
+
+
+@given(st.lists(ANYTHING, max_size=80))
+def test_many_texts_are_estimated_as_each_by_itself(texts):
+    assert estimate_all(texts) == list(map(estimate_tokens, texts))
+
+
+def test_long_texts_among_many_are_estimated_as_each_by_itself():
+    texts = ["x" * 5000, "潮" * 70_000, "", "the tide " * 20_000, "?", "\U0001f600 tide"]
+    assert estimate_all(texts) == list(map(estimate_tokens, texts))
 
 
 def test_an_empty_text_costs_nothing_and_any_other_something():

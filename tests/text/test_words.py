@@ -1,4 +1,4 @@
-"""The normal form, tokens, shingles and spans."""
+"""The normal form, tokens and spans."""
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,6 @@ from headgate.text.words import (
     fold_pieces,
     normal,
     plain,
-    shingles,
     spans,
     tokens,
 )
@@ -93,11 +92,6 @@ def test_a_text_of_letters_that_become_eighteen_is_not_read_eighteen_times_as_lo
 @pytest.mark.parametrize("mark", ["*", "`", "~", "_", "[", "[a](", "#", "|", "- "])
 def test_a_long_row_of_marks_takes_linear_work(mark):
     assert "z" in normal("a" + mark * 200_000 + "z")
-
-
-def test_shingles_are_runs_of_neighbors():
-    assert shingles("abcd", 3) == [("a", "b", "c"), ("b", "c", "d")]
-    assert shingles("ab", 3) == []
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
 A chat log is cut at its turns, a text that was said to be one at its lines where its turns are not known. Any other
 text that fits `maximum` stays whole. A longer one is packed block by block up to `target`; a block up to `maximum` is
 never cut, and a larger one is cut at blank lines, else at lines, sentences, words, or anywhere. Passages are spans of
-the text, so nothing is added, and only white space between them is lost. Size is the token estimate (text/tokens.py),
-read once for the whole text.
+the text, so nothing is added, and only white space between them is lost. Size is the token estimate (text/tokens.py).
 """
 
 import re
@@ -17,7 +16,7 @@ import numpy.typing as npt
 
 from headgate.ingest.blocks import Block, blocks
 from headgate.ingest.policy import ChunkPolicy
-from headgate.text.tokens import fits_tokens, running_tokens
+from headgate.text.tokens import estimate_all, estimate_tokens, running_tokens
 from headgate.text.turns import CONVERSATION, split_turns
 
 Sizes = npt.NDArray[np.float64]
@@ -47,9 +46,11 @@ class Passage(NamedTuple):
     path: tuple[str, ...] = ()
 
 
-def split_text(text: str, policy: ChunkPolicy, *, kind: str = "markdown") -> list[Passage]:
-    """The passages of a text in reading order; none for white space."""
-    if not text.strip():
+def split_text(
+    text: str, policy: ChunkPolicy, *, kind: str = "markdown", tokens: int | None = None
+) -> list[Passage]:
+    """The passages of a text, of so many tokens where that is known, in reading order; none for white space."""
+    if not text or text.isspace():
         return []
     turns: Sequence[int] = split_turns(text) if kind != "code" else []
     if kind == CONVERSATION and not turns:
@@ -57,13 +58,14 @@ def split_text(text: str, policy: ChunkPolicy, *, kind: str = "markdown") -> lis
     if turns:
         turns = turns[:: -(-len(turns) // MOST_TURNS)]
         # what stands before the first turn belongs to it
-        spans = pairwise([0, *turns[1:], len(text)])
-        return [p for start, end in spans for p in _split(text[start:end], policy, kind="text")]
-    return _split(text, policy, kind=kind)
+        parts = [text[start:end] for start, end in pairwise([0, *turns[1:], len(text)])]
+        sized = zip(parts, estimate_all(parts), strict=True)
+        return [p for part, count in sized for p in _split(part, count, policy, kind="text")]
+    return _split(text, estimate_tokens(text) if tokens is None else tokens, policy, kind=kind)
 
 
-def _split(text: str, policy: ChunkPolicy, *, kind: str) -> list[Passage]:
-    if fits_tokens(text, policy.maximum):
+def _split(text: str, tokens: int, policy: ChunkPolicy, *, kind: str) -> list[Passage]:
+    if tokens <= policy.maximum:
         path = _first_heading(text) if kind == "markdown" else ()
         return [Passage(_trim(text), path)]
     sizes = running_tokens(text)
@@ -75,7 +77,7 @@ def _split(text: str, policy: ChunkPolicy, *, kind: str) -> list[Passage]:
 def _first_heading(text: str) -> tuple[str, ...]:
     """The first heading of a text that stays whole."""
     # a search for lines takes a hundred times as long as one for signs
-    if not ("# " in text or "#\t" in text) or not _HEADING.search(text):
+    if "#" not in text or not ("# " in text or "#\t" in text) or not _HEADING.search(text):
         return ()
     first = next((block.path for block in blocks(text, "markdown") if block.path), ())
     return first[:1]

@@ -5,6 +5,7 @@ Whatever cannot be read is skipped with its reason, and everything else goes on.
 before the next begins, so that stopping at any moment leaves a consistent store.
 """
 
+import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -20,6 +21,7 @@ from headgate.ingest.rows import LINE, Skip, Text, assemble, digest, mark_turns,
 from headgate.ingest.walk import document_id, stale_files, stale_lines, walk
 from headgate.protocols import DocumentStore
 from headgate.text.fingerprint import KIND, pack
+from headgate.text.tokens import estimate_all
 from headgate.types import Attachment, Document
 
 _MAX_CHUNKS = 20_000  # written at a time, or one document of more
@@ -204,11 +206,17 @@ class _Loader:
 
     def flush(self) -> None:
         """Write the batch, and then say so: an index that follows has the room that the batch took."""
-        batch, self.batch, self.batch_chars = self.batch, {}, 0
-        self._write_changed(batch.values())
-        del batch
-        if self.on_progress:
-            self.on_progress(self.progress)
+        was_on = gc.isenabled()
+        gc.disable()  # a batch has very many objects to look through, and no cycles
+        try:
+            batch, self.batch, self.batch_chars = self.batch, {}, 0
+            self._write_changed(batch.values())
+            del batch
+            if self.on_progress:
+                self.on_progress(self.progress)
+        finally:
+            if was_on:
+                gc.enable()
 
     def _write_changed(self, items: Iterable[Text]) -> None:
         """Write only what changed, and all of it or, where one is bad, all but that."""
@@ -248,14 +256,8 @@ class _Loader:
         """Write what is left and sum up."""
         self.flush()
         done = self.progress
-        return Summary(
-            documents=done.documents,
-            chunks=done.chunks,
-            unchanged=done.unchanged,
-            removed=done.removed,
-            skips=done.skips,
-            skipped=tuple(self.skipped),
-        )
+        counts = done.documents, done.chunks, done.unchanged, done.removed, done.skips
+        return Summary(*counts, tuple(self.skipped))
 
     def _changed_documents(self, items: list[Text]) -> Iterator[Document]:
         """The documents of those texts whose digest is not in the store."""
@@ -266,12 +268,13 @@ class _Loader:
             collection: self.store.digests(self.tenant, collection, ids)
             for collection, ids in asked.items()
         }
-        for item in items:
-            mark = digest(item, self.policy.chunk)
-            if known[item.collection].get(item.id) == mark:
-                self.progress.unchanged += 1
-            else:
-                yield assemble(item, self.policy.chunk, digest=mark)
+        policy = self.policy.chunk
+        marked = [(item, digest(item, policy)) for item in items]
+        fresh = [(i, mark) for i, mark in marked if known[i.collection].get(i.id) != mark]
+        self.progress.unchanged += len(items) - len(fresh)
+        counts = estimate_all([item.text for item, _ in fresh])
+        for (item, mark), tokens in zip(fresh, counts, strict=True):
+            yield assemble(item, policy, digest=mark, tokens=tokens)
 
     def _write(self, documents: list[Document]) -> None:
         """Put documents together with the fingerprints of their chunks."""

@@ -97,9 +97,11 @@ def digest(item: Text, policy: ChunkPolicy) -> str:
     return f"{item.origin}{hash.hexdigest()}"
 
 
-def assemble(item: Text, policy: ChunkPolicy, *, digest: str = "") -> Document:
-    """Split a text into the chunks of a document. A single chunk keeps the document's id."""
-    passages = split_text(item.text, policy, kind=item.kind)
+def assemble(
+    item: Text, policy: ChunkPolicy, *, digest: str = "", tokens: int | None = None
+) -> Document:
+    """Split a text, of so many tokens, into the chunks of a document. A single chunk keeps the document's id."""
+    passages = split_text(item.text, policy, kind=item.kind, tokens=tokens)
     single = len(passages) == 1
     chunks = tuple(
         Chunk(

@@ -9,7 +9,7 @@ to a text of a script without a language here (Chinese, Korean, Thai), to code, 
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from itertools import chain, repeat
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -153,12 +153,6 @@ def _votes_for_english() -> dict[str, float]:
     return {word: 1 / len(names) for word, names in _speakers().items() if word in ENGLISH}
 
 
-@cache
-def _votes_for_others() -> dict[str, float]:
-    """What each function word of English gives to every other language that has it, where one does."""
-    return {word: votes for word, votes in _votes_for_english().items() if votes < 1}
-
-
 class _Characters:
     """Which characters make words, and which row of the letters' votes each has; filled as characters are met."""
 
@@ -233,11 +227,10 @@ def _detect_latin(sample: str, default: str) -> str:
     elif foreign < _CLEAR:
         nobody = default == "english" or _english_words_beside(default).isdisjoint(found)
         return default if nobody else "english"
-    known = list(filter(_votes_for_english().__contains__, found))
-    english = sum(map(_votes_for_english().__getitem__, known))
+    given = list(filter(None, map(_votes_for_english().get, found)))
     # a word that English has may give another language as much, where that has it too
-    shared = sum(map(_votes_for_others().get, known, repeat(0.0)))
-    nobody = foreign + shared < _votes_needed(english, len(found)) - _ROUNDING
+    shared = sum(votes for votes in given if votes < 1)
+    nobody = foreign + shared < _votes_needed(sum(given), len(found)) - _ROUNDING
     return default if nobody and default == "english" else ""
 
 
@@ -245,12 +238,12 @@ def _elect(samples: Sequence[str], default: str, among: Sequence[str]) -> list[s
     """The language that wins in each text."""
     votes, words = _count_votes([fold(sample) for sample in samples])
     english = LANGUAGES.index("english")
-    columns = [LANGUAGES.index(name) for name in among]
+    columns = np.array([LANGUAGES.index(name) for name in among])
+    best = columns[votes[:, columns].argmax(1)].tolist()
     found = []
-    for own, count in zip(votes, words, strict=True):
-        best = columns[int(own[columns].argmax())]
-        needed = 1e-9 if best == english else _votes_needed(float(own[english]), count)
-        found.append(LANGUAGES[best] if own[best] >= needed else default)
+    for own, first, count in zip(votes.tolist(), best, words, strict=True):
+        needed = 1e-9 if first == english else _votes_needed(own[english], count)
+        found.append(LANGUAGES[first] if own[first] >= needed else default)
     return found
 
 
@@ -287,7 +280,8 @@ def _count_letters(rows: npt.NDArray[np.uint16], ends: npt.NDArray[np.int64]) ->
     used = np.flatnonzero(np.bincount(rows[at], minlength=len(shares)))
     column = np.zeros(len(shares), np.int64)
     column[used] = np.arange(len(used))
-    cells = np.searchsorted(ends, at, "right") * len(used) + column[rows[at]]
+    texts = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+    cells = texts[at] * len(used) + column[rows[at]]
     counts = np.bincount(cells, minlength=len(ends) * len(used))
     return counts.reshape(len(ends), len(used)).astype(np.float64) @ shares[used]
 

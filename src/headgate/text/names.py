@@ -23,7 +23,7 @@ _REMEMBERED = 16_000  # spans, of 400 bytes with their names
 def _span(upper: str) -> str:
     # a look-behind after the capital lets the scan run to the next capital instead of the next word
     return (
-        rf"[{upper}](?<!\w[{upper}])[\w'\u2019-]++"
+        rf"[{upper}](?<!\w\w)[\w'\u2019-]++"
         rf"(?:\s++(?:(?:of|the|de|von|van|and)\s++)?+[{upper}][\w'\u2019-]++)*+"
     )
 
@@ -42,7 +42,7 @@ _SHAPED = compile_late(
 
 
 def _run(upper: str) -> str:
-    title = rf"[{upper}](?<!\w[{upper}])(?:[\w’'&-]|\.(?=\w))*+"
+    title = rf"[{upper}](?<!\w\w)(?:[\w’'&-]|\.(?=\w))*+"
     return rf"{title}(?: (?:of|de|van|von|der|the|and|&) {title}| {title}| \d+\b)*+"
 
 

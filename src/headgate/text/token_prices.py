@@ -35,39 +35,40 @@ def _kind(code: int) -> int:
     return _LINE if char == "\n" else _BLANK if char.isspace() or char == "\0" else _MARK
 
 
-# The price of a character after another, a row for each kind of the first and a column for each kind of the second.
+# The price of a character after another: a row for each kind of the first, in the order above, and a column for each
+# kind of the second.
 _ROWS = (
-    "1UUUUYUVUUUbUUUUUzUUUUjUpUszdzQ",  # blank
-    "Ez222MU296Yt272h2c222622X2P8zz2",  # a
-    "G2eLP2TQP39V2UX2VYZDP2SPW2Tsgm2",  # b
-    "02V2P2ST22O22TU2ZV2222XPREQ9O71",  # c
-    "0ADG2CNSP2NQP2MFfWmBe2QPOCMLOB1",  # d
-    "02C2222KekNwD2522222HX2222fROn3",  # e
-    "02aOW22aU2UOHVP2QO2Q25YMQMRAOz2",  # f
-    "0OSVb2Zl24ZOSK28HTAFX2YURESzO92",  # g
-    "02LKR2SRS2XQOO62IN292foXQdMzOz1",  # h
-    "gE222624cUrME2222O222Z2WkU5zrz9",  # i
-    "JaPSX2QQVPSUdORXQUUXQJUPWUXzzz1",  # j
-    "02VMY9Tcn6TaVRIeYSqVNaTROfUzOz4",  # k
-    "07ZL222dV2jk2XN26TQ2E2IOT2VlOF1",  # l
-    "322YO2YYV2QV2Kb22MT2T2WTOGSzTk8",  # m
-    "04U22222f5PJ5MaDIVc22CAVL2YAOP1",  # n
-    "1F222n2JQYL2A2222O292222AJZzzz1",  # o
-    "32OSI2XJ29QT2OP26R2222OPK2SXO7B",  # p
-    "IWUSRSRRMSTRKQWORTWQQ9TUPRSzdz4",  # q
-    "02k942G2k2e3R322QR222I2KU2YzOzK",  # r
-    "0XQGO2UN22YSNId22IR222P2R2tXO71",  # s
-    "04WFR29S22WK45U22T22N2Y2J2S8OW1",  # t
-    "0463J2X2VGXu232o2W222bZbYQQczz2",  # u
-    "L3UXT2OPQ2OSNQYNPSZaVVYSNZT8Sz7",  # v
-    "02PQH2YO22POLP22SRB2SSRFSVSzOY1",  # w
-    "F7VPQ2QXF8QTQMQQ2QVj2TUSOLJ8Oj2",  # x
-    "0WOUL5QZYOPfdPg22MT2ATQMaXJsO72",  # y
-    "LcZZW2SRzgQUSJYMVQYeVRSTTXizzz2",  # z
-    "3znqtazzzzzzzzzzYzzXzzzzbzzDbzC",  # digit
-    "0TC44C7444HE44zW94444B444ukYE74",  # mark
-    "TliUcZnczuUtoeyUizaUUYzUUVzod31",  # end of line
-    "6HN22M2222bE972H4B2EGT23628me70",  # beyond
+    "1UUUUYUVUUUbUUUUUzUUUUjUpUszdzQ",
+    "Ez222MU296Yt272h2c222622X2P8zz2",
+    "G2eLP2TQP39V2UX2VYZDP2SPW2Tsgm2",
+    "02V2P2ST22O22TU2ZV2222XPREQ9O71",
+    "0ADG2CNSP2NQP2MFfWmBe2QPOCMLOB1",
+    "02C2222KekNwD2522222HX2222fROn3",
+    "02aOW22aU2UOHVP2QO2Q25YMQMRAOz2",
+    "0OSVb2Zl24ZOSK28HTAFX2YURESzO92",
+    "02LKR2SRS2XQOO62IN292foXQdMzOz1",
+    "gE222624cUrME2222O222Z2WkU5zrz9",
+    "JaPSX2QQVPSUdORXQUUXQJUPWUXzzz1",
+    "02VMY9Tcn6TaVRIeYSqVNaTROfUzOz4",
+    "07ZL222dV2jk2XN26TQ2E2IOT2VlOF1",
+    "322YO2YYV2QV2Kb22MT2T2WTOGSzTk8",
+    "04U22222f5PJ5MaDIVc22CAVL2YAOP1",
+    "1F222n2JQYL2A2222O292222AJZzzz1",
+    "32OSI2XJ29QT2OP26R2222OPK2SXO7B",
+    "IWUSRSRRMSTRKQWORTWQQ9TUPRSzdz4",
+    "02k942G2k2e3R322QR222I2KU2YzOzK",
+    "0XQGO2UN22YSNId22IR222P2R2tXO71",
+    "04WFR29S22WK45U22T22N2Y2J2S8OW1",
+    "0463J2X2VGXu232o2W222bZbYQQczz2",
+    "L3UXT2OPQ2OSNQYNPSZaVVYSNZT8Sz7",
+    "02PQH2YO22POLP22SRB2SSRFSVSzOY1",
+    "F7VPQ2QXF8QTQMQQ2QVj2TUSOLJ8Oj2",
+    "0WOUL5QZYOPfdPg22MT2ATQMaXJsO72",
+    "LcZZW2SRzgQUSJYMVQYeVRSTTXizzz2",
+    "3znqtazzzzzzzzzzYzzXzzzzbzzDbzC",
+    "0TC44C7444HE44zW94444B444ukYE74",
+    "TliUcZnczuUtoeyUizaUUYzUUVzod31",
+    "6HN22M2222bE972H4B2EGT23628me70",
 )
 _CAPITAL = 5  # what a capital costs more
 _MARKS = "450D10DE00J01000000841K12001C15"  # what each mark but "?" costs more, by its code
@@ -89,16 +90,16 @@ def _price_pairs() -> npt.NDArray[np.float32]:
 _SCRIPTS: tuple[tuple[int, int], ...] = (
     (0x0, 0),
     (0x80, 50),  # signs of Latin-1
-    (0x180, 67),  # Latin, more
+    (0x180, 67),
     (0x250, 121),  # phonetic
     (0x300, 92),  # combining
-    (0x370, 39),  # Greek, more
-    (0x460, 75),  # Cyrillic, more
+    (0x370, 39),
+    (0x460, 75),
     (0x530, 90),  # Armenian
     (0x590, 76),  # Hebrew points
-    (0x600, 52),  # Arabic, more
-    (0x700, 84),  # Syriac to Samaritan
-    (0x970, 38),  # Devanagari, more
+    (0x600, 52),
+    (0x700, 84),
+    (0x970, 38),
     (0x980, 54),  # Bengali
     (0xA00, 77),  # Gurmukhi
     (0xA80, 78),  # Gujarati
@@ -108,33 +109,33 @@ _SCRIPTS: tuple[tuple[int, int], ...] = (
     (0xC80, 80),  # Kannada
     (0xD00, 72),  # Malayalam
     (0xD80, 84),  # Sinhala
-    (0xE50, 54),  # Thai, more
+    (0xE50, 54),
     (0xE80, 101),  # Lao
     (0xF00, 84),  # Tibetan
     (0x1000, 85),  # Burmese
     (0x10A0, 109),  # Georgian
     (0x1100, 74),  # Hangul parts
     (0x1200, 122),  # Ethiopic
-    (0x1380, 84),  # Cherokee to Runic
+    (0x1380, 84),
     (0x1780, 69),  # Khmer
-    (0x1800, 70),  # Mongolian to Vedic
+    (0x1800, 70),
     (0x1E00, 41),  # Latin of Vietnamese
     (0x1F00, 121),  # Greek, ancient
     (0x2000, 19),  # punctuation
     (0x200B, 72),  # zero-width signs
     (0x2010, 16),  # dashes and quotes
     (0x202A, 81),  # signs of direction
-    (0x2030, 16),  # punctuation, more
+    (0x2030, 16),
     (0x2060, 80),  # invisible signs
     (0x2070, 75),  # symbols, arrows, boxes
-    (0x2C00, 84),  # Glagolitic to Kangxi
+    (0x2C00, 84),
     (0x3000, 32),  # punctuation of East Asia
-    (0x3100, 71),  # Bopomofo and the like
+    (0x3100, 71),
     (0x3400, 120),  # Han, rare
     (0x4E00, 108),  # Han
-    (0xA000, 84),  # Yi to Meetei
+    (0xA000, 84),
     (0xAC00, 92),  # Hangul
-    (0xD7B0, 122),  # private use
+    (0xD7B0, 122),
     (0xF900, 32),  # full and half width
     (0x10000, 94),  # emoji and all beyond
 )
@@ -218,4 +219,3 @@ CODES = _price_codes()
 
 A half of a surrogate pair costs half of `LAST`.
 """
-DEAREST = int(PAIRS.max())

@@ -6,17 +6,19 @@ price is negative, so the estimate never shrinks when text is appended, and part
 each. `python bench/tokens.py` prints its error by kind of text, and what filled contexts really count.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from headgate.errors import ConfigError, MissingExtra
-from headgate.text.token_prices import CODES, DEAREST, LAST, PAIRS, UNITS
+from headgate.text.token_prices import CODES, LAST, PAIRS, UNITS
 
 # Characters counted at a time: a product of more than 10 000 numbers would wake the threads of OpenBLAS.
 _PIECE = 1 << 12
+_TEXTS = 64  # texts that are counted together ...
+_CHARS = 1 << 16  # ... where they have no more characters: so sums of 32 bits are exact
 _TWO_BYTES = np.dtype("<u2")
 # Prices are added up as their product with ones: the fastest sum of numpy, and exact for whole numbers this small.
 _ONES = np.ones(2 * _PIECE, np.float32)
@@ -45,16 +47,38 @@ def _price_pairs(text: str, before: str) -> npt.NDArray[np.float32]:
     return PAIRS.take(np.ndarray(len(text), _TWO_BYTES, raw, 0, (1,)))
 
 
+def _price_each(text: str, before: str) -> npt.NDArray[np.float32]:
+    """What each character of a text costs."""
+    prices = _price_pairs(text, before)
+    if not text.isascii():
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+        prices += CODES.take(np.minimum(codes, LAST))
+    return prices
+
+
 def _to_bytes(text: str) -> bytes:
     """A byte for each character: "?" for those beyond ASCII, and "!" for a question mark."""
     return text.replace("?", "!").encode("ascii", "replace")
 
 
-def fits_tokens(text: str, most: int) -> bool:
-    """Whether the estimate is at most so many tokens; a short text need not be counted for that."""
-    if text.isascii() and len(text) * DEAREST <= most * UNITS:
-        return True
-    return estimate_tokens(text) <= most
+def estimate_all(texts: Sequence[str]) -> list[int]:
+    """The estimates of many texts; several times faster than one by one where they are short."""
+    # ASCII apart from what takes three times as long
+    order = sorted(range(len(texts)), key=lambda at: texts[at].isascii())
+    groups = (order[at : at + _TEXTS] for at in range(0, len(order), _TEXTS))
+    counts = [count for group in groups for count in _estimate_group([texts[at] for at in group])]
+    return [count for _, count in sorted(zip(order, counts, strict=True))]
+
+
+def _estimate_group(texts: list[str]) -> list[int]:
+    lengths = np.array(list(map(len, texts)))
+    ends = np.cumsum(lengths + 1) - 1
+    if ends[-1] >= _CHARS:
+        return list(map(estimate_tokens, texts))
+    # the space before a text is what its first character is priced after; the one behind it is not counted
+    prices = _price_each(" ".join(texts) + " ", " ")
+    totals = np.add.reduceat(prices, ends - lengths) - prices[ends]
+    return [-(-int(total) // UNITS) for total in totals.tolist()]
 
 
 def running_tokens(text: str) -> npt.NDArray[np.float64]:
@@ -62,12 +86,8 @@ def running_tokens(text: str) -> npt.NDArray[np.float64]:
     running, before = np.zeros(len(text) + 1), " "
     for at in range(0, len(text), _PIECE):
         piece = text[at : at + _PIECE]
-        prices = _price_pairs(piece, before)
-        if not piece.isascii():
-            codes = np.frombuffer(piece.encode("utf-32-le", "surrogatepass"), "<u4")
-            prices += CODES.take(np.minimum(codes, LAST))
         part = running[at + 1 : at + 1 + len(piece)]
-        np.cumsum(prices, out=part)
+        np.cumsum(_price_each(piece, before), out=part)
         part += running[at]
         before = piece[-1]
     running /= UNITS

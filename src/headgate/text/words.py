@@ -1,4 +1,4 @@
-"""Words: the normal form of a text, its tokens, shingles and spans.
+"""Words: the normal form of a text, its tokens and spans.
 
 Normal form: NFKC, lower case, Markdown control characters removed, white space collapsed, length capped.
 A token is a run of word characters (identifiers such as `snake_case` and numbers such as `-3.5` and `5%`
@@ -10,7 +10,6 @@ tables (later code points stay as they are), and character classes by the litera
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TypeVar
 
 from headgate.text.late_pattern import compile_late
 from headgate.text.nfkc import nfkc
@@ -85,8 +84,6 @@ _SEAM = compile_late(
     r"""[ \t\n\r!"#&()*/;<=>?@\[\\\]{|}~\u0e01-\u0e2e\u1000-\u1021\u1780-\u17a2"""
     r"""\u3041-\u3094\u30a1-\u30fa\u3400-\u9fff\uac00-\ud7a3\U0001f300-\U0001f3fa\U0001f400-\U0001faff]"""
 )
-
-T = TypeVar("T")
 
 
 def fold(text: str) -> str:
@@ -170,11 +167,6 @@ def normal(text: str) -> str:
 def tokens(text: str) -> list[str]:
     """The tokens of a text, in reading order."""
     return [token for match in _TOKEN.finditer(fold(text)) for token in _cut(match[0])]
-
-
-def shingles(tokens: Sequence[T], size: int) -> list[tuple[T, ...]]:
-    """All runs of `size` neighboring tokens; none when there are fewer."""
-    return [tuple(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
 
 
 def spans(text: str) -> list[str]:

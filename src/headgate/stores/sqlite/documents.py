@@ -6,10 +6,11 @@ A put compares each document with what the store holds, row by row, so that only
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
+from headgate.stores.chunk_rows import Row, from_row
 from headgate.stores.codec import encode
 from headgate.stores.sqlite.connection import Pool
 from headgate.stores.sqlite.quota import check_quota
-from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED, Row, from_row, read_chunks
+from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED, read_chunks
 from headgate.stores.sqlite.writer import CollectionWriter
 from headgate.stores.validate import check_attachments, check_documents
 from headgate.types import Attachment, Change, Chunk, Document, Size

@@ -8,33 +8,9 @@ from collections.abc import Iterator, Sequence
 
 import orjson
 
-from headgate.stores.chunk_rows import (
-    Head,
-    Row,
-    compare,
-    count_bytes,
-    count_chars,
-    from_row,
-    own_part,
-)
+from headgate.stores.chunk_rows import Row, from_row
 from headgate.stores.codec import encode
 from headgate.types import Chunk
-
-__all__ = [
-    "COLUMNS",
-    "HERE",
-    "LISTED",
-    "Head",
-    "Row",
-    "compare",
-    "count_bytes",
-    "count_chars",
-    "from_row",
-    "next_number",
-    "own_part",
-    "read_chunks",
-    "read_listed",
-]
 
 _SHARED = """coalesce({0}, (SELECT d.{0} FROM documents d WHERE d.tenant = chunks.tenant
   AND d.collection = chunks.collection AND d.id = chunks.document), '')"""

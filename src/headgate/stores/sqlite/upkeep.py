@@ -4,9 +4,10 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from headgate.stores.chunk_rows import Row, from_row
 from headgate.stores.codec import decode, decode_metadata
 from headgate.stores.sqlite.connection import Pool
-from headgate.stores.sqlite.rows import COLUMNS, HERE, Row, from_row
+from headgate.stores.sqlite.rows import COLUMNS, HERE
 from headgate.types import Chunk, Document, Edge, Fact, Record, Review, Secret
 
 _TENANTS = """

@@ -9,18 +9,9 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from headgate.stores.chunk_rows import Head, Row, compare, count_bytes, count_chars, own_part
 from headgate.stores.codec import encode
-from headgate.stores.sqlite.rows import (
-    COLUMNS,
-    HERE,
-    LISTED,
-    Head,
-    Row,
-    compare,
-    count_bytes,
-    count_chars,
-    own_part,
-)
+from headgate.stores.sqlite.rows import COLUMNS, HERE, LISTED
 from headgate.stores.validate import DocumentsById, chunk_clash
 
 
