@@ -196,6 +196,20 @@ def test_postings_of_chunks_that_went_are_swept_from_full_blocks(gates, monkeypa
     assert ranking(small, "keeper K39")[0] == ["c39"]
 
 
+def test_turns_beside_those_that_match_are_candidates(gates, monkeypatch):
+    monkeypatch.setattr("headgate.index.narrowed.TURNS", 6)
+    monkeypatch.setattr("headgate.index.narrowed.NAMES", 1)
+    wide, small = gates
+    said = [f"So it goes, {n}." for n in range(40)]
+    said[20:22] = ["Which lighthouse did you paint?", "The striped one."]
+    who = ("Ann", "Bob")
+    small.add({"id": f"t{n}", "text": f"{who[n % 2]}: {text}"} for n, text in enumerate(said))
+    found, context = ranking(small, "lighthouse")
+    assert "by words and names" in narrowed_step(context)
+    assert found[:5] == ranking(wide, "lighthouse")[0][:5]
+    assert "t21" in found, "the answer, which has none of the words"
+
+
 def test_what_is_dead_takes_the_place_of_no_candidate(gates, monkeypatch):
     monkeypatch.setattr("headgate.index.narrowed.WORDS", 10)
     monkeypatch.setattr("headgate.index.narrowed.NAMES", 1)

@@ -1,9 +1,8 @@
 """Blocks: the postings of a batch of changes, as a database keeps them, and the totals of the collection after it.
 
-A block has one list a term and a name, and a draft of each chunk. A chunk that changes gets its postings in a later
-block, and its draft in the former one goes. A large batch is a block. Small ones are parts of one block until it is
-full. Parts of one size class are joined, so a posting is written a few times and a query meets few lists; a chunk keeps
-its place.
+A chunk that changes gets its postings in a later block, and its draft in the former one goes. A large batch is a block.
+Small ones are parts of one block until it is full. Parts of one size class are joined, so a posting is written a few
+times and a query meets few lists; a chunk keeps its place.
 """
 
 from collections.abc import Sequence

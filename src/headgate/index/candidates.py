@@ -1,17 +1,15 @@
 """Candidates: which chunks of a large collection are worth ranking for a query, and what was read to find them.
 
-The database hands over lists of postings, one run a term or name, with the numbers of the blocks they come from. A
-chunk's place is its block's number and its own in it. All lists are joined, each posting has a value, and the values of
-one place are added up. Runs come sorted, so one stable sort merges them.
+The database hands over lists of postings, one run a term or name. A chunk's place is its block's number and its own in
+it. The values of one place are added up; runs come sorted, so one stable sort merges them.
 
-Questions on one matter read the same lists and drafts. The last ones are kept, for all collections of a process
-together, while the postings of a collection stay as they are.
+The last lists and drafts are kept, for all collections of a process together, while the postings of a collection stay
+as they are.
 """
 
 import math
 from collections.abc import Collection, Sequence
 from functools import cache
-from hashlib import blake2b
 from time import monotonic
 
 import numpy as np
@@ -34,10 +32,19 @@ Floats = npt.NDArray[np.float64]
 Draft = tuple[int, str, bytes]
 
 
-def best_by_words(lists: Sequence[KeyLists], chunks: int, most: int) -> list[int]:
-    """The places with the highest sums of idf · n / (n + 1), where a term stands n times; best first."""
+def best_by_words(
+    lists: Sequence[KeyLists], chunks: int, most: int, *, near: Sequence[float] = ()
+) -> list[int]:
+    """The places with the highest sums of idf · n / (n + 1), where a term stands n times; best first.
+
+    `near` are the shares of a sum for places one, two, ... away: turns are added in the order of their conversation.
+    """
     worth = [idf(chunks, found.chunks) for found in lists]
-    return _best_places(lists, worth, _saturation(), most)
+    places, scores = _add_up(lists, worth, _saturation())
+    if near:
+        places, scores = _spread(*_best(places, scores, 2 * most), near)
+    best: list[int] = _best(places, scores, most)[0].tolist()
+    return best
 
 
 @cache
@@ -50,31 +57,45 @@ def _saturation() -> Floats:
 def best_by_names(lists: Sequence[KeyLists], chunks: int, most: int, *, spread: float) -> list[int]:
     """The places with the highest sums of idf / df ** spread over the names that stand there; best first."""
     worth = [idf(chunks, found.chunks) / max(found.chunks, 1) ** spread for found in lists]
-    return _best_places(lists, worth, np.ones(1 << 16), most)
+    best: list[int] = _best(*_add_up(lists, worth, np.ones(1 << 16)), most)[0].tolist()
+    return best
 
 
-def _best_places(
-    lists: Sequence[KeyLists], worth: Sequence[float], values: Floats, most: int
-) -> list[int]:
-    """The places with the highest sums: a posting counts its key's worth times the value of its packed counts."""
+def _add_up(
+    lists: Sequence[KeyLists], worth: Sequence[float], values: Floats
+) -> tuple[Ints, Floats]:
+    """All places and their sums: a posting counts its key's worth times the value of its packed counts."""
     pairs = np.frombuffer(b"".join(found.lists or b"" for found in lists), "<u2").reshape(-1, 2)
     blocks = np.frombuffer(b"".join(found.blocks or b"" for found in lists), ">i4")
     sizes = np.frombuffer(b"".join(found.sizes or b"" for found in lists), ">i4") // _PAIR
     lengths = [len(found.lists or b"") // _PAIR for found in lists]
     places = np.repeat(blocks.astype(np.int64) << BLOCK_BITS, sizes) + pairs[:, 0]
+    return _sum_by_place(places, values.take(pairs[:, 1]) * np.repeat(worth, lengths))
+
+
+def _spread(places: Ints, scores: Floats, near: Sequence[float]) -> tuple[Ints, Floats]:
+    """The sums with their shares for the places around."""
+    shares = [*reversed(near), 1.0, *near]
+    every = [places + step for step in range(-len(near), len(near) + 1)]
+    return _sum_by_place(np.concatenate(every), np.outer(shares, scores).ravel())
+
+
+def _sum_by_place(places: Ints, scores: Floats) -> tuple[Ints, Floats]:
     order = np.argsort(places, kind="stable")
     places = places[order]
     if not len(places):
-        return []
+        return places, scores
     begins = np.flatnonzero(np.append(True, places[1:] != places[:-1]))
-    counted = values.take(pairs[:, 1]) * np.repeat(worth, lengths)
-    scores = np.add.reduceat(counted[order], begins)
+    return places[begins], np.add.reduceat(scores[order], begins)
+
+
+def _best(places: Ints, scores: Floats, most: int) -> tuple[Ints, Floats]:
+    """The places with the highest sums, best first, and the sums."""
     least = np.partition(scores, -most)[-most] if len(scores) > most else 0.0
     # the newest of equals, since what is gone stands in older places
     stays = np.flatnonzero(scores >= least)[::-1]
     order = stays[np.argsort(-scores[stays], kind="stable")][:most]
-    best: list[int] = places[begins[order]].tolist()
-    return best
+    return places[order], scores[order]
 
 
 class RecentReads:
@@ -112,7 +133,7 @@ class KnownPostings:
     ) -> Sequence[KeyLists]:
         """The lists of the rarest of some keys; how common each of them is is known afterwards."""
         asked = to_signed(keys)
-        question = (self._version, blake2b(keys.tobytes()).digest(), budget, least, most)
+        question = (self._version, *asked, budget, least, most)
         (found,) = self._recent.lists.find([question])
         if found is None:
             found = self._store.key_lists(*self._here, asked, budget=budget, least=least, most=most)

@@ -1,8 +1,7 @@
 """DraftSnapshot: the chunks that a database picked for one query, as ranking reads them.
 
-A ranking asks for some dozen terms and names. So nothing is sorted or inverted here: the keys of all drafts are one
-array each, which is looked through for the few that are wanted. Sizes, lengths and how common a term or a name is are
-those of the whole collection, so a score means what it means elsewhere.
+A ranking asks for some dozen terms and names. So nothing is inverted: the keys of all drafts are one array, which is
+looked through. Sizes, lengths and how common a term or a name is are those of the whole collection.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,7 @@
 """Drafts: what the index knows of one chunk, as bytes that stand beside it in a database.
 
-A segment holds the postings of many chunks as arrays. Where the chunks of a query are picked one by one out of
-millions, each brings its own part of those arrays, and no text is read again (draft_snapshot.py). Every part of a draft
-is padded to 8-byte numbers, so that many drafts are joined and read as one array:
+Where the chunks of a query are picked out of millions, each brings its own part of a segment's arrays, and no text is
+read again (draft_snapshot.py). Every part is padded to 8-byte numbers, so that many drafts are joined and read as one:
 
     header | terms in reading order | names | case keys | flags and label lengths of the names | labels of the names
 

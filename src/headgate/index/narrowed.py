@@ -6,9 +6,8 @@ The store keeps its postings in blocks of a few thousand chunks (blocks.py). The
     by vectors   those nearest to its embedding, where there is one and the store searches vectors
     by names     those that share a rare name with the best of them
 
-and the usual ranking runs over all of these. Blocks follow the change feed; many processes share the work, and each
-block is written by whichever holds the lease. Of a block of which half has gone the rest moves to the newest block, so
-at most about half of all postings are of chunks that are gone.
+and the usual ranking runs over all of these. Blocks follow the change feed; each is written by whichever process holds
+the lease. Of a block of which half has gone the rest moves to the newest block.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +37,8 @@ from headgate.relevance.reading import read_query
 from headgate.text.terms import word_terms
 from headgate.types import Change, Chunk
 
-WORDS = 300  # candidates by words: twice as many cost 10 ms of CPU and find no more evidence
+WORDS = 200  # candidates by words: more cost 2 ms of CPU a hundred and find no more evidence ...
+TURNS = 300  # ... but in conversations, where two thirds of them lose .013 of it
 NAMES = 100  # candidates by names
 NEAREST = 300  # candidates by vectors: as many as a ranking looks at
 _POSTINGS = 30_000  # postings read for the words of a query, those of its rarest first
@@ -47,6 +47,10 @@ _NAME_CHUNKS = 500  # chunks beyond which a name leads nowhere, as in the rankin
 _LEADING = 40  # best candidates by words, and by vectors, among which ...
 _SEEDS = 12  # ... the best candidates whose names are followed: a few more than the ranking's
 _SPREAD = 0.7  # a name in df chunks gives each of them 1 / df to this power, as in the ranking
+_NEAR = (
+    0.5,
+    0.3,
+)  # conversations: the shares of a turn's score for those beside it, as in the ranking
 _BATCH = 20_000  # changes that make a block: fewer blocks are read faster, larger ones take longer to make
 _SWEPT = 500  # chunks moved out of a sparse block after a batch, or as many as went with it
 _NO_VECTORS = "vectors rank these alone until `headgate store embed` has made their index"
@@ -160,14 +164,14 @@ class NarrowedCollection:
         if not known.holds_for(totals):
             here = (self._store, self._tenant, self._name)
             known = self._known = KnownPostings(*here, totals, self._recent)
-        terms, picked = self._pick(query, known)
+        terms, picked, most = self._pick(query, known)
         vector = self._vector(query) if self._embeddings else None
         near = self._nearest(vector, totals) if vector is not None else None
         places = [place for place, _ in near or ()]
-        asked = {*picked[:WORDS], *places}
+        asked = {*picked[:most], *places}
         drafts = known.drafts(asked)
         if dead := len(asked) - len(drafts):  # the next best instead
-            drafts += known.drafts({*picked[WORDS:][: 2 * dead]} - asked)
+            drafts += known.drafts({*picked[most:][: 2 * dead]} - asked)
         leading = {*picked[:_LEADING], *places[:_LEADING]}
         best = [draft for draft in drafts if draft[0] in leading]
         more = _follow_names(self._view(best, known), terms, known)
@@ -194,16 +198,18 @@ class NarrowedCollection:
     def _fetch(self, ids: Sequence[str]) -> Sequence[Chunk]:
         return self._store.chunks(self._tenant, self._name, ids)
 
-    def _pick(self, query: str, known: KnownPostings) -> tuple[Keys, list[int]]:
-        """The terms of a query, and the places of the best chunks by them, twice as many as are ranked: some may be
-        gone. A word never seen is read as its known parts.
+    def _pick(self, query: str, known: KnownPostings) -> tuple[Keys, list[int], int]:
+        """The terms of a query, the best places by them, and how many of these to rank: half, since some may be gone. A
+        word never seen is read as its known parts.
         """
         terms = _join_terms(word_terms(query, language_of(known.totals)))
         lists = [*known.lists(terms, budget=_POSTINGS)]
-        read = _join_terms(read_query(query, self._view((), known)))
+        empty = self._view((), known)
+        read = _join_terms(read_query(query, empty))
         if parts := {*read.tolist()}.difference(terms.tolist()):
             lists += known.lists(np.array([*parts], np.uint64), budget=_POSTINGS)
-        return read, best_by_words(lists, known.totals.chunks, 2 * WORDS)
+        most, near = (TURNS, _NEAR) if empty.conversational else (WORDS, ())
+        return read, best_by_words(lists, known.totals.chunks, 2 * most, near=near), most
 
     def _nearest(
         self, vector: npt.NDArray[np.float32], totals: Totals

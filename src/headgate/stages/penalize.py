@@ -102,9 +102,10 @@ def penalize(
     found = copies(tokens, alive)
     others = [i for i in alive if i not in found]
     found |= near_copies(tokens, others, least=policy.copy_overlap)
+    sizes = tokens.counts.tolist()
     for late, early in found.items():
         one, repeated = judged[late], judged[early].chunk
-        is_brief = tokens.counts[late] < policy.copy_overlap * tokens.counts[early]
+        is_brief = sizes[late] < policy.copy_overlap * sizes[early]
         is_part = repeated.document and one.chunk.document == repeated.document
         if is_part or not is_brief:
             judged[late] = one.with_note(

@@ -15,11 +15,10 @@ def store(postgres_url):
     store.close()
 
 
-def test_values_go_by_place_and_by_name_and_rows_come_as_python_values(store):
+def test_values_go_by_place_and_rows_come_as_python_values(store):
     fetch = store._pool.fetch
-    assert fetch("t", "SELECT %s::int + 1, %s::text, '%%'", (1, "x\0\1")) == [(2, "x\0\1", "%")]
-    sql = "SELECT %(b)s::text, %(a)s::int, %(b)s::text"
-    assert fetch("t", sql, {"a": 1, "b": "z"}) == [("z", 1, "z")]
+    assert fetch("t", "SELECT %s::int + 1, %s::text", (1, "x\0\1")) == [(2, "x\0\1")]
+    assert fetch("t", "SELECT %s::text[]", (["a", "b"],)) == [(["a", "b"],)]
     assert fetch("t", "SELECT %s::bytea, NULL", (b"\0\xff",), binary=True) == [(b"\0\xff", None)]
     assert fetch("t", "SELECT 1 WHERE false") == []
 
@@ -37,3 +36,19 @@ def test_a_statement_that_fails_is_told_and_the_next_one_works(store):
     with pytest.raises(StoreError, match="read-only"):
         store._pool.fetch("t", "DELETE FROM headgate.chunks")
     assert store.head("t", "main") == 2
+
+
+def test_statements_are_prepared_anew_when_the_server_has_forgotten_them(store):
+    for _ in range(2):
+        assert store._pool.fetch("t", "SELECT %s::text", ("x",)) == [("x",)]
+        with store._pool.session() as connection:
+            assert connection.prepared
+            connection.execute("DEALLOCATE ALL")
+
+
+def test_nothing_is_prepared_where_the_address_says_so(postgres_url):
+    store = PostgresStore(f"{postgres_url}?prepared_statements=0")
+    assert store._pool.fetch("t", "SELECT %s::text", ("x",)) == [("x",)]
+    with store._pool.session() as connection:
+        assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
+    store.close()

@@ -1,9 +1,8 @@
 """Citus: the tables of a store spread over many servers, each tenant's rows together on one of them.
 
-Tables of tenants are distributed by tenant and co-located, so every transaction of a tenant runs on one worker. The few
-rows that are read before a tenant is known are copied to every worker (reference tables). While rows move, policies are
-off: the move would not see them otherwise. Rates become a logged table, since Citus cannot move shards of others while
-they are in use. It is one transaction. Written for Citus 13.
+The few rows that are read before a tenant is known are copied to every worker (reference tables). While rows move,
+policies are off: the move would not see them otherwise. Rates become a logged table, since Citus cannot move shards of
+others while they are in use. Written for Citus 13.
 """
 
 from headgate.errors import StoreError

@@ -1,9 +1,8 @@
 """PostgresEmbeddingWork: the embeddings that chunks lack, in parts that many workers share.
 
-A part is a stretch of the change feed, one row in `embedding_work`. A worker locks the row of a part that nobody else
-has locked (FOR UPDATE SKIP LOCKED), computes, writes the embeddings and deletes the row, all in one transaction. The
-lock is on the part and not on its chunks, so nobody who reads or writes documents waits. When a worker dies, the server
-drops its lock, and the part is there for the next one.
+A part is a stretch of the change feed, one row in `embedding_work`. A worker locks a row that nobody else has locked,
+computes, writes the embeddings and deletes the row, all in one transaction. Nobody who reads or writes documents waits.
+When a worker dies, the server drops its lock.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from headgate.stores.chunk_rows import from_row
 from headgate.stores.postgres.attachments import attach_rows
 from headgate.stores.postgres.connection import Pool
-from headgate.stores.postgres.rows import COLUMNS, HERE, fetch_one
+from headgate.stores.postgres.rows import COLUMNS, HERE
 from headgate.stores.validate import check_name
 from headgate.types import Chunk
 
@@ -49,8 +48,8 @@ class PostgresEmbeddingWork:
 
     def embeddings_left(self, tenant: str, collection: str, kind: str) -> int:
         """How many chunks are in parts that are not done, those that other workers hold included."""
-        with self._pool.read(tenant) as connection:
-            return int(fetch_one(connection, _LEFT, (tenant, collection, kind))[0])
+        ((left,),) = self._pool.fetch(tenant, _LEFT, (tenant, collection, kind))
+        return int(left)
 
     def embed_part(self, tenant: str, collection: str, kind: str, compute: Compute) -> int | None:
         """Do a part that nobody else does; how many embeddings were made, None where no part is free.

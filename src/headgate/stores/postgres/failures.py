@@ -1,7 +1,7 @@
 """Failures: PostgreSQL's errors in our words: what is wrong, and the SQL or command that mends it.
 
-After login errors carry a code (SQLSTATE). Before it they are only sentences of libpq and the server; those that people
-meet are recognized by their English words, and any other is passed on as it stands.
+After login errors carry a code (SQLSTATE). Before it they are sentences; those that people meet are recognized by their
+English words, and any other is passed on as it stands.
 """
 
 from psycopg import Error, errors

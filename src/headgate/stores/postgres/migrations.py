@@ -1,12 +1,10 @@
 """The schema of the PostgreSQL store, as numbered steps.
 
-Step n brings a store of version n-1 to version n; the table `migrations` says which were taken. Steps are never edited
-once released, only added. Gateways that start at once wait for each other at an advisory lock, and one of them
-migrates.
+Step n brings a store of version n-1 to version n. Steps are never edited once released, only added. Gateways that start
+at once wait at an advisory lock while one migrates.
 
-Every table's key begins with the tenant, and every table of a tenant has a policy that shows the tenant's own rows
-alone, to the owner of the table too. No table refers to another and no number comes from a sequence, so that all of
-them can be distributed by tenant. Names compare byte by byte, as in every store.
+Every key begins with the tenant, and a policy shows a tenant's own rows alone, to the owner of the table too. No table
+refers to another and no number comes from a sequence, so that all can be distributed. Names compare byte by byte.
 """
 
 import time
@@ -36,9 +34,8 @@ CREATE TABLE headgate.counters (
 ) WITH (fillfactor = 50);
 """
 
-# `collections` has one row a collection: its sizes, its next place, and the last number of its change feed. Whoever
-# writes holds that row until the commit, so numbers become visible in their order: a reader that saw n has seen all
-# below n.
+# Whoever writes holds the row of the collection until the commit, so the numbers of its feed become visible in their
+# order: a reader that saw n has seen all below n.
 DOCUMENTS = f"""
 CREATE TABLE headgate.collections (
   tenant {NAME}, collection {NAME}, seq bigint NOT NULL DEFAULT 0, place bigint NOT NULL DEFAULT 0,
@@ -111,8 +108,7 @@ CREATE TABLE headgate.spends (
 CREATE INDEX spends_recent ON headgate.spends (tenant, last);
 """
 
-# The postings of collections that are too large for a process; postings.py says how they are written. Drafts stay in
-# their rows: hundreds are read for a query, and one kept aside costs several times as much.
+# See postings.py. Drafts stay in their rows: hundreds are read for a query, and one kept aside costs much more.
 POSTINGS = f"""
 CREATE TABLE headgate.postings (
   tenant {NAME}, collection {NAME}, seen bigint NOT NULL DEFAULT 0,
@@ -140,7 +136,7 @@ ALTER TABLE headgate.posting_drafts ALTER draft SET STORAGE EXTERNAL;
 CREATE INDEX posting_drafts_id ON headgate.posting_drafts (tenant, collection, id);
 """
 
-# Parts of the change feed with chunks that lack an embedding; embedding_work.py says how they are shared.
+# See embedding_work.py.
 EMBEDDING_WORK = f"""
 CREATE TABLE headgate.embedding_work (
   tenant {NAME}, collection {NAME}, kind {NAME}, part bigint NOT NULL, chunks bigint NOT NULL,

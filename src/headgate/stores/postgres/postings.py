@@ -1,13 +1,11 @@
 """PostgresPostings: the postings of large collections, in blocks.
 
 `postings` has one row a collection: the last change seen, sums over all chunks, and until when a process has leased the
-work. `posting_lists` has one row a key (a term or a name) and block, and several while the block has parts. The place
-of a chunk is its block's number and its own in it. A chunk that changes or goes loses its draft and its vector; its
-postings stay in the old block, and whoever meets them finds no draft there. `posting_blocks` counts how many chunks of
-a block have gone; the lists of a full one that has lost all are deleted.
+work. `posting_lists` has one row a key (a term or a name) and block, and several while the block has parts. A chunk
+that changes or goes loses its draft and its vector; its postings stay, and whoever meets them finds no draft there. The
+lists of a full block that has lost all its chunks are deleted.
 
-Keys are found by equality alone. Under row-level security PostgreSQL uses an index only for operators that it knows to
-leak nothing, and those of full text and arrays are not among them.
+Keys are found by equality alone: of other operators PostgreSQL does not know that they leak nothing, and uses no index.
 """
 
 from collections import Counter

@@ -1,9 +1,7 @@
 """Quota: how much one tenant may hold in the PostgreSQL store.
 
-Counted are ids, titles, metadata and texts as UTF-8, of documents, facts and edges: what a caller sent. Collections
-count their own; facts and edges have a counter each. The check stands at the end of a write, inside its transaction.
-Two writers to different collections may pass it together, so a tenant can exceed its limit by one write, and not by a
-second one.
+Counted is what a caller sent: ids, titles, metadata and texts of documents, facts and edges, as UTF-8. The check ends a
+write, inside its transaction. Two writers may pass it together, so a tenant can exceed its limit by one write.
 """
 
 from headgate.errors import QuotaError

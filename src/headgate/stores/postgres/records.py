@@ -42,12 +42,13 @@ WHERE edges.weight <> excluded.weight OR edges.provenance <> excluded.provenance
 _UNLINK = """
 DELETE FROM headgate.edges WHERE tenant = %s AND source = %s AND predicate = %s AND target = %s
 """
+_FACT = "SELECT body FROM headgate.facts WHERE tenant = %s AND id = %s"
 _ANY = "SELECT 1 FROM headgate.edges WHERE tenant = %s LIMIT 1"
 # the strongest edges of each node, found in the order of an index
 _STRONGEST = """
-(SELECT e.source, e.predicate, e.target, e.weight, e.provenance FROM unnest(%(nodes)s::text[]) AS node,
-LATERAL (SELECT * FROM headgate.edges WHERE tenant = %(tenant)s AND {side} = node COLLATE "C"
-ORDER BY weight DESC, {ties} LIMIT %(limit)s) e)
+(SELECT e.source, e.predicate, e.target, e.weight, e.provenance FROM unnest(%s::text[]) AS node,
+LATERAL (SELECT * FROM headgate.edges WHERE tenant = %s AND {side} = node COLLATE "C"
+ORDER BY weight DESC, {ties} LIMIT %s) e)
 """
 _EDGE_BYTES = """
 SELECT coalesce(sum(octet_length(e.source) + octet_length(e.predicate) + octet_length(e.target)
@@ -105,12 +106,9 @@ class PostgresRecords:
         self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000
     ) -> list[Edge]:
         check_direction(direction)
-        values = {
-            "nodes": as_text_array(dict.fromkeys(nodes)),
-            "tenant": tenant,
-            "limit": max(limit, 0),
-        }
-        rows = self._pool.fetch(tenant, _TOUCHING[direction], values)
+        values = (as_text_array(dict.fromkeys(nodes)), tenant, max(limit, 0))
+        sides = 1 + (direction == "both")
+        rows = self._pool.fetch(tenant, _TOUCHING[direction], values * sides)
         found = sorted(set(rows), key=lambda row: (-row[3], *row[:3], row[4]))
         return [Edge(*row) for row in found]
 
@@ -132,8 +130,8 @@ class PostgresRecords:
             return _amend_fact(connection, tenant, _read_fact(connection, tenant, id), change)
 
     def fact(self, tenant: str, id: str) -> Fact | None:
-        with self._pool.read(tenant) as connection:
-            return _read_fact(connection, tenant, id)
+        rows = self._pool.fetch(tenant, _FACT, (tenant, id))
+        return decode(Fact, rows[0][0]) if rows else None
 
     def facts(self, tenant: str) -> list[Fact]:
         sql = "SELECT body FROM headgate.facts WHERE tenant = %s ORDER BY id"
@@ -272,8 +270,7 @@ class PostgresRecords:
 
 
 def _read_fact(connection: Link, tenant: str, id: str) -> Fact | None:
-    sql = "SELECT body FROM headgate.facts WHERE tenant = %s AND id = %s"
-    row = connection.execute(sql, (tenant, id)).fetchone()
+    row = connection.execute(_FACT, (tenant, id)).fetchone()
     return decode(Fact, row[0]) if row else None
 
 

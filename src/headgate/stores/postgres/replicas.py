@@ -1,8 +1,8 @@
 """Replicas: servers that follow the main one, read while they are near enough.
 
-The change feed and chunks may come from a replica that is at most `max_staleness_s` behind; its lag is
-looked at once a second. For that long after a write of its own a process reads the main server, so that it sees what it
-wrote. A replica that fails or falls back is left alone for a while. Everything else is read from the main server.
+The change feed and chunks may come from a replica that is at most `max_staleness_s` behind; its lag is looked at once a
+second. For that long after a write of its own a process reads the main server. A replica that fails is left alone for a
+while.
 """
 
 import time

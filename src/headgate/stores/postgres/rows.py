@@ -1,8 +1,8 @@
 """Rows: the SQL clause that finds a collection, numbered counters, and many rows written at once.
 
-PostgreSQL takes no COPY into a table with row-level security. So many rows are copied into a temporary table of the
-connection and inserted from there, which the policy checks; a few are inserted one by one, in one round trip. Citus
-would copy the rows of a plain INSERT ... SELECT into the shards, so there is always an ON CONFLICT, which it inserts.
+PostgreSQL takes no COPY into a table with policies. So many rows are copied into a temporary table and inserted from
+there; a few are inserted in one round trip. Citus would copy the rows of a plain INSERT ... SELECT into the shards, so
+there is always an ON CONFLICT, which it inserts.
 """
 
 from collections.abc import Collection, Iterable, Sequence

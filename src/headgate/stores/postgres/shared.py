@@ -1,7 +1,6 @@
 """PostgresShared: what gateways share beside records: how many requests a key has left, and values by key.
 
-A bucket is one row. It is refilled by the server's clock and one request is taken out of it in a single statement, so
-gateways whose clocks differ count alike. Values that were written a month ago go.
+A bucket is one row, refilled by the server's clock: gateways whose clocks differ count alike. Values go after a month.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """PostgresSpends: what sessions, keys and tenants have spent, in the table `spends`.
 
-Gateways share these rows: each locks the ones it changes, always in the same order, and lets go at once. A write does
-not wait for the server's disk: a crash of the server may cost the last ones, a killed gateway none.
+Gateways lock the rows that they change, always in the same order. A write does not wait for the server's disk: its
+crash may cost the last ones, a killed gateway none.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,12 +54,11 @@ class PostgresSpends:
         self, tenant: str, *, scope: SpendScope | None = None, limit: int = 100
     ) -> list[Spend]:
         only, values = ("", [tenant]) if scope is None else (" AND scope = %s", [tenant, scope])
-        with self._pool.read(tenant) as connection:
-            rows = connection.execute(
-                f"SELECT body FROM headgate.spends WHERE tenant = %s{only}"
-                " ORDER BY last DESC, scope, name LIMIT %s",
-                (*values, max(limit, 0)),
-            ).fetchall()
+        sql = (
+            f"SELECT body FROM headgate.spends WHERE tenant = %s{only}"
+            " ORDER BY last DESC, scope, name LIMIT %s"
+        )
+        rows = self._pool.fetch(tenant, sql, (*values, max(limit, 0)))
         return [decode(Spend, body) for (body,) in rows]
 
     def forget_spends(self, tenant: str, *, idle_since: float) -> int:

@@ -1,8 +1,7 @@
 """PostgresStore: one database, many gateways.
 
-An acknowledged write survives a killed gateway and, as far as the server is set up to keep it, a lost server.
-Everything beside it (full-text and vector indexes) is derived, kept in each gateway's own folder, and follows the
-change feed.
+An acknowledged write survives a killed gateway and, as far as the server is set up to keep it, a lost server. Indexes
+are derived, kept in each gateway's own folder, and follow the change feed.
 """
 
 from time import time

@@ -1,7 +1,6 @@
 """PostgresTraces: traces in the table `traces`, each with a summary in front of its packed body.
 
-Traces do not wait for the server's disk: a crash of the server may lose the last ones. Old ones go in small
-transactions.
+Traces do not wait for the server's disk: its crash may lose the last ones. Old ones go in small transactions.
 """
 
 from functools import partial
@@ -52,17 +51,13 @@ class PostgresTraces:
             connection.execute(sql, (tenant, number - keep))
 
     def trace(self, tenant: str, id: str) -> Trace | None:
-        with self._pool.read(tenant) as connection:
-            sql = "SELECT body FROM headgate.traces WHERE tenant = %s AND id = %s"
-            row = connection.execute(sql, (tenant, id)).fetchone()
-        return unpack_trace(row[0], partial(self._stored_chunks, tenant)) if row else None
+        sql = "SELECT body FROM headgate.traces WHERE tenant = %s AND id = %s"
+        rows = self._pool.fetch(tenant, sql, (tenant, id))
+        return unpack_trace(rows[0][0], partial(self._stored_chunks, tenant)) if rows else None
 
     def traces(self, tenant: str, *, limit: int = 100) -> list[TraceSummary]:
-        with self._pool.read(tenant) as connection:
-            rows = connection.execute(
-                "SELECT summary FROM headgate.traces WHERE tenant = %s ORDER BY number DESC LIMIT %s",
-                (tenant, max(limit, 0)),
-            ).fetchall()
+        sql = "SELECT summary FROM headgate.traces WHERE tenant = %s ORDER BY number DESC LIMIT %s"
+        rows = self._pool.fetch(tenant, sql, (tenant, max(limit, 0)))
         return [decode(TraceSummary, summary) for (summary,) in rows]
 
     def prune_traces(
@@ -73,21 +68,18 @@ class PostgresTraces:
         for tenant in self._tenants.names():
             if age_s is not None:
                 gone += self._delete(tenant, _OLD, now - age_s)
-            with self._pool.read(tenant) as connection:
-                sql = "SELECT coalesce(max(number), 0) FROM headgate.traces WHERE tenant = %s"
-                (last,) = fetch_one(connection, sql, (tenant,))
+            sql = "SELECT coalesce(max(number), 0) FROM headgate.traces WHERE tenant = %s"
+            ((last,),) = self._pool.fetch(tenant, sql, (tenant,))
             if last > keep:
                 gone += self._delete(tenant, _BEYOND, last - keep)
             if max_bytes is not None:
-                with self._pool.read(tenant) as connection:
-                    cut = connection.execute(_CUT, (tenant, max_bytes)).fetchone()
-                gone += self._delete(tenant, _BEYOND, cut[0]) if cut else 0
+                for (cut,) in self._pool.fetch(tenant, _CUT, (tenant, max_bytes)):
+                    gone += self._delete(tenant, _BEYOND, cut)
         return gone
 
     def _stored_chunks(self, tenant: str, collection: str, ids: list[str]) -> list[Chunk]:
-        with self._pool.read(tenant) as connection:
-            sql = f"SELECT {COLUMNS} FROM headgate.chunks WHERE {HERE} AND id = ANY(%s)"
-            rows = connection.execute(sql, (tenant, collection, list(ids))).fetchall()
+        sql = f"SELECT {COLUMNS} FROM headgate.chunks WHERE {HERE} AND id = ANY(%s)"
+        rows = self._pool.fetch(tenant, sql, (tenant, collection, list(ids)))
         return [from_row(collection, row) for row in rows]
 
     def _delete(self, tenant: str, which: str, value: float) -> int:

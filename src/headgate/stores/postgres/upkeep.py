@@ -1,7 +1,7 @@
 """PostgresUpkeep: what operations on a whole store need: its tenants, all its records, its faults and its sizes."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from itertools import groupby
 from operator import itemgetter
 
@@ -51,11 +51,9 @@ class PostgresUpkeep:
     _pool: Pool
     _tenants: KnownTenants
 
-    @contextmanager
-    def session(self) -> Iterator[Connection]:
-        """A connection outside any transaction, whose statements may take as long as they need."""
-        with self._pool.session() as connection:
-            yield connection
+    def session(self) -> AbstractContextManager[Connection]:
+        """A connection outside any transaction."""
+        return self._pool.session()
 
     def tenants(self) -> list[str]:
         """Every tenant that ever wrote anything."""
@@ -63,18 +61,17 @@ class PostgresUpkeep:
 
     def query(self, tenant: str, sql: str, values: Sequence[object] = ()) -> list[Row]:
         """The rows that a statement finds for a tenant."""
-        with self._pool.read(tenant) as connection:
-            return connection.execute(sql, values).fetchall()
+        return self._pool.fetch(tenant, sql, values)
 
     def execute(self, tenant: str, sql: str, values: Sequence[object] = ()) -> int:
-        """Run a statement for a tenant as a transaction of its own; how many rows it changed."""
+        """Run a statement for a tenant; how many rows it changed."""
         with self._pool.write(tenant) as connection:
             return connection.execute(sql, values).rowcount
 
     def records(self, tenant: str | None = None) -> Iterator[Record]:
         """Every document, edge, fact and review, with its tenant and kind; each tenant's of one moment."""
         for owner in self.tenants() if tenant is None else [tenant]:
-            with self._pool.read(owner, frozen=True) as connection:
+            with self._pool.read(owner) as connection:
                 for document in _documents(_pages(connection, _DOCUMENTS, owner)):
                     yield owner, "document", document
                 for row in _pages(connection, _EDGES, owner):
@@ -96,7 +93,7 @@ class PostgresUpkeep:
             cursor.executemany("INSERT INTO headgate.secrets VALUES (%s, %s, %s, %s, %s)", rows)
 
     def compare_sizes(self, tenant: str) -> list[Row]:
-        """Of each collection: its name, the four sizes as noted and as they are, and whether its feed is behind."""
+        """Of each collection its name, its sizes as noted and as they are, and whether its feed is behind."""
         return self.query(tenant, _COUNTED, (tenant, tenant, tenant))
 
     def note_sizes(self, tenant: str, collection: str, sizes: Sequence[int]) -> None:

@@ -1,8 +1,7 @@
 """PostgresVectors: embeddings of large collections, searched by pgvector where the database has it.
 
-`posting_vectors` has one row a chunk: its place and its embedding in half floats. The neighbor graph (HNSW) of a
-collection is an index over its rows alone, so that no search can meet a row of another tenant and none is spent on
-filtering. Without a graph a small collection is searched row by row, and a large one not at all.
+The neighbor graph (HNSW) of a collection is an index over its rows alone, so that no search can meet a row of another
+tenant. Without a graph a small collection is searched row by row, and a large one not at all.
 """
 
 import time

@@ -1,8 +1,7 @@
 """CollectionWriter: changes one collection of the PostgreSQL store, inside the caller's transaction.
 
-It locks the collection's row first: its numbers are given out by one writer at a time and are visible in their order.
-Each document is compared row by row with what the store holds. Rows that differ are written under the next
-numbers of the feed; rows that are gone are deleted, and their removal gets a number too. Sizes and counters come last.
+It locks the collection's row first, so numbers are visible in their order. Rows that differ from what the store holds
+are written under the next numbers of the feed; rows that are gone are deleted, and their removal gets a number too.
 `grown` is by how many bytes the collection has grown.
 """
 
