@@ -38,14 +38,6 @@ def test_a_statement_that_fails_is_told_and_the_next_one_works(store):
     assert store.head("t", "main") == 2
 
 
-def test_statements_are_prepared_anew_when_the_server_has_forgotten_them(store):
-    for _ in range(2):
-        assert store._pool.fetch("t", "SELECT %s::text", ("x",)) == [("x",)]
-        with store._pool.session() as connection:
-            assert connection.prepared
-            connection.execute("DEALLOCATE ALL")
-
-
 def test_nothing_is_prepared_where_the_address_says_so(postgres_url):
     store = PostgresStore(f"{postgres_url}?prepared_statements=0")
     assert store._pool.fetch("t", "SELECT %s::text", ("x",)) == [("x",)]

@@ -14,17 +14,12 @@ import selectors
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
 from threading import Condition
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
-from psycopg.adapt import PyFormat, Transformer
-from psycopg.errors import InvalidSqlStatementName, error_from_result
-from psycopg.generators import fetch_many, send
-from psycopg.pq import Escaping, ExecStatus, Format, TransactionStatus
-from psycopg.pq.abc import PGconn, PGresult
+from psycopg.pq import Escaping, TransactionStatus
 from psycopg.rows import TupleRow
 
 from headgate.errors import NotReady, StoreError
@@ -53,10 +48,6 @@ class Connection(psycopg.Connection[TupleRow]):
 
     patience_s: float | None = None
 
-    def __init__(self, pgconn: PGconn) -> None:
-        super().__init__(pgconn)
-        self.prepared: dict[object, bytes] = {}
-
     def wait(
         self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None
     ) -> T:  # a network that swallows the answer would hold this thread for good
@@ -64,51 +55,6 @@ class Connection(psycopg.Connection[TupleRow]):
         if timeout is None and self.patience_s is not None:
             timeout = self.patience_s + _SLACK_S
         return super().wait(gen, interval, timeout)
-
-    def read_at_once(
-        self, begin: Sequence[str], sql: str, values: Sequence[object], *, binary: bool
-    ) -> list[TupleRow]:
-        """The rows of a statement between `begin` and COMMIT, sent together at half the cost of psycopg's pipeline."""
-        adapter, link = Transformer(self), self.pgconn
-        sent = adapter.dump_sequence(values, [PyFormat.AUTO] * len(values))
-        types, form = adapter.types or (), Format.BINARY if binary else Format.TEXT
-        link.enter_pipeline_mode()
-        for line in begin:
-            link.send_query_params(line.encode(), None)
-        if self.prepare_threshold is None:
-            link.send_query_params(_number(sql), sent, types, adapter.formats, form)
-        else:
-            name = self.prepared.get((sql, types))
-            if name is None:
-                name = self.prepared[sql, types] = f"headgate_{len(self.prepared)}".encode()
-                link.send_prepare(name, _number(sql), types)
-            link.send_query_prepared(name, sent, adapter.formats, form)
-        link.send_query_params(b"COMMIT", None)
-        link.pipeline_sync()
-        results = self.wait(_exchange(link))
-        link.exit_pipeline_mode()
-        for result in results:
-            if result.status == ExecStatus.FATAL_ERROR:
-                raise error_from_result(result)
-        found = results[-3]
-        adapter.set_pgresult(found)
-        return adapter.load_rows(0, found.ntuples, tuple)
-
-
-def _exchange(link: PGconn) -> PQGen[list[PGresult]]:
-    """Send what waits to be sent; the results of all statements."""
-    yield from send(link)
-    results: list[PGresult] = []
-    while not results or results[-1].status != ExecStatus.PIPELINE_SYNC:
-        results += yield from fetch_many(link)
-    return results
-
-
-@cache
-def _number(sql: str) -> bytes:
-    """A statement with its values numbered, as PostgreSQL knows them."""
-    first, *rest = sql.split("%s")
-    return "".join([first, *(f"${n}{part}" for n, part in enumerate(rest, 1))]).encode()
 
 
 class Pool:
@@ -151,13 +97,13 @@ class Pool:
         The tenant is named by SET LOCAL in a transaction, since Citus tells workers of nothing else.
         """
         with self._connection() as connection:
-            begin = ["BEGIN READ ONLY", _name_tenant(connection, tenant), *settings]
-            try:
-                return connection.read_at_once(begin, sql, values, binary=binary)
-            except InvalidSqlStatementName:  # psycopg forgot all of them with a rollback
-                connection.rollback()
-                connection.prepared.clear()
-                return connection.read_at_once(begin, sql, values, binary=binary)
+            lines = ["BEGIN READ ONLY", _name_tenant(connection, tenant), *settings]
+            with connection.pipeline():
+                for line in lines:
+                    connection.execute(line, prepare=False)
+                found = connection.execute(sql, values, binary=binary)
+                connection.execute("COMMIT", prepare=False)
+            return found.fetchall()
 
     @contextmanager
     def write(
