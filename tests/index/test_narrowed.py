@@ -9,6 +9,7 @@ from tests.postgres_server import vector_server
 
 from headgate import Headgate
 from headgate.errors import ConfigError
+from headgate.index.narrowed import NarrowedCollection
 from headgate.notes import Stage
 from headgate.operations.embed import build_graphs
 from headgate.policy import IndexPolicy
@@ -194,6 +195,33 @@ def test_postings_of_chunks_that_went_are_swept_from_full_blocks(gates, monkeypa
     assert totals.chunks == 40
     small.remove(documents=[f"c{n}" for n in range(39)])
     assert ranking(small, "keeper K39")[0] == ["c39"]
+
+
+def test_whoever_read_the_state_before_another_wrote_does_not_hold_the_lease(gates, monkeypatch):
+    wide, small = gates
+    small.add(rows(40))
+    other = NarrowedCollection(wide.store, "default", "main")
+    lease = small.store.lease_postings
+
+    def too_late(*here):
+        monkeypatch.undo()
+        assert other.follow_batch()
+        return lease(*here)
+
+    monkeypatch.setattr(small.store, "lease_postings", too_late)
+    assert ranking(small, "keeper K17")[0][0] == "c17"
+    totals, _ = small.store.posting_state("default", "main")
+    assert small.store.lease_postings("default", "main", totals), "it is free"
+
+
+def test_work_that_fails_gives_the_lease_back(gates, monkeypatch):
+    wide, small = gates
+    small.add(rows(40))
+    index = NarrowedCollection(small.store, "default", "main")
+    monkeypatch.setattr(small.store, "changes", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        index.follow_batch()
+    assert NarrowedCollection(wide.store, "default", "main").follow_batch()
 
 
 def test_turns_beside_those_that_match_are_candidates(gates, monkeypatch):

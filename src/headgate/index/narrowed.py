@@ -10,7 +10,9 @@ and the usual ranking runs over all of these. Blocks follow the change feed; eac
 the lease. Of a block of which half has gone the rest moves to the newest block.
 """
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 
 import numpy as np
@@ -52,6 +54,7 @@ _NEAR = (
     0.3,
 )  # conversations: the shares of a turn's score for those beside it, as in the ranking
 _BATCH = 20_000  # changes that make a block: fewer blocks are read faster, larger ones take longer to make
+_PAUSE_S = 0.02  # until a process that waits for another's block looks again
 _SWEPT = 500  # chunks moved out of a sparse block after a batch, or as many as went with it
 _NO_VECTORS = "vectors rank these alone until `headgate store embed` has made their index"
 _LEXICAL = Weighing(k1=1.2, b=0.75, title=2.0)
@@ -82,7 +85,9 @@ class NarrowedCollection:
         self._known = KnownPostings(store, tenant, name, Totals(), self._recent)
 
     def follow_batch(self) -> bool:
-        """Write the next block of postings; whether the end of the feed is reached, or another process is at it."""
+        """Write the next block of postings, or wait a moment where another process is at it; whether the end of the
+        feed is reached.
+        """
         here = (self._tenant, self._name)
         totals, head = self._store.posting_state(*here)
         if totals.seen >= head:
@@ -90,11 +95,13 @@ class NarrowedCollection:
         if not totals.seen and self._embeddings and self._store.can_search_vectors():
             totals = totals._replace(vectors=self._embeddings.kind)
         self._check_kind(totals)
-        if not self._store.lease_postings(*here):
+        if not self._store.lease_postings(*here, totals):
+            time.sleep(_PAUSE_S)
             return False
-        changes = self._store.changes(*here, totals.seen, _BATCH)
-        gone = Drafts(self._store.drafts_of(*here, [change.id for change in changes]))
-        self._save(changes, gone, totals)
+        with self._released_on_error():
+            changes = self._store.changes(*here, totals.seen, _BATCH)
+            gone = Drafts(self._store.drafts_of(*here, [change.id for change in changes]))
+            self._save(changes, gone, totals)
         if len(gone):
             self._sweep(max(_SWEPT, len(gone)))
         return len(changes) < _BATCH
@@ -113,18 +120,27 @@ class NarrowedCollection:
         totals, _ = self._store.posting_state(*here)
         if not self._store.sparse_drafts(*here, below=totals.blocks, most=1):
             return
-        if not self._store.lease_postings(*here):
+        if not self._store.lease_postings(*here, totals):
             return
-        totals, _ = self._store.posting_state(*here)
-        found = self._store.sparse_drafts(*here, below=totals.blocks, most=most)
-        ids, old = [id for id, _ in found], Drafts([draft for _, draft in found])
-        chunks = {chunk.id: chunk for chunk in self._store.chunks(*here, ids)}
-        # one that is not there any more goes now, and the feed says so again
-        changes = [
-            Change(totals.seen, id, chunks.get(id), place)
-            for id, place in zip(ids, old.header[:, PLACE].tolist(), strict=True)
-        ]
-        self._save(changes, old, totals)
+        with self._released_on_error():
+            found = self._store.sparse_drafts(*here, below=totals.blocks, most=most)
+            ids, old = [id for id, _ in found], Drafts([draft for _, draft in found])
+            chunks = {chunk.id: chunk for chunk in self._store.chunks(*here, ids)}
+            # one that is not there any more goes now, and the feed says so again
+            changes = [
+                Change(totals.seen, id, chunks.get(id), place)
+                for id, place in zip(ids, old.header[:, PLACE].tolist(), strict=True)
+            ]
+            self._save(changes, old, totals)
+
+    @contextmanager
+    def _released_on_error(self) -> Iterator[None]:
+        """Work that needs the lease; where it fails others need not wait until that has run out."""
+        try:
+            yield
+        except BaseException:
+            self._store.release_postings(self._tenant, self._name)
+            raise
 
     def snapshot(self, query: str, *, wait: bool) -> Snapshot:
         """What ranking reads for this query. Without `wait` the last complete blocks; NotReady where there are none."""

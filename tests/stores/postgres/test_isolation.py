@@ -30,7 +30,7 @@ def store(postgres_url):
         store.take_request(tenant, "k", per_second=1.0, burst=2)
         store.remember(tenant, b"k", b"value")
         store.offer_embeddings(tenant, "main", "embedding/none/2")
-        store.lease_postings(tenant, "main")
+        store.lease_postings(tenant, "main", Totals())
         block = Block([("a#0", b"draft")], [], [(1, b"list")], {1: 1}, Totals(seen=1, chunks=1))
         store.save_block(tenant, "main", block, after=Totals())
     yield store

@@ -35,7 +35,7 @@ def save(store, block=FIRST, *, after=NOTHING):
 def test_totals_come_back_as_they_were_saved(store):
     assert store.posting_state("t", "main")[0] == Totals()
     assert store.posting_state("t", "absent") == (Totals(), 0)
-    assert store.lease_postings("t", "main")
+    assert store.lease_postings("t", "main", NOTHING)
     assert store.posting_state("t", "main")[0] == Totals()
     assert save(store)
     totals, head = store.posting_state("t", "main")
@@ -45,14 +45,17 @@ def test_totals_come_back_as_they_were_saved(store):
 
 
 def test_one_process_at_a_time_holds_the_lease_until_its_block_is_written(store):
-    assert store.lease_postings("t", "main")
-    assert not store.lease_postings("t", "main")
+    assert store.lease_postings("t", "main", NOTHING)
+    assert not store.lease_postings("t", "main", NOTHING)
     save(store)
-    assert store.lease_postings("t", "main")
+    assert not store.lease_postings("t", "main", NOTHING), "another has gone on from there"
+    assert store.lease_postings("t", "main", TOTALS)
+    store.release_postings("t", "main")
+    assert store.lease_postings("t", "main", TOTALS)
 
 
 def test_a_block_that_does_not_follow_the_last_one_is_refused(store):
-    store.lease_postings("t", "main")
+    store.lease_postings("t", "main", NOTHING)
     assert not save(store, after=Totals(seen=3))
     assert save(store)
     assert not save(store)
@@ -61,7 +64,7 @@ def test_a_block_that_does_not_follow_the_last_one_is_refused(store):
 
 
 def test_drafts_are_found_by_place_and_by_id_and_go_when_they_change(store):
-    store.lease_postings("t", "main")
+    store.lease_postings("t", "main", NOTHING)
     save(store)
     assert store.drafts_at("t", "main", [1, 0]) == [(0, "a#0", b"zero"), (1, "a#1", b"one")]
     assert store.drafts_at("t", "main", []) == []
@@ -74,7 +77,7 @@ def test_drafts_are_found_by_place_and_by_id_and_go_when_they_change(store):
 
 
 def test_counts_add_up_over_blocks(store):
-    store.lease_postings("t", "main")
+    store.lease_postings("t", "main", NOTHING)
     save(store)
     assert store.count_keys("t", "main", [5, 6, 7]) == {5: 1, 6: 2}
     save(store, NEXT._replace(keys={5: 3, 6: -1, 7: 0}), after=TOTALS)
@@ -82,7 +85,7 @@ def test_counts_add_up_over_blocks(store):
 
 
 def test_the_rarest_keys_come_within_the_budget_and_one_at_least(store):
-    store.lease_postings("t", "main")
+    store.lease_postings("t", "main", NOTHING)
     save(store)
 
     def lists(**bounds):
@@ -95,7 +98,7 @@ def test_the_rarest_keys_come_within_the_budget_and_one_at_least(store):
 
 
 def test_postings_that_are_cleared_are_gone(store):
-    store.lease_postings("t", "main")
+    store.lease_postings("t", "main", NOTHING)
     save(store)
     store.clear_postings("t", "main")
     assert store.posting_state("t", "main")[0] == Totals()
@@ -104,7 +107,7 @@ def test_postings_that_are_cleared_are_gone(store):
 
 
 def test_a_block_that_has_lost_half_is_sparse_and_one_that_has_lost_all_is_deleted(store):
-    store.lease_postings("t", "main")
+    store.lease_postings("t", "main", NOTHING)
     save(store)
 
     def sparse(**bounds):
@@ -123,7 +126,7 @@ def test_a_block_that_has_lost_half_is_sparse_and_one_that_has_lost_all_is_delet
 
 
 def test_lists_of_keys_in_too_few_chunks_are_not_read(store):
-    store.lease_postings("t", "main")
+    store.lease_postings("t", "main", NOTHING)
     save(store)
     found = store.key_lists("t", "main", [5, 6], budget=9, least=2)
     assert {row.key: row.lists for row in found} == {5: None, 6: pairs(0, 1, 1, 1)}

@@ -34,7 +34,7 @@ def save(store, tenant, rows, *, gone=(), after=0, names=None):
     """A block of chunks with these embeddings."""
     if not after:
         store.put(tenant, [document("a", "text")])
-    store.lease_postings(tenant, "main")
+    store.lease_postings(tenant, "main", Totals(seen=after))
     names = names or [f"{tenant}{n}" for n in range(len(rows))]
     totals = Totals(seen=after + 1, chunks=len(rows), vectors=KIND)
     drafts = [(name, b"draft") for name in names]

@@ -34,6 +34,7 @@ DO UPDATE SET chunks = posting_blocks.chunks + excluded.chunks, gone = posting_b
 """
 _EMPTIED = f"DELETE FROM headgate.posting_blocks WHERE {HERE} AND block < %s AND gone >= chunks RETURNING block"
 _COUNTED = "ON CONFLICT (tenant, collection, term) DO UPDATE SET chunks = posting_terms.chunks + excluded.chunks"
+_FOLLOWS = "seen = %s AND coalesce(totals::json ->> 'saves', '0') = %s"
 _STATE = """
 SELECT c.seq, p.seen, p.totals FROM headgate.collections c LEFT JOIN headgate.postings p
   ON p.tenant = c.tenant AND p.collection = c.collection
@@ -86,8 +87,8 @@ class PostgresPostings(PostgresVectors):
                 found[name] = tuple(found[name])
         return Totals(**found)._replace(seen=seen), head
 
-    def lease_postings(self, tenant: str, collection: str) -> bool:
-        """Whether this process may write the next block; it has some seconds for it."""
+    def lease_postings(self, tenant: str, collection: str, after: Totals) -> bool:
+        """Whether this process may write the block that follows these totals; it has some seconds for it."""
         with self._pool.write(tenant) as connection:
             connection.execute(
                 "INSERT INTO headgate.postings (tenant, collection) VALUES (%s, %s)"
@@ -96,10 +97,16 @@ class PostgresPostings(PostgresVectors):
             )
             taken = connection.execute(
                 f"UPDATE headgate.postings SET leased = now() + interval '{_LEASE_S} seconds'"
-                f" WHERE {HERE} AND leased < now()",
-                (tenant, collection),
+                f" WHERE {HERE} AND leased < now() AND {_FOLLOWS}",
+                (tenant, collection, after.seen, str(after.saves)),
             )
             return taken.rowcount == 1
+
+    def release_postings(self, tenant: str, collection: str) -> None:
+        """Let another process write the next block."""
+        with self._pool.write(tenant) as connection:
+            sql = f"UPDATE headgate.postings SET leased = '-infinity' WHERE {HERE}"
+            connection.execute(sql, (tenant, collection))
 
     def save_block(self, tenant: str, collection: str, block: Block, *, after: Totals) -> bool:
         """Write a block that follows these totals; False where another process has gone on from there."""
@@ -108,7 +115,7 @@ class PostgresPostings(PostgresVectors):
         with self._pool.write(tenant, statement_s=_LEASE_S) as connection:
             went_on = connection.execute(
                 "UPDATE headgate.postings SET seen = %s, totals = %s, leased = '-infinity'"
-                f" WHERE {HERE} AND seen = %s AND coalesce(totals::json ->> 'saves', '0') = %s",
+                f" WHERE {HERE} AND {_FOLLOWS}",
                 (block.totals.seen, totals, *here, after.seen, str(after.saves)),
             )
             if not went_on.rowcount:
