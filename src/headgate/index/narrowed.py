@@ -12,13 +12,13 @@ the lease. Of a block of which half has gone the rest moves to the newest block.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from headgate.errors import ConfigError, NotReady
+from headgate.errors import ConfigError, NotReady, StoreError
 from headgate.index.arrays import Keys
 from headgate.index.blocks import make_block
 from headgate.index.candidates import (
@@ -49,10 +49,8 @@ _NAME_CHUNKS = 500  # chunks beyond which a name leads nowhere, as in the rankin
 _LEADING = 40  # best candidates by words, and by vectors, among which ...
 _SEEDS = 12  # ... the best candidates whose names are followed: a few more than the ranking's
 _SPREAD = 0.7  # a name in df chunks gives each of them 1 / df to this power, as in the ranking
-_NEAR = (
-    0.5,
-    0.3,
-)  # conversations: the shares of a turn's score for those beside it, as in the ranking
+# conversations: the shares of a turn's score for those beside it, as in the ranking
+_NEAR = (0.5, 0.3)
 _BATCH = 20_000  # changes that make a block: fewer blocks are read faster, larger ones take longer to make
 _PAUSE_S = 0.02  # until a process that waits for another's block looks again
 _SWEPT = 500  # chunks moved out of a sparse block after a batch, or as many as went with it
@@ -139,7 +137,8 @@ class NarrowedCollection:
         try:
             yield
         except BaseException:
-            self._store.release_postings(self._tenant, self._name)
+            with suppress(StoreError):  # of a server that is away the first error says more
+                self._store.release_postings(self._tenant, self._name)
             raise
 
     def snapshot(self, query: str, *, wait: bool) -> Snapshot:
