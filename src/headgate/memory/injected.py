@@ -45,6 +45,7 @@ class Injected:
     def __init__(self, traces: TraceStore) -> None:
         self._traces = traces
         self._lock = ForkSafeLock()
+        # its text -> its tokens, read when somebody asks
         self._held: OrderedDict[str, OrderedDict[str, bytes]] = OrderedDict()
         self._seen: dict[str, OrderedDict[str, None]] = {}
 
@@ -57,7 +58,11 @@ class Injected:
         """Whether all that the text says was injected."""
         with self._lock:
             self._catch_up(tenant)
-            held = _BETWEEN.join(reversed(self._held.get(tenant, {}).values()))
+            texts = self._held.get(tenant, OrderedDict())
+            unread = [known for known, read in texts.items() if not read]
+            for known, read in zip(unread, Tokens.of(unread).split(), strict=True):
+                texts[known] = read.tobytes()
+            held = _BETWEEN.join(reversed(texts.values()))
         parts = (part for part in _SENTENCE.split(_CITATION.sub(" ", text)) if tokens(part))
         sentences = [part for part in parts if not is_framing(part)]
         stated = any(len(tokens(part)) >= STATEMENT for part in sentences)
@@ -81,8 +86,8 @@ class Injected:
         if len(seen) > 2 * TRACES_READ:
             seen.popitem(last=False)
         held = self._held.setdefault(tenant, OrderedDict())
-        texts = [text for text in shown_texts(trace) if text not in held]
-        held.update(zip(texts, map(np.ndarray.tobytes, Tokens.of(texts).split()), strict=True))
+        for text in shown_texts(trace):
+            held.setdefault(text, b"")
         while sum(map(len, held)) > MAX_CHARS:
             held.popitem(last=False)
         self._held.move_to_end(tenant)
