@@ -13,6 +13,7 @@ The published rule, entropy alone, stays available as order="entropy" and as the
 
 import math
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -23,7 +24,7 @@ from headgate.errors import InputError
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, Tuning, Unit
 from headgate.protocols import TokenCounter
-from headgate.text.entropy import information_score, information_scores
+from headgate.text.entropy import count_words, information_score, information_scores
 from headgate.text.fence import fence_cost, frame
 from headgate.text.memo import Generations, Room
 from headgate.text.pack import pack
@@ -230,17 +231,20 @@ def measure_all(texts: Sequence[str]) -> list[tuple[float, float]]:
     known, new = _MEASURED.recall(keys)
     if new:
         unread = {key: text for key, text in zip(keys, texts, strict=True) if key in new}
-        bits = information_scores([*unread.values()])
-        fresh = {key: (own, _ratio(unread[key])) for key, own in zip(unread, bits, strict=True)}
+        words = list(map(count_words, unread.values()))
+        ratios = map(_ratio, unread.values(), words)
+        bits = information_scores([*unread.values()], words)
+        fresh = dict(zip(unread, zip(bits, ratios, strict=True), strict=True))
         _MEASURED.remember(fresh)
         known |= fresh
     return [known[key] for key in keys]
 
 
-def _ratio(text: str) -> float:
+def _ratio(text: str, words: Counter[str]) -> float:
     """Compressed bytes over characters, 1 at most; prose whose words hardly repeat is not worth compressing."""
-    words = text.split()
-    if len(words) * 15 >= len(text) and len(set(words)) >= 0.6 * len(words):
+    total = words.total()
+    least = 0.6 * total
+    if total * 15 >= len(text) and (len(words) >= least or len(set(text.split())) >= least):
         return 1.0
     data = text.encode("utf-8", "surrogatepass")
     return min(1.0, len(zlib.compress(data, 6)) / len(text)) if text else 1.0

@@ -18,9 +18,8 @@ from headgate.errors import InputError
 
 Ints = NDArray[np.int64]
 
-_AT_ONCE = (
-    32  # texts counted together: each takes a number for every character that any of them has
-)
+_CODE_BITS = 21  # of a character; those above have the number of its text
+_AT_ONCE = 1 << 8  # texts counted together
 
 TOKEN_FULL = 6.0  # bits of word entropy that count as full, published
 CHAR_FULL = 5.5  # bits of character entropy that count as full, published
@@ -40,8 +39,8 @@ def shannon_entropy(text: str) -> float:
 
 def token_entropy(text: str) -> float:
     """Entropy over lower-cased, white-space separated words, in bits; 0 for an empty text."""
-    words = text.lower().split()
-    return _entropy(Counter(words).values(), len(words))
+    words = count_words(text)
+    return _entropy(words.values(), words.total())
 
 
 def information_score(text: str) -> float:
@@ -51,15 +50,19 @@ def information_score(text: str) -> float:
     return round(0.6 * words + 0.4 * chars, 4)
 
 
-def information_scores(texts: Sequence[str]) -> list[float]:
-    """The scores of many texts, some counted together: beyond ASCII that takes half the time."""
-    slabs = [texts[at : at + _AT_ONCE] for at in range(0, len(texts), _AT_ONCE)]
-    return [score for slab in slabs for score in _score_together(slab)]
+def count_words(text: str) -> Counter[str]:
+    """How often each lower-cased, white-space separated word stands in a text."""
+    return Counter(text.lower().split())
 
 
-def _score_together(texts: Sequence[str]) -> list[float]:
-    words = [Counter(text.lower().split()).values() for text in texts]
-    counts = np.fromiter(chain.from_iterable(words), np.int64)
+def information_scores(texts: Sequence[str], words: Sequence[Counter[str]]) -> list[float]:
+    """The scores of many texts, given the words of each; some are counted together, which takes half the time."""
+    slabs = [slice(at, at + _AT_ONCE) for at in range(0, len(texts), _AT_ONCE)]
+    return [score for slab in slabs for score in _score_together(texts[slab], words[slab])]
+
+
+def _score_together(texts: Sequence[str], words: Sequence[Counter[str]]) -> list[float]:
+    counts = np.fromiter(chain.from_iterable(map(Counter.values, words)), np.int64)
     owner = np.repeat(np.arange(len(texts)), list(map(len, words)))
     by_word = np.minimum(_entropies(counts, owner, len(texts)) / TOKEN_FULL, 1.0)
     by_char = np.minimum(_entropies(*_count_characters(texts), len(texts)) / CHAR_FULL, 1.0)
@@ -69,14 +72,11 @@ def _score_together(texts: Sequence[str]) -> list[float]:
 def _count_characters(texts: Sequence[str]) -> tuple[Ints, Ints]:
     """How often each character stands in each text, and which text that is."""
     codes = frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<u4")
-    used = np.flatnonzero(bincount(codes))
-    numbers = np.zeros(used.max(initial=0) + 1, np.int64)
-    numbers[used] = np.arange(len(used))
-    width = max(len(used), 1)
-    owner = np.repeat(np.arange(len(texts)) * width, list(map(len, texts)))
-    counts = bincount(owner + numbers[codes])
-    found = np.flatnonzero(counts)
-    return counts[found], found // width
+    owner = np.arange(len(texts), dtype=np.uint32) << _CODE_BITS
+    # sorted and counted in runs: twice as fast as in a table
+    keys = np.sort(np.repeat(owner, list(map(len, texts))) | codes)
+    ends = np.flatnonzero(np.append(keys[1:] != keys[:-1], True)[: len(keys)])
+    return np.diff(ends, prepend=-1), (keys[ends] >> _CODE_BITS).astype(np.int64)
 
 
 def _entropies(counts: Ints, owner: Ints, texts: int) -> NDArray[np.float64]:
