@@ -1,24 +1,24 @@
-"""Every error Headgate raises on purpose.
+"""Every error Headgate raises on purpose, with the HTTP status that a server answers.
 
-HeadgateError                 anything below; carries a hint and the HTTP status a server should answer
-├── InputError        422     a value the caller gave cannot be used
-│   ├── LimitError    413     ... because it is larger than a named limit
-│   └── NotFound      404     ... because nothing has that name
-├── AccessError       401     it is not known who asks
-│   └── ScopeError    403     ... or the key does not open this
-├── BusyError         429     too much is asked at once; carries after how many seconds to try again
-├── PausedError       402     a session, key or tenant has reached its cap and waits for a person
-├── DeadlineError     504     the answer took longer than it may
-├── ClosingError      503     the service is shutting down
-├── ConfigError       500     a setting is unknown, out of range or contradicts another
-│   └── MissingExtra  500     ... because an optional package is not installed (names the pip line)
-├── StoreError        503     the store cannot be opened, read or written
-│   ├── QuotaError    507     ... because the tenant would hold more than it may
-│   └── NotReady      503     ... because something is still at work; carries after how many seconds to try again
-├── UpstreamError     502     a model, search or provider failed or answered nonsense
-│   └── UpstreamTimeout 504   ... or did not answer in time
-└── GuardError        502     the guarded stream could not be brought to an end
-    └── LoopError     502     ... because the model kept looping; carries the clean text so far
+HeadgateError
+├── InputError 422
+│   ├── LimitError 413
+│   └── NotFound 404
+├── AccessError 401
+│   └── ScopeError 403
+├── BusyError 429
+├── PausedError 402
+├── DeadlineError 504
+├── ClosingError 503
+├── ConfigError 500
+│   └── MissingExtra 500
+├── StoreError 503
+│   ├── QuotaError 507
+│   └── NotReady 503
+├── UpstreamError 502
+│   └── UpstreamTimeout 504
+└── GuardError 502
+    └── LoopError 502
 """
 
 

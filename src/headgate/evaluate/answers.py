@@ -1,7 +1,7 @@
 """Evaluate the guard's detector on published answers: how many it cuts, and whether they deserve it.
 
-A file is .jsonl or .jsonl.gz with one {"text": ...} a line, or .json with a list of {"output": ...}, as collections
-of model answers are published; a folder is searched for both. Each answer is fed in pieces of 24 characters.
+A file is .jsonl or .jsonl.gz with one {"text": ...} a line, or .json with a list of {"output": ...}; a folder is
+searched for both. Each answer is fed in pieces of 24 characters.
     loops      answers that end in at least 3 copies and 300 characters; found: those that were cut
     went_on    answers that were cut although they do not end in a loop
     good_cut   of those, the ones that look good: less than half of the answer is the run, at least 40 characters

@@ -1,8 +1,8 @@
 """Walk: the files under the paths given, in a steady order, and which documents have lost theirs.
 
-Hidden files and folders, folders of installed packages and caches, what `.gitignore` names (ignore.py) and the store's
-own folder are left out; links to folders are not followed, and neither are links to files outside the folder that was
-named. A document's id is its path below `root` (by default the working folder) where it lies there, else its full path.
+What is hidden, installed, cached, named by `.gitignore` (ignore.py) or the store's own is left out, and so are links
+to folders and to files outside the folder given. A document's id is its path below `root` where it lies there, else its
+full path.
 
 A digest begins with where a document came from. A row named by its line is stale when its file was read to the end
 without meeting it. A whole file is stale when it lies under a folder that was walked and was not found there. Rows with

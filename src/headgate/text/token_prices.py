@@ -3,10 +3,7 @@
 `PAIRS` prices a character by the one before it: a letter costs more after a letter it seldom follows in English.
 `CODES` prices a character beyond ASCII on top: by letter for the common alphabets, else by script. Han and Hangul come
 at two prices: that of the few hundred characters that are one token each in cl100k, and that of the others, which are
-two or three. Fitted by least squares to the relative error, an estimate that is too low counting threefold, with every
-price held between a floor above zero and its ceiling and drawn to what is usual for its kind. The texts are the
-seventeen labeled sets, code and configuration, manuals and declarations in many languages, sentences drawn from word
-frequencies of forty languages, and random hexadecimal and base64 text, so that letters in no language's order are dear.
+two or three.
 `python bench/fit_tokens.py` fits them anew.
 """
 

@@ -6,7 +6,7 @@ The supervisor stands on both sides of the gateway: it hands the request in, and
 makes of it. So it knows what the agent has, and holds what the upstream said. When the gateway dies, falls silent or
 takes its time, the next gateway gets the same request and the recorded answers, and the reply goes on behind the last
 byte that the agent has: the same input gives the same output. Without another gateway the upstream's own bytes go on
-from there. Only a reply that the guard has cut must wait for a gateway, since the upstream's bytes no longer fit.
+from there. Only a reply that the guard has cut must wait for a gateway.
 """
 
 import asyncio
