@@ -5,6 +5,7 @@ from dataclasses import fields
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from headgate.service.app import create
 from headgate.service.context_body import PUBLISHED, ContextIn, field_docs
@@ -112,3 +113,16 @@ async def test_what_cannot_be_used_is_named(client, body, where):
     answer = await client.post("/v1/context", json=body)
     assert answer.status_code == 422
     assert answer.json()["detail"].startswith(where + ":")
+
+
+@pytest.mark.parametrize("wrong", [1, [], None])
+def test_a_list_is_refused_at_its_first_wrong_item(wrong):
+    with pytest.raises(ValidationError) as refused:
+        ContextIn.model_validate({"query": "refunds", "current_window_blocks": [wrong] * 5_000})
+    assert refused.value.error_count() <= 2
+
+
+def test_of_very_many_unknown_fields_not_each_is_described():
+    with pytest.raises(ValidationError) as refused:
+        ContextIn.model_validate({"query": "refunds"} | {f"k{n}": n for n in range(5_000)})
+    assert refused.value.error_count() == 1

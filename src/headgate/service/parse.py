@@ -8,11 +8,25 @@ from typing import Annotated, Any
 
 from fastapi import Query
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, model_validator
+from pydantic_core import CoreSchema
 from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.text.bounded_json import loads
+
+_MOST_FIELDS = 100  # of a body: each unknown one would be described
+
+
+def _fail_fast(schema: Any) -> None:  # noqa: ANN401  (dicts in lists in dicts)
+    if isinstance(schema, dict):
+        if schema.get("type") == "list":
+            schema["fail_fast"] = True
+        for part in schema.values():
+            _fail_fast(part)
+    elif isinstance(schema, list | tuple):
+        for part in schema:
+            _fail_fast(part)
 
 
 class Body(BaseModel):
@@ -20,12 +34,23 @@ class Body(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[BaseModel], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Lists are refused at their first wrong item: of a million, each would be described."""
+        schema = handler(source)
+        _fail_fast(schema)
+        return schema
+
     @model_validator(mode="before")
     @classmethod
     def _floats_to_ints(cls, data: object) -> object:
         """Read 5.0 as 5, which JSON does not tell apart."""
         if not isinstance(data, dict):
             return data
+        if len(data) > _MOST_FIELDS:
+            raise ValueError(f"it has {len(data):,} fields")
         return {
             name: int(value) if isinstance(value, float) and value.is_integer() else value
             for name, value in data.items()

@@ -6,6 +6,7 @@ orjson reads lists in lists four times as deep as it writes them. What is too de
 read.
 """
 
+import gc
 from collections.abc import Iterable
 from itertools import chain
 from json import JSONDecodeError
@@ -22,6 +23,7 @@ MOST_VALUES = (
 DEEPEST = 200  # lists and objects inside each other; orjson writes 254
 _MARKS = b",[{"
 _PAGE, _FEW_PAGES = 4_096, 16
+_LONG = 1 << 16  # bytes from which the garbage collector would set in
 _SHORT = 4_096  # bytes up to which counting brackets is quicker than looking into the value
 
 
@@ -32,10 +34,20 @@ def loads(data: bytes) -> Any:  # noqa: ANN401  (any JSON value)
     """
     if len(data) > MOST_VALUES and has_more_values(data, MOST_VALUES):
         raise orjson.JSONDecodeError(f"it holds more than {MOST_VALUES:,} values", "", 0)
-    value = orjson.loads(data)
+    value = _parse(data)
     if len(data) > 2 * DEEPEST and (len(data) > _SHORT or _count_openings(data) > DEEPEST):
         _check_depth(value)
     return value
+
+
+def _parse(data: bytes) -> Any:  # noqa: ANN401
+    if len(data) <= _LONG or not gc.isenabled():
+        return orjson.loads(data)
+    gc.disable()  # nobody else can go on while it looks through everything
+    try:
+        return orjson.loads(data)
+    finally:
+        gc.enable()
 
 
 def _count_openings(data: bytes) -> int:

@@ -32,26 +32,29 @@ class Window:
             raise InputError(
                 f"window is {value!r}; it must be a text, texts, chat messages or a fingerprint"
             )
-        return cls(tuple(text for item in value for text in _texts_of(item)))
+        texts: list[str] = []
+        for item in value:
+            _add_texts(texts, item)
+        return cls(tuple(texts))
 
 
 WindowLike = Window | str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]] | None
 
 
-def _texts_of(item: object) -> Iterable[str]:
-    """The texts of one block: a string, or a chat message whose content is a string or a list of parts."""
+def _add_texts(texts: list[str], item: object) -> None:
+    """Add the texts of one block: a string, or a chat message whose content is a string or a list of parts."""
     if isinstance(item, str):
         if item:
-            yield item
+            texts.append(item)
     elif isinstance(item, dict | Mapping):  # asking for a dict first is ten times faster
         content = item.get("content", item.get("text"))
         if isinstance(content, str | dict | None):
-            yield from _texts_of(content or "")
+            _add_texts(texts, content or "")
         elif isinstance(content, Sequence):
             for part in content:
-                yield from _texts_of(part)
+                _add_texts(texts, part)
         else:
-            yield from _texts_of(content)
+            _add_texts(texts, content)
     else:
         raise InputError(
             f"a window block is {type(item).__name__}",
