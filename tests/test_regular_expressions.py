@@ -130,4 +130,6 @@ def test_the_check_sees_a_group_that_is_kept():
 )
 def test_the_check_sees_patterns_that_are_slow(pattern):
     compiled = re.compile(pattern)
-    assert any(grows_faster(lambda t: compiled.sub("", t), make) for make in pumped(compiled))
+    # a busy machine may hide it once
+    looks = (make for _ in range(3) for make in pumped(compiled))
+    assert any(grows_faster(lambda t: compiled.sub("", t), make) for make in looks)

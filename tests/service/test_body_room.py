@@ -179,3 +179,20 @@ async def post(app, path, body):
     scope = {"type": "http", "http_version": "1.1", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": headers, "client": ("127.0.0.1", 1)}  # fmt: skip
     await app(scope, receive, send)
     return sent[0]["status"] if sent else 500
+
+
+async def test_between_large_bodies_the_loop_comes_around_to_everybody_else():
+    turns, order = Turns(SMALL), []
+
+    async def read(name):
+        leave = await turns.wait(ORDINARY + 1)
+        order.append(name)
+        leave()
+
+    async def serve():
+        for _ in range(8):
+            await asyncio.sleep(0)
+            order.append("-")
+
+    await asyncio.gather(read("a"), read("b"), serve())
+    assert order == ["a", *"--------", "b"]

@@ -28,6 +28,9 @@ SMALL = 64 << 10  # bytes of a body that weighs no more than it has
 AT_WORK = 2 << 20
 USUAL = 16  # bytes of ordinary JSON for each of its values; more values than that weigh extra
 VALUE = 32  # what each of them weighs
+PAUSE_S = (
+    0.05  # between large bodies: reading one holds the event loop, which others need several times
+)
 
 
 async def read_apart(body: bytes, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -90,18 +93,20 @@ class Turns:
         self._most = self._left = most
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
-    async def wait(self, weight: int) -> Callable[[], None]:
+    async def wait(self, weight: int) -> Callable[[], object]:
         """Wait for the turn of a body; what gives it back is returned. One of ordinary size has it at once."""
-        taken = min(weight, self._most) if weight > ORDINARY else 0
+        if weight <= ORDINARY:
+            return lambda: None
+        taken = min(weight, self._most)
         await self._enter(taken)
-        return partial(self._leave, taken)
+        return partial(asyncio.get_running_loop().call_later, PAUSE_S, self._leave, taken)
 
     def _leave(self, weight: int) -> None:
         self._left += weight
         self._let_in()
 
     async def _enter(self, weight: int) -> None:
-        if not weight or (not self._waiting and weight <= self._left):
+        if not self._waiting and weight <= self._left:
             self._left -= weight
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import Query
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, model_validator
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticCustomError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -50,7 +50,8 @@ class Body(BaseModel):
         if not isinstance(data, dict):
             return data
         if len(data) > _MOST_FIELDS:
-            raise ValueError(f"it has {len(data):,} fields")
+            # an error of Python's would hold the body
+            raise PydanticCustomError("too_many_fields", "it has too many fields")
         return {
             name: int(value) if isinstance(value, float) and value.is_integer() else value
             for name, value in data.items()
