@@ -22,15 +22,13 @@ R = TypeVar("R")
 
 # weight of a body that neither is refused nor waits because of others: 200 000 tokens
 ORDINARY = 1 << 20
-SMALL = 64 << 10  # bytes of a body that weighs no more than it has
+SMALL = 8 << 10  # bytes of a body that weighs no more than it has
 # Weight of all large bodies at work at a time; a larger one is worked on alone. A text to be cut may take thirty times
 # its weight, and threads that compute share one interpreter anyway.
 AT_WORK = 2 << 20
 USUAL = 16  # bytes of ordinary JSON for each of its values; more values than that weigh extra
-VALUE = 32  # what each of them weighs
-PAUSE_S = (
-    0.05  # between large bodies: reading one holds the event loop, which others need several times
-)
+VALUE = 64  # what each of them weighs, as an empty object does
+PAUSE_S = 0.05  # between large bodies: reading one holds the loop, and others need it several times
 
 
 async def read_apart(body: bytes, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
