@@ -45,7 +45,7 @@ class Injected:
     def __init__(self, traces: TraceStore) -> None:
         self._traces = traces
         self._lock = ForkSafeLock()
-        # its text -> its tokens, read when somebody asks
+        # tenant -> a shown text -> its tokens, read when somebody asks
         self._held: OrderedDict[str, OrderedDict[str, bytes]] = OrderedDict()
         self._seen: dict[str, OrderedDict[str, None]] = {}
 
