@@ -6,7 +6,7 @@ from contextlib import suppress
 import orjson
 from tests.fuzz.cases import damage, encoded, fuzz, fuzz_slow, mutate, text, value
 
-from headgate.cli.printable import printable
+from headgate.cli.terminal import printable
 from headgate.errors import InputError
 from headgate.guard import RepeatDetector
 from headgate.guard.counting import CountingDetector

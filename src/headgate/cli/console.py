@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from headgate.cli.printable import printable
+from headgate.cli.terminal import printable
 
 
 class SafeConsole(Console):

@@ -43,7 +43,7 @@ def migrate(store: str | None, dry_run: bool, as_json: bool) -> None:
         steps: list[str] = []
     else:
         try:
-            from headgate.operations.migrate import migrate_postgres  # noqa: PLC0415  an extra
+            from headgate.stores.postgres.migrations import migrate_postgres  # noqa: PLC0415  an extra
         except ModuleNotFoundError as error:
             raise MissingExtra(error.name, extra="postgres") from error
         steps = migrate_postgres(name, dry_run=dry_run)

@@ -17,9 +17,8 @@ from starlette.types import Receive, Scope, Send
 
 from headgate.errors import AccessError, InputError, LimitError, MissingExtra, ScopeError
 from headgate.service.body import BufferedReceive
-from headgate.service.origin import is_same_origin
 from headgate.service.problems import refusal
-from headgate.service.request_state import RequestState
+from headgate.service.request_state import RequestState, is_same_origin
 from headgate.service.state import ServiceState
 from headgate.text.bounded_json import MOST_VALUES, has_more_values
 

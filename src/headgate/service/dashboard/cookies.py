@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from headgate.errors import ScopeError
 from headgate.service.dashboard.paths import PREFIX, is_dashboard
-from headgate.service.origin import is_same_origin
+from headgate.service.request_state import is_same_origin
 
 KEY = "headgate_key"
 SECRET = "headgate_csrf"  # noqa: S105  (a cookie's name)

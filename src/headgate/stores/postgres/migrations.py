@@ -14,7 +14,8 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from headgate.errors import StoreError
-from headgate.stores.postgres.address import Address
+from headgate.stores.postgres.address import Address, parse_address
+from headgate.stores.postgres.connection import Pool
 
 LOCK = 0x48474154  # "HGAT": the advisory lock of whoever migrates
 NAME = 'text COLLATE "C" NOT NULL'
@@ -271,3 +272,19 @@ def migrate(
             (token_hex(16), token_bytes(32), time.time()),
         )
         return len(steps) - current
+
+
+def migrate_postgres(url: str, *, dry_run: bool) -> list[str]:
+    """The SQL that a store needs, step by step; unless `dry_run` it is run."""
+    address = parse_address(url)
+    pool = Pool(address)
+    try:
+        with pool.session() as connection:
+            current = version(connection)
+            refuse_newer(address, current)
+            vectors_in = "" if has_vectors(connection) else vector_schema(connection)
+            if not dry_run:
+                migrate(connection, address)
+            return pending(current, vectors_in=vectors_in)
+    finally:
+        pool.close()
