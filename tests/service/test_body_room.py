@@ -10,7 +10,7 @@ from headgate.errors import BusyError
 from headgate.policy import ServicePolicy
 from headgate.service.admission import Admission, InFlight
 from headgate.service.auth import Auth
-from headgate.service.body_room import ORDINARY, SMALL, BodyRoom, Turns, weigh
+from headgate.service.body_room import ORDINARY, SMALL, BodyRoom, Turns, weigh, weigh_work
 from headgate.service.limits import CallerLimits
 from headgate.thread_work import WorkThreads
 
@@ -77,6 +77,16 @@ def test_a_body_of_many_values_weighs_more_than_its_bytes():
     assert weigh(prose) == len(prose)
     assert weigh(lists) > 9 * len(lists)
     assert weigh(lists[:SMALL]) == SMALL
+
+
+async def test_texts_that_are_kept_are_worked_on_one_at_a_time_where_windows_of_their_size_are_not():
+    turns, size = Turns(), ORDINARY // 4
+    for path, waits in (("/v1/context", False), ("/v1/documents", True)):
+        async with keep(turns, weigh_work(path, size)):
+            other = asyncio.ensure_future(_enter(turns, weigh_work(path, size)))
+            await asyncio.sleep(0.01)
+            assert other.done() != waits
+        await other
 
 
 async def test_bodies_are_worked_on_in_the_order_they_came():

@@ -16,7 +16,7 @@ from headgate.errors import ClosingError, DeadlineError, HeadgateError
 from headgate.policy import ServicePolicy
 from headgate.service.auth import Auth
 from headgate.service.body import BufferedReceive, ClientGone, read_body
-from headgate.service.body_room import ORDINARY, BodyRoom, Turns, weigh
+from headgate.service.body_room import ORDINARY, BodyRoom, Turns, weigh, weigh_work
 from headgate.service.dashboard.paths import is_open
 from headgate.service.limits import CallerLimits
 from headgate.service.malloc import give_back
@@ -130,8 +130,9 @@ class Admission:
             try:
                 weight, buffered = await self._read_body(scope, receive, state.caller, held)
                 # A call to a model need not wait for a turn.
-                held.callback(await self._turns.wait(0 if proxied else weight))
-                if weight > ORDINARY and not proxied:
+                work_weight = 0 if proxied else weigh_work(scope["path"], weight)
+                held.callback(await self._turns.wait(work_weight))
+                if work_weight > ORDINARY:
                     held.callback(give_back)
                 with end_when_revoked(self._auth, scope, state):
                     await self._app(scope, buffered, send)

@@ -23,12 +23,16 @@ R = TypeVar("R")
 # weight of a body that neither is refused nor waits because of others: 200 000 tokens
 ORDINARY = 1 << 20
 SMALL = 8 << 10  # bytes of a body that weighs no more than it has
-# Weight of all large bodies at work at a time; a larger one is worked on alone. A text to be cut may take thirty times
-# its weight, and threads that compute share one interpreter anyway.
+# Weight of all large bodies at work at a time; a larger one is worked on alone: threads that compute share one
+# interpreter anyway.
 AT_WORK = 2 << 20
+# A text that is kept takes up to eighty times its bytes while it is cut and indexed, a window seven times.
+KEEPING = ("/v1/documents", "/v1/turns", "/mcp")
+KEPT = 16
 USUAL = 16  # bytes of ordinary JSON for each of its values; more values than that weigh extra
 VALUE = 64  # what each of them weighs, as an empty object does
-PAUSE_S = 0.05  # between large bodies: reading one holds the loop, and others need it several times
+# after a body of 4 MiB, and less after a lighter one: reading it holds the loop, and others need that several times
+PAUSE_S = 0.05
 
 
 async def read_apart(body: bytes, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -43,6 +47,11 @@ def weigh(body: bytes) -> int:
     if len(body) <= SMALL:
         return len(body)
     return len(body) + VALUE * max(0, estimate_marks(body) - len(body) // USUAL)
+
+
+def weigh_work(path: str, weight: int) -> int:
+    """What the work that a path does with a body weighs."""
+    return weight * KEPT if path in KEEPING else weight
 
 
 class BodyRoom:
@@ -97,7 +106,8 @@ class Turns:
             return lambda: None
         taken = min(weight, self._most)
         await self._enter(taken)
-        return partial(asyncio.get_running_loop().call_later, PAUSE_S, self._leave, taken)
+        pause = PAUSE_S * min(1.0, weight / (4 * ORDINARY))
+        return partial(asyncio.get_running_loop().call_later, pause, self._leave, taken)
 
     def _leave(self, weight: int) -> None:
         self._left += weight
