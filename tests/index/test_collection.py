@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.index import collection as collection_module
+from headgate.index import posting_list
 from headgate.index.collection import absorb, tidy
 from headgate.index.indexes import Indexes
 from headgate.index.live_segment import LiveSegment
-from headgate.index.segment import build
+from headgate.index.segment import build, join
 from headgate.index.snapshot import Snapshot
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -184,6 +185,28 @@ def test_behind_a_large_segment_the_small_ones_are_made_one(monkeypatch):
     assert found[0] is lives[0]
     ids = Snapshot(found, lambda _: ()).find([chunk.id for chunk in chunks])
     assert ids.tolist() == list(range(len(chunks)))
+
+
+def test_lists_that_are_moved_in_parts_make_the_same_segment(monkeypatch):
+    made = [Chunk(f"c{n}", " ".join(WORDS[n % 5 : n % 5 + 6]), title="Vega") for n in range(12)]
+    halves = [build(made[:7], range(7)), build(made[7:], range(7, 12))]
+    alive = [np.array([True] * 7), np.array([True, False, True, True, False])]
+    whole = join(list(zip(halves, alive, strict=True)))
+    monkeypatch.setattr(posting_list, "_AT_ONCE", 4)
+    parts = join(list(zip(halves, alive, strict=True)))
+    for part in ("terms", "names"):
+        for name in ("keys", "starts", "ords", "values", "own_starts", "own"):
+            one, other = (getattr(getattr(made, part), name) for made in (whole, parts))
+            assert one.dtype == other.dtype
+            assert one.tolist() == other.tolist()
+
+
+def test_texts_of_many_terms_are_read_into_more_segments():
+    def segments(text):
+        return len(absorb([], [Change(n, f"c{n}", Chunk(f"c{n}", text), n) for n in range(40)]))
+
+    assert segments("harbor contract " * 1_250) == 1  # 20 000 characters each, and 2 500 terms
+    assert segments("潮満" * 10_000) > 8
 
 
 def test_terms_come_chunk_by_chunk_as_asked_whatever_segments_they_lie_in():

@@ -43,7 +43,10 @@ _FLUSH = 1_000
 _FLUSH_PART = 4  # ... as is less than this part of the collection, so that growing it rewrites each chunk a few times,
 _FLUSH_S = 60.0  # ... unless nothing was saved for so long: what is not saved is held in memory
 _BATCH = 5_000  # changes read at a time
-_CHARS = 1_500_000  # of chunks that are read into one segment: they take 15 MB on the way
+_WEIGHT = (
+    1_500_000  # characters of chunks that are read into one segment: they take 15 MB on the way
+)
+_SIGN = 16  # what a character of three bytes weighs more: a Chinese one is a term, a letter is a fifth of one
 _AT_ONCE = 50  # changes that a request takes in itself, some 20 ms; more are left to the background
 _PATIENCE_S = 0.1  # that a request waits for another thread that takes changes in ...
 _OPENING_S = 1.0  # ... or opens the index
@@ -342,9 +345,14 @@ def absorb(
 
 def _split_evenly(chunks: Sequence[Chunk]) -> Iterator[slice]:
     """Runs of chunks that are read together, so that memory does not grow with the document they are of."""
-    parts = -(-sum(len(chunk.text) for chunk in chunks) // _CHARS) or 1
+    parts = -(-sum(_weigh(chunk.text) for chunk in chunks) // _WEIGHT) or 1
     size = -(-len(chunks) // parts)
     return (slice(at, at + size) for at in range(0, len(chunks), size))
+
+
+def _weigh(text: str) -> int:
+    signs = 0 if text.isascii() else len(text.encode("utf-8", "surrogatepass")) - 2 * len(text)
+    return len(text) + _SIGN * max(0, signs)
 
 
 def tidy(lives: Sequence[LiveSegment]) -> list[LiveSegment]:

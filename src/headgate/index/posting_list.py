@@ -5,7 +5,7 @@ Inverted: each key's chunks, ascending, with a packed value (counts by field, or
 Building sorts once; merging is linear in the postings, since ordinals only shift.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from headgate.rank.lexical import distinct
 
 Alive = npt.NDArray[np.bool_]
 
+_AT_ONCE = 1 << 18  # postings that are moved together when lists are merged: some 10 MB on the way
 _FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
 
 
@@ -70,20 +71,23 @@ def frequencies(part: PostingList, dead: Ints) -> Ints:
     return counts - np.bincount(once, minlength=len(part.keys))
 
 
-def _living_positions(alive: Alive, starts: Ints) -> tuple[Ints, Ints]:
-    """Lengths and flat positions of the living chunks' own lists."""
-    lengths = np.diff(starts)[alive]
-    return lengths, ranges(starts[:-1][alive], lengths)
+def _living_own(part: PostingList | Counts, alive: Alive) -> tuple[Ints, npt.NDArray[np.uint32]]:
+    """The living chunks' own lists, end to end, and their lengths."""
+    lengths = np.diff(part.own_starts)
+    if alive.all():
+        return lengths, part.own
+    lengths = lengths[alive]
+    return lengths, part.own[ranges(part.own_starts[:-1][alive], lengths)]
 
 
 def merge_counts(parts: Sequence[tuple[Counts, Alive]]) -> Counts:
     """The counts of all living chunks together."""
-    kept = [(part, *_living_positions(alive, part.own_starts)) for part, alive in parts]
-    keys = union([part.keys for part, _, _ in kept])
+    kept = [(part.keys, *_living_own(part, alive)) for part, alive in parts]
+    keys = union([part_keys for part_keys, _, _ in kept])
     own = np.concatenate(
         [
-            np.searchsorted(keys, part.keys).astype(np.uint32)[part.own[where]]
-            for part, _, where in kept
+            np.searchsorted(keys, part_keys).astype(np.uint32)[part_own]
+            for part_keys, _, part_own in kept
         ]
     )
     counts = np.bincount(own, minlength=len(keys))
@@ -105,7 +109,7 @@ def merge(parts: Sequence[tuple[PostingList, Alive]]) -> PostingList:
     """One posting list of all living chunks; ordinals run through the parts in their order."""
     living = [_living_lists(part, alive) for part, alive in parts]
     keys = union([keys[np.diff(starts) > 0] for keys, starts, _, _ in living])
-    slots = [np.searchsorted(keys, part_keys) for part_keys, _, _, _ in living]
+    slots = [np.searchsorted(keys, part_keys).astype(np.uint32) for part_keys, _, _, _ in living]
     counts = np.zeros(len(keys), np.int64)
     for slot, (_, starts, _, _) in zip(slots, living, strict=True):
         n = np.diff(starts)
@@ -117,21 +121,29 @@ def merge(parts: Sequence[tuple[PostingList, Alive]]) -> PostingList:
     for slot, (_, starts, part_ords, part_values), (_, alive) in zip(
         slots, living, parts, strict=True
     ):
-        n = np.diff(starts)
-        used = n > 0
-        place = ranges(free[slot[used]], n[used])
-        ords[place] = part_ords + np.uint32(base)
-        values[place] = part_values
-        free[slot[used]] += n[used]
+        for some in _split_evenly(starts):
+            n = np.diff(starts[some.start : some.stop + 1])
+            used = slot[some][n > 0]
+            place = ranges(free[used], n[n > 0])
+            theirs = slice(starts[some.start], starts[some.stop])
+            ords[place] = part_ords[theirs] + np.uint32(base)
+            values[place] = part_values[theirs]
+            free[used] += n[n > 0]
         base += int(alive.sum())
     own, lengths = [], []
     for slot, (part, alive) in zip(slots, parts, strict=True):
-        length, where = _living_positions(alive, part.own_starts)
-        own.append(slot.astype(np.uint32)[part.own[where]])
+        length, part_own = _living_own(part, alive)
+        own.append(slot[part_own])
         lengths.append(length)
     return PostingList(
         keys, begins, ords, values, offsets(np.concatenate(lengths)), np.concatenate(own)
     )
+
+
+def _split_evenly(starts: Ints) -> Iterator[slice]:
+    """Runs of lists that are moved together, so that where they go need not be held for all."""
+    cuts = np.searchsorted(starts, np.arange(0, starts[-1], _AT_ONCE)).tolist()
+    return map(slice, cuts, [*cuts[1:], len(starts) - 1])
 
 
 def _living_lists(

@@ -90,35 +90,39 @@ def _index_terms(keys: Keys, own: npt.NDArray[np.uint32], fields: Ints) -> Posti
     # word, chunk and field as one number: sorting numbers is several times faster than ranking them
     pairs = own.astype(np.int64)
     pairs <<= bits + 2
-    pairs |= np.repeat(np.arange(4 * len(fields)), fields.ravel())
+    pairs |= np.repeat(np.arange(4 * len(fields), dtype=np.int32), fields.ravel())
     pairs.sort()
-    field = (pairs & 3).astype(np.uint8)
+    field = pairs.astype(np.uint8)
+    field &= 3
     pairs >>= 2
     fresh = np.ones(len(pairs), bool)
     np.not_equal(pairs[1:], pairs[:-1], out=fresh[1:])
     begins = np.flatnonzero(fresh)
     pairs = pairs[begins]
-    slot, ords = pairs >> bits, pairs & ((1 << bits) - 1)
+    ords = (pairs & ((1 << bits) - 1)).astype(np.uint32)
+    pairs >>= bits
     return PostingList(
         keys,
-        offsets(np.bincount(slot, minlength=len(keys))),
-        ords.astype(np.uint32),
-        pack(*_count_by_field(field, begins)),
+        offsets(np.bincount(pairs, minlength=len(keys))),
+        ords,
+        _pack_fields(field, begins),
         offsets(lengths),
         own,
     )
 
 
-def _count_by_field(field: Bytes, begins: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+def _pack_fields(field: Bytes, begins: Ints) -> npt.NDArray[np.uint16]:
     """How often each field occurs in each run: in the title, the date, the speaker, and all the rest in the body."""
-    rest = np.diff(begins, append=len(field))
+    counts = np.diff(begins, append=len(field))
     heads = np.flatnonzero(field != BODY)
-    runs = np.searchsorted(begins, heads, "right") - 1
+    runs, at = np.unique(np.searchsorted(begins, heads, "right") - 1, return_inverse=True)
     title, date, speaker = (
-        np.bincount(runs[field[heads] == which], minlength=len(begins))
+        np.bincount(at[field[heads] == which], minlength=len(runs))
         for which in (TITLE, DATE, SPEAKER)
     )
-    return title, date, speaker, rest - title - date - speaker
+    packed = np.minimum(counts, 255).astype(np.uint16)  # most words stand in bodies alone
+    packed[runs] = pack(title, date, speaker, counts[runs] - title - date - speaker)
+    return packed
 
 
 def join(parts: Sequence[tuple[Segment, Alive]]) -> Segment:
