@@ -3,7 +3,7 @@
 import pytest
 
 from headgate.gateway import Headgate
-from headgate.graph.project import MARKERS, project_of
+from headgate.graph.knowledge import MARKERS, project_of
 from headgate.types import Edge
 
 

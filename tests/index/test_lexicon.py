@@ -23,7 +23,7 @@ def known(lexicon, slot):
 @pytest.mark.parametrize("language", ["english", "german"])
 def test_a_slot_has_the_terms_and_the_case_of_its_piece(language):
     lexicon = Lexicon()
-    slots = lexicon.slots(language, PIECES).tolist()
+    slots = lexicon.slots(language, [PIECES]).tolist()
     for piece, slot in zip(PIECES, slots, strict=True):
         found = terms(piece, language)
         assert known(lexicon, slot) == ([len(found)], found, cases_of([piece]).tolist())
@@ -31,23 +31,23 @@ def test_a_slot_has_the_terms_and_the_case_of_its_piece(language):
 
 def test_a_piece_keeps_its_slot_and_has_another_in_another_language():
     lexicon = Lexicon()
-    (first,) = lexicon.slots("english", ["Häuser"])
-    assert lexicon.slots("english", ["Häuser"]).tolist() == [first]
-    assert lexicon.slots("german", ["Häuser"]).tolist() != [first]
+    (first,) = lexicon.slots("english", [["Häuser"]])
+    assert lexicon.slots("english", [["Häuser"]]).tolist() == [first]
+    assert lexicon.slots("german", [["Häuser"]]).tolist() != [first]
     assert len(lexicon) == 2
 
 
 def test_a_long_piece_is_read_and_not_remembered():
     lexicon = Lexicon()
     piece = "x" * 50
-    (first,), (second,) = (lexicon.slots("english", [piece]) for _ in range(2))
+    (first,), (second,) = (lexicon.slots("english", [[piece]]) for _ in range(2))
     assert first != second
     assert known(lexicon, first) == known(lexicon, second)
 
 
 def test_several_slots_are_read_in_the_order_asked_for():
     lexicon = Lexicon()
-    slots = lexicon.slots("english", PIECES).tolist()
+    slots = lexicon.slots("english", [PIECES]).tolist()
     counts, found, _ = lexicon.read(np.array(slots[::-1]))
     assert found.tolist() == [term for piece in PIECES[::-1] for term in terms(piece)]
     assert counts.tolist() == [len(terms(piece)) for piece in PIECES[::-1]]
@@ -67,9 +67,9 @@ def test_a_full_lexicon_gives_way_to_a_new_one_and_texts_read_the_same(monkeypat
 
 def test_what_is_met_again_is_taken_over_from_the_former_lexicon():
     former = Lexicon()
-    former.slots("english", ["Harbors", "tides"])
+    former.slots("english", [["Harbors"], ["tides"]])
     lexicon = Lexicon(former)
-    slots = lexicon.slots("english", ["Oslo", "Harbors", "x" * 50])
+    slots = lexicon.slots("english", [["Oslo", "Harbors", "x" * 50]])
     assert len(lexicon) == 3
     for piece, slot in zip(["Oslo", "Harbors", "x" * 50], slots.tolist(), strict=True):
         assert known(lexicon, slot) == ([1], terms(piece), cases_of([piece]).tolist())
@@ -90,7 +90,7 @@ def test_a_lexicon_beyond_its_bound_still_reads_every_piece(monkeypatch):
     monkeypatch.setattr(module, "_PIECES", 2)
     lexicon = Lexicon()
     pieces = [f"word{n}" for n in range(20)] * 2
-    _, found, _ = lexicon.read(lexicon.slots("english", pieces))
+    _, found, _ = lexicon.read(lexicon.slots("english", [pieces]))
     assert found.tolist() == [term for piece in pieces for term in terms(piece)]
     assert len(lexicon.remembered("english")) == 4
 
@@ -100,7 +100,7 @@ def test_threads_that_add_at_once_lose_nothing():
     pieces = [f"word{n}" for n in range(3000)]
 
     def read(_):
-        return lexicon.slots("english", pieces).tolist()
+        return lexicon.slots("english", [pieces]).tolist()
 
     with ThreadPoolExecutor(4) as pool:
         for slots in pool.map(read, range(4)):

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from heapq import nlargest
 from math import isfinite
+from pathlib import Path as FilePath
+from pathlib import PurePath, PureWindowsPath
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
@@ -32,6 +34,12 @@ HIGH_SIGNAL = frozenset({
     "deployed_on", "is_a", "belongs_to", "tagged", "part_of", "author", "created", "description", "category",
     "depends_on", "conflicts_with", "extends", "resolves", "relates_to_project",
 })  # fmt: skip  # published
+
+MARKERS = (
+    ".git", ".hg", ".svn", ".jj", "pyproject.toml", "setup.py", "package.json", "deno.json", "Cargo.toml", "go.mod",
+    "pom.xml", "build.gradle", "build.gradle.kts", "Gemfile", "composer.json", "mix.exs", "pubspec.yaml", "Package.swift",
+    "WORKSPACE", "MODULE.bazel", "flake.nix",
+)  # fmt: skip
 
 # up to so many nodes have all their edges read; beyond, fan_out alone fills the 50 paths
 READ_WHOLE = 4
@@ -283,3 +291,25 @@ def _clean(text: str) -> str:
 def _quote(name: str) -> str:
     """The name, quoted where it could be mistaken for an arrow, so that no name can forge a path."""
     return json.dumps(name, ensure_ascii=False) if _STRUCTURE.search(name) else name
+
+
+def project_of(cwd: str) -> str:
+    """The name of the project that a folder belongs to; "" for no folder.
+
+    That is the nearest folder, from the given one upward, that holds a repository or a project file. A path that is not
+    on this machine, or belongs to no project, is named by its last folder, which is all that is known of it.
+    """
+    path: PurePath = PureWindowsPath(cwd) if "\\" in cwd else PurePath(cwd)
+    if not path.is_absolute() or "\0" in cwd:
+        return path.name
+    for folder in (path, *path.parents):
+        if folder.name and _is_project(folder):
+            return folder.name
+    return path.name
+
+
+def _is_project(folder: PurePath) -> bool:
+    try:
+        return any(FilePath(folder, marker).exists() for marker in MARKERS)
+    except OSError:  # not to be read, or too long to be a path
+        return False

@@ -50,15 +50,16 @@ class Lexicon:
         """The pieces that are known in a language, and their slots."""
         return self._by_language.get(language, {})
 
-    def slots(self, language: str, pieces: Sequence[str]) -> Slots:
-        """The slots of pieces of text in a language; those that were not met before are read together."""
+    def slots(self, language: str, texts: Sequence[Sequence[str]]) -> Slots:
+        """The slots of all pieces of texts in a language; those that were not met before are read together."""
         known = self._by_language.setdefault(language, {})
-        slots = np.fromiter(map(known.get, pieces, repeat(-1)), np.int32, len(pieces))
+        pieces = chain.from_iterable(texts)  # not a list of them: one hostile text has millions
+        slots = np.fromiter(map(known.get, pieces, repeat(-1)), np.int32, sum(map(len, texts)))
         new = slots < 0
         if new.any():
-            unknown = list(compress(pieces, new))
-            found = self._add(language, set(unknown))
-            slots[new] = np.fromiter(map(found.__getitem__, unknown), np.int32, len(unknown))
+            found = self._add(language, set(compress(chain.from_iterable(texts), new.tobytes())))
+            unknown = compress(chain.from_iterable(texts), new.tobytes())
+            slots[new] = np.fromiter(map(found.__getitem__, unknown), np.int32)
         return slots
 
     def read(self, slots: Ints) -> tuple[Ints, Keys, Keys]:

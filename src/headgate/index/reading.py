@@ -23,6 +23,9 @@ from headgate.text.turns import Turn, part
 from headgate.types import Chunk
 
 _AT_ONCE = 500  # chunks whose pieces are held in memory together: some 5 MB
+_PIECES = (
+    1 << 18
+)  # pieces whose terms are looked up together, since where they stand takes 40 bytes each
 _SPANS = 8_000  # spans of capitals that are remembered while chunks are read: some 2 MB
 _LANGUAGE = {language: n for n, language in enumerate(LANGUAGES)}
 
@@ -97,13 +100,18 @@ class Reading:
         self, texts: Sequence[tuple[Sequence[str], ...]], counts: Ints, languages: Sequence[str]
     ) -> Slots:
         """The slots of all pieces in reading order; `counts` are how many each chunk has."""
-        begins = offsets(counts)
-        slots = np.empty(begins[-1], np.int32)
-        for language in dict.fromkeys(languages):
-            own = np.array([at for at, one in enumerate(languages) if one == language])
-            fields = chain.from_iterable([texts[at] for at in own.tolist()])
-            found = self._lexicon.slots(language, list(chain.from_iterable(fields)))
-            slots[ranges(begins[own], counts[own])] = found
+        met = list(dict.fromkeys(languages))
+        if len(met) == 1:
+            return self._lexicon.slots(met[0], list(chain.from_iterable(texts)))
+        ends = np.cumsum(counts).tolist()
+        slots = np.empty(ends[-1], np.int32)
+        for language in met:
+            own = [at for at, one in enumerate(languages) if one == language]
+            fields = chain.from_iterable([texts[at] for at in own])
+            found, begin = self._lexicon.slots(language, list(fields)), 0
+            for at, size in zip(own, counts[own].tolist(), strict=True):
+                slots[ends[at] - size : ends[at]] = found[begin : begin + size]
+                begin += size
         return slots
 
     def _read_names(self, title: str, line: Turn) -> None:
@@ -122,9 +130,14 @@ class Reading:
     def terms(self) -> tuple[Keys, npt.NDArray[np.uint32], Ints]:
         """The vocabulary, the terms of all chunks as slots into it, and how many stand in each field of each chunk."""
         keys, places = to_slots(self._terms)
-        counts = self._term_counts[self._slots]
-        own = places[ranges(offsets(self._term_counts)[self._slots], counts)]
-        ends = offsets(counts)[offsets(np.asarray(self._counts))]
+        begins = offsets(self._term_counts)
+        parts = [
+            places[ranges(begins[some], self._term_counts[some])]
+            for at in range(0, len(self._slots), _PIECES)
+            for some in (self._slots[at : at + _PIECES],)
+        ]
+        own = np.concatenate(parts) if parts else places
+        ends = offsets(self._term_counts[self._slots])[offsets(np.asarray(self._counts))]
         return keys, own, np.diff(ends).reshape(-1, 4)
 
     def case(self) -> Counts:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from headgate.classes import lazy_property
 from headgate.errors import ConfigError, NotReady
-from headgate.graph.knowledge import anchors, paths
-from headgate.graph.project import project_of
+from headgate.graph.knowledge import anchors, paths, project_of
 from headgate.memory.providers import Recollection
 from headgate.memory.review import ReviewQueue
 from headgate.notes import Stage

@@ -20,7 +20,7 @@ from headgate.service.body_room import ORDINARY, BodyRoom, Turns, weigh, weigh_w
 from headgate.service.dashboard.paths import is_open
 from headgate.service.limits import CallerLimits
 from headgate.service.malloc import give_back
-from headgate.service.problems import refusal
+from headgate.service.problems import let_go, refusal
 from headgate.service.proxy.paths import is_proxied
 from headgate.service.request_state import Caller, RequestState, start
 from headgate.service.revocation import end_when_revoked
@@ -132,7 +132,7 @@ class Admission:
                 # A call to a model need not wait for a turn.
                 work_weight = 0 if proxied else weigh_work(scope["path"], weight)
                 held.callback(await self._turns.wait(work_weight))
-                if work_weight > ORDINARY:
+                if max(weight, work_weight) > ORDINARY:
                     held.callback(give_back)
                 with end_when_revoked(self._auth, scope, state):
                     await self._app(scope, buffered, send)
@@ -168,6 +168,7 @@ class Admission:
     async def _refuse(
         self, error: HeadgateError, scope: Scope, send: "_Sender", state: RequestState
     ) -> None:
+        let_go(error)
         # Once the response has begun, only a broken connection can tell the client.
         if send.started:
             raise error

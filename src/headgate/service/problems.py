@@ -6,6 +6,7 @@ their status. Any other exception becomes a 500 that reveals nothing of the insi
 
 import math
 from collections.abc import Mapping, Sequence
+from traceback import clear_frames
 from typing import Any, cast
 
 import orjson
@@ -65,6 +66,16 @@ def refusal(error: HeadgateError, request_id: str) -> Response:
     )  # fmt: skip
 
 
+def let_go(error: BaseException | None) -> None:
+    """Empty the frames that an answered error has passed.
+
+    One of them often holds the error itself, so that all they hold, a huge body too, waits for the garbage collector.
+    """
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__context__
+
+
 def install(app: FastAPI) -> None:
     """Make every error of an app a problem response."""
     app.add_exception_handler(HeadgateError, _headgate_error)
@@ -74,10 +85,12 @@ def install(app: FastAPI) -> None:
 
 
 async def _headgate_error(request: Request, error: Exception) -> Response:
+    let_go(error)
     return refusal(cast(HeadgateError, error), state_of(request).id)
 
 
 async def _validation_error(request: Request, error: Exception) -> Response:
+    let_go(error)
     errors = [
         {"where": ".".join(map(str, item["loc"])), "what": _printable(item["msg"])}
         for item in cast(RequestValidationError, error).errors()[:20]

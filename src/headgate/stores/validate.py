@@ -25,6 +25,8 @@ from headgate.types import (
     SpendScope,
 )
 
+# Five times what the largest window holds. All of a chunk is read at once, and shown or left out.
+CHUNK_CHARS = 1_000_000
 NAME_CHARS = 1024  # ids are keys of several indexes; longer ones are texts by mistake
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -154,6 +156,11 @@ def _check_chunk(chunk: Chunk, document: Document) -> Chunk:
     """The checked chunk; one that names no document gets the one it stands in."""
     if chunk.id is not document.id:
         check_name("chunk id", chunk.id)
+    if len(chunk.text) > CHUNK_CHARS:
+        raise LimitError(
+            f"{_describe(chunk)} has {len(chunk.text):,} characters; at most {CHUNK_CHARS:,} are allowed",
+            hint="cut it into several, or add it as a document",
+        )
     _check_texts(chunk, chunk.text, chunk.title, chunk.source)
     if not chunk.document:
         chunk = replace(chunk, document=document.id, collection=document.collection)

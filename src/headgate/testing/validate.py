@@ -19,6 +19,7 @@ class ValidationContract:
             (Document("a" * 2000), "at most 1024"),
             (Document("a", chunks=(Chunk("", "x", document="a"),)), "chunk id"),
             (Document("a", chunks=(Chunk("x", "\ud800", document="a"),)), "surrogate"),
+            (Document("a", chunks=(Chunk("x", "t" * 1_000_001),)), "at most 1,000,000"),
             (Document("a", chunks=(Chunk("x", "t", document="b"),)), "stands in document 'a'"),
             (document("a", "t", collection="c"), None),
             (Document("a", chunks=(Chunk("x", "t"), Chunk("y", "t"))), "in order"),

@@ -23,6 +23,7 @@ from headgate.keys import KEYLESS
 from headgate.policy import ProxyPolicy
 from headgate.service.body import ClientGone, read_body
 from headgate.service.body_room import read_apart
+from headgate.service.problems import let_go
 from headgate.service.proxy.asgi import Reply, run_while_connected
 from headgate.service.proxy.circles import apply_ladder, describe, end_turn, is_plain
 from headgate.service.proxy.fuse import Fuse
@@ -139,6 +140,7 @@ class Proxy:
             self._report(scope, call, reply)
             return
         except HeadgateError as error:
+            let_go(error)
             call.error = type(error).__name__
             if reply.begun:
                 event = dialect.error_event(error)
