@@ -9,8 +9,9 @@ deleted, a client that goes away. Memory, descriptors, threads, latency and file
 above 5 times p50.
 
 The warm-up fills the caches that are bounded: mixed traffic would take an hour to, and look like growth meanwhile. The
-largest remembers 10 000 texts, so questions go over more texts than that first. Then each tenant does all that it will
-do: keys, gates and rates are held of 1 000 tenants, facts of 256, and 128 indexes are open.
+largest remembers 10 000 texts, so questions go over more texts than that first, and the tables of words remember
+100 000, so that many are met that nobody had written before. Then each tenant does all that it will do: keys, gates and
+rates are held of 1 000 tenants, facts of 256, and 128 indexes are open.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from headgate.gateway import Headgate
 
 PLOT = Path(".bench/soak.png")
 WARM_TEXTS = 12_000  # more than any cache remembers
+WARM_WORDS, WORDS_TOGETHER = 120_000, 5_000  # more than the tables of words remember
 ASKED_TOGETHER = 20  # texts that one question of the warm-up is about
 FACTS = 10  # of each tenant, said again and again
 DOCUMENTS = 20  # of each tenant, replaced again and again
@@ -158,8 +160,20 @@ def warm_up(url, keys):
             numbers = [words[-1] for words in rows[at : at + ASKED_TOGETHER]]
             for query in (numbers, rows[at][-4:]):
                 ask_until_ready(client, " ".join(query))
+        fill_words(client)
         for number, key in enumerate(keys):
             use_all(client, {"authorization": f"Bearer {key}"}, random.Random(number))
+
+
+def fill_words(client):
+    """Add and ask for words that were never met, since each text of the traffic has one."""
+    rng = random.Random(3)
+    for n in range(0, WARM_WORDS, WORDS_TOGETHER):
+        words = " ".join(str(rng.randrange(10**9)) for _ in range(WORDS_TOGETHER))
+        row = {"id": f"words{n}", "text": words}
+        client.post("/v1/documents", json={"documents": [row], "collection": "words"})
+        ask_until_ready(client, words)
+        ask_until_ready(client, words, collection="words")
 
 
 def use_all(client, headers, rng):
@@ -173,8 +187,8 @@ def use_all(client, headers, rng):
     client.get("/v1/traces", params={"limit": 20}, headers=headers).raise_for_status()
 
 
-def ask_until_ready(client, query):
-    body = {"query": query, "collection": "growing", "budget": 5_000}
+def ask_until_ready(client, query, *, collection="growing"):
+    body = {"query": query, "collection": collection, "budget": 5_000}
     answer = client.post("/v1/context", json=body)
     while answer.status_code == 503:  # the index is still being made
         time.sleep(1)
