@@ -88,8 +88,9 @@ class Injected:
         held = self._held.setdefault(tenant, OrderedDict())
         for text in shown_texts(trace):
             held.setdefault(text, b"")
-        while sum(map(len, held)) > MAX_CHARS:
-            held.popitem(last=False)
+        chars = sum(map(len, held))
+        while chars > MAX_CHARS:
+            chars -= len(held.popitem(last=False)[0])
         self._held.move_to_end(tenant)
         if len(self._held) > TENANTS_HELD:
             gone, _ = self._held.popitem(last=False)
