@@ -29,5 +29,5 @@ def name_languages(votes: npt.NDArray[np.int64], count: int) -> str:
     """The languages of a collection, the commonest first, by how many chunks are written in each."""
     order = np.argsort(-votes, kind="stable")
     few = max(_FEW_CHUNKS, _FEW_OF * count)
-    named = [LANGUAGES[at] for at in order.tolist() if votes[at] >= few]
+    named = [LANGUAGES[at] for at in order[votes[order] >= few].tolist()]
     return "+".join(named) or LANGUAGES[int(order[0])]

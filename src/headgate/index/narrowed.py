@@ -28,7 +28,7 @@ from headgate.index.candidates import (
     best_by_names,
     best_by_words,
 )
-from headgate.index.draft_snapshot import DraftSnapshot, Neighbors, language_of
+from headgate.index.draft_snapshot import DraftSnapshot, Neighbors
 from headgate.index.drafts import NAME_KEYS, PLACE, Drafts
 from headgate.index.snapshot import Snapshot
 from headgate.index.vectors import EmbeddingCache
@@ -80,7 +80,13 @@ class NarrowedCollection:
         self._embeddings = EmbeddingCache(store, tenant, name, embedder) if embedder else None
         self._vector = vector
         self._recent = recent or RecentReads()
-        self._known = KnownPostings(store, tenant, name, Totals(), self._recent)
+        self._start(Totals())
+
+    def _start(self, totals: Totals) -> tuple[KnownPostings, DraftSnapshot]:
+        """What is known under these totals, nothing yet, and a view without candidates, by which queries are read."""
+        known = KnownPostings(self._store, self._tenant, self._name, totals, self._recent)
+        self._known = known, self._view((), known)
+        return self._known
 
     def follow_batch(self) -> bool:
         """Write the next block of postings, or wait a moment where another process is at it; whether the end of the
@@ -175,11 +181,10 @@ class NarrowedCollection:
             )
 
     def _narrow(self, query: str, totals: Totals) -> DraftSnapshot:
-        known = self._known
+        known, empty = self._known
         if not known.holds_for(totals):
-            here = (self._store, self._tenant, self._name)
-            known = self._known = KnownPostings(*here, totals, self._recent)
-        terms, picked, most = self._pick(query, known)
+            known, empty = self._start(totals)
+        terms, picked, most = self._pick(query, known, empty)
         vector = self._vector(query) if self._embeddings else None
         near = self._nearest(vector, totals) if vector is not None else None
         places = [place for place, _ in near or ()]
@@ -213,13 +218,14 @@ class NarrowedCollection:
     def _fetch(self, ids: Sequence[str]) -> Sequence[Chunk]:
         return self._store.chunks(self._tenant, self._name, ids)
 
-    def _pick(self, query: str, known: KnownPostings) -> tuple[Keys, list[int], int]:
+    def _pick(
+        self, query: str, known: KnownPostings, empty: DraftSnapshot
+    ) -> tuple[Keys, list[int], int]:
         """The terms of a query, the best places by them, and how many of these to rank: half, since some may be gone. A
         word never seen is read as its known parts.
         """
-        terms = _join_terms(word_terms(query, language_of(known.totals)))
+        terms = _join_terms(word_terms(query, empty.language))
         lists = [*known.lists(terms, budget=_POSTINGS)]
-        empty = self._view((), known)
         read = _join_terms(read_query(query, empty))
         if parts := {*read.tolist()}.difference(terms.tolist()):
             lists += known.lists(np.array([*parts], np.uint64), budget=_POSTINGS)
