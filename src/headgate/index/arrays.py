@@ -49,8 +49,9 @@ def find(keys: Keys, wanted: Keys) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """Slots of the wanted keys in the sorted keys, and which of them are there."""
     if not len(keys):
         return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
-    slots = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return slots, keys[slots] == wanted
+    slots = keys.searchsorted(wanted)
+    np.minimum(slots, len(keys) - 1, out=slots)
+    return slots, keys.take(slots) == wanted
 
 
 def locate(flat: Keys, low: npt.NDArray[np.uint16], wanted: Keys) -> tuple[Ints, Ints]:

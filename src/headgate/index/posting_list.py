@@ -186,8 +186,8 @@ def total_counts(counts: Sequence[Ints], slots: Ints) -> Ints:
     """The counts of some keys in all segments together, given their slots."""
     total = np.zeros(slots.shape[1], np.int64)
     for mine, row in zip(counts, slots, strict=True):
-        there = row >= 0
-        total[there] += mine[row[there]]
+        if len(mine):
+            total += np.where(row >= 0, mine[row], 0)
     return total
 
 
@@ -228,14 +228,17 @@ class Slots:
         if not len(keys):
             return np.zeros((len(self._vocabularies), 0), np.int64)
         for known, slots in self._recent:
-            at, there = find(known, keys)
-            if there.all():
-                return slots[:, at]
+            if find(known, keys[:1])[1][0]:  # others have none of them mostly
+                at, there = find(known, keys)
+                if there.all():
+                    return slots[:, at]
         order = np.argsort(keys)
         asked = keys[order]
-        found = np.full((len(self._vocabularies), len(keys)), -1, np.int64)
+        found = np.empty((len(self._vocabularies), len(keys)), np.int64)
         for row, vocabulary in zip(found, self._vocabularies, strict=True):
             slots, there = find(vocabulary, asked)
-            row[there] = slots[there]
+            row[:] = np.where(there, slots, -1)
         self._recent = ((asked, found), *self._recent[: _KEPT - 1])
-        return found[:, find(asked, keys)[0]]
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return found[:, back]
