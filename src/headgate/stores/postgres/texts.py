@@ -1,13 +1,17 @@
 """Texts: how Python texts go into PostgreSQL, which holds every character but NUL.
 
 NUL is written as the two characters \\x01 and "0", and \\x01 itself as \\x01 and "1". Both are so rare that nearly
-every text is stored as it is, and can be searched as it is.
+every text is stored as it is, and can be searched as it is. So psycopg loads them, and rows are looked through: a
+loader in Python would be called for each.
 """
 
-from psycopg.abc import AdaptContext, Buffer
-from psycopg.adapt import Dumper, Loader
+from collections.abc import Sequence
+
+from psycopg import Connection
+from psycopg.abc import Buffer
+from psycopg.adapt import Dumper
 from psycopg.postgres import types
-from psycopg.pq import Format
+from psycopg.rows import TupleRow
 
 from headgate.errors import InputError
 
@@ -30,23 +34,23 @@ class TextDumper(Dumper):
             ) from error
 
 
-class TextLoader(Loader):
-    """The texts that TextDumper wrote."""
-
-    def load(self, data: Buffer) -> str:
-        """The text as it was."""
-        text = str(data, "utf-8")
-        return text.replace("\x010", "\0").replace("\x011", "\1") if "\1" in text else text
-
-
-class BinaryTextLoader(TextLoader):
-    """The same where rows come in binary: a text has the same bytes there."""
-
-    format = Format.BINARY
+def _restore(value: object) -> object:
+    if isinstance(value, list):
+        return list(map(_restore, value))
+    if isinstance(value, str):
+        return value.replace("\x010", "\0").replace("\x011", "\1")
+    return value
 
 
-def register_texts(context: AdaptContext) -> None:
+def restore_row(values: Sequence[object]) -> TupleRow:
+    """A row with its texts as they were."""
+    for value in values:
+        if (type(value) is str and "\1" in value) or type(value) is list:
+            return tuple(map(_restore, values))
+    return tuple(values)
+
+
+def register_texts(connection: Connection[TupleRow]) -> None:
     """Let a connection read and write texts this way."""
-    context.adapters.register_dumper(str, TextDumper)
-    context.adapters.register_loader("text", TextLoader)
-    context.adapters.register_loader("text", BinaryTextLoader)
+    connection.adapters.register_dumper(str, TextDumper)
+    connection.row_factory = lambda _: restore_row
