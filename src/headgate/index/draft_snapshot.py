@@ -121,7 +121,7 @@ class DraftSnapshot(Snapshot):
         return Hits(ords, pack(*counts.T), np.bincount(which, minlength=len(terms)))
 
     def _fields(self, position: Ints, owner: Ints) -> Ints:
-        # a sum over rows of three takes several times as long
+        # not as a sum over rows of three, which is slow
         title, date, speaker = self._field_ends
         found: Ints = (position >= title[owner]).astype(np.int64)
         found += position >= date[owner]
@@ -185,14 +185,11 @@ class DraftSnapshot(Snapshot):
         titled = self._drafts.header[ords[mine], TITLE] > 0
         return Spots(terms[which], mine, self._fields(position, ords[mine]), position, titled)
 
-    def norms(self, *, b: float, title: float, head: bool) -> npt.NDArray[np.float32]:
-        """As in a snapshot, by the mean length of the whole collection."""
-        if (b, title, head) not in self._norms:
-            weights = np.array([title, 1.0 * head, 1.0 * head, 1.0])
-            mean = max(float(weights @ np.array(self._totals.fields)) / self.count, 1e-6)
-            length = self._drafts.header[:, : BODY + 1] @ weights
-            self._norms[b, title, head] = ((1 - b) + (b / mean) * length).astype(np.float32)
-        return self._norms[b, title, head]
+    def _weigh_lengths(self, title: float, *, head: bool) -> tuple[npt.NDArray[np.float64], float]:
+        """As in a snapshot, with the mean of the whole collection."""
+        weights = np.array([title, 1.0 * head, 1.0 * head, 1.0])
+        length = self._drafts.header[:, : BODY + 1] @ weights
+        return length, float(weights @ np.array(self._totals.fields)) / self.count
 
     # -- names -----------------------------------------------------------------------------------
 

@@ -228,7 +228,7 @@ class Slots:
         if not len(keys):
             return np.zeros((len(self._vocabularies), 0), np.int64)
         for known, slots in self._recent:
-            if find(known, keys[:1])[1][0]:  # others have none of them mostly
+            if find(known, keys[:1])[1][0]:  # mostly others have none
                 at, there = find(known, keys)
                 if there.all():
                     return slots[:, at]
@@ -239,6 +239,4 @@ class Slots:
             slots, there = find(vocabulary, asked)
             row[:] = np.where(there, slots, -1)
         self._recent = ((asked, found), *self._recent[: _KEPT - 1])
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        return found[:, back]
+        return found[:, np.argsort(order)]

@@ -236,13 +236,18 @@ class Snapshot:
     def norms(self, *, b: float, title: float, head: bool) -> npt.NDArray[np.float32]:
         """What counts of each chunk are divided by, 1 - b + b len / mean; a title's terms count `title` times."""
         if (b, title, head) not in self._norms:
-            fields = self._column("fields").reshape(-1, 4)
-            length = fields[:, BODY] + title * fields[:, TITLE]
-            if head:
-                length = length + fields[:, DATE] + fields[:, SPEAKER]
-            mean = max(float(length[self.alive].mean()), 1e-6) if self.count else 1.0
-            self._norms[b, title, head] = ((1 - b) + (b / mean) * length).astype(np.float32)
+            length, mean = self._weigh_lengths(title, head=head)
+            norms = (1 - b) + (b / max(mean, 1e-6)) * length
+            self._norms[b, title, head] = norms.astype(np.float32)
         return self._norms[b, title, head]
+
+    def _weigh_lengths(self, title: float, *, head: bool) -> tuple[npt.NDArray[np.float64], float]:
+        """How long each chunk is, and their mean."""
+        fields = self._column("fields").reshape(-1, 4)
+        length = fields[:, BODY] + title * fields[:, TITLE]
+        if head:
+            length = length + fields[:, DATE] + fields[:, SPEAKER]
+        return length, float(length[self.alive].mean()) if self.count else 1.0
 
     # -- names -----------------------------------------------------------------------------------
 

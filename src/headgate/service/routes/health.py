@@ -27,7 +27,6 @@ LOGGER = logging.getLogger("headgate.readiness")
 router = APIRouter(tags=["service"], route_class=StrictRoute)
 
 CHECK_TIMEOUT_S = 5.0
-PROBE_TENANT = "headgate-readiness"  # nobody has it, so that no check reads anybody's data
 
 
 class HealthOut(BaseModel):
