@@ -144,14 +144,13 @@ class KnownPostings:
     def drafts(self, places: Collection[int]) -> list[Draft]:
         """Place, id and draft of the chunks at these places, in order; those that went meanwhile are left out."""
         asked, version = sorted(places), self._version
-        found = self._recent.drafts.find([(version, place) for place in asked])
-        drafts = [draft for draft in found if draft is not None]
-        if len(drafts) < len(asked):
-            lacking = [place for place, draft in zip(asked, found, strict=True) if draft is None]
-            read = self._store.drafts_at(*self._here, lacking)
-            self._recent.drafts.keep({(version, draft[0]): draft for draft in read})
-            drafts = sorted([*drafts, *read])
-        return drafts
+        read = self._recent.drafts.find([(version, place) for place in asked])
+        known = dict(zip(asked, read, strict=True))
+        if lacking := [place for place, draft in known.items() if draft is None]:
+            fresh = self._store.drafts_at(*self._here, lacking)
+            self._recent.drafts.keep({(version, draft[0]): draft for draft in fresh})
+            known |= {draft[0]: draft for draft in fresh}
+        return [draft for draft in known.values() if draft is not None]
 
     def count(self, keys: Keys) -> Ints:
         """In how many chunks of the collection each of some keys of the database stands."""
