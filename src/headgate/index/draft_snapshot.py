@@ -104,7 +104,7 @@ class DraftSnapshot(Snapshot):
 
     @lazy_property
     def _field_ends(self) -> Ints:
-        """Where the title, the date and the speaker of each chunk end, counted in terms."""
+        """Where titles, dates and speakers of the chunks end, counted in terms."""
         return np.cumsum(self._drafts.header[:, :BODY].T, 0)
 
     def postings(self, terms: Keys) -> Hits:
@@ -121,7 +121,6 @@ class DraftSnapshot(Snapshot):
         return Hits(ords, pack(*counts.T), np.bincount(which, minlength=len(terms)))
 
     def _fields(self, position: Ints, owner: Ints) -> Ints:
-        # not as a sum over rows of three, which is slow
         title, date, speaker = self._field_ends
         found: Ints = (position >= title[owner]).astype(np.int64)
         found += position >= date[owner]

@@ -83,7 +83,7 @@ class NarrowedCollection:
         self._start(Totals())
 
     def _start(self, totals: Totals) -> tuple[KnownPostings, DraftSnapshot]:
-        """Nothing is known yet under these totals; with a view without candidates, by which queries are read."""
+        """Know nothing yet, and a view without candidates, by which queries are read."""
         known = KnownPostings(self._store, self._tenant, self._name, totals, self._recent)
         self._known = known, self._view((), known)
         return self._known

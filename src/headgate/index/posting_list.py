@@ -228,7 +228,7 @@ class Slots:
         if not len(keys):
             return np.zeros((len(self._vocabularies), 0), np.int64)
         for known, slots in self._recent:
-            if find(known, keys[:1])[1][0]:  # mostly others have none
+            if find(known, keys[:1])[1][0]:
                 at, there = find(known, keys)
                 if there.all():
                     return slots[:, at]

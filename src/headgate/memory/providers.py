@@ -107,7 +107,9 @@ async def prefetch_all(
     with _pool_for(providers, policy) as pool:
         began = time.monotonic()
         calls = pool.ask(query, _options(plan, tenant, session_id))
-        answers = {call.provider: _refused_answer(call) for call in calls}
+        answers = {
+            c.provider: ProviderAnswer(c.provider, "unasked", reason=c.refusal) for c in calls
+        }
         for call, future in _by_deadline(calls):
             mine = asyncio.wrap_future(future)
             try:
@@ -193,10 +195,6 @@ def _options(plan: Plan | None, tenant: str, session_id: str) -> Mapping[str, ob
     min_trust = None if plan is None else plan.min_trust
     told = {"tenant": tenant, "session_id": session_id}
     return {**told, "limit": limit, "min_trust": min_trust}
-
-
-def _refused_answer(call: ProviderCall) -> ProviderAnswer:
-    return ProviderAnswer(call.provider, "unasked", reason=call.refusal)
 
 
 def _finish(pool: ProviderPool, call: ProviderCall, future: "Future[object]") -> ProviderAnswer:

@@ -120,7 +120,8 @@ def _turn_document(
         f"{message.speaker}\n{time}\n{message.text}".encode("utf-8", "replace")
     ).hexdigest()
     seen[digest] += 1  # the same words said twice are two turns
-    id = str(message.given.get("id") or f"{session}/{digest[:12]}{_repeat_suffix(seen[digest])}")
+    again = "" if seen[digest] == 1 else f"-{seen[digest]}"
+    id = str(message.given.get("id") or f"{session}/{digest[:12]}{again}")
     metadata = {
         "session": session,
         "speaker": message.speaker,
@@ -131,10 +132,6 @@ def _turn_document(
     }
     chunk = Chunk(id, text, id, collection, TURN, metadata=metadata)
     return Document(id, collection, digest=digest, source=TURN, metadata=metadata, chunks=(chunk,))
-
-
-def _repeat_suffix(times: int) -> str:
-    return "" if times == 1 else f"-{times}"
 
 
 def _time_prefix(time: object) -> str:

@@ -45,7 +45,7 @@ def verdict_without_grading(
         return Verdict(fitting)
     if not fitting and any(is_in_window(candidate) for candidate in candidates):
         return Verdict(reason="everything relevant is in the window already")
-    if not fitting and any(_had_no_room(candidate) for candidate in candidates):
+    if not fitting and any(c.dropped and c.notes[-1].code is NoteCode.NO_ROOM for c in candidates):
         return Verdict(reason="nothing of what was found fits the budget")
     return None
 
@@ -99,10 +99,6 @@ def conclude(
 def is_in_window(candidate: Candidate) -> bool:
     """Whether it was left out because the window holds it."""
     return candidate.dropped and candidate.notes[-1].stage is Stage.PENALIZE
-
-
-def _had_no_room(candidate: Candidate) -> bool:
-    return candidate.dropped and candidate.notes[-1].code is NoteCode.NO_ROOM
 
 
 def _alternate(one: Sequence[Candidate], other: Sequence[Candidate]) -> list[Candidate]:

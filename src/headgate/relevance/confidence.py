@@ -99,7 +99,8 @@ def evidence(
     # What came from memory or the web may hold words that the collection has never seen.
     unseen = question.unseen.difference(*(one.held for one in best))
     told = 1 - min(words.unseen_rate, _MOST_UNSEEN) if unseen else 1.0  # what an unseen term tells
-    known = _speakers(question, words) | _topics(question)
+    topics = {key for key, rarity in question.worth.items() if rarity < _TOPIC}
+    known = _speakers(question, words) | topics
     worth = {
         key: (question.full if key in known else rarity) * (told if key in unseen else 1.0)
         for key, rarity in question.worth.items()
@@ -123,11 +124,6 @@ def _speakers(question: Question, words: Vocabulary) -> frozenset[int]:
         return frozenset()
     asked = np.array(sorted(question.asked), np.uint64)
     return frozenset(asked[within(words.speakers(), asked)].tolist())
-
-
-def _topics(question: Question) -> frozenset[int]:
-    """The terms of the question that most chunks of the collection hold."""
-    return frozenset(key for key, rarity in question.worth.items() if rarity < _TOPIC)
 
 
 def _shares(question: Question, members: Sequence[Candidate], language: str) -> list[float]:

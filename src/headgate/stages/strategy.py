@@ -112,7 +112,9 @@ def choose_strategy(
         confidence=confidence,
         reasoning=reasoning,
         available_budget=available,
-        utilization_pct=_utilization(content_tokens, context_length),
+        utilization_pct=round(100 * content_tokens / context_length, 1)
+        if context_length
+        else 100.0,
         retrieval_budget_tokens=retrieval,
         steps=_steps(strategy, retrieval, category, group=group, tools=frozenset(tools)),
     )
@@ -146,10 +148,6 @@ def _rule(
             return Strategy.RAG_GRAPH, 0.70, "far too large to load, so search along its graph"
         return Strategy.RAG, 0.80, "too large to load, so search"
     return Strategy.HYBRID, 0.60, "no rule is decisive, so do both"
-
-
-def _utilization(content_tokens: int, context_length: int) -> float:
-    return round(100 * content_tokens / context_length, 1) if context_length else 100.0
 
 
 def _steps(

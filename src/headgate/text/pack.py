@@ -52,7 +52,8 @@ def pack(
     cut = _Cut(packed, count, shorten, crowds)
     left = _fill(prices, packed, room - kept_free, among=main, most=most, cut=cut) + kept_free
     left = _fill(prices, packed, left, among=aside, most=len(pieces))
-    _fill(prices, packed, left, among=main, most=most - sum(_intersect(packed.taken, main)))
+    most -= sum(map(min, packed.taken, main))
+    _fill(prices, packed, left, among=main, most=most)
     _trim(pieces, prices, packed, room, count)
     return packed
 
@@ -105,10 +106,6 @@ def _fill(
             left -= price
             most -= 1
     return left
-
-
-def _intersect(taken: Sequence[bool], among: Sequence[bool]) -> list[bool]:
-    return [a and b for a, b in zip(taken, among, strict=True)]
 
 
 def _trim(

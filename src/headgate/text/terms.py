@@ -113,7 +113,9 @@ def _parts(word: str) -> list[str]:
             return signs(low)
         return [w for run in runs for w in (signs(run) if _UNSPACED.match(run) else [run])]
     low = word.lower()
-    if word.isdigit() or len(word) > LONGEST or (word.isalpha() and _is_plain(word, low)):
+    if word.isdigit() or len(word) > LONGEST:
+        return [low]
+    if word.isalpha() and (word[1:] == low[1:] or word.isupper()):
         return [low]
     parts = _PART.findall(word)
     if len(parts) < 2 or _is_random(word, parts):
@@ -124,11 +126,6 @@ def _parts(word: str) -> list[str]:
 def _is_random(word: str, parts: list[str]) -> bool:
     """Whether a word is a digest or a key rather than an identifier: many parts, of two characters mostly."""
     return len(parts) > _FEW_PARTS and 5 * len(parts) > 2 * len(word)
-
-
-def _is_plain(word: str, low: str) -> bool:
-    """Whether a word hides no parts in its capitals."""
-    return word[1:] == low[1:] or word.isupper()
 
 
 class _Stemmer(local):

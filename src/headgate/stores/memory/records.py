@@ -205,7 +205,9 @@ class MemoryRecords(MemoryPart):
             return []
         ranked = self._sorted.get((side, tenant, node))
         if ranked is None:
-            ranked = sorted(((_edge_rank(edge), edge) for edge in held.values()), key=itemgetter(0))
+            # strongest first, ties by name
+            ranks = (((-edge.weight, *_edge_name(edge)), edge) for edge in held.values())
+            ranked = sorted(ranks, key=itemgetter(0))
             self._sorted[side, tenant, node] = ranked
         return ranked
 
@@ -222,8 +224,3 @@ class MemoryRecords(MemoryPart):
 def _edge_name(edge: Edge) -> EdgeName:
     """What tells an edge from every other."""
     return edge.source, edge.predicate, edge.target
-
-
-def _edge_rank(edge: Edge) -> EdgeRank:
-    """Strongest first, ties by name."""
-    return -edge.weight, *_edge_name(edge)

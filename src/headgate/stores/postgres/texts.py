@@ -1,8 +1,8 @@
 """Texts: how Python texts go into PostgreSQL, which holds every character but NUL.
 
 NUL is written as the two characters \\x01 and "0", and \\x01 itself as \\x01 and "1". Both are so rare that nearly
-every text is stored as it is, and can be searched as it is. So psycopg loads them, and rows are looked through: a
-loader in Python would be called for each.
+every text is stored as it is, and can be searched as it is. A row is looked through at once, since a loader would be
+called for each text.
 """
 
 from collections.abc import Sequence
@@ -35,11 +35,9 @@ class TextDumper(Dumper):
 
 
 def _restore(value: object) -> object:
-    if isinstance(value, list):
-        return list(map(_restore, value))
     if isinstance(value, str):
         return value.replace("\x010", "\0").replace("\x011", "\1")
-    return value
+    return list(map(_restore, value)) if isinstance(value, list) else value
 
 
 def restore_row(values: Sequence[object]) -> TupleRow:
