@@ -36,7 +36,7 @@ _AFTER_NAME = compile_late(r"[:：>\n]")
 _REACH = 120  # characters from a name's begin within which its head ends
 _ROLES = frozenset({"user", "assistant", "system", "tool", "human", "ai", "bot", "agent", "model"})
 # What a line that surely is a turn begins with: a bracket, a role, or a name with a number on its line.
-_PROMISING = compile_late(rf"[<\[(]|(?:@|\*\*|__)?(?i:{'|'.join(sorted(_ROLES))})|\S[^\n]*?\d|\d")
+_PROMISING = compile_late(rf"[<\[(]|(?:@|\*\*|__)?(?i:{'|'.join(sorted(_ROLES))})|\S[^\d\n]*+\d|\d")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
