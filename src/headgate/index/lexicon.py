@@ -53,7 +53,7 @@ class Lexicon:
     def slots(self, language: str, texts: Sequence[Sequence[str]]) -> Slots:
         """The slots of all pieces of texts in a language; those that were not met before are read together."""
         known = self._by_language.setdefault(language, {})
-        pieces = chain.from_iterable(texts)  # not a list of them: one hostile text has millions
+        pieces = chain.from_iterable(texts)  # which may be millions
         slots = np.fromiter(map(known.get, pieces, repeat(-1)), np.int32, sum(map(len, texts)))
         new = slots < 0
         if new.any():

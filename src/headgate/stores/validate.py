@@ -25,8 +25,7 @@ from headgate.types import (
     SpendScope,
 )
 
-# Five times what the largest window holds. All of a chunk is read at once, and shown or left out.
-CHUNK_CHARS = 1_000_000
+CHUNK_CHARS = 1_000_000  # a chunk is read at once
 NAME_CHARS = 1024  # ids are keys of several indexes; longer ones are texts by mistake
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")

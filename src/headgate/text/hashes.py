@@ -116,7 +116,7 @@ def _read(texts: Sequence[str]) -> Tokens:
 
     def pieces() -> Iterator[str]:
         for owner, text in enumerate(texts):
-            # most texts are one piece, and folded at once in half the time
+            # most texts are one piece
             for folded in (fold(text),) if len(text) <= PIECE else fold_pieces(text, PIECE):
                 for piece in _pieces(folded):
                     owners.append(owner)

@@ -29,7 +29,7 @@ def _span(upper: str) -> str:
 
 
 _SPAN, _ASCII_SPAN = compile_late(lambda: _span(capitals())), compile_late(_span("A-Z"))
-# this runs over ASCII four times as fast as the class of capitals alone
+# four times as fast over ASCII as the class alone
 _RARE_CAPITAL = compile_late(lambda: f"[^\x00-\x7f](?<=[{capitals()}])")
 _FIRST_WORD = re.compile(r"^(?:\(?([^\W\d_][\w'-]*))?", re.MULTILINE)
 _GOES_ON = frozenset(",;)'\u2019-_")  # a sentence goes on after these, as after a letter or a digit
