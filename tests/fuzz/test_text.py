@@ -6,7 +6,6 @@ from contextlib import suppress
 import orjson
 from tests.fuzz.cases import damage, encoded, fuzz, fuzz_slow, mutate, text, value
 
-from headgate.cli.terminal import printable
 from headgate.errors import InputError
 from headgate.guard import RepeatDetector
 from headgate.guard.counting import CountingDetector
@@ -26,7 +25,7 @@ from headgate.text.languages import detect_all
 from headgate.text.names import entities, names
 from headgate.text.nfkc import nfkc
 from headgate.text.redact import redact
-from headgate.text.table import table
+from headgate.text.table import printable, table
 from headgate.text.terms import terms
 from headgate.text.tokens import estimate_tokens, running_tokens
 from headgate.text.turns import add_head, part, split_turns

@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from headgate.cli.terminal import printable
+from headgate.text.table import printable
 
 
 class SafeConsole(Console):

@@ -1,10 +1,5 @@
-"""The terminal: the one way by which commands print, so that no foreign text can do harm there.
+"""The terminal: the one way by which commands print, so that no foreign text can do harm there."""
 
-Questions, file names, titles and errors come from others. Control characters in them (escape sequences among them) and
-marks that reverse the order of letters are shown as `\\u001b`, which is also how JSON writes them.
-"""
-
-import re
 import sys
 from datetime import UTC, datetime
 from shutil import get_terminal_size
@@ -12,20 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from headgate.text.table import printable
+
 if TYPE_CHECKING:
     from headgate.cli.console import SafeConsole
 
 __all__ = ["SafeConsole", "count_of", "echo", "fit", "format_minute", "printable"]
-
-
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-
-
-def printable(text: str) -> str:
-    """The text with everything in it that a terminal would obey, or could not print, made visible."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def echo(text: str | bytes = "", *, err: bool = False, nl: bool = True) -> None:

@@ -113,7 +113,7 @@ def load_segment(path: Path, *, verify: bool = False) -> Segment:
 
 
 def _checksum(path: Path, begin: int) -> int:
-    """The checksum of a file from some place on, which is read: looking at it mapped would keep it all in memory."""
+    """The checksum of a file from some place on, which is read: through its mapping it would stay in memory."""
     crc = 0
     with path.open("rb") as file:
         file.seek(begin)

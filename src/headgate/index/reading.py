@@ -23,9 +23,7 @@ from headgate.text.turns import Turn, part
 from headgate.types import Chunk
 
 _AT_ONCE = 500  # chunks whose pieces are held in memory together: some 5 MB
-_PIECES = (
-    1 << 18
-)  # pieces whose terms are looked up together, since where they stand takes 40 bytes each
+_PIECES = 1 << 18  # pieces whose terms are looked up together, at 40 bytes each
 _SPANS = 8_000  # spans of capitals that are remembered while chunks are read: some 2 MB
 _LANGUAGE = {language: n for n, language in enumerate(LANGUAGES)}
 

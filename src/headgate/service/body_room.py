@@ -31,7 +31,7 @@ KEEPING = ("/v1/documents", "/v1/turns", "/mcp")
 KEPT = 16
 USUAL = 16  # bytes of ordinary JSON for each of its values; more values than that weigh extra
 VALUE = 64  # what each of them weighs, as an empty object does
-# after a body of 4 MiB, and less after a lighter one: reading it holds the loop, and others need that several times
+# after a body of 4 MiB, less after a lighter one: reading it holds the loop, which others need
 PAUSE_S = 0.05
 
 

@@ -1,6 +1,15 @@
-"""A table in plain text: columns as wide as they need, the last one free."""
+"""A table in plain text, columns as wide as they need; and foreign text as a terminal may show it.
 
+Questions, file names, titles and errors come from others. Control characters in them (escape sequences among them) and
+marks that reverse the order of letters are shown as JSON writes them: `\\u001b`.
+"""
+
+import re
 from collections.abc import Sequence
+
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def table(rows: Sequence[Sequence[str]], *, gap: str = "  ") -> str:
@@ -19,6 +28,11 @@ def clip(text: str, width: int) -> str:
     """The text on one line, cut to `width` with an ellipsis."""
     line = " ".join(text.split())
     return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """The text with everything in it that a terminal would obey, or could not print, made visible."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _cell(cell: str, width: int) -> str:
