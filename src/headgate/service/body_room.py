@@ -27,8 +27,8 @@ SMALL = 8 << 10  # bytes of a body that weighs no more than it has
 # interpreter anyway.
 AT_WORK = 2 << 20
 # A text that is kept takes up to eighty times its bytes while it is cut and indexed, a window seven times.
-KEEPING = ("/v1/documents", "/v1/turns", "/mcp")
-KEPT = 16
+KEEPING_PATHS = ("/v1/documents", "/v1/turns", "/mcp")
+KEEPING = 16
 USUAL = 16  # bytes of ordinary JSON for each of its values; more values than that weigh extra
 VALUE = 64  # what each of them weighs, as an empty object does
 # after a body of 4 MiB, less after a lighter one: reading it holds the loop, which others need
@@ -51,7 +51,7 @@ def weigh(body: bytes) -> int:
 
 def weigh_work(path: str, weight: int) -> int:
     """What the work that a path does with a body weighs."""
-    return weight * KEPT if path in KEEPING else weight
+    return weight * KEEPING if path in KEEPING_PATHS else weight
 
 
 class BodyRoom:
