@@ -33,7 +33,7 @@ _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
         ("pypi-token", ("pypi-",), r"(?<!\w)pypi-AgE[\w-]{50,400}"),
         ("sendgrid-key", ("SG.",), r"(?<!\w)SG\.[\w-]{22}\.[\w-]{43}"),
         ("telegram-token", (":AA",), r"(?<!\d)\d{8,10}:AA[\w-]{33}(?![\w-])"),
-        ("jwt", ("eyJ",), r"(?<!\w)eyJ[\w-]{10,2000}\.eyJ[\w-]{10,4000}\.[\w-]{20,1000}"),
+        ("jwt", ("eyJ",), r"(?<![\w-])eyJ[\w-]{10,2000}\.eyJ[\w-]{10,4000}\.[\w-]{20,1000}"),
         ("private-key", ("-----BEGIN",),
          r"-----BEGIN (?:[A-Z]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----[^-]{20,20000}-----END [A-Z ]{0,60}-----"),
         ("url-password", ("://",), r"(?<=://)[\w.%+~-]{1,64}:[^\s:@/\"'<>{}$]{3,128}(?=@[\w.-])"),
