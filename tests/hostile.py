@@ -13,9 +13,7 @@ from re import _constants as ops  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 
 SMALL = 2_000
-QUICK_S = (
-    0.004  # at the small size; what is faster is linear, or harmless at any size a request may have
-)
+QUICK_S = 0.001  # at the small size: two million steps, as a quadratic search takes, last longer on any machine
 MOST = 16  # characters of a pattern that are tried as pumps
 FACTOR = 4
 ALLOWED = 9.0  # between 4 (linear) and 16 (quadratic)
