@@ -204,7 +204,6 @@ def _remember_counts(count: TokenCounter) -> TokenCounter:
 
 
 def _setting(settings: Settings, name: str) -> object:
-    """The value of a setting by its dotted name."""
     value: object = settings
     for part in name.split("."):
         value = getattr(value, part, None)

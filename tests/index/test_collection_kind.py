@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from headgate import Headgate
 from headgate.index.collection_kind import is_conversation, name_languages
 from headgate.text.languages import LANGUAGES
 
-TALK = {"declared": 0, "with_speaker": 10, "speakers": 2, "short": 10}
+TALK = {"declared": 0, "with_speaker": 10, "speakers": 2, "most_of_one": 5, "short": 10}
 
 
 def votes(**counts):
@@ -13,7 +14,7 @@ def votes(**counts):
 
 
 def test_four_declared_turns_of_five_make_a_conversation():
-    others = {"with_speaker": 0, "speakers": 0, "short": 0}
+    others = {"with_speaker": 0, "speakers": 0, "most_of_one": 0, "short": 0}
     assert is_conversation(10, declared=8, **others)
     assert not is_conversation(10, declared=7, **others)
     assert not is_conversation(0, declared=0, **others)
@@ -25,18 +26,27 @@ def test_four_texts_of_five_that_open_with_a_speaker_make_a_conversation():
 
 
 def test_nothing_is_no_conversation():
-    assert not is_conversation(0, declared=0, with_speaker=0, speakers=2, short=0)
+    assert not is_conversation(0, declared=0, with_speaker=0, speakers=2, most_of_one=0, short=0)
 
 
-def test_a_label_that_opens_every_text_is_no_speaker():
-    assert not is_conversation(10, **TALK | {"speakers": 1})
-    assert is_conversation(10, **TALK | {"speakers": 2})
+def test_a_label_that_opens_nearly_every_text_is_no_speaker():
+    assert not is_conversation(10, **TALK | {"speakers": 1, "most_of_one": 10})
+    assert not is_conversation(10, **TALK | {"most_of_one": 10})
+    assert is_conversation(10, **TALK | {"most_of_one": 9})
+
+
+def test_records_are_no_conversation_though_each_line_could_be_a_turn():
+    rows = [f"Package: tool-{n}\nVersion: {n}.1\nSection: {n % 7}" for n in range(30)]
+    rows += ["Source: tool-1", "Tag: made-of::audio"]
+    with Headgate.open(":memory:") as gate:
+        gate.add([{"id": str(n), "text": text} for n, text in enumerate(rows)])
+        assert not gate.index("main").conversational
 
 
 def test_eight_speakers_are_few_and_so_is_one_for_twenty_lines():
     assert is_conversation(10, **TALK | {"speakers": 8})
     assert not is_conversation(10, **TALK | {"speakers": 9})
-    long = {"declared": 0, "with_speaker": 400, "short": 400}
+    long = {"declared": 0, "with_speaker": 400, "most_of_one": 50, "short": 400}
     assert is_conversation(400, speakers=20, **long)
     assert not is_conversation(400, speakers=21, **long)
 

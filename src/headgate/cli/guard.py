@@ -81,7 +81,6 @@ def guard(
 
 
 def _changes(hold: bool | None, **given: Any) -> dict[str, Any]:  # noqa: ANN401  # by option
-    """What the options change in the policy."""
     rule = {name: given.pop(name) for name in ("window", "min_bits", "max_drop")}
     changes = {"hold_back": hold, "entropy": _set_only(rule) or None, **given}
     return _set_only(changes)

@@ -63,7 +63,6 @@ def _identifier(found: re.Match[str]) -> str:
 
 
 def _keep_label(found: re.Match[str]) -> str:
-    """The name of a value alone."""
     return f"{found[1]}*"
 
 

@@ -5,6 +5,7 @@ Small ones are parts of one block until it is full. Parts of one size class are 
 times and a query meets few lists; a chunk keeps its place.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -107,7 +108,10 @@ def _add(totals: Totals, drafts: Drafts, sign: int) -> Totals:
     languages = np.bincount(header[:, LANGUAGE], minlength=len(LANGUAGES))
     before = np.zeros(len(LANGUAGES), np.int64)
     before[: len(totals.languages)] = totals.languages
-    speakers = {*totals.speakers, *drafts.speakers[drafts.speakers > 0].astype(np.int64).tolist()}
+    lines = Counter(dict(zip(totals.speakers, totals.lines, strict=False)))
+    for speaker in drafts.speakers[drafts.speakers > 0].astype(np.int64).tolist():
+        lines[speaker] += sign
+    speakers = sorted(lines)[:_SPEAKERS]
     return totals._replace(
         chunks=totals.chunks + sign * len(header),
         declared_turns=totals.declared_turns + sign * int(header[:, DECLARED].sum()),
@@ -115,5 +119,6 @@ def _add(totals: Totals, drafts: Drafts, sign: int) -> Totals:
         short_texts=totals.short_texts + sign * int((header[:, CHARS] < SHORT).sum()),
         fields=tuple(np.add(totals.fields, sign * header[:, :4].sum(0)).tolist()),
         languages=tuple(np.add(before, sign * languages).tolist()),
-        speakers=tuple(sorted(speakers)[:_SPEAKERS]),
+        speakers=tuple(speakers),
+        lines=tuple(lines[speaker] for speaker in speakers),
     )

@@ -83,6 +83,7 @@ class DraftSnapshot(Snapshot):
             declared=t.declared_turns,
             with_speaker=t.with_speaker,
             speakers=len(t.speakers),
+            most_of_one=max(t.lines, default=0),
             short=t.short_texts,
         )
 

@@ -112,12 +112,13 @@ class Snapshot:
     def conversational(self) -> bool:
         """Whether the chunks are turns of conversations."""
         speaker = self._column("speaker")[self.alive].astype(np.uint64)
-        speaking = speaker[speaker > 0]
+        lines = np.unique(speaker[speaker > 0], return_counts=True)[1]
         return is_conversation(
             self.count,
             declared=int(self._column("declared")[self.alive].sum()),
-            with_speaker=len(speaking),
-            speakers=len(distinct(speaking)),
+            with_speaker=int(lines.sum()),
+            speakers=len(lines),
+            most_of_one=int(lines.max(initial=0)),
             short=int((self._column("chars")[self.alive] < SHORT).sum()),
         )
 

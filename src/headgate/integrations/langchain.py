@@ -219,7 +219,6 @@ def _read(chunk: AIMessageChunk) -> str | Piece | None:
 
 
 def _with_text(chunk: AIMessageChunk, text: str) -> AIMessageChunk:
-    """A copy of a chunk with another text."""
     if not chunk.text:
         return chunk.model_copy(update={"additional_kwargs": {"reasoning_content": text}})
     content: Any = text

@@ -74,7 +74,6 @@ def _begin(gate: Headgate, id: str) -> Iterator[Match]:
 
 
 def _load(gate: Headgate, found: Match) -> Match:
-    """The same with what it is."""
     store, tenant, id = gate.store, gate.tenant, found.id
     value: tuple[Chunk, ...] | Fact | Trace | Review | None
     match found.kind:

@@ -16,9 +16,9 @@ class Totals(NamedTuple):
     """What is known of a collection whose postings the store keeps: the last change seen, and sums over its chunks.
 
     `declared_turns` are chunks whose metadata says that they are turns of a conversation, `with_speaker` those that
-    open with a speaker, and `short_texts` those short enough for a turn. `vectors` is the kind of embedding that the
-    store searches as well, empty where it searches none. `blocks` is how many blocks are full, and `parts` how many
-    chunks each part of the next one has. `saves` counts how often they were saved.
+    open with a speaker (`lines` by each of the `speakers`), and `short_texts` those short enough for a turn. `vectors`
+    is the kind of embedding that the store searches as well, empty where it searches none. `blocks` is how many blocks
+    are full, and `parts` how many chunks each part of the next one has. `saves` counts how often they were saved.
     """
 
     seen: int = 0
@@ -29,6 +29,7 @@ class Totals(NamedTuple):
     fields: tuple[int, ...] = (0, 0, 0, 0)
     languages: tuple[int, ...] = ()
     speakers: tuple[int, ...] = ()
+    lines: tuple[int, ...] = ()
     vectors: str = ""
     blocks: int = 0
     parts: tuple[int, ...] = ()

@@ -100,7 +100,6 @@ def configure(
 
 
 def _start(settings: Settings, folder: str | None) -> FastAPI:
-    """The service, in a process of its own."""
     share_heaps()
     return from_settings(settings, folder)
 

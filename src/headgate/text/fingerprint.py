@@ -259,7 +259,6 @@ class WindowFingerprint:
 
 
 def _join_neighbors(texts: list[str], most: int) -> list[str]:
-    """The texts, so many at most."""
     each = -(-len(texts) // most)
     if each <= 1:
         return texts

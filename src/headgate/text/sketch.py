@@ -119,7 +119,6 @@ def _encode(steps: NDArray[np.int64], width: int) -> Coded:
 
 
 def _decode(coded: Coded) -> U64:
-    """The places, sorted."""
     values: U64 = np.cumsum(coded, dtype=np.uint64)[coded != _full(coded)]
     return values
 

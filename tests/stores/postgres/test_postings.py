@@ -6,7 +6,7 @@ from headgate.protocols import BLOCK_BITS, Block, Placement, Totals
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing.samples import document
 
-TOTALS = Totals(seen=1, chunks=2, declared_turns=1, with_speaker=2, short_texts=2, fields=(1, 0, 0, 9), languages=(2,), speakers=(7, 8), blocks=1, parts=(2,), saves=1)  # fmt: skip
+TOTALS = Totals(seen=1, chunks=2, declared_turns=1, with_speaker=2, short_texts=2, fields=(1, 0, 0, 9), languages=(2,), speakers=(7, 8), lines=(1, 1), blocks=1, parts=(2,), saves=1)  # fmt: skip
 
 
 @pytest.fixture

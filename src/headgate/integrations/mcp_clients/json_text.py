@@ -115,7 +115,6 @@ def load(text: str) -> dict[str, Any]:
 
 
 def _tokens(text: str) -> list[_Token]:
-    """The tokens of a text, without space and comments."""
     tokens, at = [], 0
     while at < len(text):
         match = _TOKEN.match(text, at)

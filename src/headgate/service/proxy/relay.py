@@ -112,7 +112,6 @@ class Relay:
         self.usage.sever(self.dialect.estimate_usage(prompt, self.session.severed_tokens))
 
     async def _read_call(self, response: Response) -> None:
-        """One call, to its end or its stall."""
         splitter = Splitter(self._policy.max_event_bytes, self._take_room)
         session = self.session
         while not self._is_over():

@@ -146,7 +146,6 @@ class Supervisor:
         return reply.response
 
     async def _pass_on(self, request: web.Request, asked: AgentRequest) -> web.StreamResponse:
-        """There and back, as it is."""
         try:
             found = await self._transport.send(asked.to_upstream(asked.body, plain=False))
         except UpstreamError as error:

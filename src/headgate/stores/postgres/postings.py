@@ -82,7 +82,7 @@ class PostgresPostings(PostgresVectors):
         if totals is None:
             return Totals(), head
         found: dict[str, Any] = orjson.loads(totals)
-        for name in ("fields", "languages", "speakers", "parts"):
+        for name in ("fields", "languages", "speakers", "lines", "parts"):
             if name in found:
                 found[name] = tuple(found[name])
         return Totals(**found)._replace(seen=seen), head
