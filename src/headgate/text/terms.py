@@ -1,9 +1,9 @@
 """Terms: what a text is about, as numbers.
 
-A text becomes words, words become Snowball stems of its language, and a stem becomes the first 8 bytes of its
-BLAKE2b digest, so that postings never hold strings. Stopwords have no term. An identifier (getUserName,
-get_user_name, os.path, utf-8) is a term as a whole, written in one word, and its parts are terms too. Scripts
-without spaces become pairs of signs (see letters.py).
+A text becomes words, words become Snowball stems of its language, or their first 5 letters where Snowball has none,
+and a stem becomes the first 8 bytes of its BLAKE2b digest, so that postings never hold strings. Stopwords have no term.
+An identifier (getUserName, get_user_name, os.path, utf-8) is a term as a whole, written in one word, and its parts are
+terms too. Scripts without spaces become pairs of signs (see letters.py).
 """
 
 import re
@@ -30,6 +30,7 @@ _ROOM = Room(
 _NUMBERS = 32_000  # strings whose numbers are remembered
 _EDGES = '.,;:!?()[]{}"\u201c\u201d*_'  # what around a word changes nothing in it
 _STEMMED = frozenset(Stemmer.algorithms())
+_STEM = 5  # letters that stand for a word in a language without a stemmer: endings come behind them
 _POINT = "."
 _FEW_PARTS = 4
 _SAMPLE = 48  # pieces at the beginning of a text that may prove it English
@@ -133,7 +134,11 @@ class _Stemmer(local):
 
     def __init__(self, language: str) -> None:
         # what is stemmed is remembered, so the stemmer need not: its memory costs more than stemming
-        self.stem = Stemmer.Stemmer(language, 0).stemWords
+        self.stem = Stemmer.Stemmer(language, 0).stemWords if language in _STEMMED else _shorten
+
+
+def _shorten(words: Iterable[str]) -> list[str]:
+    return [word if _DIGIT.search(word) else word[:_STEM] for word in words]
 
 
 class _Language:
@@ -144,7 +149,7 @@ class _Language:
 
     def __init__(self, language: str) -> None:
         self._stops = stopwords(language)
-        self._stemmer = _Stemmer(language) if language in _STEMMED else None
+        self._stemmer = _Stemmer(language)
         self.terms = Memo(self._read_word, _ROOM)
         self.pieces = Memo(self._read_piece, _ROOM)
 
@@ -152,8 +157,6 @@ class _Language:
         """Words -> their terms, 0 for stopwords."""
         found = dict.fromkeys(words & self._stops, 0)
         rest = [word for word in words if word not in found]
-        if self._stemmer is None:
-            return found | dict(zip(rest, numbers(rest), strict=True))
         # signs of East Asia have no stems
         signs = [word for word in rest if "\u3000" < word < "\ue000"]
         found.update(zip(signs, numbers(signs), strict=True))
