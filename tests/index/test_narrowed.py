@@ -84,19 +84,25 @@ def test_what_changes_or_goes_is_followed(gates):
 
 @pytest.fixture
 def reads(gates, monkeypatch):
-    """The places of the drafts that the narrowed gate reads."""
+    """The places of the drafts, and the ids of the chunks, that the narrowed gate reads."""
     _, small = gates
-    return watch_drafts(small, monkeypatch)
+    return watch_reads(small, monkeypatch)
 
 
-def watch_drafts(gate, monkeypatch):
-    read, drafts_at = [], gate.store.drafts_at
+def watch_reads(gate, monkeypatch):
+    read = []
 
-    def watched(tenant, collection, places):
-        read.extend(places)
-        return drafts_at(tenant, collection, places)
+    def watch(name):
+        method = getattr(gate.store, name)
 
-    monkeypatch.setattr(gate.store, "drafts_at", watched)
+        def watched(tenant, collection, keys):
+            read.extend(keys)
+            return method(tenant, collection, keys)
+
+        monkeypatch.setattr(gate.store, name, watched)
+
+    watch("drafts_at")
+    watch("chunks")
     return read
 
 
@@ -104,7 +110,7 @@ def test_what_was_read_is_read_again_only_after_a_change(gates, reads):
     wide, small = gates
     wide.add(rows(400))
     first = ranking(small, "refunds")[0]
-    assert reads
+    assert {type(key) for key in reads} == {int, str}
     before = {*reads}
     reads.clear()
     assert ranking(small, "refunds")[0] == first
@@ -118,14 +124,36 @@ def test_what_was_read_is_read_again_only_after_a_change(gates, reads):
     assert len(reads) > 1
 
 
+def test_a_chunk_whose_metadata_alone_changed_is_read_again(gates):
+    wide, small = gates
+    wide.add(rows(60))
+    row = {**next(rows(1)), "metadata": {"shelf": 3}}
+    assert ranking(small, "keeper K0")[1].chunks[0].metadata == {}
+    wide.add([row])
+    assert ranking(small, "keeper K0")[1].chunks[0].metadata == {"shelf": 3}
+
+
+def test_chunks_are_read_from_the_store_while_the_postings_are_behind(gates):
+    wide, small = gates
+    wide.add(rows(60))
+    collection = NarrowedCollection(small.store, "default", "main")
+    before = collection.snapshot("keeper K17", wait=True)
+    assert "K17" in before.read(["c17"])[0].text
+    wide.add([{"id": "c17", "text": "Changed."}])
+    wide.remove(documents=["c18"])
+    behind = collection.snapshot("keeper K17", wait=False)
+    assert behind.degraded
+    assert [chunk.text for chunk in behind.read(["c18", "c17"])] == ["Changed."]
+
+
 def test_what_a_replica_gave_is_not_remembered(postgres, postgres_url, monkeypatch):
     address = f"{postgres_url}?replica=127.0.0.1:{postgres.port}"
     with Headgate.open(address, index=IndexPolicy(max_chunks=10)) as gate:
         gate.add(rows(60))
         ranking(gate, "keeper K17")
-        read = watch_drafts(gate, monkeypatch)
+        read = watch_reads(gate, monkeypatch)
         ranking(gate, "keeper K17")
-        assert read
+        assert {type(key) for key in read} == {int, str}
 
 
 def test_postings_made_again_give_the_same_ranking(gates):

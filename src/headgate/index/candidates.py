@@ -3,14 +3,17 @@
 The database hands over lists of postings, one run a term or name. A chunk's place is its block's number and its own in
 it. The values of one place are added up; runs come sorted, so one stable sort merges them.
 
-The last lists and drafts are kept, for all collections of a process together, while the postings of a collection stay
-as they are.
+The last lists, drafts and chunks are kept, for all collections of a process together, while the postings of a
+collection stay as they are.
 """
 
 import math
-from collections.abc import Collection, Sequence
-from functools import cache
+from collections.abc import Callable, Collection, Sequence
+from functools import cache, partial
+from operator import attrgetter, itemgetter
+from sys import getsizeof
 from time import monotonic
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,15 +24,18 @@ from headgate.protocols import BLOCK_BITS, KeyLists, PostingStore, Totals
 from headgate.rank.fields import table
 from headgate.rank.lexical import idf
 from headgate.text.cache import Recent
+from headgate.types import Chunk
 
 _PAIR = 4  # bytes of a posting: its number in the block and its value, 16 bits each
 _MOST_COUNTS = 200_000
 _ENTRIES = 50_000
-_BYTES = 32_000_000  # of lists, and of drafts: those of some fifty questions
-_OVERHEAD = 200  # bytes of a list or a draft beside its data
+_BYTES = 32_000_000  # of lists, of drafts and of chunks: those of some fifty questions
+_OVERHEAD = 200  # bytes of each beside its data
 
 Floats = npt.NDArray[np.float64]
 Draft = tuple[int, str, bytes]
+K = TypeVar("K", int, str)
+V = TypeVar("V")
 
 
 def best_by_words(
@@ -74,7 +80,6 @@ def _add_up(
 
 
 def _spread(places: Ints, scores: Floats, near: Sequence[float]) -> tuple[Ints, Floats]:
-    """The sums with their shares for the places around."""
     shares = [*reversed(near), 1.0, *near]
     every = [places + step for step in range(-len(near), len(near) + 1)]
     return _sum_by_place(np.concatenate(every), np.outer(shares, scores).ravel())
@@ -90,7 +95,6 @@ def _sum_by_place(places: Ints, scores: Floats) -> tuple[Ints, Floats]:
 
 
 def _best(places: Ints, scores: Floats, most: int) -> tuple[Ints, Floats]:
-    """The places with the highest sums, best first, and the sums."""
     least = np.partition(scores, -most)[-most] if len(scores) > most else 0.0
     # the newest of equals, since what is gone stands in older places
     stays = np.flatnonzero(scores >= least)[::-1]
@@ -99,7 +103,7 @@ def _best(places: Ints, scores: Floats, most: int) -> tuple[Ints, Floats]:
 
 
 class RecentReads:
-    """Lists and drafts that were read last, each by the version of its collection's postings."""
+    """Lists, drafts and chunks that were read last, each by the version of its collection's postings."""
 
     def __init__(self) -> None:
         self.lists: Recent[tuple[object, ...], Sequence[KeyLists]] = Recent(
@@ -112,6 +116,14 @@ class RecentReads:
         self.drafts: Recent[tuple[object, int], Draft] = Recent(
             _ENTRIES, math.inf, monotonic, size=_BYTES, measure=lambda it: len(it[2]) + _OVERHEAD
         )
+        self.chunks: Recent[tuple[object, str], Chunk] = Recent(
+            _ENTRIES, math.inf, monotonic, size=_BYTES, measure=_measure_chunk
+        )
+
+
+def _measure_chunk(chunk: Chunk) -> int:
+    """The bytes of a chunk, about: a small value of its metadata takes eight times as many as its letters."""
+    return getsizeof(chunk.text) + 8 * len(str(chunk.metadata)) + 2 * _OVERHEAD
 
 
 class KnownPostings:
@@ -143,14 +155,27 @@ class KnownPostings:
 
     def drafts(self, places: Collection[int]) -> list[Draft]:
         """Place, id and draft of the chunks at these places, in order; those that went meanwhile are left out."""
-        asked, version = sorted(places), self._version
-        read = self._recent.drafts.find([(version, place) for place in asked])
-        known = dict(zip(asked, read, strict=True))
-        if lacking := [place for place, draft in known.items() if draft is None]:
-            fresh = self._store.drafts_at(*self._here, lacking)
-            self._recent.drafts.keep({(version, draft[0]): draft for draft in fresh})
-            known |= {draft[0]: draft for draft in fresh}
-        return [draft for draft in known.values() if draft is not None]
+        read = partial(self._store.drafts_at, *self._here)
+        return self._recall(self._recent.drafts, sorted(places), read, itemgetter(0))
+
+    def chunks(self, ids: Sequence[str]) -> list[Chunk]:
+        """The chunks of these ids, while the store has not gone on since the postings."""
+        read = partial(self._store.chunks, *self._here)
+        return self._recall(self._recent.chunks, ids, read, attrgetter("id"))
+
+    def _recall(
+        self,
+        recent: Recent[tuple[object, K], V],
+        keys: Sequence[K],
+        read: Callable[[Sequence[K]], Sequence[V]],
+        key_of: Callable[[V], K],
+    ) -> list[V]:
+        known = dict(zip(keys, recent.find([(self._version, key) for key in keys]), strict=True))
+        if lacking := [key for key, value in known.items() if value is None]:
+            fresh = {key_of(value): value for value in read(lacking)}
+            recent.keep({(self._version, key): value for key, value in fresh.items()})
+            known |= fresh
+        return [value for value in known.values() if value is not None]
 
     def count(self, keys: Keys) -> Ints:
         """In how many chunks of the collection each of some keys of the database stands."""

@@ -13,6 +13,7 @@ the lease. Of a block of which half has gone the rest moves to the newest block.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -30,14 +31,14 @@ from headgate.index.candidates import (
 )
 from headgate.index.draft_snapshot import DraftSnapshot, Neighbors
 from headgate.index.drafts import NAME_KEYS, PLACE, Drafts
-from headgate.index.snapshot import Snapshot
+from headgate.index.snapshot import Fetch, Snapshot
 from headgate.index.vectors import EmbeddingCache
 from headgate.protocols import Embedder, PostingStore, Totals
 from headgate.rank.lexical import Weighing, distinct, lexical, rarity
 from headgate.rank.top import top
 from headgate.relevance.reading import read_query
 from headgate.text.terms import word_terms
-from headgate.types import Change, Chunk
+from headgate.types import Change
 
 WORDS = 200  # candidates by words: more cost 2 ms of CPU a hundred and find no more evidence ...
 TURNS = 300  # ... but in conversations, where two thirds of them lose .013 of it
@@ -163,15 +164,15 @@ class NarrowedCollection:
             )
         if self._embeddings:
             self._check_kind(totals)
-        made = self._narrow(query, totals)
-        return made.stale if totals.seen < head else made
+        behind = totals.seen < head
+        made = self._narrow(query, totals, behind=behind)
+        return made.stale if behind else made
 
     def clear(self) -> None:
         """Throw the postings away; they are made again from the chunks."""
         self._store.clear_postings(self._tenant, self._name)
 
     def _check_kind(self, totals: Totals) -> None:
-        """Refuse to mix embeddings of two models."""
         kind = self._embeddings.kind if self._embeddings else "no embeddings"
         if totals.vectors and totals.vectors != kind:
             raise ConfigError(
@@ -180,7 +181,7 @@ class NarrowedCollection:
                 hint=f"run: headgate reindex --collection {self._name}, or set embed.model back",
             )
 
-    def _narrow(self, query: str, totals: Totals) -> DraftSnapshot:
+    def _narrow(self, query: str, totals: Totals, *, behind: bool) -> DraftSnapshot:
         known, empty = self._known
         if not known.holds_for(totals):
             known, empty = self._start(totals)
@@ -196,27 +197,27 @@ class NarrowedCollection:
         best = [draft for draft in drafts if draft[0] in leading]
         more = _follow_names(self._view(best, known), terms, known)
         drafts += known.drafts({*more}.difference(place for place, _, _ in drafts))
+        fetch = partial(self._store.chunks, self._tenant, self._name) if behind else known.chunks
         if vector is None:
-            return self._view(drafts, known, how="words and names")
+            return self._view(drafts, known, fetch, how="words and names")
         if near is not None:
             how, found = "words, vectors and names", _place_neighbors(near, drafts)
         else:
             how, found = f"words and names; {_NO_VECTORS}", self._compare(vector, drafts)
-        return self._view(drafts, known, near=found, how=how)
+        return self._view(drafts, known, fetch, near=found, how=how)
 
     def _view(
         self,
         drafts: Sequence[Draft],
         known: KnownPostings,
+        fetch: Fetch | None = None,
         *,
         near: Neighbors | None = None,
         how: str = "words",
     ) -> DraftSnapshot:
         ids, data = [id for _, id, _ in drafts], Drafts([draft for _, _, draft in drafts])
-        return DraftSnapshot(ids, data, self._fetch, known.totals, known.count, near=near, how=how)
-
-    def _fetch(self, ids: Sequence[str]) -> Sequence[Chunk]:
-        return self._store.chunks(self._tenant, self._name, ids)
+        read = fetch or known.chunks
+        return DraftSnapshot(ids, data, read, known.totals, known.count, near=near, how=how)
 
     def _pick(
         self, query: str, known: KnownPostings, empty: DraftSnapshot
@@ -243,7 +244,6 @@ class NarrowedCollection:
         return self._store.nearest_places(*here, halves, NEAREST, chunks=totals.chunks)
 
     def _compare(self, vector: npt.NDArray[np.float32], drafts: Sequence[Draft]) -> Neighbors:
-        """The candidates that have an embedding, nearest first."""
         assert self._embeddings is not None
         found = self._embeddings.known_rows([id for _, id, _ in drafts])
         ords = np.flatnonzero([id in found for _, id, _ in drafts])
@@ -260,7 +260,6 @@ def _join_terms(pieces: Sequence[Sequence[int]]) -> Keys:
 
 
 def _follow_names(view: DraftSnapshot, terms: Keys, known: KnownPostings) -> list[int]:
-    """The places of chunks that share a rare name with the best candidates by words."""
     worth = rarity(view.count, view.frequencies(terms))
     scores = lexical(view, terms, view.postings(terms), worth, _LEXICAL)
     held = view.names(top(scores, _SEEDS, view.reading))
