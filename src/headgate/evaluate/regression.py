@@ -105,7 +105,6 @@ def _texts(case: Case, made: Context) -> Iterator[Failure]:
 
 
 def _fits(chunk: Chunk, wanted: str) -> bool:
-    """Whether a chunk is the one, or of the document, that is meant."""
     return any(name == wanted or fnmatchcase(name, wanted) for name in (chunk.id, chunk.document))
 
 

@@ -253,7 +253,6 @@ def _rank(gate: Headgate, text: str, collection: str) -> tuple[tuple[Candidate, 
 
 
 def _rank_fused(gate: Headgate, query: Query) -> tuple[Candidate, ...]:
-    """The ranking of BM25 and the embedder by reciprocal ranks."""
     view = gate.index(query.get("collection", "main"))
     vector = gate.embed(query["text"])
     return retrieve(query["text"], view, RetrievePolicy(mode="rrf"), vector=vector).kept

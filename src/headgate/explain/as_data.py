@@ -148,7 +148,6 @@ def _chunk_data(candidate: Candidate, *, debug: bool) -> dict[str, Any]:
 
 
 def _penalty_data(candidate: Candidate) -> Mapping[str, Any]:
-    """What the overlap with the window did to the score."""
     before = after = candidate.score
     for earlier, note in zip((None, *candidate.notes), candidate.notes, strict=False):
         if note.stage is Stage.PENALIZE:

@@ -239,7 +239,6 @@ class Collection:
         return not manifest_is_there(self._folder) and self._published.may_be_there()
 
     def _fetch(self) -> None:
-        """Copy the published index into the folder, where that has none."""
         if not self._can_fetch():
             return
         assert self._folder is not None and self._published is not None  # noqa: PT018
@@ -395,7 +394,6 @@ def _merge(lives: Sequence[LiveSegment]) -> LiveSegment:
 
 
 def _tail(lives: Sequence[LiveSegment]) -> Sequence[LiveSegment]:
-    """The last segments that are no larger in class than the last one."""
     if not lives:
         return ()
     bound, begin = _size_class(lives[-1]), len(lives)

@@ -186,7 +186,6 @@ class DraftSnapshot(Snapshot):
         return Spots(terms[which], mine, self._fields(position, ords[mine]), position, titled)
 
     def _weigh_lengths(self, title: float, *, head: bool) -> tuple[npt.NDArray[np.float64], float]:
-        """As in a snapshot, with the mean of the whole collection."""
         weights = np.array([title, 1.0 * head, 1.0 * head, 1.0])
         length = self._drafts.header[:, : BODY + 1] @ weights
         return length, float(weights @ np.array(self._totals.fields)) / self.count

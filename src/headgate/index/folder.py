@@ -240,7 +240,6 @@ def write_lock(folder: Path) -> Iterator[bool]:
 
 
 def _try_lock(handle: int) -> bool:
-    """Lock an open file; False when another process holds it."""
     try:
         if os.name == "nt":
             import msvcrt  # noqa: PLC0415 - one platform only

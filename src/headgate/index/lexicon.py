@@ -74,7 +74,6 @@ class Lexicon:
             )
 
     def _add(self, language: str, pieces: set[str]) -> dict[str, int]:
-        """Give slots to new pieces, and remember those that may be met again while there is room."""
         former = self.former
         old = former.remembered(language) if former else {}
         again = list(pieces & old.keys())

@@ -121,7 +121,6 @@ class PublishedIndex:
             ) from error
 
     def _newest(self) -> _Version | None:
-        """The whole version that has seen most, of those that the store knows."""
         versions = [version for version in self._versions() if version.whole]
         known = set(self._store.index_marks(self._tenant, self._collection)) if versions else set()
         known_versions = (version for version in versions if version.mark in known)
@@ -153,7 +152,6 @@ class PublishedIndex:
         return [name for name in digests if name != _MANIFEST]
 
     def _upload(self, folder: Path, version: str, mark: str) -> None:
-        """Copy the files of an index, and their checksums last."""
         manifest = json.loads((folder / _MANIFEST).read_bytes()) | {"mark": mark}
         with TemporaryDirectory() as temporary:
             own = Path(temporary)

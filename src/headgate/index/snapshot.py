@@ -243,7 +243,6 @@ class Snapshot:
         return self._norms[b, title, head]
 
     def _weigh_lengths(self, title: float, *, head: bool) -> tuple[npt.NDArray[np.float64], float]:
-        """How long each chunk is, and their mean."""
         fields = self._column("fields").reshape(-1, 4)
         length = fields[:, BODY] + title * fields[:, TITLE]
         if head:
@@ -303,7 +302,6 @@ class Snapshot:
         return [bool(v) for v in verdict]
 
     def _count_cases(self, asked: Keys) -> Ints:
-        """How often each case key stands in living chunks."""
         counts = np.zeros(len(asked), np.int64)
         for live in self.lives:
             slots, there = find(live.segment.case.keys, asked)

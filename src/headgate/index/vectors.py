@@ -115,8 +115,6 @@ class _Matches(Protocol):
 
 
 class _UsearchIndex(Protocol):
-    """The part of usearch's index that is used here."""
-
     expansion_search: int
 
     def __len__(self) -> int: ...

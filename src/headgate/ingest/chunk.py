@@ -75,7 +75,6 @@ def _split(text: str, tokens: int, policy: ChunkPolicy, *, kind: str) -> list[Pa
 
 
 def _first_heading(text: str) -> tuple[str, ...]:
-    """The first heading of a text that stays whole."""
     # a search for lines takes a hundred times as long as one for signs
     if "#" not in text or not ("# " in text or "#\t" in text) or not _HEADING.search(text):
         return ()

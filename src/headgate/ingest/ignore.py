@@ -21,8 +21,6 @@ _MOST_CHARS = 1_000_000  # of one file: tens of thousands of patterns
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """The patterns that one folder brings."""
-
     folder: Path
     spec: "GitIgnoreSpec"
 
@@ -92,5 +90,4 @@ def _parse(lines: Iterable[str], where: str) -> "GitIgnoreSpec":
 
 
 def _repository(folder: Path) -> Path | None:
-    """The root of the repository that a folder lies in."""
     return next((part for part in (folder, *folder.parents) if (part / ".git").exists()), None)

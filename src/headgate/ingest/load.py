@@ -164,8 +164,6 @@ def _stream_items(data: bytes, id: str, collection: str, kind: Kind) -> Iterable
 
 @dataclass
 class _Loader:
-    """Gathers texts to batches, writes them, and counts."""
-
     store: DocumentStore
     tenant: str
     policy: IngestPolicy
@@ -277,7 +275,6 @@ class _Loader:
             yield assemble(item, policy, digest=mark, tokens=tokens)
 
     def _write(self, documents: list[Document]) -> None:
-        """Put documents together with the fingerprints of their chunks."""
         chunks = [chunk for document in documents for chunk in document.chunks]
         packed = pack([chunk.text for chunk in chunks])
         beside = (

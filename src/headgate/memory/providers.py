@@ -173,7 +173,6 @@ def reason_not_to_ask(query: str, plan: Plan | None) -> str:
 def _pool_for(
     providers: ProviderPool | Sequence[MemoryProvider], policy: RecallPolicy | None
 ) -> Iterator[ProviderPool]:
-    """The pool given, or a new one for this question."""
     if isinstance(providers, ProviderPool):
         yield providers
         return

@@ -137,7 +137,6 @@ def read_grade(answer: object) -> float:
 
 
 def _content(answer: object) -> str:
-    """The text of the first choice."""
     match answer:
         case {"choices": [{"message": {"content": str(text)}}, *_]}:
             return text.strip()

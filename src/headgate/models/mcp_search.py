@@ -160,7 +160,6 @@ def _rows(value: object) -> list[object]:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first single error inside a group."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

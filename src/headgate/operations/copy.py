@@ -127,7 +127,6 @@ def _read_written(store: WholeStore, tenant: str) -> Iterator[tuple[str, object]
 
 
 def _read_kept(store: WholeStore, tenant: str, *, traces: bool) -> Iterator[tuple[str, object]]:
-    """What the gateway keeps for itself, by kind."""
     for secret in store.secrets(tenant):
         yield "secrets", (secret.key.hex(), secret.created, secret.expires)
     yield from (("keys", key) for key in store.keys(tenant))
@@ -210,7 +209,6 @@ def _copy_state(source: WholeStore, target: WholeStore, tenant: str) -> None:
 
 
 def _copy_traces(source: WholeStore, target: WholeStore, tenant: str) -> None:
-    """Traces, the oldest first, so that they keep their order."""
     there = {summary.id for summary in target.traces(tenant, limit=_ALL)}
     for summary in reversed(source.traces(tenant, limit=_ALL)):
         if summary.id not in there and (trace := source.trace(tenant, summary.id)):

@@ -120,7 +120,6 @@ def _share(
 def _embed_alone(
     store: WholeStore, tenant: str, name: str, cache: EmbeddingCache, on_chunks: OnChunks
 ) -> int:
-    """Go through the feed once, batch by batch."""
     made = done = seen = 0
     total = store.size(tenant, name).chunks
     while changes := store.changes(tenant, name, seen, BATCH):

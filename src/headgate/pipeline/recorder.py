@@ -153,8 +153,6 @@ class TraceRecorder:
 
 @dataclass(slots=True)
 class _Attempt:
-    """One stage while it runs."""
-
     stage: Stage
     seconds: float = 0.0
     degraded: str = ""

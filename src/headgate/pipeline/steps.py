@@ -102,7 +102,6 @@ class Steps:
 
     @lazy_property
     def _has_edges(self) -> bool:
-        """Whether the tenant has given any knowledge."""
         return self.resources.store.has_edges(self.request.tenant)
 
     def decide(self) -> Plan:

@@ -83,7 +83,6 @@ def _weigh(
     scale: npt.NDArray[np.float32],
     by: Weighing,
 ) -> npt.NDArray[np.float32]:
-    """What each posting adds to its chunk's score."""
     # take is three times as fast as an index of 16 bits
     n = table(title=by.title, speaker=1.0, date=1.0).take(packed)
     damp = view.norms(b=by.b, title=by.title, head=True).take(ords)

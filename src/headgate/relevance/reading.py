@@ -95,7 +95,6 @@ def _correct(query: str, unseen: Collection[int], words: Vocabulary) -> dict[int
 
 
 def _parts(query: str, unseen: Collection[int], words: Vocabulary) -> dict[int, tuple[int, ...]]:
-    """The known parts of the unseen terms that have any."""
     cuts = cut_words(query, words.language, unseen, least=LEAST) if unseen else {}
     every = chain.from_iterable(
         chain.from_iterable(cut[:2] for cut in found) for found in cuts.values()

@@ -212,13 +212,11 @@ def _read_joined(folded: Sequence[str]) -> Tokens:
 
 
 def _widths(codes: NDArray[Any]) -> NDArray[np.uint8]:
-    """Bytes of each code point in UTF-8."""
     return np.uint8(1) + (codes >= 0x80) + (codes >= 0x800) + (codes >= 0x10000)
 
 
 @cache
 def _classes() -> NDArray[np.uint8]:
-    """The class of every code point."""
     table = np.full(0x110000, _LETTER, dtype=np.uint8)
     table[:0x80] = _BREAK
     for characters, kind in _ASCII:

@@ -137,7 +137,6 @@ def _votes_of_letters() -> tuple[dict[str, int], Votes]:
 
 @cache
 def _foreign_words() -> frozenset[str]:
-    """The function words that English does not have."""
     return frozenset(_speakers()) - ENGLISH
 
 
@@ -235,7 +234,6 @@ def _detect_latin(sample: str, default: str) -> str:
 
 
 def _elect(samples: Sequence[str], default: str, among: Sequence[str]) -> list[str]:
-    """The language that wins in each text."""
     votes, words = _count_votes([fold(sample) for sample in samples])
     english = LANGUAGES.index("english")
     columns = np.array([LANGUAGES.index(name) for name in among])
@@ -287,7 +285,6 @@ def _count_letters(rows: npt.NDArray[np.uint16], ends: npt.NDArray[np.int64]) ->
 
 
 def _votes_needed(english: float, words: int) -> float:
-    """The votes that another language needs to win."""
     return max(_CLEAR * max(english, 1.0), _SHARE * words)
 
 

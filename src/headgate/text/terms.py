@@ -187,7 +187,6 @@ class _Language:
 
 
 def _piece_words(piece: str) -> list[str]:
-    """The words of what stands between two spaces."""
     bare = piece.strip(_EDGES)
     low = bare.lower()
     if bare[1:] == low[1:] or bare.isupper():  # no parts are hidden in its capitals

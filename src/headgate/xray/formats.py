@@ -117,7 +117,6 @@ def _log(line: Message) -> Iterator[Entry]:
 
 
 def _request(line: Message) -> tuple[Message | None, Message]:
-    """The request in a line of a log, and the response beside it."""
     answer = line.get("response")
     if isinstance(answer, dict) and isinstance(answer.get("body"), dict):
         answer = answer["body"]
@@ -135,7 +134,6 @@ def _message_list(request: Message) -> list[Any]:
 
 
 def _response_messages(answer: Message) -> Iterator[Message]:
-    """The messages of a response."""
     choices = answer.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         if isinstance(message := choices[0].get("message"), dict):

@@ -28,8 +28,6 @@ OPEN_SESSIONS = 16  # conversations of one log that are followed at a time
 
 @dataclass(slots=True)
 class _Held:
-    """A part in the window."""
-
     kind: str
     tool: str
     tokens: int
@@ -41,8 +39,6 @@ class _Held:
 
 @dataclass(slots=True)
 class _Asked:
-    """A call that waits for its result."""
-
     tool: str
     number: int
     files: Touched
@@ -263,7 +259,6 @@ class SessionBuilder:
         self._known = KnownText()
 
     def _follow(self, events: Iterable[Any]) -> None:
-        """Watch for circles."""
         if not self._finder.feed(self._turn, events):
             return
         circle = self._finder.circle()

@@ -122,7 +122,6 @@ class MemoryDocuments(MemoryCollections):
         return self._seqs[tenant]
 
     def _replace(self, tenant: str, held: Collection, incoming: Mapping[str, Document]) -> int:
-        """Put each document in the place of its former self; how many chunks changed."""
         kept = {chunk.id for document in incoming.values() for chunk in document.chunks}
         stale = [
             chunk.id
@@ -152,7 +151,6 @@ class MemoryDocuments(MemoryCollections):
         return changed
 
     def _remove_document(self, tenant: str, held: Collection, id: str) -> int:
-        """Remove a document with all it holds; how many chunks went."""
         document = held.documents.pop(id, None)
         if document is None:
             return 0

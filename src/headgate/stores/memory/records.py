@@ -199,7 +199,6 @@ class MemoryRecords(MemoryPart):
             return True
 
     def _sorted_edges(self, side: str, tenant: str, node: str) -> list[RankedEdge]:
-        """The edges of a node on one side, strongest first."""
         held = (self._out if side == "out" else self._in).get((tenant, node))
         if not held:
             return []
@@ -222,5 +221,4 @@ class MemoryRecords(MemoryPart):
 
 
 def _edge_name(edge: Edge) -> EdgeName:
-    """What tells an edge from every other."""
     return edge.source, edge.predicate, edge.target

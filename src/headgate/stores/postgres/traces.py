@@ -83,7 +83,6 @@ class PostgresTraces:
         return [from_row(collection, row) for row in rows]
 
     def _delete(self, tenant: str, which: str, value: float) -> int:
-        """Delete the traces that a condition holds for, batch by batch."""
         sql = (
             "DELETE FROM headgate.traces WHERE tenant = %s AND id IN"
             f" (SELECT id FROM headgate.traces WHERE tenant = %s AND {which} LIMIT {_BATCH})"

@@ -128,7 +128,6 @@ class PostgresUpkeep:
 
 
 def _pages(connection: Connection, sql: str, tenant: str) -> Iterator[Row]:
-    """The rows of a long read, some at a time."""
     with connection.cursor(name="records") as cursor:
         cursor.itersize = _PAGE
         yield from cursor.execute(sql, (tenant,))

@@ -152,7 +152,6 @@ class PostgresVectors:
         return self._remember(name, look)
 
     def _remember(self, name: str, look: Callable[[Link], str]) -> str:
-        """What was seen lately under this name, or what is seen now."""
         looked, found = self._looked.get(name, (float("-inf"), ""))
         if time.monotonic() - looked >= _LOOK_S:
             with self._pool.session(patience_s=self.address.timeout_s) as connection:
@@ -167,7 +166,6 @@ def _graph_name(tenant: str, collection: str, kind: str) -> str:
 
 
 def _as_text(vector: Halves) -> str:
-    """A vector as pgvector reads it."""
     return orjson.dumps(vector.astype(np.float32), option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
 

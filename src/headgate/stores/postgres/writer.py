@@ -117,7 +117,6 @@ class CollectionWriter:
         return self.tenant, self.collection
 
     def _places(self, documents: Iterable[str]) -> dict[str, int]:
-        """The place in reading order of each document that is there already."""
         held = self.connection.execute(
             f"SELECT id, place FROM headgate.documents WHERE {_LISTED}",
             (*self._here, list(documents)),
@@ -125,7 +124,6 @@ class CollectionWriter:
         return dict(held.fetchall())
 
     def _former(self, places: Sequence[int]) -> dict[str, Row]:
-        """The rows of the chunks at these places, by id."""
         if not places:
             return {}
         rows = self.connection.execute(
@@ -154,7 +152,6 @@ class CollectionWriter:
         former: Mapping[str, Row],
         places: Mapping[str, int],
     ) -> None:
-        """Write the chunks that are new or differ, each under the next number of the feed."""
         self._delete_counted("chunks", "id = ANY(%s)", [id for id in ids if id in former])
         self._delete("removed", [id for id in ids if id not in former])
         rows: list[Row] = []

@@ -89,7 +89,6 @@ def _may_only_read(path: Path) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make the folder of the store, unless it is there."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError as error:

@@ -81,7 +81,6 @@ class SqliteTraces:
             return read_chunks(connection, tenant, collection, ids)
 
     def _delete(self, select: str, *values: object) -> int:
-        """Delete the traces that a query finds, batch by batch."""
         gone = 0
         while True:
             with self._pool.read() as connection:

@@ -80,7 +80,6 @@ class CollectionWriter:
         return len(ids), True
 
     def _clear_rest(self) -> int:
-        """Empty the collection; how many chunks went."""
         here = (self.tenant, self.collection)
         ids = [id for (id,) in self.connection.execute(
             f"SELECT id FROM chunks WHERE {HERE} ORDER BY place, position", here
@@ -131,7 +130,6 @@ class CollectionWriter:
     def _existing_documents(
         self, documents: DocumentsById
     ) -> tuple[dict[str, int], dict[str, Head]]:
-        """The place in reading order and the head of each document that is there already."""
         rows = self.connection.execute(
             f"SELECT id, place, title, metadata FROM documents WHERE {HERE} AND id {LISTED}",
             self._values(list(documents)),
@@ -139,7 +137,6 @@ class CollectionWriter:
         return {row[0]: row[1] for row in rows}, {row[0]: Head(*row[2:]) for row in rows}
 
     def _former(self, places: Sequence[int]) -> dict[str, Row]:
-        """The rows of the chunks at these places, by id."""
         if not places:
             return {}
         rows = self.connection.execute(
@@ -184,7 +181,6 @@ class CollectionWriter:
         places: Mapping[str, int],
         heads: Mapping[str, Head],
     ) -> None:
-        """Write the chunks that are new or differ, each under the next number of the feed."""
         renewed = [id for id in ids if id in former]
         self._delete_chunk_rows(renewed)
         self._unlog_removals([id for id in ids if id not in former])
