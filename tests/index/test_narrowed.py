@@ -124,6 +124,17 @@ def test_what_was_read_is_read_again_only_after_a_change(gates, reads):
     assert len(reads) > 1
 
 
+def test_a_question_that_is_asked_again_reads_no_lists_until_something_changes(gates, monkeypatch):
+    wide, small = gates
+    wide.add(rows(400))
+    first = ranking(small, "what did keeper K17 write?")[0]
+    with monkeypatch.context() as patch:
+        patch.setattr(small.store, "key_lists", None)
+        assert ranking(small, "what did keeper K17 write?")[0] == first
+    wide.add([{"id": "new", "text": "Keeper K17 did write of K17."}])
+    assert ranking(small, "what did keeper K17 write?")[0][0] == "new"
+
+
 def test_a_chunk_whose_metadata_alone_changed_is_read_again(gates):
     wide, small = gates
     wide.add(rows(60))

@@ -317,7 +317,6 @@ def _through(
 
 
 def _refuse(run: Run, bench: _Bench, collection: str, source: str, text: str) -> None:
-    """Ask a foreign question, and note whether it came back empty."""
     given = bench.gate.context(text, budget=JUDGED, collection=collection)
     ungraded = bench.ungraded_context(text, collection, JUDGED)
     run.asked.append(bench.ask(text, collection, ungraded, source=source))

@@ -3,8 +3,8 @@
 The database hands over lists of postings, one run a term or name. A chunk's place is its block's number and its own in
 it. The values of one place are added up; runs come sorted, so one stable sort merges them.
 
-The last lists, drafts and chunks are kept, for all collections of a process together, while the postings of a
-collection stay as they are.
+What was picked for the last questions is kept, with its drafts and chunks, for all collections of a process together,
+while the postings of a collection stay as they are.
 """
 
 import math
@@ -29,11 +29,13 @@ from headgate.types import Chunk
 _PAIR = 4  # bytes of a posting: its number in the block and its value, 16 bits each
 _MOST_COUNTS = 200_000
 _ENTRIES = 50_000
-_BYTES = 32_000_000  # of lists, of drafts and of chunks: those of some fifty questions
+_BYTES = 32_000_000  # of places, of drafts and of chunks: those of fifty questions or more
 _OVERHEAD = 200  # bytes of each beside its data
 
 Floats = npt.NDArray[np.float64]
 Draft = tuple[int, str, bytes]
+Picked = tuple[Keys, list[int]]
+"""The terms of a query, and places, best first."""
 K = TypeVar("K", int, str)
 V = TypeVar("V")
 
@@ -103,15 +105,15 @@ def _best(places: Ints, scores: Floats, most: int) -> tuple[Ints, Floats]:
 
 
 class RecentReads:
-    """Lists, drafts and chunks that were read last, each by the version of its collection's postings."""
+    """What was found and read last, each by the version of its collection's postings."""
 
     def __init__(self) -> None:
-        self.lists: Recent[tuple[object, ...], Sequence[KeyLists]] = Recent(
+        self.picked: Recent[tuple[object, int], Picked] = Recent(
             _ENTRIES,
             math.inf,
             monotonic,
             size=_BYTES,
-            measure=lambda lists: sum(len(one.lists or b"") + _OVERHEAD for one in lists),
+            measure=lambda it: 40 * (len(it[0]) + len(it[1])) + _OVERHEAD,
         )
         self.drafts: Recent[tuple[object, int], Draft] = Recent(
             _ENTRIES, math.inf, monotonic, size=_BYTES, measure=lambda it: len(it[2]) + _OVERHEAD
@@ -140,16 +142,16 @@ class KnownPostings:
         """Whether what is remembered is true under these totals."""
         return self.totals == totals and not self._store.may_lag
 
+    def picked(self, key: int, pick: Callable[[], Picked]) -> Picked:
+        """What was picked under this key lately, or is picked now."""
+        return self._recall(self._recent.picked, [key], lambda _: [pick()], lambda _: key)[0]
+
     def lists(
         self, keys: Keys, *, budget: int, least: int = 1, most: int | None = None
     ) -> Sequence[KeyLists]:
         """The lists of the rarest of some keys; how common each of them is is known afterwards."""
         asked = to_signed(keys)
-        question = (self._version, *asked, budget, least, most)
-        (found,) = self._recent.lists.find([question])
-        if found is None:
-            found = self._store.key_lists(*self._here, asked, budget=budget, least=least, most=most)
-            self._recent.lists.keep({question: found})
+        found = self._store.key_lists(*self._here, asked, budget=budget, least=least, most=most)
         self._counts |= dict.fromkeys(asked, 0) | {one.key: one.chunks for one in found}
         return found
 

@@ -25,6 +25,7 @@ from headgate.index.blocks import make_block
 from headgate.index.candidates import (
     Draft,
     KnownPostings,
+    Picked,
     RecentReads,
     best_by_names,
     best_by_words,
@@ -185,7 +186,8 @@ class NarrowedCollection:
         known, empty = self._known
         if not known.holds_for(totals):
             known, empty = self._start(totals)
-        terms, picked, most = self._pick(query, known, empty)
+        terms, picked = known.picked(hash(query), lambda: _pick(query, known, empty))
+        most = TURNS if empty.conversational else WORDS
         vector = self._vector(query) if self._embeddings else None
         near = self._nearest(vector, totals) if vector is not None else None
         places = [place for place, _ in near or ()]
@@ -194,8 +196,12 @@ class NarrowedCollection:
         if dead := len(asked) - len(drafts):  # the next best instead
             drafts += known.drafts({*picked[most:][: 2 * dead]} - asked)
         leading = {*picked[:_LEADING], *places[:_LEADING]}
-        best = [draft for draft in drafts if draft[0] in leading]
-        more = _follow_names(self._view(best, known), terms, known)
+
+        def follow() -> Picked:
+            best = [draft for draft in drafts if draft[0] in leading]
+            return terms, _follow_names(self._view(best, known), terms, known)
+
+        _, more = known.picked(hash((query, *sorted(leading))), follow)
         drafts += known.drafts({*more}.difference(place for place, _, _ in drafts))
         fetch = partial(self._store.chunks, self._tenant, self._name) if behind else known.chunks
         if vector is None:
@@ -219,20 +225,6 @@ class NarrowedCollection:
         read = fetch or known.chunks
         return DraftSnapshot(ids, data, read, known.totals, known.count, near=near, how=how)
 
-    def _pick(
-        self, query: str, known: KnownPostings, empty: DraftSnapshot
-    ) -> tuple[Keys, list[int], int]:
-        """The terms of a query, the best places by them, and how many of these to rank: half, since some may be gone. A
-        word never seen is read as its known parts.
-        """
-        terms = _join_terms(word_terms(query, empty.language))
-        lists = [*known.lists(terms, budget=_POSTINGS)]
-        read = _join_terms(read_query(query, empty))
-        if parts := {*read.tolist()}.difference(terms.tolist()):
-            lists += known.lists(np.array([*parts], np.uint64), budget=_POSTINGS)
-        most, near = (TURNS, _NEAR) if empty.conversational else (WORDS, ())
-        return read, best_by_words(lists, known.totals.chunks, 2 * most, near=near), most
-
     def _nearest(
         self, vector: npt.NDArray[np.float32], totals: Totals
     ) -> Sequence[tuple[int, float]] | None:
@@ -253,6 +245,19 @@ class NarrowedCollection:
         cosines = np.vecdot(rows, vector).astype(np.float64)
         order = np.argsort(-cosines, kind="stable")[:NEAREST]
         return Neighbors(ords[order], cosines[order])
+
+
+def _pick(query: str, known: KnownPostings, empty: DraftSnapshot) -> Picked:
+    """The terms of a query, and the best places by them: twice as many as are ranked, since some may be gone. A word
+    never seen is read as its known parts.
+    """
+    terms = _join_terms(word_terms(query, empty.language))
+    lists = [*known.lists(terms, budget=_POSTINGS)]
+    read = _join_terms(read_query(query, empty))
+    if parts := {*read.tolist()}.difference(terms.tolist()):
+        lists += known.lists(np.array([*parts], np.uint64), budget=_POSTINGS)
+    most, near = (TURNS, _NEAR) if empty.conversational else (WORDS, ())
+    return read, best_by_words(lists, known.totals.chunks, 2 * most, near=near)
 
 
 def _join_terms(pieces: Sequence[Sequence[int]]) -> Keys:

@@ -258,7 +258,6 @@ class _Loader:
         return Summary(*counts, tuple(self.skipped))
 
     def _changed_documents(self, items: list[Text]) -> Iterator[Document]:
-        """The documents of those texts whose digest is not in the store."""
         asked: dict[str, list[str]] = {}
         for item in items:
             asked.setdefault(item.collection, []).append(item.id)

@@ -242,7 +242,6 @@ def _as_candidate(provider: str, text: str, score: float) -> Candidate:
 
 
 def _judge(candidate: Candidate, trust: float, place: int, plan: Plan | None) -> Candidate:
-    """The candidate, dropped where the plan does not want it."""
     if plan is not None and plan.min_trust is not None and trust < plan.min_trust:
         return candidate.with_note(
             Stage.MEMORY, Fate.DROP, NoteCode.LOW_TRUST, trust=trust, min_trust=plan.min_trust

@@ -193,7 +193,6 @@ def _seams(tokens: Tokens, size: int) -> Ints:
 
 
 def _covered_shares(known: Bools, tokens: Tokens, size: int) -> Shares:
-    """The share of each text's tokens that lie inside a known shingle."""
     covered = np.flatnonzero(spread(known, size))
     return np.asarray(
         np.diff(np.searchsorted(covered, tokens.bounds)) / np.maximum(tokens.counts, 1)

@@ -28,7 +28,6 @@ def analyze(files: Iterable[Path]) -> Xray:
 
 
 def _sessions(source: Lines) -> Iterator[Session]:
-    """The sessions of one file, each when it is complete."""
     building: OrderedDict[str, SessionBuilder] = OrderedDict()
     current = ""
     for line in source:
