@@ -29,7 +29,7 @@ from headgate.types import Chunk
 _PAIR = 4  # bytes of a posting: its number in the block and its value, 16 bits each
 _MOST_COUNTS = 200_000
 _ENTRIES = 50_000
-_BYTES = 32_000_000  # of places, of drafts and of chunks: those of fifty questions or more
+_BYTES = 32_000_000  # of chunks; twice as many of drafts, an eighth of places: those of a hundred questions or more
 _OVERHEAD = 200  # bytes of each beside its data
 
 Floats = npt.NDArray[np.float64]
@@ -112,11 +112,15 @@ class RecentReads:
             _ENTRIES,
             math.inf,
             monotonic,
-            size=_BYTES,
+            size=_BYTES // 8,
             measure=lambda it: 40 * (len(it[0]) + len(it[1])) + _OVERHEAD,
         )
         self.drafts: Recent[tuple[object, int], Draft] = Recent(
-            _ENTRIES, math.inf, monotonic, size=_BYTES, measure=lambda it: len(it[2]) + _OVERHEAD
+            _ENTRIES,
+            math.inf,
+            monotonic,
+            size=2 * _BYTES,
+            measure=lambda it: len(it[2]) + _OVERHEAD,
         )
         self.chunks: Recent[tuple[object, str], Chunk] = Recent(
             _ENTRIES, math.inf, monotonic, size=_BYTES, measure=_measure_chunk
