@@ -44,8 +44,8 @@ STEPS = (
     (Reading, "names", "list the names"),
     (segment, "_index_terms", "list the terms"),
     (collection, "build", "the rest of a segment"),
-    (collection, "join", "merge segments"),
-    (folder_module, "save_segment", "save segments"),
+    (collection, "join", "merge what is not saved yet"),
+    (folder_module, "save_segment", "merge and save segments"),
     (collection, "write_state", "save the rest of the index"),
 )
 

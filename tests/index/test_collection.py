@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.index import collection as collection_module
-from headgate.index import posting_list
+from headgate.index import merging
 from headgate.index.collection import absorb, tidy
+from headgate.index.files import join
 from headgate.index.indexes import Indexes
 from headgate.index.live_segment import LiveSegment
-from headgate.index.segment import build, join
+from headgate.index.segment import build
 from headgate.index.snapshot import Snapshot
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -180,9 +181,10 @@ def test_behind_a_large_segment_the_small_ones_are_made_one(monkeypatch):
     for size in sizes:
         lives.append(LiveSegment(build(chunks[at : at + size], range(at, at + size))))
         at += size
-    found = collection_module.compact(lives)
-    assert list(map(len, found)) == [10, 6]
-    assert found[0] is lives[0]
+    runs = collection_module.compact(lives)
+    assert [list(map(len, run)) for run in runs] == [[10], [3, 2, 1]]
+    assert runs[0][0] is lives[0]
+    found = [LiveSegment(join([(live.segment, live.alive) for live in run])) for run in runs]
     ids = Snapshot(found, lambda _: ()).find([chunk.id for chunk in chunks])
     assert ids.tolist() == list(range(len(chunks)))
 
@@ -192,7 +194,7 @@ def test_lists_that_are_moved_in_parts_make_the_same_segment(monkeypatch):
     halves = [build(made[:7], range(7)), build(made[7:], range(7, 12))]
     alive = [np.array([True] * 7), np.array([True, False, True, True, False])]
     whole = join(list(zip(halves, alive, strict=True)))
-    monkeypatch.setattr(posting_list, "_AT_ONCE", 4)
+    monkeypatch.setattr(merging, "_AT_ONCE", 4)
     parts = join(list(zip(halves, alive, strict=True)))
     for part in ("terms", "names"):
         for name in ("keys", "starts", "ords", "values", "own_starts", "own"):
@@ -206,8 +208,8 @@ def test_texts_of_many_terms_are_read_into_more_segments():
         return len(absorb([], [Change(n, f"c{n}", Chunk(f"c{n}", text), n) for n in range(40)]))
 
     assert segments("harbor contract " * 1_250) == 1  # 20 000 characters each, and 2 500 terms
-    assert segments("潮満" * 10_000) == 3
-    assert segments("x " * 10_000) == 2
+    assert segments("潮満" * 10_000) == 6
+    assert segments("x " * 10_000) == 3
 
 
 def test_terms_come_chunk_by_chunk_as_asked_whatever_segments_they_lie_in():

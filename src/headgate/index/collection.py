@@ -18,7 +18,7 @@ import numpy as np
 
 from headgate.errors import ConfigError, NotReady, StoreError
 from headgate.forks import renew_in_children
-from headgate.index.files import DamagedIndex
+from headgate.index.files import DamagedIndex, is_large, join
 from headgate.index.folder import (
     IndexState,
     has_unchecked,
@@ -31,7 +31,7 @@ from headgate.index.folder import (
 )
 from headgate.index.live_segment import LiveSegment
 from headgate.index.published import PublishedIndex
-from headgate.index.segment import build, join
+from headgate.index.segment import build
 from headgate.index.snapshot import Snapshot
 from headgate.index.storage import SharedStorage
 from headgate.index.vectors import EmbeddingCache
@@ -43,7 +43,7 @@ _FLUSH = 1_000
 _FLUSH_PART = 4  # ... as is less than this part of the collection, so that growing it rewrites each chunk a few times,
 _FLUSH_S = 60.0  # ... unless nothing was saved for so long: what is not saved is held in memory
 _BATCH = 5_000  # changes read at a time
-_WORDS = 300_000  # of chunks that are read into one segment, at most: they take 25 MB on the way
+_WORDS = 150_000  # of chunks that are read into one segment, at most: they take 15 MB on the way
 _IN_WORDS = bytes(byte for byte in range(256) if byte >= 0x80 or chr(byte).isalnum())
 _AT_ONCE = 50  # changes that a request takes in itself, some 20 ms; more are left to the background
 _PATIENCE_S = 0.1  # that a request waits for another thread that takes changes in ...
@@ -186,7 +186,8 @@ class Collection:
     def _absorb(self, changes: Sequence[Change], *, complete: bool) -> None:
         lives, seen = self._state.lives, self._state.seen
         if changes:
-            lives, seen = tuple(tidy(absorb(lives, changes, self._embeddings))), changes[-1].seq
+            grown = absorb(lives, changes, self._embeddings, self._folder)
+            lives, seen = tuple(tidy(grown, self._folder)), changes[-1].seq
             self._unsaved += len(changes)
         if changes or complete != self._state.complete:
             self._set_state(IndexState(self._state.mark, seen, lives, self._kind, complete))
@@ -280,11 +281,10 @@ class Collection:
                     return
                 if manifest_mark(self._folder) != self._state.mark:
                     self._rebase()
-                state = replace(self._state, lives=tuple(compact(self._state.lives)))
-                mark = new_mark()
+                state, mark = self._state, new_mark()
                 self._store.mark_index(self._tenant, self._name, mark, former=state.mark)
                 self._unsaved_reason = ""
-                self._set_state(write_state(self._folder, state, mark))
+                self._set_state(write_state(self._folder, state, mark, compact(state.lives)))
                 self._unsaved, self._saved_at = 0, time.monotonic()
             self._publish()
         except (OSError, StoreError) as error:
@@ -320,7 +320,8 @@ def absorb(
     lives: Sequence[LiveSegment],
     changes: Sequence[Change],
     embeddings: EmbeddingCache | None = None,
-) -> list[LiveSegment]:
+    folder: Path | None = None,
+) -> Sequence[LiveSegment]:
     """The segments after a batch of changes: what was replaced or removed is dead, what is new is added."""
     gone = Snapshot(lives, lambda _: ()).find([change.id for change in changes])
     gone = gone[gone >= 0]
@@ -336,7 +337,8 @@ def absorb(
         places = [change.place for change in fresh]
         for some in _split_evenly(chunks):
             own = None if vectors is None else vectors[some]
-            out.append(LiveSegment(build(chunks[some], places[some]), vectors=own))
+            live = LiveSegment(build(chunks[some], places[some]), vectors=own)
+            out.append(_merge([live], folder) if folder and is_large(live.segment) else live)
     return out
 
 
@@ -353,17 +355,19 @@ def _most_words(text: str) -> int:
     return len(raw.translate(None, _IN_WORDS)) + max(0, len(raw) - 2 * len(text))
 
 
-def tidy(lives: Sequence[LiveSegment]) -> list[LiveSegment]:
+def tidy(lives: Sequence[LiveSegment], folder: Path | None = None) -> Sequence[LiveSegment]:
     """The segments with neighbors of one size class merged, and those with many dead chunks rewritten."""
-    out = [_rewrite_if_sparse(live) for live in lives]
+    out = [_merge([live], folder) if _is_sparse(live) else live for live in lives]
     out = [live for live in out if len(live.dead) < len(live)]
     while len(run := _tail(out)) >= _MERGE_FACTOR:
-        out[-len(run) :] = [_merge(run)]
+        out[-len(run) :] = [_merge(run, folder)]
     return out
 
 
-def compact(lives: Sequence[LiveSegment]) -> Sequence[LiveSegment]:
-    """One segment of the last ones where that is cheap: a query's cost has a part that grows with their number."""
+def compact(lives: Sequence[LiveSegment]) -> Sequence[Sequence[LiveSegment]]:
+    """Runs of segments: one of the last ones where that is cheap to make one, since a query's cost has a part that
+    grows with their number, and each other alone.
+    """
     begin, size = len(lives), 0
     while begin and size + len(lives[begin - 1]) <= _COMPACT_UP_TO:
         begin -= 1
@@ -371,24 +375,18 @@ def compact(lives: Sequence[LiveSegment]) -> Sequence[LiveSegment]:
     tail = lives[begin:]
     largest = max(map(len, tail), default=0)
     if len(tail) < 2 or (size - largest) * 8 < largest:
-        return lives
-    return [*lives[:begin], _merge(tail)]
+        return [[live] for live in lives]
+    return [*([live] for live in lives[:begin]), tail]
 
 
-def _rewrite_if_sparse(live: LiveSegment) -> LiveSegment:
-    if (
-        not len(live.dead)
-        or len(live.dead) < _DEAD_SHARE * len(live)
-        or len(live.dead) == len(live)
-    ):
-        return live
-    return _merge([live])
+def _is_sparse(live: LiveSegment) -> bool:
+    return max(1, _DEAD_SHARE * len(live)) <= len(live.dead) < len(live)
 
 
-def _merge(lives: Sequence[LiveSegment]) -> LiveSegment:
+def _merge(lives: Sequence[LiveSegment], folder: Path | None) -> LiveSegment:
     rows = [live.vectors[live.alive] for live in lives if live.vectors is not None]
     vectors = np.concatenate(rows) if len(rows) == len(lives) else None
-    whole = join([(live.segment, live.alive) for live in lives])
+    whole = join([(live.segment, live.alive) for live in lives], folder)
     graph_file = None if len(lives[0].dead) else lives[0].graph_file
     return LiveSegment(whole, vectors=vectors, graph_file=graph_file)
 

@@ -12,117 +12,141 @@ import mmap
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
 from headgate.errors import StoreError
+from headgate.index.arrays import ArrayFile, Bytes
+from headgate.index.merging import Parts, merge
 from headgate.index.posting_list import Counts, PostingList
 from headgate.index.segment import Segment
 
 _MAGIC = b"HEADGATE SEGMENT 1\n"
-_ALIGN = 64
+_HEAD = 4096  # bytes before the arrays, more than their table ever takes
+_HELD = 250_000  # words, and different words, that are held in memory until they are saved: at most 6 MB
 CHECKED = 64 << 20  # bytes; larger files are opened without reading them through
 # bytes; a mapping keeps a descriptor before Python 3.13, and a thousand tenants have small indexes
 _READ = 1 << 20
 _WITHOUT_DESCRIPTOR: Any = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-
-Array = npt.NDArray[Any]
 
 
 class DamagedIndex(StoreError):
     """An index file is missing, cut short or altered; the index can be rebuilt from the store."""
 
 
-def write_whole(path: Path, *parts: bytes | memoryview) -> None:
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Write a file whole or not at all: under a temporary name, flushed, then renamed."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as out:
-            out.writelines(parts)
+        with temporary.open("w+b") as out:
+            yield out
             out.flush()
             os.fsync(out.fileno())
         temporary.replace(path)
-    except OSError:
+    except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def save_segment(segment: Segment, path: Path) -> None:
-    """Write a segment to a file."""
-    table: dict[str, Any] = {}
-    parts: list[bytes | memoryview] = []
-    offset = crc = 0
-    for name, array in _arrays(segment, ""):
-        table[name] = [array.dtype.str, array.shape, offset]
-        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-        for part in (raw, bytes(-len(raw) % _ALIGN)):
-            parts.append(part)
-            offset += len(part)
-            crc = crc32(part, crc)
-    head = json.dumps({"crc": crc, "size": offset, "arrays": table}).encode()
-    head += b" " * (-(len(_MAGIC) + 8 + len(head)) % _ALIGN)
-    write_whole(path, _MAGIC, len(head).to_bytes(8, "little"), head, *parts)
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file of some bytes, whole or not at all."""
+    with whole_file(path) as out:
+        out.write(data)
 
 
-def _arrays(part: object, prefix: str) -> Iterator[tuple[str, Array]]:
-    assert is_dataclass(part)
-    for field in fields(part):
-        value = getattr(part, field.name)
-        if isinstance(value, np.ndarray):
-            yield prefix + field.name, value
-        else:
-            yield from _arrays(value, f"{prefix}{field.name}.")
+def save_segment(parts: Parts, path: Path) -> None:
+    """Write the living chunks of all parts to a file, as one segment."""
+    with whole_file(path) as out:
+        arrays = ArrayFile(out, _HEAD)
+        merge(parts, arrays)
+        out.truncate(_HEAD + arrays.size)
+        table = {"crc": _checksum(out, _HEAD), "size": arrays.size, "arrays": arrays.table}
+        out.seek(0)
+        out.write(_MAGIC + (_HEAD - len(_MAGIC) - 8).to_bytes(8, "little"))
+        out.write(json.dumps(table).encode().ljust(_HEAD - len(_MAGIC) - 8))
 
 
-def _map(path: Path) -> npt.NDArray[np.uint8]:
+def join(parts: Parts, folder: Path | None = None) -> Segment:
+    """One segment of the living chunks of all parts, in order, which is not saved yet.
+
+    A large one is held in a file without a name.
+    """
+    if folder and is_large(*(segment for segment, _ in parts)):
+        # what cannot be written is held in memory
+        with suppress(OSError):
+            make_folder(folder)
+            with TemporaryFile(dir=folder) as out:
+                return _join(parts, out)
+    return _join(parts, BytesIO())
+
+
+def _join(parts: Parts, out: BinaryIO) -> Segment:
+    arrays = ArrayFile(out, 0)
+    merge(parts, arrays)
+    out.flush()
+    data = np.frombuffer(out.getbuffer(), np.uint8) if isinstance(out, BytesIO) else _map(out)
+    return _segment(data, arrays.table)
+
+
+def is_large(*segments: Segment) -> bool:
+    """Whether some segments hold more than should stay in memory."""
+    return sum(len(s.terms.own) + len(s.terms.keys) for s in segments) > _HELD
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of an index, but not where its store is no more."""
+    # not its parents: where the store was moved or deleted, the old path must stay gone
+    folder.parent.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _map(file: BinaryIO) -> Bytes:
     """The bytes of a file: a small one read, a large one mapped into memory."""
-    with path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size <= _READ:
-            return np.frombuffer(file.read(), np.uint8)
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **_WITHOUT_DESCRIPTOR)
+    if os.fstat(file.fileno()).st_size <= _READ:
+        file.seek(0)
+        return np.frombuffer(file.read(), np.uint8)
+    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ, **_WITHOUT_DESCRIPTOR)
     return np.frombuffer(mapped, np.uint8)
-
-
-def is_mapped(path: Path) -> bool:
-    """Whether a file is large enough to be mapped when it is opened."""
-    return path.stat().st_size > _READ
 
 
 def load_segment(path: Path, *, verify: bool = False) -> Segment:
     """Map a segment file into memory; a large one is compared with its checksum only with `verify`."""
     try:
-        raw = _map(path)
-        at = len(_MAGIC) + 8
-        if raw[: len(_MAGIC)].tobytes() != _MAGIC:
-            raise DamagedIndex(f"{path.name} is not a segment of this version")
-        begin = at + int.from_bytes(raw[len(_MAGIC) : at].tobytes(), "little")
-        head = json.loads(raw[at:begin].tobytes())
-        data = raw[begin:]
-        if len(data) != head["size"]:
-            raise DamagedIndex(f"{path.name} is cut short")
-        if (verify or len(data) <= CHECKED) and _checksum(path, begin) != head["crc"]:
-            raise DamagedIndex(f"{path.name} does not match its checksum")
+        with path.open("rb") as file:
+            raw = _map(file)
+            at = len(_MAGIC) + 8
+            if raw[: len(_MAGIC)].tobytes() != _MAGIC:
+                raise DamagedIndex(f"{path.name} is not a segment of this version")
+            begin = at + int.from_bytes(raw[len(_MAGIC) : at].tobytes(), "little")
+            head = json.loads(raw[at:begin].tobytes())
+            data = raw[begin:]
+            if len(data) != head["size"]:
+                raise DamagedIndex(f"{path.name} is cut short")
+            if (verify or len(data) <= CHECKED) and _checksum(file, begin) != head["crc"]:
+                raise DamagedIndex(f"{path.name} does not match its checksum")
         return _segment(data, head["arrays"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedIndex(f"{path.name} cannot be read: {error}") from error
 
 
-def _checksum(path: Path, begin: int) -> int:
+def _checksum(file: BinaryIO, begin: int) -> int:
     """The checksum of a file from some place on, which is read: through its mapping it would stay in memory."""
     crc = 0
-    with path.open("rb") as file:
-        file.seek(begin)
-        while block := file.read(_READ):
-            crc = crc32(block, crc)
+    file.seek(begin)
+    while block := file.read(_READ):
+        crc = crc32(block, crc)
     return crc
 
 
-def _segment(data: npt.NDArray[np.uint8], table: dict[str, Any]) -> Segment:
+def _segment(data: Bytes, table: dict[str, Any]) -> Segment:
     arrays: dict[str, Any] = {}
     for name, (kind, shape, offset) in table.items():
         dtype = np.dtype(kind)
@@ -140,7 +164,8 @@ def _segment(data: npt.NDArray[np.uint8], table: dict[str, Any]) -> Segment:
 def load_vectors(path: Path, count: int) -> npt.NDArray[np.float16]:
     """Map the embeddings of a segment of `count` chunks into memory."""
     try:
-        flat = _map(path).view(np.float16)
+        with path.open("rb") as file:
+            flat = _map(file).view(np.float16)
         return np.asarray(flat.reshape(count, -1))
     except (OSError, ValueError) as error:
         raise DamagedIndex(f"{path.name} cannot be read: {error}") from error

@@ -10,7 +10,7 @@ Everything here is derived. Deleting the folder costs a rebuild and loses nothin
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -24,18 +24,21 @@ from headgate.forks import close_in_children
 from headgate.index.files import (
     CHECKED,
     DamagedIndex,
-    is_mapped,
     load_segment,
     load_vectors,
+    make_folder,
     save_segment,
+    whole_file,
     write_whole,
 )
 from headgate.index.live_segment import LiveSegment
+from headgate.index.merging import give_back
 from headgate.index.vectors import LARGE, NearestNeighbors, build_graph, has_usearch
 
 FORMAT = 3
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What reading a damaged or hostile file of an index may raise."""
+_ROWS = 4_096  # embeddings that are written at a time
 _TRIES = 5  # times a reader tries again when a writer deleted a file it was about to open
 
 
@@ -162,12 +165,17 @@ def _digest(dead: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> str:
     return blake2b(dead.tobytes(), digest_size=8).hexdigest()
 
 
-def write_state(folder: Path, state: IndexState, mark: str) -> IndexState:
-    """Write what is not on disk yet, then the manifest, then delete files that it no longer names."""
+def write_state(
+    folder: Path, state: IndexState, mark: str, runs: Sequence[Sequence[LiveSegment]]
+) -> IndexState:
+    """Write what is not on disk yet, then the manifest, then delete files that it no longer names.
+
+    `runs` are the segments of the state; those of one run become one.
+    """
     kept, entries = [], []
-    for held in state.lives:
-        name = held.file or f"{uuid4().hex}.seg"
-        live = held if held.file else _save_live(folder, name, held)
+    for run in runs:
+        name = (run[0].file if len(run) == 1 else "") or f"{uuid4().hex}.seg"
+        live = run[0] if name == run[0].file else _save_run(folder, name, run)
         dead = f"{name}.{_digest(live.dead)}.dead" if len(live.dead) else ""
         if dead and not (folder / dead).exists():
             write_whole(folder / dead, live.dead.astype(np.int64).tobytes())
@@ -190,22 +198,24 @@ def write_state(folder: Path, state: IndexState, mark: str) -> IndexState:
     return replace(state, mark=mark, lives=tuple(kept))
 
 
-def _save_live(folder: Path, name: str, live: LiveSegment) -> LiveSegment:
-    """Save a segment and its embeddings; the segment as its files give it, where they are mapped.
-
-    So memory is given back that would else be held twice, by this process and by the system's file cache.
-    """
-    file = folder / name
-    save_segment(live.segment, file)
-    segment, vectors = live.segment, live.vectors
-    if vectors is not None:
-        stored = folder / f"{name}.vectors"
-        write_whole(stored, vectors.tobytes())
-        if len(live) >= LARGE and has_usearch():
-            build_graph(vectors, folder / f"{name}.near", first_rows=live.graph_file)
-        vectors = load_vectors(stored, len(live)) if is_mapped(stored) else vectors
-    segment = load_segment(file) if is_mapped(file) else segment
-    return replace(live, segment=segment, vectors=vectors)
+def _save_run(folder: Path, name: str, run: Sequence[LiveSegment]) -> LiveSegment:
+    """Save some segments and their embeddings as one, which is read from its files: so no memory holds it twice."""
+    first, file, stored = run[0], folder / name, folder / f"{name}.vectors"
+    save_segment([(live.segment, live.alive) for live in run], file)
+    saved = LiveSegment(load_segment(file))
+    rows = [live.vectors for live in run if live.vectors is not None]
+    if len(rows) < len(run):
+        return saved
+    with whole_file(stored) as out:
+        for mine, live in zip(rows, run, strict=True):
+            for at in range(0, len(mine), _ROWS):
+                out.write(mine[at : at + _ROWS][live.alive[at : at + _ROWS]].tobytes())
+                give_back(mine)
+    vectors = load_vectors(stored, len(saved))
+    if len(saved) >= LARGE and has_usearch():
+        graph = None if len(first.dead) else first.graph_file
+        build_graph(vectors, folder / f"{name}.near", first_rows=graph)
+    return replace(saved, vectors=vectors)
 
 
 def delete_index(folder: Path) -> None:
@@ -225,9 +235,7 @@ def _delete_unnamed(folder: Path, named: set[str]) -> None:
 @contextmanager
 def write_lock(folder: Path) -> Iterator[bool]:
     """Hold the write lock; False, without waiting, when another process holds it."""
-    # not its parents: where the store was moved or deleted, the old path must stay gone
-    folder.parent.mkdir(mode=0o700, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    make_folder(folder)
     with (folder / "lock").open("a+b") as held, close_in_children(held.fileno()):
         if not _try_lock(held.fileno()):
             yield False

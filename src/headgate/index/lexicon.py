@@ -21,7 +21,8 @@ from headgate.text.terms import read_pieces
 
 Slots = npt.NDArray[np.int32]
 
-_PIECES = 50_000  # remembered before a new lexicon is begun; with the former one 20 MB
+_PIECES = 50_000  # remembered before a new lexicon is begun; with the former one 20 MB ...
+_TERMS = 8 * _PIECES  # ... or terms: a piece of a text without spaces has hundreds
 
 
 class Lexicon:
@@ -45,6 +46,11 @@ class Lexicon:
 
     def __len__(self) -> int:
         return len(self._cases)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a new one should be begun."""
+        return len(self) >= _PIECES or len(self._terms) >= _TERMS
 
     def remembered(self, language: str) -> Mapping[str, int]:
         """The pieces that are known in a language, and their slots."""
@@ -112,7 +118,7 @@ def current_lexicon() -> Lexicon:
     """The lexicon to read a batch with. A full one lives on in the batches that hold it, and in the one after it."""
     global _current  # noqa: PLW0603  (a cache: what two threads make at once is equal)
     full = _current
-    if len(full) >= _PIECES:
+    if full.is_full:
         _current = Lexicon(former=full)
         full.former = None
     return _current

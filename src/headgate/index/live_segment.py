@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from headgate.classes import lazy_property
 from headgate.index.arrays import Ints
-from headgate.index.posting_list import frequencies, living_counts
+from headgate.index.posting_list import Frequencies, living_counts
 from headgate.index.segment import Segment
 from headgate.index.vectors import Halves, NearestNeighbors, nearest
 
@@ -42,14 +42,14 @@ class LiveSegment:
         return flags
 
     @lazy_property
-    def term_counts(self) -> Ints:
+    def term_counts(self) -> Frequencies:
         """In how many living chunks each term occurs."""
-        return frequencies(self.segment.terms, self.dead)
+        return Frequencies(self.segment.terms, self.dead)
 
     @lazy_property
-    def name_counts(self) -> Ints:
+    def name_counts(self) -> Frequencies:
         """In how many living chunks each name occurs."""
-        return frequencies(self.segment.names, self.dead)
+        return Frequencies(self.segment.names, self.dead)
 
     @lazy_property
     def case_counts(self) -> Ints:

@@ -2,22 +2,19 @@
 
 Forward: each chunk's keys as slots into the sorted vocabulary, in reading order.
 Inverted: each key's chunks, ascending, with a packed value (counts by field, or flags).
-Building sorts once; merging is linear in the postings, since ordinals only shift.
+Building sorts once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from headgate.index.arrays import Ints, Keys, find, offsets, ranges, union
+from headgate.index.arrays import Ints, Keys, find, ranges
 from headgate.protocols import Hits
 from headgate.rank.lexical import distinct
 
-Alive = npt.NDArray[np.bool_]
-
-_AT_ONCE = 1 << 18  # postings that are moved together when lists are merged: some 10 MB on the way
 _FEW_TERMS = 24  # terms up to which comparing with each is faster than looking each word up
 
 
@@ -51,112 +48,36 @@ def to_slots(flat: Keys) -> tuple[Keys, npt.NDArray[np.uint32]]:
 
 def living_counts(part: Counts, dead: Ints) -> Ints:
     """The counts without what dead chunks contributed."""
-    return part.counts - _dead_counts(part.own_starts, part.own, dead, len(part.keys))
-
-
-def _dead_counts(own_starts: Ints, own: npt.NDArray[np.uint32], dead: Ints, size: int) -> Ints:
-    starts = own_starts[dead]
-    return np.bincount(own[ranges(starts, own_starts[dead + 1] - starts)], minlength=size)
-
-
-def frequencies(part: PostingList, dead: Ints) -> Ints:
-    """In how many living chunks each key occurs."""
-    counts = np.diff(part.starts)
     if not len(dead):
-        return counts
+        return part.counts
     starts = part.own_starts[dead]
-    lengths = part.own_starts[dead + 1] - starts
-    pairs = np.repeat(dead, lengths) * len(part.keys) + part.own[ranges(starts, lengths)]
-    once = distinct(pairs) % len(part.keys)
-    return counts - np.bincount(once, minlength=len(part.keys))
+    own = part.own[ranges(starts, part.own_starts[dead + 1] - starts)]
+    return part.counts - np.bincount(own, minlength=len(part.keys))
 
 
-def _living_own(part: PostingList | Counts, alive: Alive) -> tuple[Ints, npt.NDArray[np.uint32]]:
-    """The living chunks' own lists, end to end, and their lengths."""
-    lengths = np.diff(part.own_starts)
-    if alive.all():
-        return lengths, part.own
-    lengths = lengths[alive]
-    return lengths, part.own[ranges(part.own_starts[:-1][alive], lengths)]
+class Frequencies:
+    """In how many living chunks each key occurs, counted when it is asked: there may be millions."""
 
+    def __init__(self, part: PostingList, dead: Ints) -> None:
+        self._starts, self.total = part.starts, len(part.ords)
+        self._gone: Ints | None = None
+        if len(dead):
+            own, lengths = own_slots(part, dead)
+            pairs = np.repeat(dead, lengths) * len(part.keys) + own
+            self._gone = np.bincount(distinct(pairs) % len(part.keys), minlength=len(part.keys))
+            self.total -= int(self._gone.sum())
 
-def merge_counts(parts: Sequence[tuple[Counts, Alive]]) -> Counts:
-    """The counts of all living chunks together."""
-    kept = [(part.keys, *_living_own(part, alive)) for part, alive in parts]
-    keys = union([part_keys for part_keys, _, _ in kept])
-    own = np.concatenate(
-        [
-            np.searchsorted(keys, part_keys).astype(np.uint32)[part_own]
-            for part_keys, _, part_own in kept
-        ]
-    )
-    counts = np.bincount(own, minlength=len(keys))
-    keys, own, counts = _drop_unused(keys, own, counts)
-    return Counts(keys, counts, offsets(np.concatenate([n for _, n, _ in kept])), own)
+    def __len__(self) -> int:
+        return len(self._starts) - 1
 
+    def __getitem__(self, slots: Ints) -> Ints:
+        counts = self._starts[slots + 1] - self._starts[slots]
+        return counts if self._gone is None else counts - self._gone[slots]
 
-def _drop_unused(
-    keys: Keys, own: npt.NDArray[np.uint32], counts: Ints
-) -> tuple[Keys, npt.NDArray[np.uint32], Ints]:
-    used = counts > 0
-    if used.all():
-        return keys, own, counts
-    renumber = (np.cumsum(used) - 1).astype(np.uint32)
-    return keys[used], renumber[own], counts[used]
-
-
-def merge(parts: Sequence[tuple[PostingList, Alive]]) -> PostingList:
-    """One posting list of all living chunks; ordinals run through the parts in their order."""
-    living = [_living_lists(part, alive) for part, alive in parts]
-    keys = union([keys[np.diff(starts) > 0] for keys, starts, _, _ in living])
-    slots = [np.searchsorted(keys, part_keys).astype(np.uint32) for part_keys, _, _, _ in living]
-    counts = np.zeros(len(keys), np.int64)
-    for slot, (_, starts, _, _) in zip(slots, living, strict=True):
-        n = np.diff(starts)
-        counts[slot[n > 0]] += n[n > 0]
-    begins = offsets(counts)
-    ords = np.empty(begins[-1], np.uint32)
-    values = np.empty(begins[-1], np.uint16)
-    free, base = begins[:-1].copy(), 0
-    for slot, (_, starts, part_ords, part_values), (_, alive) in zip(
-        slots, living, parts, strict=True
-    ):
-        for some in _split_evenly(starts):
-            n = np.diff(starts[some.start : some.stop + 1])
-            used = slot[some][n > 0]
-            place = ranges(free[used], n[n > 0])
-            theirs = slice(starts[some.start], starts[some.stop])
-            ords[place] = part_ords[theirs] + np.uint32(base)
-            values[place] = part_values[theirs]
-            free[used] += n[n > 0]
-        base += int(alive.sum())
-    own, lengths = [], []
-    for slot, (part, alive) in zip(slots, parts, strict=True):
-        length, part_own = _living_own(part, alive)
-        own.append(slot[part_own])
-        lengths.append(length)
-    return PostingList(
-        keys, begins, ords, values, offsets(np.concatenate(lengths)), np.concatenate(own)
-    )
-
-
-def _split_evenly(starts: Ints) -> Iterator[slice]:
-    """Runs of lists that are moved together, so that where they go need not be held for all."""
-    cuts = np.searchsorted(starts, np.arange(0, starts[-1], _AT_ONCE)).tolist()
-    return map(slice, cuts, [*cuts[1:], len(starts) - 1])
-
-
-def _living_lists(
-    part: PostingList, alive: Alive
-) -> tuple[Keys, Ints, npt.NDArray[np.uint32], npt.NDArray[np.uint16]]:
-    """The inverted lists of one part without its dead chunks, ordinals closed up."""
-    if alive.all():
-        return part.keys, part.starts, part.ords, part.values
-    stays = alive[part.ords]
-    slot = np.repeat(np.arange(len(part.keys)), np.diff(part.starts))[stays]
-    starts = offsets(np.bincount(slot, minlength=len(part.keys)))
-    renumber = (np.cumsum(alive) - 1).astype(np.uint32)
-    return part.keys, starts, renumber[part.ords[stays]], part.values[stays]
+    def first(self, end: int) -> Ints:
+        """Those of the first keys."""
+        counts = np.diff(self._starts[: end + 1])
+        return counts if self._gone is None else counts - self._gone[:end]
 
 
 def copy_lists(parts: Sequence[PostingList], slots: Ints, bases: Ints) -> Hits:
@@ -182,7 +103,7 @@ def copy_lists(parts: Sequence[PostingList], slots: Ints, bases: Ints) -> Hits:
     return Hits(ords, values, lengths.sum(0))
 
 
-def total_counts(counts: Sequence[Ints], slots: Ints) -> Ints:
+def total_counts(counts: Sequence[Frequencies], slots: Ints) -> Ints:
     """The counts of some keys in all segments together, given their slots."""
     total = np.zeros(slots.shape[1], np.int64)
     for mine, row in zip(counts, slots, strict=True):

@@ -12,14 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from headgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets, ranges
-from headgate.index.posting_list import (
-    Alive,
-    Counts,
-    PostingList,
-    merge,
-    merge_counts,
-)
+from headgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets
+from headgate.index.posting_list import Counts, PostingList
 from headgate.index.reading import Reading
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE, pack
 from headgate.text.terms import numbers
@@ -123,72 +117,3 @@ def _pack_fields(field: Bytes, begins: Ints) -> npt.NDArray[np.uint16]:
     packed = np.minimum(counts, 255).astype(np.uint16)  # most words stand in bodies alone
     packed[runs] = pack(title, date, speaker, counts[runs] - title - date - speaker)
     return packed
-
-
-def join(parts: Sequence[tuple[Segment, Alive]]) -> Segment:
-    """One segment of the living chunks of all, in order."""
-    ids, id_starts = _join_text_arrays(
-        [(s.ids, s.id_starts, np.flatnonzero(alive)) for s, alive in parts]
-    )
-    by_ord = [_keys_by_ord(s)[alive] for s, alive in parts]
-    id_keys = np.concatenate(by_ord)
-    order = np.argsort(id_keys, kind="stable")
-    found = merge([(s.names, alive) for s, alive in parts])
-    labels, label_starts = _join_labels([s for s, _ in parts], found.keys)
-
-    def column(name: str) -> npt.NDArray[np.generic]:
-        return np.concatenate([getattr(s, name)[alive] for s, alive in parts])
-
-    return Segment(
-        ids=ids,
-        id_starts=id_starts,
-        id_keys=id_keys[order],
-        id_ords=order,
-        place=column("place").astype(np.int64),
-        position=column("position").astype(np.int64),
-        fields=column("fields").astype(np.int64),
-        chars=column("chars").astype(np.int64),
-        speaker=column("speaker").astype(np.uint64),
-        declared=column("declared").astype(np.uint8),
-        language=column("language").astype(np.uint8),
-        terms=merge([(s.terms, alive) for s, alive in parts]),
-        names=found,
-        labels=labels,
-        label_starts=label_starts,
-        case=merge_counts([(s.case, alive) for s, alive in parts]),
-    )
-
-
-def _keys_by_ord(segment: Segment) -> Keys:
-    keys = np.empty(len(segment), np.uint64)
-    keys[segment.id_ords] = segment.id_keys
-    return keys
-
-
-def _join_text_arrays(parts: Sequence[tuple[Bytes, Ints, Ints]]) -> tuple[Bytes, Ints]:
-    lengths = [starts[which + 1] - starts[which] for _, starts, which in parts]
-    data = [
-        raw[ranges(starts[which], n)]
-        for (raw, starts, which), n in zip(parts, lengths, strict=True)
-    ]
-    return np.concatenate(data), offsets(np.concatenate(lengths))
-
-
-def _join_labels(segments: Sequence[Segment], keys: Keys) -> tuple[Bytes, Ints]:
-    """The label of each key, from the first segment that has it; one blob, in the order of the keys."""
-    source = np.concatenate([s.names.keys for s in segments])
-    first = np.zeros(len(source), bool)
-    order = np.argsort(source, kind="stable")
-    ordered = source[order]
-    first[order] = np.append(True, ordered[1:] != ordered[:-1]) if len(ordered) else True
-    raw = np.concatenate([s.labels for s in segments])
-    shifts = offsets(np.array([len(s.labels) for s in segments], np.int64))
-    starts = np.concatenate(
-        [s.label_starts[:-1] + shift for s, shift in zip(segments, shifts, strict=False)]
-    )
-    lengths = np.concatenate([np.diff(s.label_starts) for s in segments])
-    everyone = source[first]
-    rank = np.argsort(everyone)
-    where = rank[np.searchsorted(everyone[rank], keys)]
-    starts, lengths = starts[first][where], lengths[first][where]
-    return raw[ranges(starts, lengths)], offsets(lengths)

@@ -26,7 +26,7 @@ from headgate.index.posting_list import (
 )
 from headgate.protocols import Hits, Sequences, Spots
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
-from headgate.rank.lexical import distinct
+from headgate.rank.lexical import distinct, within
 from headgate.rank.top import best
 from headgate.text.languages import LANGUAGES
 from headgate.text.stopwords import ENGLISH
@@ -36,7 +36,8 @@ from headgate.types import Chunk
 Fetch = Callable[[Sequence[str]], Sequence[Chunk]]
 
 _MOST_KEY = (1 << 64) - 1
-_SAMPLED_CHUNKS = 4_000  # chunks from which on a part of the vocabulary stands for all of it
+_SAMPLED_CHUNKS = 4_000  # chunks from which on a part of the vocabulary stands for all of it ...
+_SAMPLED_POSTINGS = 250_000  # ... or postings, of texts that are denser than most
 
 BEHIND = "the index is behind the store and follows in the background"
 
@@ -146,7 +147,7 @@ class Snapshot:
     @lazy_property
     def repetition(self) -> float:
         """The share of the terms of chunks that stand further up in the same chunk too."""
-        postings = sum(int(live.term_counts.sum()) for live in self.lives)
+        postings = sum(live.term_counts.total for live in self.lives)
         # without a copy of all lengths: there is a new snapshot after each write
         parts = [(live.segment.fields, live.dead) for live in self.lives]
         length = sum(int(fields.sum()) - int(fields[dead].sum()) for fields, dead in parts)
@@ -159,22 +160,24 @@ class Snapshot:
         By Good and Turing it is the share of terms that were met once: postings of terms of one chunk, over all
         postings.
         """
-        postings = sum(int(live.term_counts.sum()) for live in self.lives)
+        postings = sum(live.term_counts.total for live in self.lives)
         if not postings:
             return 0.0
         # terms are digests in order, so those below a bound are a fair sample, whatever segments they lie in
-        sampled = min(_SAMPLED_CHUNKS, self.count)
+        most = min(_SAMPLED_CHUNKS, self.count, self.count * _SAMPLED_POSTINGS // postings)
+        sampled = max(1, most)
         bound = np.uint64(_MOST_KEY * sampled // self.count)
         parts = [
-            (live.segment.terms.keys[:end], live.term_counts[:end])
+            (live.segment.terms.keys[:end], live.term_counts.first(end))
             for live in self.lives
             if (end := int(live.segment.terms.keys.searchsorted(bound, side="right")))
         ]
         if not parts:
             return 0.0
-        _, slots = np.unique(np.concatenate([keys for keys, _ in parts]), return_inverse=True)
-        chunks = np.bincount(slots, np.concatenate([counts for _, counts in parts]))
-        return min(1.0, int((chunks == 1).sum()) * self.count / sampled / postings)
+        keys = np.sort(np.concatenate([own for own, _ in parts]))
+        shared = keys[1:][keys[1:] == keys[:-1]]
+        once = sum(int(((counts == 1) & ~within(shared, own)).sum()) for own, counts in parts)
+        return min(1.0, once * self.count / sampled / postings)
 
     def _living(self, hits: Hits) -> Hits:
         if not self._dirty:
