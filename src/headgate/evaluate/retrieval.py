@@ -294,7 +294,6 @@ def _framed_figures(
 def _through(
     run: Run, bench: _Bench, query: Query, ranking: Sequence[Candidate]
 ) -> dict[str, float]:
-    """What comes out of `context()` at each budget, and what the grader saw."""
     labels = run.labeled.labels[query["_id"]]
     text, collection = query["text"], query.get("collection", "main")
     figures: dict[str, float] = {}

@@ -76,7 +76,6 @@ class Reading:
         self._term_counts, self._terms, self._cases = self._lexicon.read(used)
 
     def _read(self, chunks: Sequence[Chunk]) -> Slots:
-        """Read some chunks; the slots of their pieces."""
         lines = [part(chunk.text, chunk.metadata) for chunk in chunks]
         bodies = [line.body.split() for line in lines]
         languages = languages_of([line.body for line in lines], bodies)

@@ -89,7 +89,6 @@ def _files_under(
 
 
 def _or_nothing(found: Iterator[SourceFile | Skip], path: Path) -> Iterator[SourceFile | Skip]:
-    """What was found in a folder, or why there is nothing."""
     nothing = Skip(str(path), "no files in it but hidden or ignored ones")
     yield next(found, nothing)
     yield from found

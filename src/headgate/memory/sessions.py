@@ -135,7 +135,6 @@ def _turn_document(
 
 
 def _time_prefix(time: object) -> str:
-    """The head of a turn's text; nothing where no time is known."""
     if isinstance(time, bool) or time is None or time == "":
         return ""
     if isinstance(time, int | float):

@@ -274,7 +274,6 @@ class SessionBuilder:
             self._loops.append(loop)
 
     def _measure(self) -> None:
-        """See what of the waiting texts stood in the window before."""
         if not self._pending:
             return
         shares = self._known.measure([text for _, text in self._pending])
