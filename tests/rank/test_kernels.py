@@ -62,6 +62,20 @@ def test_phrases_lift_terms_that_stand_side_by_side():
     assert max(found, key=found.get) == "c1"
 
 
+def test_a_phrase_tells_less_the_more_of_the_holders_of_its_words_have_it():
+    def lift(others):
+        view = view_of("stone pump", *[f"{others} {n}" for n in range(5)], "a mill")
+        plain, found = (
+            retrieve(
+                "stone pump", view, RetrievePolicy(feedback=0, head_weight=0, phrase=phrase)
+            ).scores.every[0]
+            for phrase in (0, 1)
+        )
+        return found - plain
+
+    assert lift("stone and pump") > 3 * lift("stone pump") > 0
+
+
 @pytest.mark.parametrize("query", ["대한민국", "get_user_name", "co-pilot"])
 def test_the_terms_of_one_word_are_no_phrase(query):
     view = view_of(f"{query} stone", "stone river", "harbor lake", "lake river")

@@ -71,12 +71,10 @@ class DraftSnapshot(Snapshot):
 
     @lazy_property
     def alive(self) -> npt.NDArray[np.bool_]:
-        """One flag per ordinal."""
         return np.ones(self.size, bool)
 
     @lazy_property
     def conversational(self) -> bool:
-        """Whether the collection's chunks are turns of conversations."""
         t = self._totals
         return is_conversation(
             t.chunks,
@@ -89,7 +87,6 @@ class DraftSnapshot(Snapshot):
 
     @lazy_property
     def language(self) -> str:
-        """The languages of the collection."""
         votes = np.array(self._totals.languages or (0,))
         return name_languages(votes, self._totals.chunks)
 
@@ -175,7 +172,6 @@ class DraftSnapshot(Snapshot):
         return Sequences(found, np.repeat(np.arange(len(ords)), counts), where)
 
     def spots(self, ords: Ints, terms: Keys) -> Spots:
-        """Where these terms stand in some chunks, chunk by chunk in reading order."""
         counts = self._drafts.lengths[ords]
         where = ranges(self._term_starts[ords], counts)
         at, which = locate(self._drafts.terms[where], self._low_terms[where], terms)
@@ -201,7 +197,6 @@ class DraftSnapshot(Snapshot):
         return self._drafts.names.astype(np.uint16)
 
     def names(self, ords: Ints) -> list[Keys]:
-        """The names in each of some chunks."""
         starts, flat = self._name_starts, self._drafts.names
         return [flat[starts[ord] : starts[ord + 1]] for ord in ords.tolist()]
 
@@ -224,7 +219,6 @@ class DraftSnapshot(Snapshot):
         return self._count_keys(keys ^ NAME_KEYS)
 
     def labels(self, keys: Keys) -> list[str]:
-        """How each name reads, in lower case."""
         at, which = locate(self._drafts.names, self._low_names, keys)
         known, first = np.unique(which, return_index=True)
         found = dict(zip(known.tolist(), self._drafts.labels(at[first]), strict=True))
@@ -251,7 +245,6 @@ class DraftSnapshot(Snapshot):
         return self._near.ords[:k], self._near.cosines[:k]
 
     def ids(self, ords: Ints) -> list[str]:
-        """The ids of some chunks."""
         return [self._ids[ord] for ord in ords.tolist()]
 
     @lazy_property

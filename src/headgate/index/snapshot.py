@@ -85,12 +85,10 @@ class Snapshot:
 
     @property
     def size(self) -> int:
-        """How many ordinals there are."""
         return self._size
 
     @property
     def count(self) -> int:
-        """How many chunks are alive."""
         return self._count
 
     def _column(self, name: str) -> npt.NDArray[np.int64]:
@@ -99,7 +97,6 @@ class Snapshot:
 
     @lazy_property
     def alive(self) -> npt.NDArray[np.bool_]:
-        """One flag per ordinal."""
         flags = [live.alive for live in self.lives]
         return np.concatenate(flags) if flags else np.zeros(0, bool)
 
@@ -111,7 +108,6 @@ class Snapshot:
 
     @lazy_property
     def conversational(self) -> bool:
-        """Whether the chunks are turns of conversations."""
         speaker = self._column("speaker")[self.alive].astype(np.uint64)
         lines = np.unique(speaker[speaker > 0], return_counts=True)[1]
         return is_conversation(
@@ -132,7 +128,6 @@ class Snapshot:
     # -- terms -----------------------------------------------------------------------------------
 
     def postings(self, terms: Keys) -> Hits:
-        """The living chunks of each term, with counts by field."""
         return self._living(
             copy_lists(
                 [live.segment.terms for live in self.lives], self._term_slots(terms), self.bases
@@ -140,7 +135,6 @@ class Snapshot:
         )
 
     def frequencies(self, terms: Keys) -> Ints:
-        """In how many living chunks each term stands."""
         counts = [live.term_counts for live in self.lives]
         return total_counts(counts, self._term_slots(terms))
 
@@ -217,7 +211,6 @@ class Snapshot:
         return [(n, ords[index] - self.bases[n], index) for n, index in found]
 
     def spots(self, ords: Ints, terms: Keys) -> Spots:
-        """Where these terms stand in some chunks, chunk by chunk in reading order."""
         slots = self._term_slots(terms)
         found, words = [], 0
         for at, local, index in self._by_segment(ords):
@@ -255,7 +248,6 @@ class Snapshot:
     # -- names -----------------------------------------------------------------------------------
 
     def names(self, ords: Ints) -> list[Keys]:
-        """The names in each of some chunks."""
         found: list[Keys] = [np.zeros(0, np.uint64)] * len(ords)
         for at, local, index in self._by_segment(ords):
             part = self.lives[at].segment.names
@@ -271,12 +263,10 @@ class Snapshot:
         return np.where(counts > limit, 0, counts)
 
     def find_names(self, keys: Keys) -> Hits:
-        """The living chunks of each name, with flags where it stands."""
         parts = [live.segment.names for live in self.lives]
         return self._living(copy_lists(parts, self._name_slots(keys), self.bases))
 
     def name_frequencies(self, keys: Keys) -> Ints:
-        """In how many living chunks each name stands."""
         return total_counts([live.name_counts for live in self.lives], self._name_slots(keys))
 
     def is_proper(self, keys: Keys, *, share: float) -> npt.NDArray[np.bool_]:
@@ -312,7 +302,6 @@ class Snapshot:
         return counts
 
     def labels(self, keys: Keys) -> list[str]:
-        """How each name reads, in lower case."""
         found = [""] * len(keys)
         slots = self._name_slots(keys)
         first = (slots >= 0).argmax(0) if len(slots) else np.zeros(len(keys), np.int64)
@@ -357,13 +346,11 @@ class Snapshot:
         return distinct(np.concatenate(found))
 
     def speakers(self) -> Keys:
-        """The terms of all speakers' names, sorted."""
         return self._speakers
 
     # -- vectors and records ---------------------------------------------------------------------
 
     def nearest(self, vector: npt.ArrayLike, k: int) -> tuple[Ints, npt.NDArray[np.float64]]:
-        """The living chunks whose embeddings lie nearest, best first, and their cosines."""
         query = np.asarray(vector, np.float32)
         ords, cosines = [np.zeros(0, np.int64)], [np.zeros(0)]
         for live, base in zip(self.lives, self.bases.tolist(), strict=False):
@@ -376,7 +363,6 @@ class Snapshot:
         return every[order], cosine[order]
 
     def ids(self, ords: Ints) -> list[str]:
-        """The ids of some chunks."""
         found = [""] * len(ords)
         for at, local, index in self._by_segment(ords):
             segment = self.lives[at].segment
@@ -386,11 +372,9 @@ class Snapshot:
         return found
 
     def read(self, ids: Sequence[str]) -> list[Chunk]:
-        """The chunks themselves, read from the store; one removed meanwhile is left out."""
         return list(self._fetch(ids))
 
     def find(self, ids: Sequence[str]) -> Ints:
-        """The ordinals of living chunks by id; -1 for an id that is not there."""
         keys = np.array([number(id) for id in ids], np.uint64)
         found = np.full(len(ids), -1, np.int64)
         for live, base in zip(self.lives, self.bases, strict=False):

@@ -11,7 +11,7 @@ Two bonuses are counted beside it: phrases, and heads, since a title's counts dr
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -200,8 +200,9 @@ def phrases(
     """A bonus for each of some chunks that holds two neighboring words of the query side by side, given where they
     stand.
 
-    Terms of one word, as the parts of an identifier or the pairs of signs of a script without spaces, are no phrase:
-    they would count the word twice.
+    It counts by how seldom they stand so where the rarer one stands: of a fixed expression, either word tells the
+    other. Terms of one word, as the parts of an identifier or the pairs of signs of a script without spaces, are no
+    phrase: they would count the word twice.
     """
     bonus = np.zeros(len(ords))
     seams = [(before[-1], after[0]) for before, after in pairwise(query)]
@@ -214,9 +215,11 @@ def phrases(
     at = np.flatnonzero(beside & (block[:-1] >= 0))  # a query term, followed by another
     damp = by.k1 * view.norms(b=by.b, title=by.title, head=not talk)[ords].astype(np.float64)
     first, second, owner = found.terms[at], found.terms[at + 1], found.owner[at]
+    held = {key: len(distinct(found.owner[found.terms == key])) for key in {*chain(*pairs)}}
     for (a, b), weight in pairs.items():
         n = np.bincount(owner[(first == a) & (second == b)], minlength=len(ords))
-        bonus += weight * n * (by.k1 + 1) / (n + damp)
+        fixed = np.count_nonzero(n) / (min(held[a], held[b]) + 1)
+        bonus += (1 - fixed) * weight * n * (by.k1 + 1) / (n + damp)
     return bonus
 
 
