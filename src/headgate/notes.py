@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from headgate.classes import fast_init
-
 
 class Stage(StrEnum):
     """The steps of a request, in the order in which they run."""
@@ -131,7 +129,6 @@ SENTENCES: Final[Mapping[NoteCode, str]] = {
 """A sentence for each code; the names in braces are the numbers it needs (`subject` is the note's own)."""
 
 
-@fast_init
 @dataclass(frozen=True, slots=True)
 class Note:
     """What one stage did to one candidate, and why.

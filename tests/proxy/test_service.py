@@ -11,8 +11,8 @@ from headgate.gateway import Headgate
 from headgate.notes import Stage
 from headgate.policy import ProxyPolicy, ServicePolicy
 from headgate.service.app import create
+from headgate.service.paths import OWN
 from headgate.service.proxy import app
-from headgate.service.proxy.paths import OWN
 from headgate.service.routes import ROUTERS
 from headgate.settings import Settings
 

@@ -17,11 +17,10 @@ from headgate.policy import ServicePolicy
 from headgate.service.auth import Auth
 from headgate.service.body import BufferedReceive, ClientGone, read_body
 from headgate.service.body_room import ORDINARY, BodyRoom, Turns, weigh, weigh_work
-from headgate.service.dashboard.paths import is_open
 from headgate.service.limits import CallerLimits
 from headgate.service.malloc import give_back
+from headgate.service.paths import is_open, is_proxied
 from headgate.service.problems import let_go, refusal
-from headgate.service.proxy.paths import is_proxied
 from headgate.service.request_state import Caller, RequestState, start
 from headgate.service.revocation import end_when_revoked
 from headgate.thread_work import follow_threads

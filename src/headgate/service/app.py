@@ -20,13 +20,13 @@ from headgate.service import mcp, problems
 from headgate.service.admission import Admission, InFlight
 from headgate.service.auth import Auth
 from headgate.service.dashboard import app as dashboard
-from headgate.service.dashboard.paths import is_dashboard
 from headgate.service.limits import CallerLimits
 from headgate.service.log import request_logger
 from headgate.service.malloc import give_back_regularly
 from headgate.service.metrics import Metrics
 from headgate.service.openapi import install_schema
 from headgate.service.parse import StrictRoute
+from headgate.service.paths import is_dashboard
 from headgate.service.proxy import app as proxy
 from headgate.service.request_state import RequestState
 from headgate.service.routes import ROUTERS

@@ -22,7 +22,7 @@ from headgate.errors import AccessError, ScopeError
 from headgate.keys import OURS, SCOPES, Keys, digest, is_well_formed
 from headgate.service.dashboard.cookies import key_in_cookie
 from headgate.service.failed_keys import FailedKeys, address_of
-from headgate.service.proxy.paths import is_proxied
+from headgate.service.paths import is_proxied
 from headgate.service.request_state import Caller, Headers, is_same_origin, state_of
 from headgate.types import Key, Scope
 

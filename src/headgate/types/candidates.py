@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from headgate.classes import fast_init
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.types.chunks import Chunk
 
@@ -16,7 +15,6 @@ from headgate.types.chunks import Chunk
 _DROP: Final = Fate.DROP
 
 
-@fast_init
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A chunk on its way through the gate: its score now, and the notes of every stage so far."""

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from headgate.classes import fast_init
-
 TITLE_CHARS = 500  # of a document or a chunk; longer ones are texts by mistake
 METADATA_BYTES = 16_384  # of a document or a chunk, as JSON
 
@@ -18,7 +16,6 @@ SIDE_SHARE: Final = 0.3
 """The share of the budget that they are sure of, published."""
 
 
-@fast_init
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A piece of text as the store holds it. No stage ever alters one.
@@ -38,7 +35,6 @@ class Chunk:
     admission: str | None = None
 
 
-@fast_init
 @dataclass(frozen=True, slots=True)
 class Document:
     """A document and the chunks it was cut into, in reading order."""
@@ -61,7 +57,6 @@ class Attachment(NamedTuple):
     value: bytes
 
 
-@fast_init
 @dataclass(frozen=True, slots=True)
 class Change:
     """One line of a collection's change feed: a chunk written, or (chunk None) an id removed.

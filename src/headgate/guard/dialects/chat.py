@@ -47,11 +47,9 @@ class ChatDialect:
     # Requests
 
     def conversation(self, fields: Fields) -> tuple[Message, ...]:
-        """`messages`."""
         return check_messages(fields.get("messages"), "messages")
 
     def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """`messages`."""
         return {"messages": messages}
 
     def why_unwatched(self, fields: Fields) -> str:
@@ -60,25 +58,20 @@ class ChatDialect:
         return "" if choices in (None, 1) else f"n is {choices}: several choices cannot be resumed"
 
     def is_structured(self, fields: Fields) -> bool:
-        """Whether a JSON response format is asked for."""
         wanted = fields.get("response_format")
         return isinstance(wanted, Mapping) and wanted.get("type") in ("json_object", "json_schema")
 
     def token_limit(self, fields: Fields) -> int:
-        """max_completion_tokens, or max_tokens."""
         limits = [fields[name] for name in LIMITS if isinstance(fields.get(name), int)]
         return limits[-1] if limits else 0
 
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
-        """The same, less what was said."""
         return less(fields, LIMITS, used_tokens)
 
     def heat(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
-        """Temperature and penalties."""
         return warmer(sampling, fields, HEATED)
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
-        """The least effort, where the request names one."""
         return (
             {"reasoning_effort": "low"} if isinstance(fields.get("reasoning_effort"), str) else {}
         )
@@ -86,26 +79,21 @@ class ChatDialect:
     # Turns
 
     def preamble(self, fields: Fields) -> tuple[str, ...]:  # it is a message here
-        """Nothing: the system prompt is a message."""
         return ()
 
     def human_text(self, message: Message) -> str:
-        """The words of a user message; tool results are messages of their own."""
         return human_text(message)
 
     def add_block(self, message: Message, block: str) -> Message:
-        """In front of the words of a user message."""
         return add_block(message, block)
 
     # The stream
 
     def restart(self) -> None:
-        """A new call begins."""
         self._calls += 1
         self.ended = False
 
     def plain_text(self, event: Event) -> str | None:
-        """The content of a chunk with one delta that has nothing else."""
         # Every token comes here: plain lookups cost a third of a match statement.
         choices = event.get("choices")
         if not isinstance(choices, list) or len(choices) != 1 or event.get("usage"):
@@ -146,7 +134,6 @@ class ChatDialect:
         return pieces
 
     def write(self, piece: Piece) -> list[Event]:
-        """A chunk with the id of the first one; a role is said once."""
         raw = piece.raw
         if raw is None:
             return [self._new_chunk(piece)]
@@ -156,28 +143,22 @@ class ChatDialect:
         return [raw if self._calls <= 1 else {**raw, **self._first}]
 
     def finish(self, ended: str) -> list[Event]:
-        """The last chunk of a stream that was ended after complete tool calls."""
         return [self._chunk({}, {"finish_reason": ended or "stop"}, {})]
 
     def event_name(self, event: Event) -> str:  # events have no names here
-        """Nothing."""
         return ""
 
     def is_error(self, event: Event) -> bool:
-        """Whether an event tells of an error."""
         return bool(event.get("error")) and not event.get("choices")
 
     def usage(self, found: Event) -> Usage | None:
-        """The usage of a chunk or an answer."""
         usage = found.get("usage")
         return usage if isinstance(usage, dict) else None
 
     def with_usage(self, found: Event, usage: Usage) -> Event:
-        """At the top."""
         return {**found, "usage": usage}
 
     def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
-        """Prompt, completion and total."""
         return {
             "prompt_tokens": input_tokens,
             "completion_tokens": output_tokens,
@@ -185,14 +166,12 @@ class ChatDialect:
         }
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
-        """A chunk without choices, where stream_options ask for it."""
         options = fields.get("stream_options")
         if not isinstance(options, Mapping) or not options.get("include_usage"):
             return []
         return [{**last, "choices": [], "usage": self.estimate_usage(0, 0)}]
 
     def _repeats_role(self, raw: Event) -> bool:
-        """Whether an event only says for a second time who speaks."""
         choices = raw.get("choices") or []
         if not self._begun or self._calls <= 1 or not choices:
             return False
@@ -216,7 +195,6 @@ class ChatDialect:
     # Whole answers
 
     def pieces(self, answer: Event) -> list[Piece]:
-        """Reasoning, content and tool calls of the one message."""
         match answer:
             case {"choices": [{"message": {**message}}]}:
                 pass
@@ -236,7 +214,6 @@ class ChatDialect:
         return found
 
     def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
-        """The message with these texts and so many of its calls."""
         choice = answer["choices"][0]
         message = dict(choice["message"])
         if texts[CONTENT] or message.get("content"):
@@ -255,7 +232,6 @@ class ChatDialect:
     # Answers of our own
 
     def own_answer(self, answer: OwnAnswer) -> Event:
-        """A completion with one message that came to its end."""
         message = {"role": "assistant", "content": answer.text, "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {
@@ -265,7 +241,6 @@ class ChatDialect:
         }
 
     def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:
-        """Its words, its end, and usage where it was asked for."""
         head = self._own_head(answer, "chat.completion.chunk")
         said = self._chunk(head, {}, {"role": "assistant", "content": answer.text})
         last = self._chunk(head, {"finish_reason": "stop"}, {})
@@ -278,11 +253,9 @@ class ChatDialect:
     # Errors
 
     def error(self, error: HeadgateError, param: str | None = None) -> Event:
-        """{"error": {message, type, param, code}}."""
         return openai_error(error, param)
 
     def error_event(self, error: HeadgateError) -> Event:
-        """The same; no [DONE] follows."""
         return openai_error(error, None)
 
 

@@ -21,12 +21,10 @@ class CompletionsDialect(ChatDialect):
     resume: ClassVar[Resume] = "prefill"
 
     def conversation(self, fields: Fields) -> tuple[Message, ...]:
-        """The prompt as a user message; none where it is not one text."""
         prompt = _prompt(fields)
         return () if prompt is None else ({"role": "user", "content": prompt},)
 
     def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """The prompt, and behind it what was said."""
         return {"prompt": "".join(str(message["content"]) for message in messages)}
 
     def why_unwatched(self, fields: Fields) -> str:
@@ -39,19 +37,15 @@ class CompletionsDialect(ChatDialect):
         return super().why_unwatched(fields)
 
     def is_structured(self, fields: Fields) -> bool:  # not in this API
-        """Never."""
         return False
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:  # no reasoning here
-        """Nothing."""
         return {}
 
     def add_block(self, message: Message, block: str) -> Message:
-        """In front of the prompt."""
         return {**message, "content": f"{block}\n\n{message['content']}"}
 
     def plain_text(self, event: Event) -> str | None:
-        """The text of a chunk that does not end the answer."""
         match event:
             case {"choices": [{"text": str(text), "finish_reason": None, "index": 0}]}:
                 return text if text and not event.get("usage") else None
@@ -83,20 +77,17 @@ class CompletionsDialect(ChatDialect):
         return {"object": "text_completion", **self._first, **event, "choices": [made]}
 
     def pieces(self, answer: Event) -> list[Piece]:
-        """The one text."""
         match answer:
             case {"choices": [{"text": str(text)}]}:
                 return [Piece(CONTENT, text)]
         return []
 
     def join(self, answer: Event, texts: Mapping[str, str], calls: int, first: Event) -> Event:
-        """The text of all calls."""
         made = {**answer["choices"][0], "text": texts[CONTENT]}
         same = pick(first, "id", "created", "model")
         return {**answer, "choices": [made], **same}
 
     def own_answer(self, answer: OwnAnswer) -> Event:
-        """A completion with one text."""
         head = self._own_head(answer, "text_completion")
         whole = self._chunk(head, {"finish_reason": "stop"}, {"content": answer.text})
         whole["choices"][0]["finish_reason"] = "stop"

@@ -66,26 +66,21 @@ class MessagesDialect:
     # Requests
 
     def conversation(self, fields: Fields) -> tuple[Message, ...]:
-        """`messages`."""
         return check_messages(fields.get("messages"), "messages")
 
     def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """`messages`."""
         return {"messages": messages}
 
     def why_unwatched(self, fields: Fields) -> str:  # each answer is one message
-        """Nothing: every answer is one message."""
         return ""
 
     def is_structured(self, fields: Fields) -> bool:
-        """Whether an output format is asked for."""
         config = fields.get("output_config")
         return bool(fields.get("output_format")) or (
             isinstance(config, Mapping) and bool(config.get("format"))
         )
 
     def token_limit(self, fields: Fields) -> int:
-        """max_tokens."""
         limit = fields.get("max_tokens")
         return limit if isinstance(limit, int) else 0
 
@@ -104,13 +99,11 @@ class MessagesDialect:
         return {name: min(1.0, value) for name, value in warm.items()}
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
-        """Without thinking."""
         return {"thinking": {"type": "disabled"}} if _thinks(fields) else {}
 
     # Turns
 
     def preamble(self, fields: Fields) -> tuple[str, ...]:
-        """`system`, a text or a list of parts."""
         system = fields.get("system")
         if isinstance(system, str):
             return (system,)
@@ -129,14 +122,12 @@ class MessagesDialect:
     # The stream
 
     def restart(self) -> None:
-        """A new call begins."""
         self._calls += 1
         self.ended = False
         self._tools.clear()
         self._blocks.clear()
 
     def plain_text(self, event: Event) -> str | None:
-        """The text of a text delta."""
         if event.get("type") != "content_block_delta":
             return None
         delta = event.get("delta")
@@ -168,7 +159,6 @@ class MessagesDialect:
         return [Piece(EVENT, raw=event)]
 
     def write(self, piece: Piece) -> list[Event]:
-        """The event at its place in the client's row of blocks."""
         event = piece.raw
         if event is None:
             return self._new_delta(piece)
@@ -186,7 +176,6 @@ class MessagesDialect:
         return [event]
 
     def finish(self, ended: str) -> list[Event]:
-        """The end of a stream that was ended after complete tool calls."""
         reason = "tool_use" if ended == "tool_calls" else "end_turn"
         delta = {"stop_reason": reason, "stop_sequence": None}
         return [
@@ -196,15 +185,12 @@ class MessagesDialect:
         ]
 
     def event_name(self, event: Event) -> str:
-        """Its type."""
         return str(event.get("type", ""))
 
     def is_error(self, event: Event) -> bool:
-        """Whether an event tells of an error."""
         return event.get("type") == "error"
 
     def usage(self, found: Event) -> Usage | None:
-        """The usage of message_start, message_delta or a whole message."""
         inner = found.get("message")
         usage = inner.get("usage") if isinstance(inner, dict) else found.get("usage")
         if not isinstance(usage, dict):
@@ -213,15 +199,12 @@ class MessagesDialect:
         return {k: v for k, v in usage.items() if k != "output_tokens"} if inner else usage
 
     def with_usage(self, found: Event, usage: Usage) -> Event:
-        """At the top."""
         return {**found, "usage": usage}
 
     def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
-        """Input and output."""
         return {"input_tokens": input_tokens, "output_tokens": output_tokens}
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
-        """Nothing: message_delta tells it."""
         return []
 
     def _start_block(self, event: Event) -> list[Event]:
@@ -261,7 +244,6 @@ class MessagesDialect:
     # Whole answers
 
     def pieces(self, answer: Event) -> list[Piece]:
-        """Thinking, text and tool use, in their order."""
         found: list[Piece] = []
         blocks = answer.get("content")
         for at, block in enumerate(blocks if isinstance(blocks, list) else ()):
@@ -288,7 +270,6 @@ class MessagesDialect:
     # Answers of our own
 
     def own_answer(self, answer: OwnAnswer) -> Event:
-        """A message with one block of text that came to its end."""
         return {
             "id": f"msg_{answer.id}",
             "type": "message",
@@ -301,7 +282,6 @@ class MessagesDialect:
         }
 
     def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:  # usage is always told
-        """A message of one block, from its start to its stop."""
         begun = {**self.own_answer(answer), "content": [], "stop_reason": None}
         delta = {"type": "text_delta", "text": answer.text}
         return [
@@ -315,12 +295,10 @@ class MessagesDialect:
     # Errors
 
     def error(self, error: HeadgateError, param: str | None = None) -> Event:
-        """{"type": "error", "error": {type, message}}."""
         kind = ERROR_TYPES.get(status_of(error), "api_error")
         return {"type": "error", "error": {"type": kind, "message": str(error)}}
 
     def error_event(self, error: HeadgateError) -> Event:
-        """The same; no message_stop follows."""
         return self.error(error)
 
 

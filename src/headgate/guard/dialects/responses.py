@@ -74,7 +74,6 @@ class ResponsesDialect:
         return check_messages(given, "input", roles=False)
 
     def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """`input`."""
         return {"input": messages}
 
     def why_unwatched(self, fields: Fields) -> str:
@@ -83,18 +82,15 @@ class ResponsesDialect:
         return f"{name} is set: {UNWATCHED[name]}" if name else ""
 
     def is_structured(self, fields: Fields) -> bool:
-        """Whether a JSON text format is asked for."""
         text = fields.get("text")
         wanted = text.get("format") if isinstance(text, Mapping) else None
         return isinstance(wanted, Mapping) and wanted.get("type") in ("json_object", "json_schema")
 
     def token_limit(self, fields: Fields) -> int:
-        """max_output_tokens."""
         limit = fields.get(LIMIT)
         return limit if isinstance(limit, int) else 0
 
     def remaining_limit(self, fields: Fields, used_tokens: int) -> dict[str, int]:
-        """max_output_tokens less what was said."""
         return less(fields, (LIMIT,), used_tokens, LEAST_LIMIT)
 
     def heat(self, sampling: Mapping[str, float], fields: Fields) -> dict[str, float]:
@@ -104,7 +100,6 @@ class ResponsesDialect:
         return warmer(sampling, fields, ("temperature",))
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
-        """The least effort, where the request asks for reasoning."""
         reasoning = fields.get("reasoning")
         return (
             {"reasoning": {**reasoning, "effort": "low"}} if isinstance(reasoning, Mapping) else {}
@@ -113,29 +108,24 @@ class ResponsesDialect:
     # Turns
 
     def preamble(self, fields: Fields) -> tuple[str, ...]:
-        """`instructions`."""
         given = fields.get("instructions")
         return (given,) if isinstance(given, str) else ()
 
     def human_text(self, message: Message) -> str:
-        """The words of a user message; tool results are items of their own."""
         return human_text(message)
 
     def add_block(self, message: Message, block: str) -> Message:
-        """In front of the words of a user message."""
         return add_block(message, block)
 
     # The stream
 
     def restart(self) -> None:
-        """A new call begins."""
         self._calls += 1
         self.ended = False
         self._tools.clear()
         self._items.restart()
 
     def plain_text(self, event: Event) -> str | None:
-        """The delta of an output text."""
         if event.get("type") == TEXT_DELTA:
             index, text = event.get("output_index"), event.get("delta")
             if (
@@ -149,7 +139,6 @@ class ResponsesDialect:
         return None
 
     def note_passed(self, event: Event, text: str) -> None:
-        """The text, for the events that repeat it, and the number."""
         self._items.note_passed(str(event.get("item_id")), text)
 
     def read(self, event: Event) -> list[Piece]:
@@ -170,7 +159,6 @@ class ResponsesDialect:
         return [Piece(channel, text, call=index if channel == TOOL else 0, raw=event)]
 
     def write(self, piece: Piece) -> list[Event]:
-        """The event at its place in the client's row of items."""
         event = piece.raw
         if event is None:
             event = {**self._deltas[piece.channel], "delta": piece.text}
@@ -186,13 +174,11 @@ class ResponsesDialect:
         return self._items.place(event)
 
     def finish(self, ended: str) -> list[Event]:  # the output says that calls are there
-        """The end of a stream that was ended after complete tool calls."""
         response = {**self._first, "status": "completed", "output": list(self._items.done)}
         response["usage"] = self.estimate_usage(0, 0)
         return [self._items.number({"type": "response.completed", "response": response})]
 
     def event_name(self, event: Event) -> str:
-        """Its type."""
         return str(event.get("type", ""))
 
     def is_error(self, event: Event) -> bool:
@@ -200,20 +186,17 @@ class ResponsesDialect:
         return event.get("type") == "error"
 
     def usage(self, found: Event) -> Usage | None:
-        """The usage of a response, alone or in an event."""
         inner = found.get("response")
         usage = inner.get("usage") if isinstance(inner, dict) else found.get("usage")
         return usage if isinstance(usage, dict) else None
 
     def with_usage(self, found: Event, usage: Usage) -> Event:
-        """In the response."""
         inner = found.get("response")
         if isinstance(inner, dict):
             return {**found, "response": {**inner, "usage": usage}}
         return {**found, "usage": usage}
 
     def estimate_usage(self, input_tokens: int, output_tokens: int) -> Usage:
-        """Input, output and total."""
         return {
             "input_tokens": input_tokens,
             "input_tokens_details": {"cached_tokens": 0},
@@ -223,7 +206,6 @@ class ResponsesDialect:
         }
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
-        """Nothing: the completed response tells it."""
         return []
 
     def _note_id(self, event: Event) -> None:
@@ -246,7 +228,6 @@ class ResponsesDialect:
     # Whole answers
 
     def pieces(self, answer: Event) -> list[Piece]:
-        """Reasoning summaries, texts and tool calls, in their order."""
         self._note_id({"response": answer})
         found: list[Piece] = []
         items = answer.get("output")
@@ -283,7 +264,6 @@ class ResponsesDialect:
     # Answers of our own
 
     def own_answer(self, answer: OwnAnswer) -> Event:
-        """A response with one message, complete."""
         part = {"type": "output_text", "text": answer.text, "annotations": []}
         return {
             "id": f"resp_{answer.id}",
@@ -299,7 +279,6 @@ class ResponsesDialect:
         }
 
     def own_events(self, answer: OwnAnswer, fields: Fields) -> list[Event]:  # usage is always told
-        """A response of one message, from its creation to its completion."""
         whole = self.own_answer(answer)
         begun = {**whole, "status": "in_progress", "output": [], "usage": None}
         at = {"output_index": 0, "content_index": 0, "item_id": f"msg_{answer.id}"}
@@ -321,11 +300,9 @@ class ResponsesDialect:
     # Errors
 
     def error(self, error: HeadgateError, param: str | None = None) -> Event:
-        """{"error": {message, type, param, code}}."""
         return openai_error(error, param)
 
     def error_event(self, error: HeadgateError) -> Event:
-        """An error event; no response.completed follows."""
         _, code = type_and_code(error)
         event = {"type": "error", "code": code, "message": str(error), "param": None}
         return self._items.number(event)

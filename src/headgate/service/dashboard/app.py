@@ -20,9 +20,9 @@ from headgate.service.dashboard import (
     streams,
     window,
 )
-from headgate.service.dashboard.paths import HOME, PREFIX, STATIC
 from headgate.service.dashboard.render import HEADERS, redirect, static_files
 from headgate.service.dashboard.route import PageRoute, error_page
+from headgate.service.paths import DASHBOARD, HOME, STATIC
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -71,7 +71,7 @@ async def static_file(name: str) -> Response:
     return Response(file.body, headers=HEADERS | kept, media_type=file.kind)
 
 
-@router.api_route(PREFIX + "{rest:path}", methods=["GET", "POST"])
+@router.api_route(DASHBOARD + "{rest:path}", methods=["GET", "POST"])
 async def unknown(rest: str) -> Response:
     """Any other path of the dashboard."""
     raise NotFound(f"there is no page {rest!r}", hint="the views are in the navigation")

@@ -16,14 +16,14 @@ from starlette.responses import Response
 from headgate.explain.replay import Replay
 from headgate.notes import Stage
 from headgate.service.auth import require_scope
-from headgate.service.dashboard.paths import PREFIX
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.route import PageRoute
+from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.types import SIDE_SHARE, SIDE_SOURCES, Trace
 
-router = APIRouter(prefix=f"{PREFIX}/requests/{{id}}", route_class=PageRoute, include_in_schema=False)  # fmt: skip
+router = APIRouter(prefix=f"{DASHBOARD}/requests/{{id}}", route_class=PageRoute, include_in_schema=False)  # fmt: skip
 
 WIDTH = 1000
 NAMES = {"document": "documents", "turn": "conversation", "memory": "facts", "graph": "graph paths", "web": "search", "framing": "framing", "unused": "unused"}  # fmt: skip

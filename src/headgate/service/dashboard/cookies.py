@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from headgate.errors import ScopeError
-from headgate.service.dashboard.paths import PREFIX, is_dashboard
+from headgate.service.paths import DASHBOARD, is_dashboard
 from headgate.service.request_state import is_same_origin
 
 KEY = "headgate_key"
@@ -53,7 +53,7 @@ def set_cookie(response: Response, request: Request, name: str, value: str) -> N
     """Let the browser keep a value until it is closed; with an empty one, forget it."""
     encrypted = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
     response.set_cookie(
-        name, value, path=PREFIX, httponly=True, samesite="strict", secure=encrypted,
+        name, value, path=DASHBOARD, httponly=True, samesite="strict", secure=encrypted,
         max_age=None if value else 0,
     )  # fmt: skip
 

@@ -11,15 +11,17 @@ from starlette.responses import Response
 from headgate.errors import InputError
 from headgate.gateway import Headgate
 from headgate.service.auth import require_scope
-from headgate.service.dashboard.paths import PREFIX
 from headgate.service.dashboard.plots import Plot, Series, draw_steps
 from headgate.service.dashboard.render import link, redirect, render
 from headgate.service.dashboard.route import PageRoute, read_form
+from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.types import Fact
 
-router = APIRouter(prefix=f"{PREFIX}/store/facts", route_class=PageRoute, include_in_schema=False)
+router = APIRouter(
+    prefix=f"{DASHBOARD}/store/facts", route_class=PageRoute, include_in_schema=False
+)
 
 Reader = Annotated[Caller, Depends(require_scope("read"))]
 Writer = Annotated[Caller, Depends(require_scope("write"))]

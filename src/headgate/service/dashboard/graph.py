@@ -12,13 +12,15 @@ from headgate.gateway import Headgate
 from headgate.graph.neighborhood import neighborhood
 from headgate.service.auth import require_scope
 from headgate.service.dashboard.graph_picture import HEIGHT, WIDTH, draw_graph
-from headgate.service.dashboard.paths import PREFIX
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.route import PageRoute
+from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 
-router = APIRouter(prefix=f"{PREFIX}/store/graph", route_class=PageRoute, include_in_schema=False)
+router = APIRouter(
+    prefix=f"{DASHBOARD}/store/graph", route_class=PageRoute, include_in_schema=False
+)
 
 Reader = Annotated[Caller, Depends(require_scope("read"))]
 

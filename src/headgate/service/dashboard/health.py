@@ -19,7 +19,6 @@ from headgate.index.snapshot import BEHIND
 from headgate.operations.doctor import examine
 from headgate.operations.status import status
 from headgate.service.auth import require_scope
-from headgate.service.dashboard.paths import PREFIX
 from headgate.service.dashboard.plots import (
     HEIGHT,
     WIDTH,
@@ -32,13 +31,14 @@ from headgate.service.dashboard.plots import (
 )
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.route import PageRoute
+from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.routes.health import check_parts
 from headgate.service.state import service_of
 from headgate.stores.url import is_postgres
 from headgate.types import TraceSummary
 
-router = APIRouter(prefix=f"{PREFIX}/health", route_class=PageRoute, include_in_schema=False)
+router = APIRouter(prefix=f"{DASHBOARD}/health", route_class=PageRoute, include_in_schema=False)
 
 Reader = Annotated[Caller, Depends(require_scope("read"))]
 Admin = Annotated[Caller, Depends(require_scope("admin"))]

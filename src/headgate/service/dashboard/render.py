@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from headgate import __version__
 from headgate.service.dashboard import cookies
-from headgate.service.dashboard.paths import PREFIX, STATIC
+from headgate.service.paths import DASHBOARD, STATIC
 from headgate.service.request_state import Caller, state_of
 
 POLICY = (
@@ -111,7 +111,7 @@ def redirect(path: str) -> Response:
 def link(path: str, **query: object) -> str:
     """The address of a page of the dashboard; parts of the path are quoted by `quote_part`."""
     given = {name: value for name, value in query.items() if value not in (None, "")}
-    return f"{PREFIX}{path}" + (f"?{urlencode(given)}" if given else "")
+    return f"{DASHBOARD}{path}" + (f"?{urlencode(given)}" if given else "")
 
 
 def quote_part(value: str) -> str:

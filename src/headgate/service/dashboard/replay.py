@@ -15,14 +15,14 @@ from starlette.responses import Response
 from headgate.errors import InputError
 from headgate.service.auth import require_scope
 from headgate.service.dashboard.fates import FateRow, fate_row
-from headgate.service.dashboard.paths import PREFIX
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.route import PageRoute
+from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.types import Trace
 
-router = APIRouter(prefix=f"{PREFIX}/requests", route_class=PageRoute, include_in_schema=False)
+router = APIRouter(prefix=f"{DASHBOARD}/requests", route_class=PageRoute, include_in_schema=False)
 
 Reader = Annotated[Caller, Depends(require_scope("read"))]
 

@@ -12,16 +12,16 @@ from headgate.explain.interventions import interventions
 from headgate.notes import Stage
 from headgate.service.auth import require_scope
 from headgate.service.dashboard.fates import fate_row, fate_rows, side_by_side
-from headgate.service.dashboard.paths import PREFIX
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.replay import sliders
 from headgate.service.dashboard.route import PageRoute
+from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.stores.stored_trace import FULL
 from headgate.types import Step, Trace
 
-router = APIRouter(prefix=f"{PREFIX}/requests/{{id}}", route_class=PageRoute, include_in_schema=False)  # fmt: skip
+router = APIRouter(prefix=f"{DASHBOARD}/requests/{{id}}", route_class=PageRoute, include_in_schema=False)  # fmt: skip
 
 Reader = Annotated[Caller, Depends(require_scope("read"))]
 ChunkId = Annotated[str, Query(min_length=1, max_length=1024)]

@@ -9,14 +9,16 @@ from starlette.responses import Response
 
 from headgate.errors import InputError
 from headgate.service.auth import require_scope
-from headgate.service.dashboard.paths import PREFIX
 from headgate.service.dashboard.render import link, redirect, render
 from headgate.service.dashboard.route import PageRoute, read_form
+from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.types import ReviewStatus
 
-router = APIRouter(prefix=f"{PREFIX}/store/reviews", route_class=PageRoute, include_in_schema=False)
+router = APIRouter(
+    prefix=f"{DASHBOARD}/store/reviews", route_class=PageRoute, include_in_schema=False
+)
 
 Reviewer = Annotated[Caller, Depends(require_scope("review"))]
 

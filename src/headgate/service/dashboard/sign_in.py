@@ -11,9 +11,9 @@ from starlette.responses import Response
 from headgate.errors import AccessError
 from headgate.keys import is_well_formed
 from headgate.service.dashboard import cookies
-from headgate.service.dashboard.paths import HOME, PREFIX, SIGN_IN
 from headgate.service.dashboard.render import redirect, render
 from headgate.service.dashboard.route import PageRoute, read_form
+from headgate.service.paths import DASHBOARD, HOME, SIGN_IN
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -35,7 +35,7 @@ async def sign_in(request: Request) -> Response:
     return response
 
 
-@router.post(f"{PREFIX}/sign-out")
+@router.post(f"{DASHBOARD}/sign-out")
 async def sign_out(request: Request) -> Response:
     """Forget the key."""
     await read_form(request)

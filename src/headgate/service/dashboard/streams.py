@@ -16,14 +16,14 @@ from headgate.gateway import Headgate
 from headgate.notes import Stage
 from headgate.service.auth import require_scope
 from headgate.service.dashboard.answer import HEIGHT, WIDTH, answer_parts, draw_curves
-from headgate.service.dashboard.paths import PREFIX
 from headgate.service.dashboard.render import link, redirect, render
 from headgate.service.dashboard.route import PageRoute, read_form
+from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.types import Step, Trace, TraceSummary
 
-router = APIRouter(prefix=f"{PREFIX}/streams", route_class=PageRoute, include_in_schema=False)
+router = APIRouter(prefix=f"{DASHBOARD}/streams", route_class=PageRoute, include_in_schema=False)
 
 Reader = Annotated[Caller, Depends(require_scope("read"))]
 Reviewer = Annotated[Caller, Depends(require_scope("review"))]

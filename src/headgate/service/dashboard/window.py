@@ -11,10 +11,10 @@ from starlette.responses import Response
 
 from headgate.gateway import Headgate
 from headgate.service.auth import require_scope
-from headgate.service.dashboard.paths import HOME
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.route import PageRoute
 from headgate.service.dashboard.turns import Turn, turns_of, windows_of
+from headgate.service.paths import HOME
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
 from headgate.types import TraceSummary

@@ -19,11 +19,11 @@ from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.error_codes import status_of
 from headgate.protocols import SharedState
 from headgate.service.body_room import weigh
+from headgate.service.paths import is_proxied
 from headgate.service.problems import refusal
 from headgate.service.proxy.call_trace import call_trace
 from headgate.service.proxy.fuse import Fuse
 from headgate.service.proxy.model_call import ModelCall
-from headgate.service.proxy.paths import is_proxied
 from headgate.service.proxy.proxy import Proxy
 from headgate.service.proxy.remembered import Remembered
 from headgate.service.proxy.routes import routes

@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.guard.dialects import DIALECTS
-from headgate.service.proxy.paths import is_proxied
+from headgate.service.paths import is_proxied
 from headgate.service.proxy.proxy import Proxy
 
 METHODS = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"]
