@@ -168,7 +168,7 @@ class Snapshot:
         ]
         if not parts:
             return 0.0
-        keys = np.sort(np.concatenate([own for own, _ in parts]))
+        keys = np.sort(np.concatenate([own[counts > 0] for own, counts in parts]))
         shared = keys[1:][keys[1:] == keys[:-1]]
         once = sum(int(((counts == 1) & ~within(shared, own)).sum()) for own, counts in parts)
         return min(1.0, once * self.count / sampled / postings)
