@@ -6,9 +6,7 @@ import numpy.typing as npt
 from headgate.text.languages import LANGUAGES
 
 _SPEAKING = 0.8  # share of texts that open with a speaker in a conversation (measured: chat 1.0, prose < 0.1)
-_ONE_VOICE = (
-    0.9  # share of the lines that one speaker has at most; what opens nearly all texts is a label
-)
+_ONE_VOICE = 0.9  # share of the lines that one speaker has at most
 _FEW, _FEW_SHARE = 8, 0.05  # a conversation has few speakers: at most 8, or one per 20 lines
 _FEW_CHUNKS, _FEW_OF = 2, 0.01  # fewer chunks of a language are taken for quotations
 SHORT = 600  # characters; half of a conversation's lines are shorter

@@ -134,10 +134,12 @@ class _Stemmer(local):
 
     def __init__(self, language: str) -> None:
         # what is stemmed is remembered, so the stemmer need not: its memory costs more than stemming
-        self.stem = Stemmer.Stemmer(language, 0).stemWords if language in _STEMMED else _shorten
+        self.stem = (
+            Stemmer.Stemmer(language, 0).stemWords if language in _STEMMED else _first_letters
+        )
 
 
-def _shorten(words: Iterable[str]) -> list[str]:
+def _first_letters(words: Iterable[str]) -> list[str]:
     return [word if _DIGIT.search(word) else word[:_STEM] for word in words]
 
 
