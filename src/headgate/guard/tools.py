@@ -227,7 +227,9 @@ def _circle(steps: Sequence[Step], period: int) -> Circle:
     """The circle of these steps, first to last."""
     kind: Literal["calls", "text"] = "calls" if steps[0].tool else "text"
     tried = tuple(map(shorten, steps[-period:]))
-    return Circle(period, len(steps) // period, tried, steps[0].at, steps[-1].at, kind)
+    # results of one turn come in any order
+    first, last = min(s.at for s in steps[:period]), max(s.at for s in steps[-period:])
+    return Circle(period, len(steps) // period, tried, first, last, kind)
 
 
 def shorten(step: Step) -> Tried:
