@@ -159,7 +159,7 @@ class ProxyPolicy(Policy):
     """Largest answer that is not streamed."""
     max_event_bytes: Tuning[PositiveCount] = 16_777_216
     """Largest event of a stream."""
-    max_held_bytes: Tuning[PositiveCount] = 33_554_432
-    """Most bytes of a stream that wait for a verdict, as whole tool calls do."""
+    max_held_bytes: Tuning[PositiveCount] = 16_777_216
+    """Most memory for what waits of a stream for a verdict, as whole tool calls do."""
     max_stream_bytes: Tuning[PositiveCount] = 1_073_741_824
     """Longest stream."""

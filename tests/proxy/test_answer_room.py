@@ -67,21 +67,6 @@ async def test_an_answer_may_be_as_large_as_its_limit(size, fits):
             await reading
 
 
-@pytest.mark.parametrize(("parts", "turns"), [((60, 60), 1), ((60, 40), 0), ((60, 60, 60, 41), 2)])
-async def test_others_get_their_turn_after_so_many_bytes(monkeypatch, parts, turns):
-    monkeypatch.setattr(answer_room, "TURN", 100)
-    passes = []
-    sleep = asyncio.sleep
-
-    async def counted(seconds):
-        passes.append(seconds)
-        await sleep(seconds)
-
-    monkeypatch.setattr(answer_room.asyncio, "sleep", counted)
-    await read(AnswerRoom(), Body(*(b"x" * size for size in parts)))
-    assert len(passes) == turns
-
-
 def test_events_that_have_not_ended_share_the_room_and_give_it_back_when_they_end():
     room = AnswerRoom()
     with room.share() as take, room.share() as take_other:

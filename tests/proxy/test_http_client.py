@@ -12,7 +12,7 @@ from tests.proxy.upstream import CLOSE, PROSE, Endless, Head, Pause, chunk, json
 from headgate.errors import UpstreamError
 from headgate.guard.policy import GuardPolicy
 from headgate.policy import ProxyPolicy, UpstreamPolicy
-from headgate.service.proxy.http_client import HttpClient
+from headgate.service.proxy.http_client import PART, HttpClient
 from headgate.service.proxy.transport import Address, Request, Timeouts
 
 MB = 1 << 20
@@ -166,6 +166,30 @@ async def test_reading_pauses_while_nobody_reads_and_closing_severs_at_once(rig,
             break
         await asyncio.sleep(0.01)
     assert upstream.severed > before
+
+
+async def test_what_is_there_is_read_in_parts_and_others_have_a_turn_between_them(rig, upstream):
+    model = rig.script([b": on\n\n" * 100_000])
+    client, turns = HttpClient(), [0]
+
+    async def take_turns():
+        while True:
+            turns[0] += 1
+            await asyncio.sleep(0)
+
+    others = asyncio.ensure_future(take_turns())
+    response = await client.send(request(upstream.port, b'{"model": "%b"}' % model.encode()))
+    await asyncio.sleep(0.05)  # more than one part is there
+    sizes, between = [], []
+    while data := await response.read():
+        sizes.append(len(data))
+        between.append(turns[0])
+    others.cancel()
+    await response.close()
+    await client.close()
+    assert sum(sizes) == 600_000
+    assert max(sizes) == PART
+    assert len(set(between)) >= sizes.count(PART) > 30
 
 
 async def test_a_tick_gives_nothing_while_nothing_comes(rig, upstream):

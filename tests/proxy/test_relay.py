@@ -1,5 +1,7 @@
 """The relay alone: no split of the upstream's bytes, and no short cut, changes what the client gets."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ from tests.proxy.upstream import (
     told,
 )
 
-from headgate.errors import LoopError
+from headgate.errors import LoopError, UpstreamError
 from headgate.guard.dialects import (  # fmt: skip
     ChatDialect,
     CompletionsDialect,
@@ -81,7 +83,7 @@ def long_dialect(kind):
     return LongDialect()
 
 
-async def relayed(dialect, calls, *, session=Session):
+async def relayed(dialect, calls, *, session=Session, policy=ProxyPolicy(), take=lambda _: None):  # noqa: B008
     """What the client gets of these calls, each a list of parts."""
     responses, out = [Parts(parts) for parts in calls], []
 
@@ -92,7 +94,7 @@ async def relayed(dialect, calls, *, session=Session):
         out.append(data)
 
     machine = session(({"role": "user", "content": "Hi"},))
-    relay = Relay(dialect, machine, {}, policy=ProxyPolicy(), call_again=call_again, write=write)
+    relay = Relay(dialect, machine, {}, policy=policy, call_again=call_again, write=write, take=take)  # fmt: skip
     await relay.run(responses.pop(0))
     return b"".join(out), machine.report
 
@@ -224,3 +226,47 @@ async def test_the_last_event_ends_the_answer_although_the_upstream_stays_open(a
     relay = Relay(kind(), session, {}, policy=ProxyPolicy(), call_again=None, write=write)
     await relay.run(Open([b"".join(script)]))
     assert b"".join(out) == b"".join(script)
+
+
+def waiting_calls(each, events):
+    """Events of a tool call that does not end, each with so many pieces of it."""
+    for n in range(events):
+        calls = [{"index": 0, "function": {"name": "f", "arguments": f"{n} "}}] * each
+        yield chunk({"tool_calls": calls})
+
+
+@pytest.mark.parametrize("each", [1, 5])
+async def test_what_waits_is_counted_as_the_memory_it_takes_and_given_back(each):
+    held, counted = [0], []
+
+    def take(more):
+        held[0] += more
+        counted.append(held[0])
+
+    script = [*waiting_calls(each, 1_500), chunk({}, finish="tool_calls"), DONE]
+    tracemalloc.start()
+    got, _ = await relayed(ChatDialect(), [script], take=take)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert got == b"".join(script)
+    assert held == [0]
+    assert max(counted) > 1_500 * 600 * each
+    assert peak < 3 * max(counted)
+
+
+async def test_many_small_events_that_wait_are_refused_by_the_memory_they_take():
+    policy = ProxyPolicy(max_held_bytes=100_000)
+    with pytest.raises(UpstreamError, match="max_held_bytes 100000"):
+        await relayed(ChatDialect(), [waiting_calls(1, 1_000)], policy=policy)
+
+
+async def test_what_waits_in_a_loop_is_given_back_when_it_is_cut():
+    held = [0]
+
+    def take(more):
+        held[0] += more
+
+    kind, calls = LOOPS["chat"]
+    _, report = await relayed(kind(), calls, take=take)
+    assert report.rollbacks == 1
+    assert held == [0]

@@ -14,7 +14,6 @@ from headgate.service.proxy.transport import Response
 
 TOGETHER = 24 << 20  # bytes of all answers that are held in this process
 ORDINARY = 1 << 20  # bytes that an answer may hold whatever others do
-TURN = 1 << 20  # bytes after which other requests get their turn
 
 Take = Callable[[int], None]
 """Hold so many bytes more, or fewer."""
@@ -54,19 +53,15 @@ class AnswerRoom:
 
 async def read_whole(response: Response, limit: int, take: Take) -> bytes:
     """The whole body of a response; UpstreamError where it is too large."""
-    body, turn = bytearray(), 0
+    body = bytearray()
     async for data in read_parts(response):
         body += data
-        turn += len(data)
         take(len(data))
         if len(body) > limit:
             raise UpstreamError(
                 f"the upstream answered more than max_answer_bytes {limit}",
                 hint="ask for less, or as a stream",
             )
-        if turn > TURN:
-            turn = 0
-            await asyncio.sleep(0)  # bytes that are there already are read without waiting
     return bytes(body)
 
 

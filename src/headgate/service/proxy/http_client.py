@@ -26,6 +26,7 @@ MAX_HEADERS = 128
 MAX_INFORMATIONAL = 10  # responses with a status of 1xx before the real one
 BUFFER = 65_536  # bytes that wait before reading pauses is twice this
 KEEP_S = 55.0  # an idle connection is not trusted for longer; common servers close after 60 s
+PART = 16_384  # bytes that are read at once; a part of crumbs takes long to work on
 LARGE = 1 << 20  # larger bodies are written in parts, so that other streams have their turn
 AUTO_HEADERS = ("accept", "accept-encoding", "user-agent", "content-type")
 DECODED = (b"", b"identity", b"gzip", b"deflate")
@@ -142,10 +143,7 @@ class HttpResponse:
         """The next bytes; b"" at the end; None after a tick of silence."""
         try:
             if tick_s is None and self._reading is None:
-                self._waits_since = self._loop.time()
-                data = await self._content.readany()
-                self._waits_since = None  # after an error the response is closed
-                return data
+                return await self._read()
             if self._reading is None:
                 self._reading = asyncio.ensure_future(self._read())
             done, _ = await asyncio.wait({self._reading}, timeout=tick_s)
@@ -160,10 +158,11 @@ class HttpResponse:
 
     async def _read(self) -> bytes:
         self._waits_since = self._loop.time()
-        try:
-            return await self._content.readany()
-        finally:
-            self._waits_since = None
+        data = await self._content.read(PART)
+        self._waits_since = None  # after an error the response is closed
+        if len(data) == PART:  # more may be there already, which is read without waiting
+            await asyncio.sleep(0)
+        return data
 
     def _check_silence(self) -> None:
         """One timer serves many waits: it moves on when it fires too early."""

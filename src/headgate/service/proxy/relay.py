@@ -21,6 +21,7 @@ from headgate.service.proxy.sse import KEEP_ALIVE, Splitter, encode, encode_data
 from headgate.service.proxy.transport import Response
 from headgate.text.tokens import estimate_tokens
 
+WAITING = 600  # bytes that a piece of an event takes while it waits, beside the event's own
 GENERATING = State.GENERATING  # looked up once: it is asked for at every event
 CallAgain = Callable[[Call], Awaitable[Response]]
 Write = Callable[[bytes], Awaitable[None]]
@@ -31,10 +32,12 @@ STRANGE = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 class Frame:
     """The bytes of an event, and how many of its pieces have not yet gone out."""
 
-    __slots__ = ("as_it_came", "data", "left", "written")
+    __slots__ = ("as_it_came", "data", "found", "left", "size", "written")
 
-    def __init__(self, data: bytes, left: int, *, as_it_came: bool) -> None:
+    def __init__(self, data: bytes, found: Event | None, left: int, *, as_it_came: bool) -> None:
         self.data, self.left, self.as_it_came = data, left, as_it_came
+        self.size = len(data) + WAITING * left
+        self.found = found  # until it has to wait: parsed, it takes many times its bytes
         self.written: list[Event] = []  # of the pieces that have, should the rest be cut
 
 
@@ -105,7 +108,7 @@ class Relay:
     def _begin_call(self) -> None:
         self._calls += 1
         self.dialect.restart()
-        self._held = 0
+        self._book(-self._held)
 
     def _count_severed(self) -> None:
         prompt = sum(estimate_tokens(str(m.get("content"))) for m in self.session.messages)
@@ -119,8 +122,6 @@ class Relay:
             if data:
                 self._count_bytes(len(data))
                 out = self._take(splitter.feed(data))
-                if not out:
-                    await asyncio.sleep(0)  # bytes that are there already are read without waiting
             else:
                 out = [] if data is None else self._end_call(splitter.end())
             if session.stalled:
@@ -181,11 +182,10 @@ class Relay:
         if text is None:
             self._begun = True
             return self._feed(event, found)
-        ready = self.session.feed_content(text, lambda: (Frame(event, 1, as_it_came=True), found))
+        ready = self.session.feed_content(text, lambda: (self._hold(event, None, 1), None))
         if ready is None:
             self.dialect.note_passed(found, text)
             return (event,)
-        self._hold(event)
         return [*self._emit(ready), *(self._write_rest() if self._is_over() else ())]
 
     def _feed(self, event: bytes, found: Event) -> list[bytes]:
@@ -197,26 +197,32 @@ class Relay:
             pieces = self.dialect.read(found)
         except STRANGE as error:
             raise _shape_error(event) from error
-        frame = Frame(event, len(pieces), as_it_came=self._calls == 1)
-        self._hold(event)
+        frame = self._hold(event, found, len(pieces))
         out: list[bytes] = []
         for piece in pieces:
-            piece.raw = (frame, piece.raw)
+            piece.raw = (frame, None if piece.raw is found else piece.raw)
             out += self._emit(self.session.feed(piece))
             if self._is_over():
                 out += self._write_rest()
                 return out
+        frame.found = None
         if self.dialect.ended and not self.dialect.done:  # this was the last event
             out += self._emit(self.session.end())
         return out
 
-    def _hold(self, event: bytes) -> None:
-        self._held += len(event)
+    def _hold(self, event: bytes, found: Event | None, pieces: int) -> Frame:
+        frame = Frame(event, found, pieces, as_it_came=self._calls == 1)
+        self._book(frame.size)
         if self._held > self._policy.max_held_bytes:
             raise UpstreamError(
                 f"more than max_held_bytes {self._policy.max_held_bytes} of the stream wait for a verdict",
                 hint="raise proxy.max_held_bytes, or send x-headgate-guard: off",
             )
+        return frame
+
+    def _book(self, more: int) -> None:
+        self._held += more
+        self._take_room(more)
 
     def _emit(self, pieces: list[Piece]) -> list[bytes]:
         """Pieces that go out, as bytes: an event of the first call as it came, as soon as all of it may go."""
@@ -224,7 +230,8 @@ class Relay:
         for piece in pieces:
             frame: Frame | None = None
             if piece.raw is not None:
-                frame, piece.raw = piece.raw
+                frame, raw = piece.raw
+                piece.raw = raw or frame.found or parse(payload(frame.data))
             try:
                 written = self.dialect.write(piece)
             except STRANGE as error:
@@ -240,7 +247,7 @@ class Relay:
         """One more piece of an event goes out."""
         frame.left -= 1
         if not frame.left:
-            self._held -= len(frame.data)
+            self._book(-frame.size)
         if not frame.as_it_came:
             return [self._encode(event) for event in written]
         if frame.left:
