@@ -20,6 +20,12 @@ SHAPES = [
     '{"choices": [{"message": {"content": 5}}]}', '{"usage": "x", "choices": []}', '{"choices": [{"message": {"tool_calls": 7}}]}',
 ]  # fmt: skip
 
+CALL = b'data: {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "1"}}]}}]}\n\n'
+NEAR_LOOP = b"".join(
+    b'data: {"choices":[{"delta":{"content":"%c"}}]}\n\n' % c
+    for c in b"and so on it goes, and " * 20
+)
+
 
 @attack
 async def upstream_bombs(target):
@@ -55,6 +61,12 @@ async def upstream_crumbs(target):
 async def upstream_names(target):
     """An upstream whose events have names, ids and delays without end, and whose pieces have long remarks."""
     await asyncio.gather(*(target.chat(name, stream=True) for name in ("names", "ids", "delays", "remarks", "long-size", "negative-size")))  # fmt: skip
+
+
+@attack
+async def upstream_waiting_calls(target):
+    """Twelve answers at once, each a tool call that never ends, or half a loop: all of it waits for a verdict."""
+    await asyncio.gather(*(target.chat(name, stream=True) for name in ("wild-index", "crumbs-of-a-call", "near-loop") * 4))  # fmt: skip
 
 
 @attack
@@ -106,6 +118,8 @@ def answer_of(model):
         "blank": (stream + b"\r\n", chunk(b"\r\n" * 5_000)),
         "one-line": (stream + b"\r\n" + chunk(b"data: "), chunk(b"\r" * 5_000)),
         "wild-index": (stream + b"\r\n", chunk(WILD)),
+        "crumbs-of-a-call": (stream + b"\r\n", chunk(CALL * 200)),
+        "near-loop": (stream + b"\r\n", chunk(NEAR_LOOP)),
         "names": (stream + b"\r\n", chunk((b"event: " + b"n" * 400 + b"\ndata: {}\n\n") * 200)),
         "ids": (stream + b"\r\n" + chunk(b"id: "), chunk(b"9" * 60_000)),
         "delays": (stream + b"\r\n", chunk(b"retry: 99999999999999999999\n" * 5_000)),
