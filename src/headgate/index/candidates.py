@@ -108,23 +108,14 @@ class RecentReads:
     """What was found and read last, each by the version of its collection's postings."""
 
     def __init__(self) -> None:
-        self.picked: Recent[tuple[object, int], Picked] = Recent(
-            _ENTRIES,
-            math.inf,
-            monotonic,
-            size=_BYTES // 8,
-            measure=lambda it: 40 * (len(it[0]) + len(it[1])) + _OVERHEAD,
+        recent = partial(Recent, _ENTRIES, math.inf, monotonic)
+        self.picked: Recent[tuple[object, int], Picked] = recent(
+            size=_BYTES // 8, measure=lambda it: 40 * (len(it[0]) + len(it[1])) + _OVERHEAD
         )
-        self.drafts: Recent[tuple[object, int], Draft] = Recent(
-            _ENTRIES,
-            math.inf,
-            monotonic,
-            size=2 * _BYTES,
-            measure=lambda it: len(it[2]) + _OVERHEAD,
+        self.drafts: Recent[tuple[object, int], Draft] = recent(
+            size=2 * _BYTES, measure=lambda it: len(it[2]) + _OVERHEAD
         )
-        self.chunks: Recent[tuple[object, str], Chunk] = Recent(
-            _ENTRIES, math.inf, monotonic, size=_BYTES, measure=_measure_chunk
-        )
+        self.chunks: Recent[tuple[object, str], Chunk] = recent(size=_BYTES, measure=_measure_chunk)
 
 
 def _measure_chunk(chunk: Chunk) -> int:

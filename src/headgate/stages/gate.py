@@ -3,11 +3,8 @@
 A floor drops empty text and machine boilerplate (text that compresses to almost nothing). Of the rest the chunk with
 the highest score comes first, the others follow by
 value = score * (0.7 + 0.3 * entropy) / tokens ** .2    (in conversations, where lines are short alike, without tokens)
-and are packed into the budget. What does not fit whole is shown as its best strips: the best chunk in two thirds of the
-room, the next ones each in a third of what is left, so that none takes the room of all others. So is a chunk behind the
-best that fits but would take more than two thirds of what is left. Framing is charged, and
-the budget holds under the counter in use. What is in is handed on best first. Where `k` binds and not the room, length
-does not count.
+and are packed into the budget with their framing. What does not fit whole, or would crowd others out, is shown as its
+best strips. What is in is handed on best first. Where `k` binds and not the room, length does not count.
 The published rule, entropy alone, stays available as order="entropy" and as the functions over dict rows below.
 """
 

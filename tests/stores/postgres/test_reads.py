@@ -1,5 +1,6 @@
 """A statement and its transaction in one round trip: values go in, rows come out, and what fails leaves nothing."""
 
+import psycopg
 import pytest
 
 from headgate.errors import InputError, StoreError
@@ -44,3 +45,27 @@ def test_nothing_is_prepared_where_the_address_says_so(postgres_url):
     with store._pool.session() as connection:
         assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
     store.close()
+
+
+NOW = "SELECT current_setting('headgate.tenant', true), current_setting('transaction_read_only')"
+LAST = "SELECT query FROM pg_stat_activity WHERE application_name = 'headgate'"
+
+
+def test_a_read_is_for_one_tenant_and_leaves_nothing_set(store):
+    for tenant in ("t", "other's"):
+        assert store._pool.fetch(tenant, NOW) == [(tenant, "on")]
+        with store._pool.session() as connection:
+            assert connection.execute(NOW).fetchone() == ("", "off")
+
+
+@pytest.mark.parametrize("cluster", [False, True])
+def test_citus_is_told_the_tenant_after_a_begin(postgres, postgres_url, cluster):
+    with psycopg.connect(postgres.admin, autocommit=True) as admin:
+        if cluster:  # as `headgate store distribute` does
+            admin.execute("ALTER ROLE gate SET citus.propagate_set_commands TO 'local'")
+        store = PostgresStore(postgres_url)
+        assert store._pool.fetch("t", NOW) == [("t", "on")]
+        last = {query for (query,) in admin.execute(LAST)}
+        store.close()
+        admin.execute("ALTER ROLE gate RESET citus.propagate_set_commands")
+    assert last == {"COMMIT" if cluster else NOW}

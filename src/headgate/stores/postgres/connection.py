@@ -4,9 +4,8 @@ Every transaction begins by naming its tenant (`SET LOCAL headgate.tenant`). Row
 tenant and of no other, so a query that forgot its WHERE finds nothing of anybody else's. Nothing is set for longer than
 a transaction, so a pooler may stand between.
 
-The pool makes connections in the thread that asks: whoever waits learns why one cannot be made, and a forked child
-needs no thread. An idle connection that the server closed meanwhile is replaced unseen; one that raised an error is
-closed.
+Connections are made in the thread that asks, so a forked child needs none. An idle one that the server closed meanwhile
+is replaced unseen; one that raised an error is closed.
 """
 
 import logging
@@ -37,6 +36,9 @@ LOGGER = logging.getLogger("headgate.store")
 _PAUSES_S = (0.05, 0.1, 0.2, 0.5)  # between attempts to reach a server that is coming back
 _SLACK_S = 2.0  # that the server has to say itself that a statement took too long
 
+_READ_AS = "SELECT set_config('transaction_read_only', 'on', true), set_config('headgate.tenant', %s, true)"
+_CITUS = "SELECT current_setting('citus.propagate_set_commands', true) = 'local'"
+
 T = TypeVar("T")
 
 # asking about one socket once, poll is several times cheaper than epoll, which Windows has neither of
@@ -47,10 +49,9 @@ class Connection(psycopg.Connection[TupleRow]):
     """A connection that waits for an answer no longer than `patience_s`; None waits for ever."""
 
     patience_s: float | None = None
+    is_citus = False
 
-    def wait(
-        self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None
-    ) -> T:  # a network that swallows the answer would hold this thread for good
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         """Consume a generator of psycopg."""
         if timeout is None and self.patience_s is not None:
             timeout = self.patience_s + _SLACK_S
@@ -94,15 +95,19 @@ class Pool:
     ) -> list[TupleRow]:
         """The rows of one statement that reads, in one round trip; `settings` hold for it alone.
 
-        The tenant is named by SET LOCAL in a transaction, since Citus tells workers of nothing else.
+        A pipeline is a transaction by itself. But Citus tells workers only what SET LOCAL says after a BEGIN.
         """
         with self._connection() as connection:
-            lines = ["BEGIN READ ONLY", _name_tenant(connection, tenant), *settings]
+            begun = connection.is_citus or bool(settings)
             with connection.pipeline():
-                for line in lines:
-                    connection.execute(line, prepare=False)
+                if begun:
+                    for line in ("BEGIN READ ONLY", _name_tenant(connection, tenant), *settings):
+                        connection.execute(line, prepare=False)
+                else:
+                    connection.execute(_READ_AS, (tenant,))
                 found = connection.execute(sql, values, binary=binary)
-                connection.execute("COMMIT", prepare=False)
+                if begun:
+                    connection.execute("COMMIT", prepare=False)
             return found.fetchall()
 
     @contextmanager
@@ -124,10 +129,7 @@ class Pool:
         settings.append(f"SET LOCAL lock_timeout = {max(1, int(1000 * patience))}")
         with self._transaction("BEGIN", tenant, *settings) as connection:
             connection.patience_s = statement_s or self.address.timeout_s
-            try:
-                yield connection
-            finally:
-                connection.patience_s = self.address.timeout_s
+            yield connection
 
     @contextmanager
     def directory(self, *, write: bool = False) -> Iterator[Connection]:
@@ -141,10 +143,7 @@ class Pool:
         """A connection outside any transaction, for the commands that look after a store."""
         with self._connection() as connection:
             connection.patience_s = patience_s
-            try:
-                yield connection
-            finally:
-                connection.patience_s = self.address.timeout_s
+            yield connection
 
     def close(self) -> None:
         """Close idle connections now, and those in use when they come back."""
@@ -220,6 +219,7 @@ class Pool:
     def _give_back(self, connection: Connection) -> None:
         with self._lock:
             if not connection.closed and not self._closed:
+                connection.patience_s = self.address.timeout_s
                 self._idle.append(connection)
             else:
                 self._made -= 1
@@ -238,7 +238,7 @@ class Pool:
                 reason = translate_login(self.address, error)
                 if not is_coming_back(error) or time.monotonic() + pause > deadline:
                     raise reason from error
-                if attempt == len(_PAUSES_S):  # about a second: whoever waits should know for what
+                if attempt == len(_PAUSES_S):  # about a second
                     left = deadline - time.monotonic()
                     LOGGER.warning("%s; waiting for it, %.0f s more", reason.message, left)
             time.sleep(pause)
@@ -252,10 +252,11 @@ class Pool:
         try:
             refuse_old_server(self.address, connection.info.server_version)
             register_texts(connection)
+            connection.patience_s = self.address.timeout_s
+            connection.is_citus = connection.execute(_CITUS).fetchone() == (True,)
         except BaseException:
             connection.close()
             raise
-        connection.patience_s = self.address.timeout_s
         return connection
 
 
