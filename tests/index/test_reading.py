@@ -1,17 +1,19 @@
 """Reading a batch of chunks gives what reading each word by itself would."""
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.index import reading as module
 from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
 from headgate.index.segment import build
 from headgate.rank.fields import IN_BODY, IN_HEAD, IN_TITLE
 from headgate.text.names import ends, words
 from headgate.text.stopwords import ENGLISH
-from headgate.text.terms import languages_of, terms
+from headgate.text.terms import languages_of, number, terms
 from headgate.text.turns import part
 from headgate.types import Chunk
 
@@ -64,14 +66,46 @@ def test_words_are_counted_by_how_they_stand(parts):
     assert found.counts.sum() == len(found.own) == found.own_starts[-1]
 
 
+def labels_of(segment):
+    starts = segment.label_starts.tolist()
+    return [bytes(segment.labels[a:b]).decode() for a, b in pairwise(starts)]
+
+
 def test_a_name_knows_where_it_stands():
     segment = build([Chunk("a", "[3 May] Ann: we met Vega", title="Lisbon Vega")], [0])
-    starts = segment.label_starts.tolist()
-    labels = [bytes(segment.labels[a:b]).decode() for a, b in pairwise(starts)]
-    flags = dict(zip(labels, segment.names.values.tolist(), strict=True))
+    flags = dict(zip(labels_of(segment), segment.names.values.tolist(), strict=True))
     assert flags["vega"] == IN_BODY | IN_TITLE
     assert flags["ann"] == IN_HEAD
     assert flags["lisbon vega"] == IN_TITLE
+
+
+def test_a_batch_has_its_own_names_and_none_of_the_batches_before_it():
+    for name in ("oslo", "vega", "oslo"):
+        segment = build([Chunk("a", f"we met {name.title()} at the {name.title()}")], [0])
+        assert labels_of(segment) == [name]
+        assert segment.names.keys.tolist() == [number(name)]
+        assert segment.names.own.tolist() == segment.names.ords.tolist() == [0]
+
+
+def test_names_that_find_no_room_are_read_and_forgotten(monkeypatch):
+    monkeypatch.setattr(module, "_NAME_BYTES", 2_000)
+    monkeypatch.setattr(module, "_current", first := module._NameSlots())
+    names = [f"Quay{n}" for n in range(50)]
+    segment = build([Chunk("a", " and then ".join(names))], [0])
+    assert sorted(labels_of(segment)) == sorted(map(str.lower, names))
+    assert len(first) < 5
+    assert module._current is not first
+
+
+def test_threads_that_meet_names_at_once_give_each_its_own_slot():
+    names = module._NameSlots()
+    spans = [f"Quay{n}" for n in range(2_000)]
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: [names[span] for span in spans], range(4)):
+            assert found == [names[span] for span in spans]
+    labels, keys = names.read()
+    assert [labels[slot] for span in spans for slot in names[span]] == [s.lower() for s in spans]
+    assert keys.tolist() == [number(label) for label in labels]
 
 
 def test_a_batch_of_nothing_is_empty():

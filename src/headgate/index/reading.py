@@ -11,6 +11,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
+from headgate.forks import ForkSafeLock
 from headgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets, ranges
 from headgate.index.casing import count_case
 from headgate.index.lexicon import Slots, current_lexicon
@@ -24,7 +25,7 @@ from headgate.types import Chunk
 
 _AT_ONCE = 500  # chunks whose pieces are held in memory together: some 5 MB
 _PIECES = 1 << 18  # pieces whose terms are looked up together, at 40 bytes each
-_SPANS = 8_000  # spans of capitals that are remembered while chunks are read: some 2 MB
+_NAME_BYTES = 8_000_000  # of names that are remembered from batch to batch, some 18 000
 _LANGUAGE = {language: n for n, language in enumerate(LANGUAGES)}
 
 
@@ -34,22 +35,49 @@ def _split(text: str) -> Sequence[str]:
 
 
 class _NameSlots(dict[str, tuple[int, ...]]):
-    """A capitalized span -> the slots of its names, which are given out in the order in which names are met."""
+    """A capitalized span -> the slots of its names. Slots are given out for good, to any number of threads."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.names: dict[str, int] = {}
+        self._slots: dict[str, int] = {}
+        self._keys = array("Q")
+        self._size = 0
+        self._lock = ForkSafeLock()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more spans are remembered."""
+        return self._size >= _NAME_BYTES
 
     def __missing__(self, span: str) -> tuple[int, ...]:
-        known = self.names
-        slots = tuple([known.setdefault(name, len(known)) for name in names_of(span)])
-        if len(self) < _SPANS:
+        known, found = self._slots, names_of(span)
+        with self._lock:
+            slots = tuple([known.setdefault(name, len(known)) for name in found])
+            self._size += 400 + 4 * len(span)
+        if not self.is_full:
             self[span] = slots
         return slots
 
     def of(self, text: str) -> Iterator[int]:
         """The slots of the names in a text."""
         return chain.from_iterable(map(self.__getitem__, spans(text)))
+
+    def read(self) -> tuple[list[str], Keys]:
+        """All names by slot, and their numbers."""
+        with self._lock:
+            labels = list(self._slots)
+            self._keys.extend(numbers(labels[len(self._keys) :]))
+            return labels, np.array(self._keys, np.uint64)
+
+
+_current = _NameSlots()
+
+
+def _forget_many_names() -> None:
+    """Begin anew where no more names can be remembered."""
+    global _current  # noqa: PLW0603  (a cache)
+    if _current.is_full:
+        _current = _NameSlots()
 
 
 class Reading:
@@ -62,11 +90,12 @@ class Reading:
         self.language = array("B")
         self._lexicon = current_lexicon()
         self._counts = array("q")
-        self._slots_of_names = _NameSlots()
+        self._slots_of_names = _current
         self._name_slots = array("i")
         self._flags = array("H")
         self._name_counts = array("q")
         read = [self._read(chunks[at : at + _AT_ONCE]) for at in range(0, len(chunks), _AT_ONCE)]
+        _forget_many_names()
         pieces = np.concatenate(read) if read else np.zeros(0, np.int32)
         # the few pieces that occur here, out of all that are known
         used = np.flatnonzero(np.bincount(pieces))
@@ -145,14 +174,17 @@ class Reading:
 
     def names(self) -> tuple[PostingList, Bytes, Ints]:
         """The posting list of names, and how each reads: one run of bytes and the offsets into it."""
-        labels = list(self._slots_of_names.names)
-        found = np.array(numbers(labels), np.uint64)
-        keys, first, places = np.unique(found, return_index=True, return_inverse=True)
-        own = places.astype(np.uint32)[np.asarray(self._name_slots, np.int32)]
+        labels, known = self._slots_of_names.read()
+        met = np.asarray(self._name_slots, np.int32)
+        used = np.flatnonzero(np.bincount(met, minlength=len(known)))
+        keys, first, places = np.unique(known[used], return_index=True, return_inverse=True)
+        rank = np.zeros(len(known), np.uint32)
+        rank[used] = places
+        own = rank[met]
         lengths = np.asarray(self._name_counts)
         chunk = np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths)
         order = np.argsort(own, kind="stable")
-        data, starts = join_texts([labels[i] for i in first.tolist()])
+        data, starts = join_texts([labels[slot] for slot in used[first].tolist()])
         listed = PostingList(
             keys,
             offsets(np.bincount(own, minlength=len(keys))),
