@@ -87,7 +87,7 @@ def test_words_without_end_leave_two_lexicons_and_no_more(monkeypatch):
 
 
 def test_a_lexicon_beyond_its_bound_still_reads_every_piece(monkeypatch):
-    monkeypatch.setattr(module, "_PIECES", 2)
+    monkeypatch.setattr(module, "_PIECES", 3)
     lexicon = Lexicon()
     pieces = [f"word{n}" for n in range(20)] * 2
     _, found, _ = lexicon.read(lexicon.slots("english", [pieces]))

@@ -21,8 +21,8 @@ from headgate.text.terms import read_pieces
 
 Slots = npt.NDArray[np.int32]
 
-_PIECES = 50_000  # remembered before a new lexicon is begun; with the former one 20 MB ...
-_TERMS = 8 * _PIECES  # ... or terms: a piece of a text without spaces has hundreds
+_PIECES = 75_000  # met before a new lexicon is begun; with the former one 30 MB ...
+_TERMS = 400_000  # ... or terms: a piece of a text without spaces has hundreds
 
 
 class Lexicon:
@@ -97,7 +97,7 @@ class Lexicon:
             self._terms.frombytes(terms.tobytes())
             self._cases.frombytes(cases.tobytes())
         slots = dict(zip(chain(fresh, again), count(first)))
-        last = 2 * _PIECES
+        last = 4 * _PIECES // 3  # one batch may bring very many
         known = {p: slot for p, slot in slots.items() if slot < last and may_return(p)}
         self._by_language[language].update(known)
         return slots

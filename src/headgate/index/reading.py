@@ -23,7 +23,7 @@ from headgate.text.terms import languages_of, number, numbers
 from headgate.text.turns import Turn, part
 from headgate.types import Chunk
 
-_AT_ONCE = 500  # chunks whose pieces are held in memory together: some 5 MB
+_AT_ONCE = 1_000  # chunks whose pieces are held in memory together: some 10 MB
 _PIECES = 1 << 18  # pieces whose terms are looked up together, at 40 bytes each
 _NAME_BYTES = 8_000_000  # of names that are remembered from batch to batch, some 18 000
 _LANGUAGE = {language: n for n, language in enumerate(LANGUAGES)}
