@@ -1,18 +1,29 @@
 """The lexicon: a piece has one slot a language, and what it says of a slot stays true."""
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import compress
 
 import numpy as np
 import pytest
 
 from headgate.index import lexicon as module
 from headgate.index.casing import cases_of
-from headgate.index.lexicon import Lexicon, current_lexicon
+from headgate.index.lexicon import Lexicon, Pieces, current_lexicon
 from headgate.index.segment import build
-from headgate.text.terms import terms
+from headgate.text.terms import number, terms
 from headgate.types import Chunk
 
 PIECES = ["harbors", "Harbor,", "the", "getUserName", "3.11", "(Oslo)", "Häuser", "潮は六時に"]
+
+
+def slots_of(lexicon, language, pieces):
+    return lexicon.slots(Pieces.of(pieces), [language] * len(pieces), [1] * len(pieces))
+
+
+def remembered(lexicon, language, pieces):
+    """Those of some pieces that a lexicon knows, without reading any."""
+    keys = Pieces.of(pieces).keys ^ np.uint64(number(language)) | np.uint64(1)
+    return list(compress(pieces, lexicon.find(keys) >= 0))
 
 
 def known(lexicon, slot):
@@ -23,7 +34,7 @@ def known(lexicon, slot):
 @pytest.mark.parametrize("language", ["english", "german"])
 def test_a_slot_has_the_terms_and_the_case_of_its_piece(language):
     lexicon = Lexicon()
-    slots = lexicon.slots(language, [PIECES]).tolist()
+    slots = slots_of(lexicon, language, PIECES).tolist()
     for piece, slot in zip(PIECES, slots, strict=True):
         found = terms(piece, language)
         assert known(lexicon, slot) == ([len(found)], found, cases_of([piece]).tolist())
@@ -31,23 +42,23 @@ def test_a_slot_has_the_terms_and_the_case_of_its_piece(language):
 
 def test_a_piece_keeps_its_slot_and_has_another_in_another_language():
     lexicon = Lexicon()
-    (first,) = lexicon.slots("english", [["Häuser"]])
-    assert lexicon.slots("english", [["Häuser"]]).tolist() == [first]
-    assert lexicon.slots("german", [["Häuser"]]).tolist() != [first]
+    (first,) = slots_of(lexicon, "english", ["Häuser"])
+    assert slots_of(lexicon, "english", ["Häuser"]).tolist() == [first]
+    assert slots_of(lexicon, "german", ["Häuser"]).tolist() != [first]
     assert len(lexicon) == 2
 
 
 def test_a_long_piece_is_read_and_not_remembered():
     lexicon = Lexicon()
     piece = "x" * 50
-    (first,), (second,) = (lexicon.slots("english", [[piece]]) for _ in range(2))
+    (first,), (second,) = (slots_of(lexicon, "english", [piece]) for _ in range(2))
     assert first != second
     assert known(lexicon, first) == known(lexicon, second)
 
 
 def test_several_slots_are_read_in_the_order_asked_for():
     lexicon = Lexicon()
-    slots = lexicon.slots("english", [PIECES]).tolist()
+    slots = slots_of(lexicon, "english", PIECES).tolist()
     counts, found, _ = lexicon.read(np.array(slots[::-1]))
     assert found.tolist() == [term for piece in PIECES[::-1] for term in terms(piece)]
     assert counts.tolist() == [len(terms(piece)) for piece in PIECES[::-1]]
@@ -67,13 +78,14 @@ def test_a_full_lexicon_gives_way_to_a_new_one_and_texts_read_the_same(monkeypat
 
 def test_what_is_met_again_is_taken_over_from_the_former_lexicon():
     former = Lexicon()
-    former.slots("english", [["Harbors"], ["tides"]])
+    slots_of(former, "english", ["Harbors", "tides"])
     lexicon = Lexicon(former)
-    slots = lexicon.slots("english", [["Oslo", "Harbors", "x" * 50]])
+    pieces = ["Oslo", "Harbors", "x" * 50]
+    slots = slots_of(lexicon, "english", pieces)
     assert len(lexicon) == 3
-    for piece, slot in zip(["Oslo", "Harbors", "x" * 50], slots.tolist(), strict=True):
+    for piece, slot in zip(pieces, slots.tolist(), strict=True):
         assert known(lexicon, slot) == ([1], terms(piece), cases_of([piece]).tolist())
-    assert set(lexicon.remembered("english")) == {"Oslo", "Harbors"}
+    assert remembered(lexicon, "english", [*pieces, "tides"]) == ["Oslo", "Harbors"]
 
 
 def test_words_without_end_leave_two_lexicons_and_no_more(monkeypatch):
@@ -87,12 +99,12 @@ def test_words_without_end_leave_two_lexicons_and_no_more(monkeypatch):
 
 
 def test_a_lexicon_beyond_its_bound_still_reads_every_piece(monkeypatch):
-    monkeypatch.setattr(module, "_PIECES", 3)
+    monkeypatch.setattr(module, "_MOST", 4)
     lexicon = Lexicon()
     pieces = [f"word{n}" for n in range(20)] * 2
-    _, found, _ = lexicon.read(lexicon.slots("english", [pieces]))
+    _, found, _ = lexicon.read(slots_of(lexicon, "english", pieces))
     assert found.tolist() == [term for piece in pieces for term in terms(piece)]
-    assert len(lexicon.remembered("english")) == 4
+    assert len(remembered(lexicon, "english", pieces[:20])) == 4
 
 
 def test_threads_that_add_at_once_lose_nothing():
@@ -100,7 +112,7 @@ def test_threads_that_add_at_once_lose_nothing():
     pieces = [f"word{n}" for n in range(3000)]
 
     def read(_):
-        return lexicon.slots("english", [pieces]).tolist()
+        return slots_of(lexicon, "english", pieces).tolist()
 
     with ThreadPoolExecutor(4) as pool:
         for slots in pool.map(read, range(4)):

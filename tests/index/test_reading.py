@@ -50,7 +50,7 @@ def test_each_chunk_has_its_terms_field_by_field(parts):
         zip(parts, pairwise(segment.terms.own_starts.tolist()), strict=True)
     ):
         line = part(text)
-        language = languages_of([line.body], [line.body.split()])[0]
+        language = languages_of([line.body])[0]
         fields = [terms(field, language) for field in (title, line.date, line.speaker, line.body)]
         own = segment.terms.keys[segment.terms.own[begin:end]].tolist()
         assert own == [term for field in fields for term in field]

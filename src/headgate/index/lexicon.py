@@ -1,28 +1,115 @@
 """Lexicon: the pieces of text that were met before, each under a slot, and what is known of them.
 
 A piece is what stands between two spaces. It is read when it is first met in a language: which terms it has, and how
-its word is written. From then on a text costs one look-up a piece, and everything that is counted is counted in arrays.
+its word is written. From then on it is known by a hash, and everything is found and counted in arrays.
 A full lexicon gives way to a new one, which takes over from it what is met again: so memory stays bounded, and the
 words in use stay known.
 """
 
 from array import array
-from collections.abc import Mapping, Sequence
-from itertools import chain, compress, count, repeat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from secrets import randbits
 
 import numpy as np
 import numpy.typing as npt
 
 from headgate.forks import ForkSafeLock, renew_in_children
-from headgate.index.arrays import Ints, Keys, ranges
+from headgate.index.arrays import Ints, Keys, cut_texts, ranges
 from headgate.index.casing import cases_of
-from headgate.text.memo import may_return
-from headgate.text.terms import read_pieces
+from headgate.text.hashes import hash_slices
+from headgate.text.memo import LONGEST, may_return
+from headgate.text.terms import numbers, read_pieces
 
 Slots = npt.NDArray[np.int32]
 
-_PIECES = 75_000  # met before a new lexicon is begun; with the former one 30 MB ...
+_PIECES = 75_000  # met before a new lexicon is begun; with the former one 12 MB ...
 _TERMS = 400_000  # ... or terms: a piece of a text without spaces has hundreds
+_MOST = 4 * _PIECES // 3  # pieces that are remembered: one batch may bring very many ...
+_BITS = 18  # ... in a table more than twice as large
+_BYTES = 100_000  # of new pieces that are read together: some 10 MB
+_LONG = 4 * LONGEST  # bytes; a longer piece is seldom met twice
+# whether a byte belongs to a piece; other spaces than those of ASCII are replaced before
+_INSIDE = bytes(byte >= 0x80 or not chr(byte).isspace() for byte in range(256))
+# no other process has these: so nobody can write a piece that is taken for another
+_SEED, _TIMES = np.uint64(randbits(64)), np.uint64(randbits(64) | 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """The pieces of some texts, without a string for each: where it lies in the bytes and its key, and how many each
+    text has.
+    """
+
+    raw: bytes
+    begins: Ints
+    ends: Ints
+    keys: Keys
+    counts: Ints
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> "Pieces":
+        """Cut texts as `str.split` does."""
+        parts = [_encode(text) if text else b"" for text in texts]
+        raw = b"\n".join(parts)
+        inside = np.zeros(len(raw) + 2, bool)
+        inside[1:-1] = np.frombuffer(raw.translate(_INSIDE), bool)
+        edges = np.flatnonzero(inside[1:] != inside[:-1])
+        begins, ends = edges[::2], edges[1::2]
+        stops = np.cumsum([len(part) + 1 for part in parts], dtype=np.int64)
+        counts = np.diff(begins.searchsorted(stops), prepend=0)
+        return cls(raw, begins, ends, _hash(raw, begins, ends), counts)
+
+    def strings(self, which: Ints) -> list[str]:
+        """Some of the pieces as they stand."""
+        return cut_texts(np.frombuffer(self.raw, np.uint8), self.begins[which], self.ends[which])
+
+
+def _encode(text: str) -> bytes:
+    plain = text if text.isascii() else " ".join(text.split())
+    return plain.encode("utf-8", "surrogatepass")
+
+
+def _hash(raw: bytes, begins: Ints, ends: Ints) -> Keys:
+    lengths = ends - begins
+    long = np.flatnonzero(lengths > _LONG)
+    keys = hash_slices(raw, begins, np.minimum(lengths, _LONG), seed=_SEED, times=_TIMES)
+    if len(long):
+        spans = zip(begins[long].tolist(), ends[long].tolist(), strict=True)
+        keys[long] = np.fromiter((hash(raw[a:b]) for a, b in spans), np.int64).view(np.uint64)
+    return keys
+
+
+class KeyTable:
+    """Keys, none of them 0, and a number for each. For one thread at a time."""
+
+    def __init__(self, bits: int) -> None:
+        self._keys = np.zeros(1 << bits, np.uint64)
+        self._numbers = np.zeros(1 << bits, np.int32)
+        self._shift, self._last = np.uint64(64 - bits), (1 << bits) - 1
+
+    def find(self, keys: Keys) -> Slots:
+        """The number of each key, -1 where it has none."""
+        found = np.full(len(keys), -1, np.int32)
+        at, left = (keys >> self._shift).astype(np.int64), np.arange(len(keys))
+        while len(keys):
+            held = self._keys[at]
+            hit = np.flatnonzero(held == keys)
+            found[left[hit]] = self._numbers[at[hit]]
+            other = np.flatnonzero((held != keys) & (held != 0))
+            keys, left, at = keys[other], left[other], (at[other] + 1) & self._last
+        return found
+
+    def add(self, keys: Keys, numbers: Slots) -> None:
+        """Add keys; one that is there keeps its number."""
+        at = (keys >> self._shift).astype(np.int64)
+        while len(keys):
+            free = np.flatnonzero(self._keys[at] == 0)
+            # a key comes last: one that is there has its number
+            self._numbers[at[free]] = numbers[free]
+            self._keys[at[free]] = keys[free]
+            other = np.flatnonzero(self._keys[at] != keys)
+            keys, numbers, at = keys[other], numbers[other], (at[other] + 1) & self._last
 
 
 class Lexicon:
@@ -30,7 +117,7 @@ class Lexicon:
 
     def __init__(self, former: "Lexicon | None" = None) -> None:
         self.former = former
-        self._by_language: dict[str, dict[str, int]] = {}
+        self._known = KeyTable(_BITS)
         self._terms = array("Q")
         self._ends = array("q", [0])
         self._cases = array("Q")
@@ -52,20 +139,32 @@ class Lexicon:
         """Whether a new one should be begun."""
         return len(self) >= _PIECES or len(self._terms) >= _TERMS
 
-    def remembered(self, language: str) -> Mapping[str, int]:
-        """The pieces that are known in a language, and their slots."""
-        return self._by_language.get(language, {})
+    def find(self, keys: Keys) -> Slots:
+        """The slots of pieces that are known by their keys, -1 for others."""
+        with self._lock:
+            return self._known.find(keys)
 
-    def slots(self, language: str, texts: Sequence[Sequence[str]]) -> Slots:
-        """The slots of all pieces of texts in a language; those that were not met before are read together."""
-        known = self._by_language.setdefault(language, {})
-        pieces = chain.from_iterable(texts)  # which may be millions
-        slots = np.fromiter(map(known.get, pieces, repeat(-1)), np.int32, sum(map(len, texts)))
-        new = slots < 0
-        if new.any():
-            found = self._add(language, set(compress(chain.from_iterable(texts), new.tobytes())))
-            unknown = compress(chain.from_iterable(texts), new.tobytes())
-            slots[new] = np.fromiter(map(found.__getitem__, unknown), np.int32)
+    def slots(self, pieces: Pieces, languages: Sequence[str], counts: Ints) -> Slots:
+        """The slots of all pieces of texts, given their languages and how many pieces each has.
+
+        Pieces that were not met before are read together.
+        """
+        met = {name: n for n, name in enumerate(dict.fromkeys(languages))}
+        which = np.repeat(np.array([met[name] for name in languages], np.int8), counts)
+        keys = pieces.keys ^ np.array(numbers(met), np.uint64)[which]
+        keys |= np.uint64(1)  # the table has 0 for nothing
+        slots = self.find(keys)
+        new = np.flatnonzero(slots < 0)
+        if len(new):
+            distinct, first, back = np.unique(keys[new], return_index=True, return_inverse=True)
+            found, at = np.empty(len(distinct), np.int32), new[first]
+            sizes = pieces.ends[at] - pieces.begins[at]
+            for language, n in met.items():
+                own = np.flatnonzero(which[at] == n)
+                cuts = np.flatnonzero(np.diff(np.cumsum(sizes[own]) // _BYTES)) + 1
+                for some in np.split(own, cuts):
+                    found[some] = self._add(language, pieces.strings(at[some]), distinct[some])
+            slots[new] = found[back]
         return slots
 
     def read(self, slots: Ints) -> tuple[Ints, Keys, Keys]:
@@ -79,32 +178,33 @@ class Lexicon:
                 np.asarray(self._cases)[slots],
             )
 
-    def _add(self, language: str, pieces: set[str]) -> dict[str, int]:
+    def _add(self, language: str, pieces: list[str], keys: Keys) -> Slots:
         former = self.former
-        old = former.remembered(language) if former else {}
-        again = list(pieces & old.keys())
-        pieces.difference_update(again)
-        fresh = list(pieces)
-        pieces.clear()  # there may be very many
-        parts = [_read(fresh, language)]
-        if former and again:
-            held = np.fromiter(map(old.__getitem__, again), np.int64, len(again))
-            parts.append(former.read(held))
+        held = (former.find(keys) if former else np.full(len(keys), -1)).astype(np.int64)
+        again, fresh = np.flatnonzero(held >= 0), np.flatnonzero(held < 0)
+        if len(again):
+            pieces = [pieces[at] for at in fresh.tolist()]
+        parts = [_read(pieces, language)]
+        if former and len(again):
+            parts.append(former.read(held[again]))
         counts, terms, cases = (np.concatenate(part) for part in zip(*parts, strict=True))
+        stays = np.ones(len(keys), bool)
+        stays[: len(pieces)] = np.fromiter(map(may_return, pieces), bool, len(pieces))
+        keys = keys[np.concatenate([fresh, again])]
         with self._lock:
             first = len(self._cases)
             self._ends.frombytes((len(self._terms) + np.cumsum(counts)).tobytes())
             self._terms.frombytes(terms.tobytes())
             self._cases.frombytes(cases.tobytes())
-        slots = dict(zip(chain(fresh, again), count(first)))
-        last = 4 * _PIECES // 3  # one batch may bring very many
-        known = {p: slot for p, slot in slots.items() if slot < last and may_return(p)}
-        self._by_language[language].update(known)
-        return slots
+            slots = np.arange(first, first + len(keys), dtype=np.int32)
+            stays &= slots < _MOST
+            self._known.add(keys[stays], slots[stays])
+        found = np.empty_like(slots)
+        found[fresh], found[again] = slots[: len(fresh)], slots[len(fresh) :]
+        return found
 
 
 def _read(pieces: list[str], language: str) -> tuple[Ints, Keys, Keys]:
-    """What `Lexicon.read` says of pieces, from the pieces themselves."""
     terms, sizes = read_pieces(pieces, language)
     said = terms > 0  # stopwords have no term
     counts = np.bincount(np.repeat(np.arange(len(pieces)), sizes)[said], minlength=len(pieces))

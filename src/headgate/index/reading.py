@@ -14,7 +14,7 @@ import numpy.typing as npt
 from headgate.forks import ForkSafeLock
 from headgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets, ranges
 from headgate.index.casing import count_case
-from headgate.index.lexicon import Slots, current_lexicon
+from headgate.index.lexicon import Pieces, Slots, current_lexicon
 from headgate.index.posting_list import Counts, PostingList, to_slots
 from headgate.rank.fields import BODY, IN_BODY, IN_HEAD, IN_TITLE
 from headgate.text.languages import LANGUAGES
@@ -27,11 +27,6 @@ _AT_ONCE = 1_000  # chunks whose pieces are held in memory together: some 10 MB
 _PIECES = 1 << 18  # pieces whose terms are looked up together, at 40 bytes each
 _NAME_BYTES = 8_000_000  # of names that are remembered from batch to batch, some 18 000
 _LANGUAGE = {language: n for n, language in enumerate(LANGUAGES)}
-
-
-def _split(text: str) -> Sequence[str]:
-    """The pieces of a text; without one, no list is made for the garbage collector to look through."""
-    return text.split() if text else ()
 
 
 class _NameSlots(dict[str, tuple[int, ...]]):
@@ -106,39 +101,20 @@ class Reading:
 
     def _read(self, chunks: Sequence[Chunk]) -> Slots:
         lines = [part(chunk.text, chunk.metadata) for chunk in chunks]
-        bodies = [line.body.split() for line in lines]
-        languages = languages_of([line.body for line in lines], bodies)
+        languages = languages_of([line.body for line in lines])
         self.chars.extend([len(chunk.text) for chunk in chunks])
         self.speaker.extend([number(line.speaker) if line.speaker else 0 for line in lines])
         self.declared.extend([line.declared for line in lines])
         self.language.extend(map(_LANGUAGE.__getitem__, languages))
         texts = [
-            (_split(chunk.title), _split(line.date), _split(line.speaker), body)
-            for chunk, line, body in zip(chunks, lines, bodies, strict=True)
+            (chunk.title, line.date, line.speaker, line.body)
+            for chunk, line in zip(chunks, lines, strict=True)
         ]
-        counts = np.array(list(map(len, chain.from_iterable(texts)))).reshape(-1, 4)
-        self._counts.frombytes(counts.tobytes())
+        pieces = Pieces.of(list(chain.from_iterable(texts)))
+        self._counts.frombytes(pieces.counts.tobytes())
         for chunk, line in zip(chunks, lines, strict=True):
             self._read_names(chunk.title, line)
-        return self._find_slots(texts, counts.sum(1), languages)
-
-    def _find_slots(
-        self, texts: Sequence[tuple[Sequence[str], ...]], counts: Ints, languages: Sequence[str]
-    ) -> Slots:
-        """The slots of all pieces in reading order; `counts` are how many each chunk has."""
-        met = list(dict.fromkeys(languages))
-        if len(met) == 1:
-            return self._lexicon.slots(met[0], list(chain.from_iterable(texts)))
-        ends = np.cumsum(counts).tolist()
-        slots = np.empty(ends[-1], np.int32)
-        for language in met:
-            own = [at for at, one in enumerate(languages) if one == language]
-            fields = chain.from_iterable([texts[at] for at in own])
-            found, begin = self._lexicon.slots(language, list(fields)), 0
-            for at, size in zip(own, counts[own].tolist(), strict=True):
-                slots[ends[at] - size : ends[at]] = found[begin : begin + size]
-                begin += size
-        return slots
+        return self._lexicon.slots(pieces, languages, pieces.counts.reshape(-1, 4).sum(1))
 
     def _read_names(self, title: str, line: Turn) -> None:
         slots = self._slots_of_names.of

@@ -26,6 +26,7 @@ Bools = NDArray[np.bool_]
 _LENGTH = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
+_NONE, _ONE = np.uint64(0), np.uint64(1)
 _PLACES = np.array(
     [0x6A09E667F3BCC909, 0xBB67AE8584CAA73B, 0x3C6EF372FE94F82B, 0xA54FF53A5F1D36F1, 0x510E527FADE682D1],
     dtype=np.uint64,
@@ -208,7 +209,8 @@ def _read_joined(folded: Sequence[str]) -> Tokens:
         places = np.zeros(codes.size + 1, dtype=np.int64)  # where each character starts, in bytes
         np.cumsum(_widths(codes), out=places[1:])
         starts, stops = places[starts], places[stops]
-    return Tokens(_hash(raw, starts, stops - starts), bounds)
+    hashes = hash_slices(raw, starts, stops - starts)
+    return Tokens((hashes >> np.uint64(32)).astype(np.uint32), bounds)
 
 
 def _widths(codes: NDArray[Any]) -> NDArray[np.uint8]:
@@ -229,7 +231,6 @@ def _classes() -> NDArray[np.uint8]:
 
 @cache
 def _ascii_classes() -> bytes:
-    """The same for ASCII, as a table for `bytes.translate`."""
     return _classes()[:256].tobytes()
 
 
@@ -274,23 +275,22 @@ def _cut_long(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:
     return cut, np.minimum(cut + MAX_RUN, np.repeat(stops, pieces))
 
 
-def _hash(raw: bytes, starts: Ints, lengths: Ints) -> U32:
-    """One 32-bit hash for each slice of the bytes."""
+def hash_slices(
+    raw: bytes, starts: Ints, lengths: Ints, *, seed: np.uint64 = _NONE, times: np.uint64 = _ONE
+) -> U64:
+    """A hash for each slice of the bytes; nobody can aim at the same for two where `seed` and `times` are secret."""
     words = np.frombuffer(raw + bytes(16 - len(raw) % 8), dtype="<u8").astype(np.uint64, copy=False)
-    hashes = np.empty(starts.size, dtype=np.uint32)
-    for at in range(0, starts.size, _SLAB):
-        part = slice(at, at + _SLAB)
-        hashes[part] = _hash_slab(words, starts[part], lengths[part])
+    hashes = np.empty(starts.size, dtype=np.uint64)
+    for begin in range(0, starts.size, _SLAB):
+        part = slice(begin, begin + _SLAB)
+        total = lengths[part].astype(np.uint64) * _LENGTH ^ seed
+        hashes[part] = mix(total ^ _load(words, starts[part], lengths[part]) * times)
+    at, more = 8, np.flatnonzero(lengths > 8)
+    while more.size:
+        left = lengths[more] - at
+        hashes[more] = mix(hashes[more] ^ _load(words, starts[more] + at, left) * times)
+        at, more = at + 8, more[left > 8]
     return hashes
-
-
-def _hash_slab(words: U64, starts: Ints, lengths: Ints) -> U32:
-    total = lengths.astype(np.uint64) * _LENGTH
-    total = mix(total ^ _load(words, starts, lengths))
-    for at in range(8, int(lengths.max()), 8):
-        more = np.flatnonzero(lengths > at)
-        total[more] = mix(total[more] ^ _load(words, starts[more] + at, lengths[more] - at))
-    return (total >> np.uint64(32)).astype(np.uint32)
 
 
 def _load(words: U64, at: Ints, lengths: Ints) -> U64:

@@ -89,6 +89,7 @@ _LATER = compile_late(
 )
 _ACCENTED = compile_late("[^\x00-\x7f]+")
 _SAMPLE = 1000  # characters at the beginning of a text that vote, or show whether it is code
+_TEXTS = 500  # that vote at a time: some 30 MB
 _SYMBOLS = b'{}[]()<>=_":;/\\|#*+&%$@^~`'
 _MANY = 0.12  # share of symbols in JSON (.15); code has .09, Markdown .03, prose .01
 _UNSPACED = compile_late(f"[{UNSPACED}]+")
@@ -104,7 +105,6 @@ Bools = npt.NDArray[np.bool_]
 
 @cache
 def _speakers() -> dict[str, list[str]]:
-    """A function word -> the languages that have it."""
     speakers: dict[str, list[str]] = defaultdict(list)
     for language in LANGUAGES:
         for word in stopwords(language):
@@ -148,7 +148,6 @@ def _english_words_beside(default: str) -> frozenset[str]:
 
 @cache
 def _votes_for_english() -> dict[str, float]:
-    """What each function word of English gives to it."""
     return {word: 1 / len(names) for word, names in _speakers().items() if word in ENGLISH}
 
 
@@ -207,9 +206,10 @@ def detect_all(
     samples = [text[:_SAMPLE] for text in texts]
     found = [_detect_latin(sample, default) for sample in samples]
     open_ = [at for at, language in enumerate(found) if not language]
-    if open_:
-        elected = _elect([samples[at] for at in open_], default, among)
-        for at, language in zip(open_, elected, strict=True):
+    for begin in range(0, len(open_), _TEXTS):
+        some = open_[begin : begin + _TEXTS]
+        elected = _elect([samples[at] for at in some], default, among)
+        for at, language in zip(some, elected, strict=True):
             found[at] = language
     return found
 

@@ -102,7 +102,6 @@ def _open(compound: str) -> list[str]:
 
 
 def _parts(word: str) -> list[str]:
-    """A word, and the parts of an identifier after it."""
     if word.islower() and word.isalpha() and word.isascii():
         return [word]
     if not word.isascii():
@@ -309,15 +308,15 @@ def read_pieces(pieces: Sequence[str], language: str) -> tuple[npt.NDArray[np.ui
     return np.fromiter(map(terms.__getitem__, found), np.uint64, len(found)), sizes
 
 
-def languages_of(texts: Sequence[str], pieces: Sequence[list[str]]) -> list[str]:
-    """The languages of texts, given as a whole and split at spaces."""
-    found = ["english" if _is_english(split) else "" for split in pieces]
+def languages_of(texts: Sequence[str]) -> list[str]:
+    """The languages of texts."""
+    found = ["english" if _is_english(text) else "" for text in texts]
     rest = detect_all([text for text, known in zip(texts, found, strict=True) if not known])
     others = iter(rest)
     return [known or next(others) for known in found]
 
 
-def _is_english(pieces: list[str]) -> bool:
+def _is_english(text: str) -> bool:
     """Whether a text opens with many words that only English has, so that it needs no vote."""
-    sample = pieces[:_SAMPLE]
+    sample = text.split(None, _SAMPLE)[:_SAMPLE]
     return 8 * sum(map(_TELLING.__contains__, sample)) >= len(sample)
