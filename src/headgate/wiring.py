@@ -181,7 +181,6 @@ def _stages_wait(settings: Settings, own: Own) -> bool:
 
 
 def _pass_redact_on(settings: Settings) -> Settings:
-    """The settings with `redact` off for facts and reviews too, where it is off."""
     if settings.redact:
         return settings
     facts = settings.facts.model_copy(update={"redact": False})
@@ -220,7 +219,6 @@ def _policies(settings: Settings) -> Policies:
 
 
 def _log(settings: Settings, folder: Path | None) -> PerformanceLog | None:
-    """The line per request, where there is a place for it."""
     policy = settings.log
     path = Path(policy.path) if policy.path else folder and folder / NAME
     if not policy.enabled or not path:

@@ -124,7 +124,6 @@ def _print_summary(made: Context, *, with_plan: bool) -> None:
 
 
 def _say_why_empty(made: Context) -> str:
-    """Why there is no block, from what the stages said of the candidates."""
     candidates = made.trace.candidates
     if made.trace.plan.skip:
         return f"(nothing was looked up: {made.trace.plan.reasoning or 'the window is full'})"

@@ -158,7 +158,6 @@ def _means(found: dict[str, dict[str, Any]]) -> None:
 
 
 def _short(figure: str) -> str:
-    """A figure's name for a narrow column."""
     return figure.replace("bm25_framed_evidence", "BM25").replace("_evidence", "")
 
 

@@ -91,7 +91,6 @@ def _set_only(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _watch(session: Session, profile: Profile | None) -> Iterator[str]:
-    """What of stdin may go on."""
     session.start()
     for text in _stdin():
         if profile:

@@ -110,7 +110,6 @@ def plugin_path() -> None:
 
 
 def _check_name(name: str) -> str:
-    """A name that is a plain key in JSON and in TOML."""
     if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
         raise InputError(f"the name {name!r} cannot be used", hint="use letters, digits, - and _")
     return name

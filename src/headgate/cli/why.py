@@ -45,7 +45,6 @@ def why(
 
 
 def _print_trace(trace: Trace, *, as_json: bool) -> None:
-    """What was done to a request, and what was left out of it."""
     done = interventions(trace)
     fell = [(candidate.chunk.id, candidate.notes[-1]) for candidate in trace.candidates if candidate.dropped]  # fmt: skip
     if as_json:

@@ -51,8 +51,6 @@ def _k(trace: Trace, _: Any) -> Scale:  # noqa: ANN401
 
 
 def _more(default: int) -> Callable[[Trace, Any], Scale]:
-    """A count that grows from where it stands."""
-
     def scale(_: Trace, setting: Any) -> Scale:  # noqa: ANN401
         now = default if setting is None else int(setting)
         return Scale(max(0, WIDEST - now), lambda at: now + at, setting)

@@ -72,7 +72,6 @@ def _run(words: Sequence[_Word], at: int, size: int) -> tuple[str, ...]:
 def _places(
     words: Sequence[_Word], blocks: Sequence[Sequence[_Word]], size: int
 ) -> dict[tuple[str, ...], list[tuple[int, int]]]:
-    """For each run of the text, the blocks and places where the window has it."""
     wanted = {_run(words, at, size) for at in range(len(words) - size + 1)}
     found: dict[tuple[str, ...], list[tuple[int, int]]] = {}
     for number, block in enumerate(blocks):

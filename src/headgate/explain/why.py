@@ -139,7 +139,6 @@ class _Search:
         return False
 
     def _next(self, stop: Stop) -> Knob | None:
-        """A knob that may undo it and is not open yet."""
         fit = (k for k in KNOBS if k.may_undo(stop.stage, stop.code) and is_known(k, self.settings))
         return next((knob for knob in fit if knob.name not in self._tried), None)
 
@@ -170,7 +169,6 @@ class _Search:
         return above
 
     async def _lower_budget(self, bare: Trace, lowest: int) -> int:
-        """A lower position of the budget, where one was foreseen and holds."""
         now = self.trace.request.budget
         counted = counter(self.settings.tokens)
         foreseen = likely_budgets(bare, self.chunk, counted, most=now + lowest - 1)[:GUESSES]
@@ -187,7 +185,6 @@ class _Search:
         return made is not None and self._has_entered(made)
 
     async def _try(self, name: str, at: int) -> Context | None:
-        """A run with one knob at another position."""
         former = self._tried[name]
         self._tried[name] = (*former[:2], at)
         try:

@@ -146,7 +146,6 @@ def _without_reminders(text: str) -> str:
 
 
 def _item(item: Message) -> Sequence[Event]:
-    """A block or item that is a call or a result."""
     kind = kind_of(item)
     if kind in CALL_TYPES:
         id = _id(item.get("call_id") or item.get("id"))

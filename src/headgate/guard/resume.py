@@ -148,7 +148,6 @@ def _rung(stop: Stop, attempt: int, *, heated: bool) -> Rung:
 
 
 def _history(stop: Stop, rung: Rung) -> str:
-    """The answer so far, as the model is to see it."""
     if rung.history == "kept":
         return stop.text
     text = before_loop(stop)

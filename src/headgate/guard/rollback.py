@@ -345,7 +345,6 @@ class Session:
         return start + first_boundary(waiting[start:], min(room, self.policy.boundary_chars))
 
     def _why_exhausted(self) -> str:
-        """Why no further call may be made, or nothing."""
         policy, report = self.policy, self.report
         if report.rollbacks >= policy.max_rollbacks:
             return f"{report.rollbacks} rollbacks did not help"

@@ -130,14 +130,12 @@ def as_json(value: object) -> str:
 
 
 def _is_under_way(text: str) -> bool:
-    """Whether a result says that work goes on."""
     ends = text if len(text) < 2 * _GLANCE else f"{text[:_GLANCE]} {text[-_GLANCE:]}"
     low = ends.lower()
     return any(word in low for word in _HINTS) and _UNDER_WAY.search(low) is not None
 
 
 def _call_number(tool: str, arguments: object) -> int:
-    """The number of a call, made once for the same text of its arguments."""
     if arguments is None or isinstance(arguments, str):
         key = hash((tool, arguments))
         try:

@@ -274,7 +274,6 @@ def _detector_factory(
 
 
 def _accepts(function: Generate, name: str) -> bool:
-    """Whether a function can be called with this keyword."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -71,7 +71,6 @@ class TimedStream:
 
 
 async def _close(thing: object) -> None:
-    """Close whatever way it has: aclose, close, or none."""
     close = getattr(thing, "aclose", None) or getattr(thing, "close", None)
     if close is not None:
         answer = close()

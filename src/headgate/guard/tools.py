@@ -224,7 +224,6 @@ def _steps_back(messages: Sequence[Any]) -> Iterator[Step]:
 
 
 def _circle(steps: Sequence[Step], period: int) -> Circle:
-    """The circle of these steps, first to last."""
     kind: Literal["calls", "text"] = "calls" if steps[0].tool else "text"
     tried = tuple(map(shorten, steps[-period:]))
     # results of one turn come in any order

@@ -57,7 +57,6 @@ def best_by_words(
 
 @cache
 def _saturation() -> Floats:
-    """The share n / (n + 1) of each packed posting."""
     times = table(title=1.0, speaker=1.0, date=1.0).astype(np.float64)
     return times / (times + 1)
 

@@ -43,7 +43,6 @@ def cases_of(pieces: Sequence[str]) -> Keys:
 
 
 def _test(holds: Callable[[str], bool], characters: list[str]) -> npt.NDArray[np.bool_]:
-    """Whether something holds of each character; each that occurs is tested once."""
     known = {one: holds(one) for one in set(characters)}
     return np.fromiter(map(known.__getitem__, characters), bool, len(characters))
 

@@ -105,7 +105,6 @@ def _merge_keys(out: ArrayFile, name: str, parts: _Lists) -> "_Union":
 def _merge_postings(
     parts: _Lists, moves: Sequence[_Move], begins: Ints
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint16]]:
-    """The postings of a run, key by key."""
     ords, values = np.empty(begins[-1], np.uint32), np.empty(begins[-1], np.uint16)
     free, base = begins[:-1].copy(), 0
     for (lists, alive), (some, _, places, counts) in zip(parts, moves, strict=True):
@@ -203,7 +202,6 @@ def _furthest(part: PostingList | Counts, at: int, step: int) -> int:
 
 
 def _merge_labels(out: ArrayFile, segments: Sequence[Segment], names: _Union) -> None:
-    """The label of each name, from the first segment that has it."""
     labels, sizes = [], [np.zeros(0, np.int64)]
     for keys, _, moves in names:
         raw, lengths, which = [], [], np.empty(len(keys), np.int64)

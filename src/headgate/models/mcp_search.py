@@ -104,7 +104,6 @@ class McpSearch:
 
 
 def _choose(tools: Sequence[Any], name: str) -> Any:  # noqa: ANN401
-    """The tool of that name, or the first that searches."""
     for tool in tools:
         if tool.name == name or (not name and "search" in tool.name.lower()):
             return tool

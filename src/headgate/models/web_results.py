@@ -38,7 +38,6 @@ def _chunk(result: object) -> Chunk | None:
 
 
 def _text(result: Mapping[str, object], *names: str) -> str:
-    """The first of the named fields that is a text."""
     for name in names:
         value = result.get(name)
         if isinstance(value, str) and value.strip():

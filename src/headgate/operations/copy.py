@@ -112,7 +112,6 @@ def tally(store: WholeStore, tenant: str, *, traces: bool = True) -> dict[str, K
 
 
 def _read_written(store: WholeStore, tenant: str) -> Iterator[tuple[str, object]]:
-    """What people wrote, by kind, with what is attached to it."""
     places: dict[str, int] = {}
     for batch in _batches(store.records(tenant)):
         for item in batch:

@@ -420,7 +420,6 @@ class Steps:
         return self.recorder.select(is_in_window) if self.request.window else ()
 
     def _ask(self, query: str, view: Vocabulary) -> Question:
-        """A query in the words of a collection, read once."""
         key = (query, id(view))
         if key not in self._questions:
             self._questions[key] = ask(query, view)

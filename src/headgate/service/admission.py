@@ -156,7 +156,6 @@ class Admission:
         return weight, BufferedReceive(body, receive)  # whoever reads it may let it go
 
     def _cut_off(self) -> HeadgateError:
-        """Why a request did not end in time."""
         if self._in_flight.draining:
             return _closing()
         return DeadlineError(

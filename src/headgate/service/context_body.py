@@ -38,7 +38,6 @@ _NOT_SENT: Final = frozenset({"tenant", "asker", "window", "context_budget"})
 
 
 def _body_names(noun: type) -> list[str]:
-    """The fields of a noun that a body has."""
     return [field.name for field in fields(noun) if field.name not in _NOT_SENT]
 
 

@@ -92,7 +92,6 @@ def _add_limits(schema: dict[str, Any], limits: Limits) -> None:
 
 
 def _add_problems(path: str, operation: dict[str, Any]) -> None:
-    """Add the problems that an operation may respond with, and the key it needs."""
     is_open = path in OPEN_PATHS
     responses = operation["responses"]
     responses.pop("422", None)

@@ -196,7 +196,6 @@ def _add_bonuses(
 
 
 def _rank(view: Postings, scores: Floats, some: Ints, most: int) -> Ints:
-    """The best of some chunks that have a score, best first."""
     ranked = some[best(scores[some], most, lambda index: view.reading(some[index]))]
     return ranked[scores[ranked] > 0]
 
@@ -243,7 +242,6 @@ def _add_similarity(
 def _fuse_ranks(
     view: Postings, match: _Match, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
 ) -> Floats:
-    """Reciprocal rank fusion of two rankings."""
     scores = np.zeros(view.size)
     rankings = [match.best[: policy.dense_depth]]
     if near is not None:

@@ -107,7 +107,6 @@ class WindowCache:
         return known
 
     def _extend_known(self, texts: tuple[str, ...]) -> WindowIndex | None:
-        """The index of the longest known window that this one begins with, extended."""
         rests = {
             old: rest for old in self._windows.latest() if (rest := appended_texts(old, texts))
         }

@@ -70,7 +70,6 @@ def _score_together(texts: Sequence[str], words: Sequence[Counter[str]]) -> list
 
 
 def _count_characters(texts: Sequence[str]) -> tuple[Ints, Ints]:
-    """How often each character stands in each text, and which text that is."""
     codes = frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<u4")
     owner = np.arange(len(texts), dtype=np.uint32) << _CODE_BITS
     # sorted and counted in runs: twice as fast as in a table

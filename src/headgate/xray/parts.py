@@ -57,7 +57,6 @@ def _thinking(message: dict[str, Any]) -> str:
 
 
 def _flat(content: object) -> tuple[str, int]:
-    """The text of content, and its images."""
     if content is None or isinstance(content, str):
         return content or "", 0
     texts: list[str] = []

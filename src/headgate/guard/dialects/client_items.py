@@ -76,7 +76,6 @@ class ClientItems:
         return [self.number(event)]
 
     def _complete(self, event: Event, place: int, id: str) -> Event:
-        """A done event with the text that the client really has."""
         if "item" in event:
             item = self._with_text({**event["item"], "id": id})
             self.done.append(item)

@@ -98,7 +98,6 @@ class CompletionsDialect(ChatDialect):
 
 
 def _prompt(fields: Fields) -> str | None:
-    """The prompt, where it is one text."""
     prompt = fields.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1:
         prompt = prompt[0]

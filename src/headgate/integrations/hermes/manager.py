@@ -120,7 +120,6 @@ class MemoryManager:
         return next(named, None)
 
     def _tell(self, hook: str, *given: Any, **told: Any) -> list[Any]:
-        """Call a hook of every provider that has it."""
         methods = [(p, getattr(p, hook, None)) for p in self._providers]
         return [
             self._attempt(provider, method, *given, **told)

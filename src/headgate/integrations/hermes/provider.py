@@ -160,7 +160,6 @@ class HeadgateMemory:
             LOGGER.warning("a turn was not kept: %s", error)
 
     def _existing_collections(self, gate: Headgate) -> str | Sequence[str]:
-        """The collections that are there, so that an empty memory is not asked."""
         names = [self._collection] if isinstance(self._collection, str) else self._collection
         there = gate.collections()
         return [name for name in names if name in there] or names[0]

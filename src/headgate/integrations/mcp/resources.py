@@ -67,7 +67,6 @@ async def read_resource(access: Access, uri: str) -> TextResourceContents:
 
 
 def _parse(uri: str) -> tuple[str, str]:
-    """The kind of a resource, and the rest of its address."""
     try:
         parts = urlsplit(uri)
     except ValueError:

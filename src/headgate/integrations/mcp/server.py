@@ -134,7 +134,6 @@ def _first_problem(error: ValidationError) -> str:
 
 @contextmanager
 def _protocol_errors() -> Iterator[None]:
-    """Our errors as errors of the protocol, with the hint as their data."""
     try:
         yield
     except HeadgateError as error:

@@ -175,7 +175,6 @@ def _cut(text: str, holder: _Object, member: _Member) -> str:
 
 
 def _verify(text: str, expected: Mapping[str, Any]) -> str:
-    """The text, where it says what it should."""
     try:
         right = load(text) == expected
     except InputError:

@@ -97,7 +97,6 @@ def _parse(text: str) -> object:
 
 
 def _verify(text: str, found: object, expected: Mapping[str, Any]) -> str:
-    """The text, where it says what it should."""
     if found != expected:
         raise InputError("its servers are written in a form that cannot be edited safely")
     return text

@@ -83,7 +83,6 @@ def _neighbors(
 
 
 def _place(names: Sequence[str], radius: float, *, ring: int) -> dict[str, Node]:
-    """Names evenly around a circle, from the right."""
     turn = 2 * pi / max(1, len(names))
     angles = (turn * at + TILT for at in range(len(names)))
     return {

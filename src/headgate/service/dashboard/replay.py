@@ -119,7 +119,6 @@ def _is_kept(row: FateRow | None) -> bool:
 
 
 def _resting_value(knob: SliderRange, trace: Trace, settings: object) -> float | None:
-    """Where the knob stood: in the request, or in the settings."""
     group, _, name = knob.name.partition(".")
     value = getattr(getattr(settings, group), name) if name else getattr(trace.request, group)
     return None if value is None else float(value)

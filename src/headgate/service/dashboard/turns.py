@@ -65,7 +65,6 @@ def _turn(
     parts: Mapping[str, int],
     before: Mapping[str, int] | None,
 ) -> Turn:
-    """A turn beside the sizes of the one before."""
     old = before or {}
     change = {name: parts.get(name, 0) - old.get(name, 0) for name in (*parts, *(old.keys() - parts.keys()))}  # fmt: skip
     added = {name: size for name, size in change.items() if size > 0}

@@ -47,7 +47,6 @@ def window_step(fields: Mapping[str, Any], length: int) -> Step:
 
 
 def _count_injected(message: dict[str, Any]) -> int:
-    """The tokens of the fenced blocks in a message of a person."""
     return sum(
         _count_fenced(part.text) for part in parts_of(message) if part.kind in ("human", "system")
     )

@@ -235,7 +235,6 @@ def _wrong_encoding(what: str) -> UpstreamError:
 
 
 def _translate(error: Exception, place: str) -> UpstreamError:
-    """An error of the library in the words of this project."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         what = f"the certificate of {place} is not trusted: {error.certificate_error}"
     elif isinstance(error, aiohttp.ClientConnectorError):

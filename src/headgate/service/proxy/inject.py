@@ -106,7 +106,6 @@ async def _build(gate: Gate, request: Request) -> Block:
 
 
 def _questions(request: ProxyRequest, dialect: Dialect) -> list[int]:
-    """Where the human turns stand."""
     return [at for at, m in enumerate(request.messages) if dialect.human_text(m).strip()]
 
 

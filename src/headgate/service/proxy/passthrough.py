@@ -67,7 +67,6 @@ def _find(upstreams: Upstreams, model: str, named: str) -> tuple[str, UpstreamPo
 
 
 def _model_of(scope: Scope, body: bytes) -> str:
-    """The model that a request is about, where it says so."""
     path: str = scope["path"]
     if path.startswith(f"{MODELS}/"):
         return path.removeprefix(f"{MODELS}/")

@@ -207,7 +207,6 @@ class Proxy:
     async def _count_spending(
         self, scope: Scope, request: ProxyRequest, dialect: Dialect, call: ModelCall
     ) -> AsyncIterator[dict[str, str]]:
-        """Count what a call spends: the headers that tell how its spenders stand."""
         if self._fuse is None:
             yield {}
             return

@@ -244,7 +244,6 @@ class Relay:
         return out
 
     def _emit_piece(self, frame: Frame, written: Sequence[Event]) -> list[bytes]:
-        """One more piece of an event goes out."""
         frame.left -= 1
         if not frame.left:
             self._book(-frame.size)
@@ -285,7 +284,6 @@ class Relay:
         return out + self._emit(self.session.end())
 
     def _release_clean(self) -> list[bytes]:
-        """After an error: what waits and is clean."""
         if self._is_over():
             return []
         return [*self._emit(self.session.fail()), *self._write_rest()]

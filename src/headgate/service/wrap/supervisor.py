@@ -185,7 +185,6 @@ class Supervisor:
 
 
 async def _play(recording: Recording, request: web.Request) -> web.StreamResponse:
-    """A recorded answer, from its beginning and as it goes on."""
     try:
         await recording.head()
     except UpstreamError as error:

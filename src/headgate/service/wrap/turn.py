@@ -150,7 +150,6 @@ class Turn:
         )
 
     async def _try(self, gateway: Gateway) -> bool:
-        """Whether the gateway answered the agent to the end."""
         self._attempt += 1
         self._made, self.gateway = 0, gateway
         gateway.begin_turn()
@@ -221,7 +220,6 @@ class Turn:
         return data
 
     def _is_refusal(self, status: int) -> bool:
-        """Whether this is an error that the upstream did not give."""
         told = {call.status for call in self.calls[: self._made]}
         return status >= 400 and status not in CAPS and status not in told
 
@@ -238,7 +236,6 @@ class Turn:
         return not first.severed and first.body.startswith(sent)
 
     async def _go_straight(self) -> None:
-        """Answer with the upstream's own bytes."""
         self.route = "straight"
         if not self._can_go_straight():
             self.route = "broken"
@@ -259,7 +256,6 @@ class Turn:
 
 
 def _headgate_headers(headers: Headers) -> Headers:
-    """What the agent wants of the gate itself."""
     return [
         (name, value)
         for name, value in headers
