@@ -29,8 +29,8 @@ _MOST = 4 * _PIECES // 3  # pieces that are remembered: one batch may bring very
 _BITS = 18  # ... in a table more than twice as large
 _BYTES = 100_000  # of new pieces that are read together: some 10 MB
 _LONG = 4 * LONGEST  # bytes; a longer piece is seldom met twice
-# whether a byte belongs to a piece; other spaces than those of ASCII are replaced before
-_INSIDE = bytes(byte >= 0x80 or not chr(byte).isspace() for byte in range(256))
+_RARE_SPACES = [chr(code) for code in range(0x80, 0x3001) if chr(code).isspace()]
+_INSIDE = bytes(byte >= 0x80 or not chr(byte).isspace() for byte in range(256))  # a piece
 # no other process has these: so nobody can write a piece that is taken for another
 _SEED, _TIMES = np.uint64(randbits(64)), np.uint64(randbits(64) | 1)
 
@@ -66,8 +66,9 @@ class Pieces:
 
 
 def _encode(text: str) -> bytes:
-    plain = text if text.isascii() else " ".join(text.split())
-    return plain.encode("utf-8", "surrogatepass")
+    for space in () if text.isascii() else _RARE_SPACES:
+        text = text.replace(space, " ")
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _hash(raw: bytes, begins: Ints, ends: Ints) -> Keys:
