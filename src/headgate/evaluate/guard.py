@@ -213,6 +213,7 @@ def _is_in_loop(stream: LabeledStream, stall: Stall | None) -> bool:
 
 
 def _is_stopped_early(watched: Watched) -> bool:
+    """Whether an earlier repetition, not the labeled loop, stopped the stream."""
     loop, stall = watched.stream.loop, watched.stall
     return bool(loop and stall and stall.position <= loop["onset"])
 

@@ -388,7 +388,6 @@ class Session:
         return call
 
     def _book(self, out: Sequence[Piece]) -> list[Piece]:
-        """Book what goes out, and whether anything still waits."""
         for piece in out:
             self.report.sent_chars += len(piece)
             if (

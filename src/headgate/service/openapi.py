@@ -77,7 +77,6 @@ def _build_schema(app: FastAPI) -> dict[str, Any]:
 
 
 def _add_limits(schema: dict[str, Any], limits: Limits) -> None:
-    """Write the limits in force into the fields they limit."""
     schemas = schema["components"]["schemas"]
     fields = schemas["ContextIn"]["properties"]
     fields["budget"]["maximum"] = limits.budget

@@ -180,7 +180,6 @@ def by_shingles(
 
 
 def _shares(tokens: Tokens, size: int, hits: Callable[[Tokens, int], Bools]) -> Shares:
-    """At least one of the texts has `size` tokens."""
     known = hits(tokens, size)
     known[_seams(tokens, size)] = False
     return _covered_shares(known, tokens, size)

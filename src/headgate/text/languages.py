@@ -246,7 +246,6 @@ def _elect(samples: Sequence[str], default: str, among: Sequence[str]) -> list[s
 
 
 def _count_votes(texts: Sequence[str]) -> tuple[Votes, list[int]]:
-    """The votes that each language gets in each text, and how many words each text has."""
     ends = np.cumsum([len(text) + 1 for text in texts])
     joined = "".join([f"{text}\n" for text in texts])
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4").copy()
@@ -264,7 +263,6 @@ def _count_votes(texts: Sequence[str]) -> tuple[Votes, list[int]]:
 
 
 def _add_rows(rows: Votes, which: list[int], counts: list[int]) -> Votes:
-    """The sums of the rows of each text, which stand end to end."""
     # a row of zeros before each text, since a sum of no rows is the next row
     begins = np.cumsum([0, *(count + 1 for count in counts[:-1])])
     padded = np.insert(np.array(which, np.int64), begins - np.arange(len(counts)), 0)

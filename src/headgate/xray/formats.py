@@ -70,6 +70,7 @@ def _claude_code(line: Line, message: Message) -> Iterator[Entry]:
 
 
 def _session(line: Line) -> str:
+    """Whose window it is: a subagent has its own."""
     name = _text(line.get("sessionId"))
     return f"{name}/{_text(line.get('agentId')) or 'subagent'}" if line.get("isSidechain") else name
 
@@ -150,6 +151,7 @@ def _is_item(line: Message) -> bool:
 
 
 def _input_tokens(usage: object) -> int:
+    """All tokens that were sent, from a cache or not."""
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "prompt_tokens")  # fmt: skip
     return sum(_count(usage, name) for name in names)
 

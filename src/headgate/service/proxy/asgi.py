@@ -110,5 +110,4 @@ def forwardable(headers: Iterable[tuple[bytes, bytes]], without: Iterable[bytes]
 
 
 def _one_line(value: str) -> bytes:
-    """A header value on one line, whatever was in it."""
     return " ".join(value.split()).encode("ascii", "backslashreplace")[:1000]
