@@ -14,6 +14,7 @@ import json
 import random
 import string
 import sys
+from bisect import bisect_left
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from scipy.optimize import minimize
 
 from headgate.text import token_prices as prices
 from headgate.text import tokens
-from headgate.text.tokens import counter, running_tokens
+from headgate.text.tokens import RunningTokens, counter
 
 SIZE, MOST = 900, 40
 TARGET, BELOW, PULL = 1.04, 3.0, 3e-8
@@ -116,8 +117,8 @@ def pieces(corpus):
     text, found = "", []
     for row in rows:
         text += row.strip() + "\n"
-        while (sizes := running_tokens(text))[-1] >= SIZE:
-            end = int(np.searchsorted(sizes, SIZE))
+        while (sizes := RunningTokens(text))[len(text)] >= SIZE:
+            end = bisect_left(sizes, SIZE)
             found.append(text[:end])
             text = text[end:]
         if len(found) >= MOST:

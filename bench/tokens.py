@@ -18,7 +18,7 @@ import numpy as np
 
 from headgate.evaluate.labeled import sample, sets
 from headgate.gateway import Headgate
-from headgate.text.tokens import counter, estimate_tokens, running_tokens
+from headgate.text.tokens import RunningTokens, counter, estimate_tokens
 
 LANGUAGES = ("de", "fr", "es", "ru", "uk", "zh_CN", "ja", "ko", "ar", "vi")
 SIZE = 1200
@@ -79,8 +79,8 @@ def fill(texts):
     text, found = "", []
     for more in texts:
         text += more.strip() + "\n"
-        while (sizes := running_tokens(text))[-1] >= BUDGET:
-            end = int(np.searchsorted(sizes, BUDGET, "right")) - 1
+        while (sizes := RunningTokens(text))[len(text)] >= BUDGET:
+            end = sizes.reach(0, BUDGET)
             found.append(text[:end])
             text = text[end:]
     return found[:QUESTIONS]

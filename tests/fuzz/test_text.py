@@ -27,7 +27,7 @@ from headgate.text.nfkc import nfkc
 from headgate.text.redact import redact
 from headgate.text.table import printable, table
 from headgate.text.terms import terms
-from headgate.text.tokens import estimate_tokens, running_tokens
+from headgate.text.tokens import RunningTokens, estimate_tokens
 from headgate.text.turns import add_head, part, split_turns
 from headgate.text.words import tokens
 
@@ -49,7 +49,7 @@ def test_any_text_can_be_quoted_folded_counted_and_redacted(rng):
     assert redact(redact(some)) == redact(some)
     assert quote(some).count("<ref") == 0
     assert without_fences(fence(quote(some), b"k")) != fence(quote(some), b"k")
-    assert len(running_tokens(some)) == len(some) + 1
+    assert len(RunningTokens(some)) == len(some) + 1
     assert estimate_tokens(some) <= estimate_tokens(some + "x")
     assert is_well_formed(some) == (some == "hg_" + "a" * 43)
 

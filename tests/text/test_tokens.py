@@ -6,13 +6,12 @@ import string
 import tracemalloc
 import unicodedata
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import ConfigError
-from headgate.text.tokens import counter, estimate_all, estimate_tokens, running_tokens
+from headgate.text.tokens import RunningTokens, counter, estimate_all, estimate_tokens
 
 ANYTHING = st.text(st.characters(), max_size=200)
 
@@ -30,10 +29,10 @@ def test_pieces_together_cost_what_they_cost_apart_but_for_the_seam(left, right)
 
 @given(ANYTHING)
 def test_the_running_estimate_ends_with_the_estimate(text):
-    running = running_tokens(text)
+    running = list(RunningTokens(text))
     assert len(running) == len(text) + 1
     assert math.ceil(round(running[-1], 6)) == estimate_tokens(text)
-    assert (np.diff(running) >= 0).all()
+    assert running == sorted(running)
 
 
 @given(st.lists(ANYTHING, max_size=80))
@@ -132,7 +131,32 @@ def test_an_unknown_counter_is_refused_by_name():
 def test_a_long_text_is_counted_in_pieces_as_it_is_as_a_whole():
     text = "a 漢字 é😀, " * 80_000
     assert len(text) > 600_000
-    assert estimate_tokens(text) == math.ceil(running_tokens(text)[-1])
+    running = RunningTokens(text)
+    assert estimate_tokens(text) == math.ceil(running[len(text)])
+    apart = [estimate_tokens(text[:n]) for n in (65_535, 65_536, 65_537, 131_072, 500_000)]
+    assert apart == [math.ceil(running[n]) for n in (65_535, 65_536, 65_537, 131_072, 500_000)]
+
+
+@pytest.mark.parametrize("most", [0, 1, 7.5, 40_000, 70_000, 10**9])
+@pytest.mark.parametrize("length", [0, 5, 65_536, 131_072, 300_001])
+def test_what_a_number_of_tokens_reaches_is_the_last_beginning_that_fits(most, length):
+    text = ("a 漢字 é😀, " * 40_000)[:length]
+    running = RunningTokens(text)
+    for start in {0, length // 3, length}:
+        reached = running.reach(start, most)
+        assert running[reached] - running[start] <= most
+        assert reached == length or running[reached + 1] - running[start] > most
+
+
+def test_of_a_long_text_only_a_part_of_the_running_estimate_is_held():
+    text = "The tide turns at noon. " * 200_000
+    tracemalloc.start()
+    try:
+        running = RunningTokens(text)
+        assert running[len(text)] > running[len(text) // 2] > running[0] == 0
+        assert tracemalloc.get_traced_memory()[1] < len(text)
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_long_text_is_counted_in_little_room():

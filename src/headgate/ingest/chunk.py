@@ -11,15 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from headgate.ingest.blocks import Block, blocks
 from headgate.ingest.policy import ChunkPolicy
-from headgate.text.tokens import estimate_all, estimate_tokens, running_tokens
+from headgate.text.tokens import RunningTokens, estimate_all, estimate_tokens
 from headgate.text.turns import CONVERSATION, split_turns
-
-Sizes = npt.NDArray[np.float64]
 
 _SEAMS = tuple(
     re.compile(seam)
@@ -68,7 +63,7 @@ def _split(text: str, tokens: int, policy: ChunkPolicy, *, kind: str) -> list[Pa
     if tokens <= policy.maximum:
         path = _first_heading(text) if kind == "markdown" else ()
         return [Passage(_trim(text), path)]
-    sizes = running_tokens(text)
+    sizes = RunningTokens(text)
     parts = (p for block in blocks(text, kind) for p in _split_block(text, block, sizes, policy))
     packed = _join_tail(_pack(parts, sizes, policy.target), sizes, policy)
     return [Passage(_trim(text[b.start : b.end]), b.path) for b in packed]
@@ -82,7 +77,7 @@ def _first_heading(text: str) -> tuple[str, ...]:
     return first[:1]
 
 
-def _pack(parts: Iterable[Block], sizes: Sizes, target: int) -> list[Block]:
+def _pack(parts: Iterable[Block], sizes: RunningTokens, target: int) -> list[Block]:
     """Join neighboring blocks while they fit the target; a new section begins anew when half is full."""
     packed: list[Block] = []
     for block in parts:
@@ -94,13 +89,13 @@ def _pack(parts: Iterable[Block], sizes: Sizes, target: int) -> list[Block]:
     return packed
 
 
-def _may_join(last: Block, block: Block, sizes: Sizes, target: int) -> bool:
+def _may_join(last: Block, block: Block, sizes: RunningTokens, target: int) -> bool:
     if last.path != block.path and 2 * (sizes[last.end] - sizes[last.start]) >= target:
         return False
-    return bool(sizes[block.end] - sizes[last.start] <= target)
+    return sizes[block.end] - sizes[last.start] <= target
 
 
-def _join_tail(packed: list[Block], sizes: Sizes, policy: ChunkPolicy) -> list[Block]:
+def _join_tail(packed: list[Block], sizes: RunningTokens, policy: ChunkPolicy) -> list[Block]:
     """A scrap at the end joins the passage before it."""
     if len(packed) > 1:
         last, former = packed[-1], packed[-2]
@@ -110,7 +105,9 @@ def _join_tail(packed: list[Block], sizes: Sizes, policy: ChunkPolicy) -> list[B
     return packed
 
 
-def _split_block(text: str, block: Block, sizes: Sizes, policy: ChunkPolicy) -> Iterator[Block]:
+def _split_block(
+    text: str, block: Block, sizes: RunningTokens, policy: ChunkPolicy
+) -> Iterator[Block]:
     """The block, or, where it is too large, parts of it no larger than the target."""
     if sizes[block.end] - sizes[block.start] <= policy.maximum:
         yield block
@@ -121,7 +118,7 @@ def _split_block(text: str, block: Block, sizes: Sizes, policy: ChunkPolicy) -> 
 
 
 def _split_span(
-    text: str, start: int, end: int, sizes: Sizes, limit: int, *, seam: int = 0
+    text: str, start: int, end: int, sizes: RunningTokens, limit: int, *, seam: int = 0
 ) -> Iterator[tuple[int, int]]:
     """Spans no larger than the limit, cut at the coarsest seam that serves."""
     if sizes[end] - sizes[start] <= limit:
@@ -134,22 +131,23 @@ def _split_span(
             yield from _split_span(text, left, right, sizes, limit, seam=seam + 1)
 
 
-def _slices(start: int, end: int, sizes: Sizes, limit: int) -> Iterator[tuple[int, int]]:
+def _slices(start: int, end: int, sizes: RunningTokens, limit: int) -> Iterator[tuple[int, int]]:
     """Cut anywhere; a single character larger than the limit stays whole."""
     while start < end:
-        fits = int(np.searchsorted(sizes, sizes[start] + limit, side="right")) - 1
-        stop = min(end, max(fits, start + 1))
+        stop = min(end, max(sizes.reach(start, limit), start + 1))
         yield start, stop
         start = stop
 
 
-def _runs(start: int, cuts: Iterable[int], sizes: Sizes, limit: int) -> Iterator[tuple[int, int]]:
+def _runs(
+    start: int, cuts: Iterable[int], sizes: RunningTokens, limit: int
+) -> Iterator[tuple[int, int]]:
     """Neighboring parts joined while they fit the limit, so that a long line does not become words."""
-    last = start
+    last, fits = start, sizes.reach(start, limit)
     for cut in cuts:
-        if last > start and sizes[cut] - sizes[start] > limit:
+        if last > start and cut > fits:
             yield start, last
-            start = last
+            start, fits = last, sizes.reach(last, limit)
         last = cut
     if last > start:
         yield start, last

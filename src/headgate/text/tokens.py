@@ -6,6 +6,7 @@ price is negative, so the estimate never shrinks when text is appended, and part
 each. `python bench/tokens.py` prints its error by kind of text, and what filled contexts really count.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -17,6 +18,8 @@ from headgate.text.token_prices import CODES, LAST, PAIRS, UNITS
 
 # Characters counted at a time: a product of more than 10 000 numbers would wake the threads of OpenBLAS.
 _PIECE = 1 << 12
+_WINDOW = 1 << 16  # characters of a running estimate that are worked out together, and ...
+_WINDOWS = 4  # ... how many times as many are held
 _TEXTS = 64  # texts that are counted together ...
 _CHARS = 1 << 16  # ... where they have no more characters: so sums of 32 bits are exact
 _TWO_BYTES = np.dtype("<u2")
@@ -26,10 +29,14 @@ _ONES = np.ones(2 * _PIECE, np.float32)
 
 def estimate_tokens(text: str) -> int:
     """About how many tokens a model reads the text as; 0 for an empty text, never less for a longer one."""
-    total = _price(text[:_PIECE], " ")
+    return -(-_price_long(text, " ") // UNITS)
+
+
+def _price_long(text: str, before: str) -> int:
+    total = _price(text[:_PIECE], before)
     for at in range(_PIECE, len(text), _PIECE):
         total += _price(text[at : at + _PIECE], text[at - 1])
-    return -(-total // UNITS)
+    return total
 
 
 def _price(text: str, before: str) -> int:
@@ -79,17 +86,66 @@ def _estimate_group(texts: list[str]) -> list[int]:
     return [-(-int(total) // UNITS) for total in totals.tolist()]
 
 
-def running_tokens(text: str) -> npt.NDArray[np.float64]:
-    """The estimate, unrounded, of each beginning of a text: entry n is that of its first n characters."""
-    running, before = np.zeros(len(text) + 1), " "
-    for at in range(0, len(text), _PIECE):
-        piece = text[at : at + _PIECE]
-        part = running[at + 1 : at + 1 + len(piece)]
-        np.cumsum(_price_each(piece, before), out=part)
-        part += running[at]
-        before = piece[-1]
-    running /= UNITS
-    return running
+class RunningTokens:
+    """The estimate, unrounded, of each beginning of a text: entry n is that of its first n characters.
+
+    Only a few windows of a long text are held: all entries would take eight times its bytes.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._totals = [0]  # of all windows before each
+        for at in range(0, len(text) - _WINDOW, _WINDOW):
+            more = _price_long(text[at : at + _WINDOW], self._before(at))
+            self._totals.append(self._totals[-1] + more)
+        self._starts = [total / UNITS for total in self._totals]
+        self._windows: dict[int, npt.NDArray[np.float64]] = {}
+        self._open(0)
+
+    def __len__(self) -> int:
+        return len(self._text) + 1
+
+    def __getitem__(self, at: int) -> float:
+        if not self._from <= at < self._to:
+            self._open(at // _WINDOW)
+        return self._item(at - self._from)
+
+    def reach(self, start: int, most: float) -> int:
+        """The end of the longest part from a start that has no more than so many tokens."""
+        before = self[start]
+        window = max(0, bisect_right(self._starts, before + most) - 1)
+        found = int(np.searchsorted(self._window(window), before + most, side="right"))
+        end = window * _WINDOW + found - 1
+        # a sum may be rounded otherwise than a difference
+        while end < len(self._text) and self[end + 1] - before <= most:
+            end += 1
+        while self[end] - before > most:
+            end -= 1
+        return end
+
+    def _open(self, number: int) -> None:
+        number = min(number, len(self._totals) - 1)
+        window = self._window(number)
+        self._from, self._item = number * _WINDOW, window.item
+        self._to = self._from + len(window)
+
+    def _window(self, number: int) -> npt.NDArray[np.float64]:
+        found = self._windows.get(number)
+        if found is None:
+            start = number * _WINDOW
+            text = self._text[start : start + _WINDOW]
+            found = np.empty(len(text) + 1)
+            found[0] = self._totals[number]
+            found[1:] = _price_each(text, self._before(start))
+            np.cumsum(found, out=found)
+            found /= UNITS
+            if len(self._windows) == _WINDOWS:
+                del self._windows[next(iter(self._windows))]
+            self._windows[number] = found
+        return found
+
+    def _before(self, at: int) -> str:
+        return self._text[at - 1] if at else " "
 
 
 def counter(name: str = "estimate") -> Callable[[str], int]:
