@@ -80,6 +80,21 @@ async def scripts_without_spaces(target):
 
 
 @attack
+async def one_wide_sign(target):
+    """The largest bodies, in which one sign makes a text two or four times as large, over every protocol."""
+    text = "the tide turns " * 2_080_000
+    for sign in ("", "\\n", "\N{LATIN SMALL LETTER L WITH STROKE}", "\N{GRINNING FACE}"):
+        wide = f'"{sign}{text}"'
+        for path, body in (
+            ("/v1/context", f'{{"query": "refunds", "current_window_text": {wide}}}'),
+            ("/v1/fingerprint", f'{{"current_window_text": {wide}}}'),
+            ("/v1/chat/completions", f'{{"model": "shape-4", "messages": [{{"role": "user", "content": {wide}}}]}}'),
+            ("/mcp", f'{{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {{"cursor": {wide}}}}}'),
+        ):  # fmt: skip
+            await target.send("POST", path, content=body.encode())
+
+
+@attack
 async def wide_fingerprints(target):
     """Windows whose fingerprint would be larger than they are: of many blocks, of many spans, of many words."""
     for window in (

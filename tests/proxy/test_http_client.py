@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import resource
 import socket
+import tracemalloc
 
 import pytest
 from tests.proxy import web
@@ -212,6 +213,30 @@ async def test_a_large_body_arrives_whole(rig, upstream):
     await response.close()
     await client.close()
     assert upstream.seen[model][0].body == body
+    assert upstream.seen[model][0].headers["content-length"] == str(len(body))
+    assert "transfer-encoding" not in upstream.seen[model][0].headers
+
+
+async def test_a_large_body_is_sent_without_a_copy_of_it():
+    async def swallow(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        left = len(body)
+        while left:
+            left -= len(await reader.read(65_536))
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+        writer.close()
+
+    body, client = b"x" * (20 * MB), HttpClient()
+    server = await asyncio.start_server(swallow, "127.0.0.1", 0)
+    tracemalloc.start()
+    try:
+        response = await client.send(request(server.sockets[0].getsockname()[1], body))
+        assert tracemalloc.get_traced_memory()[1] < 10 * MB
+    finally:
+        tracemalloc.stop()
+    await response.close()
+    await client.close()
+    server.close()
 
 
 async def test_a_host_that_is_not_there_is_an_error_that_names_it():

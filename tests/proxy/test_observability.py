@@ -173,3 +173,14 @@ def test_tokens_are_those_that_the_upstream_reports_else_an_estimate_of_the_answ
     tokens = {key[1]: n for key, n in samples(address).items() if key[0] == "headgate_model_tokens_total" and f"model={model}" in key}  # fmt: skip
     expected = estimate_tokens("".join(PROSE))
     assert tokens == {f"direction={name}": expected if n is None else n for name, n in told.items()}
+
+
+def test_of_a_huge_request_no_more_than_the_beginning_of_its_question_waits_to_be_traced(rig):
+    served = rig.serve()
+    for content in ("tide " * 30_000, "tide " * 2_000_000):
+        body = {"model": rig.script(said("ok")), "messages": [{"role": "user", "content": content}]}
+        assert web.post(f"{served.url}/v1/chat/completions", json=body).status_code == 200
+    long, huge = served.calls
+    assert long.query == huge.query == ("tide " * 20_000)
+    assert len(long.sent) > 150_000
+    assert huge.sent == b""

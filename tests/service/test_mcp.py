@@ -104,6 +104,14 @@ async def test_a_foreign_page_is_refused(url, headers, status):
     assert answer.status_code == status
 
 
+async def test_a_message_that_would_swell_is_refused(url):
+    message = b'{"jsonrpc": "2.0", "id": 1, "method": "%b"}'
+    async with httpx2.AsyncClient() as http:
+        for method in (b"x" * (9 << 20), b'"' + b", []" * 500_001):
+            answer = await http.post(url, content=message % method, headers=ACCEPT)
+            assert answer.status_code == 413
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"3", b'{"jsonrpc": "1.0"}', b"\xff"])
 async def test_what_is_no_message_is_a_client_error(url, body):
     async with httpx2.AsyncClient() as http:

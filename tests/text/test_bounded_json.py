@@ -1,11 +1,20 @@
 import gc
+import json
 
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.text.bounded_json import DEEPEST, MOST_VALUES, has_more_values, loads
+from headgate.text.bounded_json import (
+    DEEPEST,
+    HUGE,
+    MOST_BYTES,
+    MOST_VALUES,
+    has_more_values,
+    loads,
+    measure,
+)
 
 
 @pytest.mark.parametrize("value", [b"[]", b"{}", b"0", b'""', b'{"a":0}', b"[[0]]"])
@@ -52,7 +61,7 @@ def count(value):
     return 0
 
 
-@given(VALUES, st.integers(2, 9))
+@given(VALUES, st.integers(16, 24))
 def test_values_are_counted_outside_strings_only(value, piece):
     data, held = orjson.dumps(value), count(value)
     assert not has_more_values(data, held, piece=piece)
@@ -72,3 +81,46 @@ def test_the_garbage_collector_does_not_set_in_while_a_long_body_is_parsed():
     assert len(value) == 50_000
     assert gc.isenabled()
     assert during <= 2  # one may begin when it is let in again
+
+
+LONG_TEXT = "the tide turns " * (MOST_BYTES // 4 // 15)
+
+
+@pytest.mark.parametrize("sign", ["\N{GRINNING FACE}", "\\ud83d\\ude00"])
+def test_a_text_that_one_sign_makes_four_times_as_large_is_not_parsed(sign):
+    data = f'{{"text": "{LONG_TEXT}{sign}"}}'.encode()
+    with pytest.raises(orjson.JSONDecodeError, match="more than 83,886,080 bytes"):
+        loads(data)
+
+
+def test_a_huge_body_is_parsed_where_its_long_texts_are_narrow():
+    value = {"picture": LONG_TEXT, "text": '\N{GRINNING FACE} \\ "quoted" ł', "n": [1, -2.5, 2**63]}
+    data = orjson.dumps(value)
+    assert len(data) > HUGE
+    assert loads(data) == value
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [b"18446744073709551616", b"-9223372036854775809", b"[1e999]", b"NaN", b'"\\ud800"', b'"\xff"', b"1,", b"[" * 250 + b"]" * 250],
+)  # fmt: skip
+def test_what_a_short_body_may_not_hold_a_huge_one_may_not_either(wrong):
+    with pytest.raises(orjson.JSONDecodeError):
+        loads(b'{"a": "%b", "b": %b}' % (b"x" * HUGE, wrong))
+
+
+SIGNS = st.text(alphabet='a"\\\n\x7féł漢한\ud7ff\N{GRINNING FACE}', max_size=30)
+
+
+@given(st.lists(SIGNS, max_size=6), st.booleans(), st.integers(16, 40))
+def test_a_body_is_measured_with_its_texts_as_wide_as_they_are(texts, ascii, piece):
+    data = json.dumps(texts, ensure_ascii=ascii).encode()
+    wide = [len(text) * width(text) for text in texts]
+    rest = measure(data, piece=piece) - len(data) - 120 * max(1, len(texts))
+    signs = 8 * len(texts) + 8  # quotes, and what stands between texts
+    assert sum(wide) <= rest <= sum(wide) + signs + (len(data) if b"\\" in data else 0)
+
+
+def width(text):
+    highest = max(map(ord, text), default=0)
+    return 1 if highest < 256 else 2 if highest < 65536 else 4

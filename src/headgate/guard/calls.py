@@ -7,6 +7,7 @@ call that is never answered is a step that equals no other. Results without a ca
 are passed over.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -19,6 +20,7 @@ CALL_TYPES = frozenset({"tool_use", "function_call", "custom_tool_call", "local_
 RESULT_TYPES = frozenset({"tool_result", "function_call_output", "custom_tool_call_output", "local_shell_call_output", "computer_call_output"})  # fmt: skip
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 # What an agent's own program, not a person, puts into a user message.
+_SPACE = re.compile(r"\s*+")
 _REMINDERS = ("system-reminder", "environment_context", "environment_details")
 
 
@@ -128,21 +130,23 @@ def _user(message: Message) -> Sequence[Event]:
     others = [block for block in blocks if kind_of(block) not in RESULT_TYPES]
     words = content if isinstance(content, str) else plain_text(others)
     pictures = any(kind_of(block) not in _TEXTS for block in others)
-    if pictures or _without_reminders(words):
+    if pictures or _has_words(words):
         events.append(Event("human", value=words))
     return events
 
 
-def _without_reminders(text: str) -> str:
-    """What a person wrote, where an agent's program put something before it."""
-    text = text.strip()
-    while text.startswith("<"):
-        tag = next((tag for tag in _REMINDERS if text.startswith(f"<{tag}>")), None)
+def _has_words(text: str) -> bool:
+    """Whether a person wrote something, where an agent's program may have put reminders before it."""
+    at = 0
+    while (at := _SPACE.match(text, at).end()) < len(text):  # type: ignore[union-attr]
+        tag = next((tag for tag in _REMINDERS if text.startswith(f"<{tag}>", at)), None)
         if tag is None:
+            return True
+        end = text.find(f"</{tag}>", at)
+        if end < 0:
             break
-        _, _, text = text.partition(f"</{tag}>")
-        text = text.strip()
-    return text
+        at = end + len(tag) + 3
+    return False
 
 
 def _item(item: Message) -> Sequence[Event]:

@@ -20,7 +20,7 @@ from headgate.service.body import BufferedReceive
 from headgate.service.problems import refusal
 from headgate.service.request_state import RequestState, is_same_origin
 from headgate.service.state import ServiceState
-from headgate.text.bounded_json import MOST_VALUES, has_more_values
+from headgate.text.bounded_json import HUGE, why_too_large
 
 PATH = "/mcp"
 
@@ -116,8 +116,10 @@ def _refusal_of(body: bytes) -> InputError | None:
     """Why a body is not even parsed. The protocol has no batches; of one, each message would be tried in every form."""
     if body.lstrip()[:1] == b"[":
         return InputError("the body is a list", hint="send one message a request")
-    if has_more_values(body, MOST_VALUES):
-        return LimitError(f"the body holds more than {MOST_VALUES:,} values", hint="send less")
+    if len(body) > HUGE:  # the protocol's parser holds it several times
+        return LimitError(f"the body is larger than {HUGE:,} bytes", hint="send less")
+    if why := why_too_large(body):
+        return LimitError(f"the body is too large: {why}", hint="send less")
     return None
 
 

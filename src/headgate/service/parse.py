@@ -13,6 +13,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from headgate.service.body_room import read_apart
 from headgate.text.bounded_json import loads
 
 _MOST_FIELDS = 100  # of a body: each unknown one would be described
@@ -77,11 +78,13 @@ class _OrjsonRequest(Request):
 
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
-            body = await super().body()
+            parts = [part async for part in self.stream() if part]
+            body = self._body = parts[0] if len(parts) == 1 else b"".join(parts)
+            del parts
             kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
             if body and kind.endswith(("/json", "+json")):
-                self._json = loads(body)
                 self._body = self._IS_THERE
+                self._json = await read_apart(body, loads, body)
         return self._body
 
     async def json(self) -> Any:  # noqa: ANN401  (any JSON value)

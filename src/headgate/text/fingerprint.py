@@ -53,6 +53,7 @@ _ORDER = np.arange(1, MINHASH_PERM + 1, dtype=np.uint64)
 _TIMES = mix(_ORDER * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
 _PLUS = mix(_ORDER * np.uint64(0xD1B54A32D192ED03))
 _MAGIC = b"HGF" + bytes([FORMAT_VERSION])
+_TOGETHER = 1000  # texts that are packed together: all of a long document would take twice the room
 _HEX_256 = re.compile(r"[0-9a-f]{64}")
 _HEX_64 = re.compile(r"[0-9a-f]{16}")
 
@@ -151,10 +152,11 @@ def minhashes(shingles: Sequence[U64]) -> NDArray[np.uint32]:
 
 def pack(texts: Sequence[str]) -> Iterator[bytes]:
     """What coverage needs of each text, to be stored beside it: 4 bytes a token."""
-    tokens = Tokens.of(texts)
-    data = tokens.values.astype("<u4", copy=False).view(np.uint8).data
-    for start, end in pairwise((4 * tokens.bounds).tolist()):
-        yield _MAGIC + data[start:end]
+    for at in range(0, len(texts), _TOGETHER):
+        tokens = Tokens.of(texts[at : at + _TOGETHER])
+        data = tokens.values.astype("<u4", copy=False).view(np.uint8).data
+        for start, end in pairwise((4 * tokens.bounds).tolist()):
+            yield _MAGIC + data[start:end]
 
 
 def unpack(data: bytes) -> U32:

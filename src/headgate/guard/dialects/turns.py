@@ -11,7 +11,7 @@ from typing import Any
 from headgate.guard.resume import Message, text_part
 
 RESULTS = ("tool_result", "function_call_output")
-_element = re.compile(r"<([A-Za-z][\w-]*)[\s>]")
+_element = re.compile(r"\s*+<([A-Za-z][\w-]*)[\s>]")
 
 
 def human_text(message: Message) -> str:
@@ -34,9 +34,8 @@ def _texts(content: object) -> list[str]:
 
 def _is_element(text: str) -> bool:
     """Whether a text is one XML element from its first word to its last."""
-    text = text.strip()
     opening = _element.match(text)
-    return bool(opening) and text.endswith(f"</{opening[1]}>")  # type: ignore[index]
+    return bool(opening) and text.rstrip().endswith(f"</{opening[1]}>")  # type: ignore[index]
 
 
 def add_block(message: Message, block: str) -> Message:

@@ -7,7 +7,7 @@ sent a second time only when it went over a kept connection that the server clos
 
 import asyncio
 import ssl
-from io import BytesIO
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,7 +74,10 @@ class HttpClient:
             encoded=True,
         )
         headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in request.headers]
-        body = BytesIO(request.body) if len(request.body) > LARGE else request.body
+        body: bytes | AsyncIterator[bytes] = request.body
+        if len(request.body) > LARGE:  # given as a file, it would be copied
+            body = _parts(request.body)
+            headers.append(("content-length", str(len(request.body))))
         has_body = request.body or request.method in {"POST", "PUT", "PATCH"}
         return await self._session(decompress=request.decompress).request(
             request.method,
@@ -114,6 +117,12 @@ class HttpClient:
             await session.close()
         if self._connector is not None:
             await self._connector.close()
+
+
+async def _parts(body: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(body), BUFFER):
+        yield body[at : at + BUFFER]
+        await asyncio.sleep(0)
 
 
 class HttpResponse:

@@ -27,7 +27,7 @@ class ModelCall:
     """What the last human turn asked."""
     session: str = ""
     context_trace: str = ""
-    sent: bytes = b""
+    sent: bytes = b""  # none where it is huge
     """The request as the model got it. Its values would take up to ten times the room while it waits to be traced."""
     length: int = 0
     """The length of the model's window, where the client says it."""

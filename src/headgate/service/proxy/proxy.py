@@ -36,7 +36,9 @@ from headgate.service.proxy.request import ProxyRequest, parse_request
 from headgate.service.proxy.sessions import session_of
 from headgate.service.proxy.sse import encode
 from headgate.service.proxy.upstreams import MayUse, Upstreams, request_path
+from headgate.text.bounded_json import HUGE
 
+MAX_QUERY = 100_000  # characters of a question that its trace keeps
 LARGE = 200_000  # bytes of a request whose conversation is read in a thread
 
 Observe = Callable[[Scope, ModelCall], None]
@@ -172,7 +174,8 @@ class Proxy:
         call.upstream, call.server = name, upstream.url
         request = await self._stored_reference(dialect, request)
         questions = (dialect.human_text(message) for message in reversed(request.messages))
-        call.query = next((text for text in questions if text and not text.isspace()), "")
+        found = next((text for text in questions if text and not text.isspace()), "")
+        call.query = found[:MAX_QUERY]
         call.session = session_of(scope["headers"], request.fields, request.messages)
         headers = {"x-headgate-upstream": name, "x-headgate-call": call.id}
         if request.options.context and self._gate is not None:
@@ -192,7 +195,7 @@ class Proxy:
             request, call.climb = apply_ladder(request, dialect, policy, self._climbs)
         if call.climb.marks or call.climb.ended:
             headers["x-headgate-circles"] = describe(call.climb)
-        call.sent = request.body
+        call.sent = request.body if len(request.body) <= HUGE else b""  # reading it takes seconds
         call.length = request.options.window
         if call.climb.ended:
             await end_turn(dialect, request, call.climb.ended, reply, headers)

@@ -50,7 +50,7 @@ def _sample(text: str) -> str:
 def _in_metadata(metadata: object) -> str:
     """Claude Code's user_id: JSON with a session_id, or, in older versions, a text that ends in it."""
     user = metadata.get("user_id") if isinstance(metadata, dict) else None
-    if not isinstance(user, str):
+    if not isinstance(user, str) or len(user) > MAX_END:
         return ""
     if found := _LEGACY.search(user):
         return found[1]
