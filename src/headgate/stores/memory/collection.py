@@ -30,7 +30,6 @@ class StoreLock:
         self._lock.release()
 
     def close(self) -> None:
-        """Refuse the lock from now on."""
         with self._lock:
             self._closed = True
 
@@ -57,7 +56,6 @@ class Collection:
     counted: tuple[int, int] = (0, 0)  # the last change that was counted, and the characters then
 
     def size(self) -> Size:
-        """How much it holds."""
         last = self.feed[-1][0] if self.feed else 0
         if self.counted[0] != last:
             self.counted = last, sum(len(chunk.text) for chunk in self.chunks.values())
