@@ -69,7 +69,6 @@ class Collection:
             self.feed = [line for line in self.feed if self.seqs[line[1]] == line[0]]
 
     def in_reading_order(self, ids: Iterable[str]) -> list[str]:
-        """The ids of documents that are in this collection, in reading order."""
         return sorted({id for id in ids if id in self.places}, key=self.places.__getitem__)
 
     def refuse_clash(self, incoming: Mapping[str, Document]) -> None:

@@ -67,7 +67,6 @@ class KnownTenants:
         self._seen: set[str] = set()
 
     def add(self, tenant: str) -> None:
-        """Let the list hold a tenant."""
         check_name("tenant", tenant)
         if tenant in self._seen:
             return

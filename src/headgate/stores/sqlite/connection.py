@@ -101,7 +101,6 @@ class Pool:
             self._lock.wait_for(lambda: not self._busy, _FORK_S)
 
     def resume(self) -> None:
-        """After the fork let calls begin again."""
         with self._lock:
             self._pausing = None
             self._lock.notify_all()

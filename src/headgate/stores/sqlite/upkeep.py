@@ -34,7 +34,6 @@ class SqliteUpkeep:
         return [line for (line,) in self.query("PRAGMA integrity_check(20)") if line != "ok"]
 
     def vacuum(self) -> None:
-        """Write the file anew without free pages, and empty the log."""
         with self._pool.read() as connection:
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -43,7 +42,6 @@ class SqliteUpkeep:
         return [tenant for (tenant,) in self.query(_TENANTS)]
 
     def put_secrets(self, tenant: str, secrets: Sequence[Secret]) -> None:
-        """Let a tenant have these secrets and no others, the one in use first."""
         with self._pool.write() as connection:
             connection.execute("DELETE FROM secrets WHERE tenant = ?", (tenant,))
             connection.executemany(
