@@ -65,6 +65,8 @@ def test_a_ranking_reads_the_same_from_drafts_as_from_a_segment(texts, dice):
     same(drafts.spots(ords, terms), whole.spots(ords, terms))
     assert np.array_equal(drafts.frequencies(terms), whole.frequencies(terms))
     assert np.array_equal(drafts.speakers(), whole.speakers())
+    chunks = [Chunk(f"c{ord}", texts[ord]) for ord in ords.tolist()]
+    assert drafts.locate_terms(chunks, terms) == whole.locate_terms(chunks, terms)
     for head in (True, False):
         norms = [view.norms(b=0.75, title=2.0, head=head) for view in (drafts, whole)]
         assert norms[0] == pytest.approx(norms[1])

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
 
-from headgate.relevance.query_terms import ask, match
+from headgate.index.indexes import Indexes
+from headgate.relevance.query_terms import ask, match, match_known
+from headgate.stores.memory.store import MemoryStore
 from headgate.text.terms import terms
-from headgate.types import Chunk
+from headgate.types import Chunk, Document
 
 
 class Words:
@@ -85,3 +87,36 @@ def test_an_unseen_compound_is_asked_for_by_its_parts():
 def test_a_single_letter_that_the_collection_has_never_seen_is_not_asked_for():
     assert ask("harbor %u (c)", Words(harbor=3)).asked == {key("harbor")}
     assert key("u") in ask("harbor %u", Words(harbor=3, u=2)).asked
+
+
+CHUNKS = [
+    Chunk("a", "The harbor museum is closed. A museum of the harbor opened.", title="Refund policy"),
+    Chunk("b", "Policy on every refund, and a museum", title="Harbor"),
+    Chunk("c", "[8 May, 2023] Harbor: the museum is far."),
+    Chunk("d", "the museum is far away", metadata={"speaker": "Harbor"}),
+    Chunk("e", "Das Museum am Hafen ist geschlossen, und die Fähre ist auch nicht da.", title="policy"),
+    Chunk("f", ""),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def view():
+    store = MemoryStore()
+    store.put("default", [Document(chunk.id, chunks=(chunk,)) for chunk in CHUNKS])
+    return Indexes(store).snapshot("default", "main")
+
+
+@pytest.mark.parametrize("query", ["harbor museum", "refund policy", "policy harbor", "museum far", "zeppelin", ""])  # fmt: skip
+def test_chunks_of_the_collection_are_matched_without_being_read(view, query):
+    question = ask(query, view)
+    assert match_known(question, CHUNKS, view) == match(question, CHUNKS, view.language)
+
+
+def test_a_chunk_is_read_where_the_collection_holds_another_text_or_language_or_none(view):
+    strip = Chunk("a", "A museum of the harbor opened.")
+    others = [strip, Chunk("z", "harbor museum"), CHUNKS[4], CHUNKS[2], CHUNKS[3], CHUNKS[0]]
+    keys = np.array([key("harbor"), key("museum")], np.uint64)
+    located = view.locate_terms(others, keys)
+    assert [found is None for found in located] == [True] * 5 + [False]
+    question = ask("harbor museum", view)
+    assert match_known(question, others, view) == match(question, others, view.language)

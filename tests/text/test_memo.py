@@ -115,3 +115,13 @@ def test_years_and_amounts_are_remembered_and_the_numbers_of_orders_are_not():
     for word in ("2024", "2024", "199900", "199900", "4711081500", "4711081500"):
         memo[word]
     assert reader.read == ["2024", "199900", "4711081500", "4711081500"]
+
+
+def test_many_words_at_once_fill_the_room_and_no_more():
+    memo = Memo(Reader(), Room(100))
+    for n in range(0, 2_000, 40):
+        memo.remember({f"w{n + k}": 2 for k in range(40)})
+        assert f"w{n}" in memo.recall([f"w{n}"])[0]
+        assert held(memo) <= 100
+    memo.remember({f"v{n}": 2 for n in range(1_000)})
+    assert 50 < held(memo) <= 100

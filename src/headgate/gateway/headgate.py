@@ -7,6 +7,7 @@ lifecycle.py, adding and removing in documents.py, traces and their questions in
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -139,7 +140,8 @@ class Headgate(Documents, Traces):
 
     async def acontext_for(self, request: Request) -> Context:
         """The context for a ready-made request; its trace is stored."""
-        context = await self._parts.engine.build(request)
+        with getattr(self._parts.store, "one_request", nullcontext)():
+            context = await self._parts.engine.build(request)
         return (
             self._keep(context)
             if self._all.log is None

@@ -257,7 +257,6 @@ class Collection:
         return state.count == self._store.size(self._tenant, self._name).chunks
 
     def _start_over(self, why: str) -> None:
-        """Start with an empty index; the files in the folder are overwritten later."""
         self._degraded = why
         self._set_state(IndexState("", 0, (), self._kind))
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from headgate.classes import lazy_property
 from headgate.index.arrays import Ints, Keys, locate, offsets, ranges
 from headgate.index.collection_kind import is_conversation, name_languages
-from headgate.index.drafts import CHARS, NAME_KEYS, PLACE, POSITION, Drafts
+from headgate.index.drafts import CHARS, LANGUAGE, NAME_KEYS, PLACE, POSITION, Drafts
 from headgate.index.snapshot import Fetch, Snapshot
 from headgate.protocols import Hits, Sequences, Spots, Totals
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE, pack
@@ -27,7 +27,7 @@ _SAMPLED_TERMS = np.uint64((1 << 64) // _PARTS)  # terms are digests: a quarter 
 _SAMPLED_CHUNKS = 64
 # the bits of a term beside which its chunk's number fits
 _ABOVE_OWNER = ~np.uint64(_SAMPLED_CHUNKS - 1)
-_COLUMNS = {"place": PLACE, "position": POSITION, "chars": CHARS}
+_COLUMNS = {"place": PLACE, "position": POSITION, "chars": CHARS, "language": LANGUAGE}
 
 
 class Neighbors(NamedTuple):
@@ -62,12 +62,14 @@ class DraftSnapshot(Snapshot):
 
     @property
     def narrowed_to(self) -> str:
-        """What of the collection is looked at, and how it was found."""
         return f"{self.size:,} of {self.count:,} chunks, by {self._how}"
 
     def _column(self, name: str) -> npt.NDArray[np.int64]:
         column: npt.NDArray[np.int64] = self._drafts.header[:, _COLUMNS[name]]
         return column
+
+    def _columns_of(self, ords: Ints, *names: str) -> list[list[int]]:
+        return [self._column(name)[ords].tolist() for name in names]
 
     @lazy_property
     def alive(self) -> npt.NDArray[np.bool_]:
@@ -102,11 +104,9 @@ class DraftSnapshot(Snapshot):
 
     @lazy_property
     def _field_ends(self) -> Ints:
-        """Where titles, dates and speakers of the chunks end, counted in terms."""
         return np.cumsum(self._drafts.header[:, :BODY].T, 0)
 
     def postings(self, terms: Keys) -> Hits:
-        """The candidates of each term, with counts by field."""
         at, which = locate(self._drafts.terms, self._low_terms, terms)
         owner = np.searchsorted(self._term_starts, at, side="right") - 1
         field = self._fields(at - self._term_starts[owner], owner)
@@ -126,7 +126,6 @@ class DraftSnapshot(Snapshot):
         return found
 
     def frequencies(self, terms: Keys) -> Ints:
-        """In how many chunks of the collection each term stands."""
         return self._count_keys(terms)
 
     @lazy_property
@@ -164,7 +163,6 @@ class DraftSnapshot(Snapshot):
         return float(min(1.0, rate * growth ** (once / len(vocabulary) - 1)))
 
     def sequences(self, ords: Ints) -> Sequences:
-        """The terms of some chunks in reading order, chunk by chunk as asked."""
         counts = self._drafts.lengths[ords]
         found = self._drafts.terms[ranges(self._term_starts[ords], counts)]
         fields = self._drafts.header[ords, : BODY + 1]
@@ -201,13 +199,11 @@ class DraftSnapshot(Snapshot):
         return [flat[starts[ord] : starts[ord + 1]] for ord in ords.tolist()]
 
     def count_names(self, keys: Keys, *, limit: int) -> Ints:
-        """How many candidates have each name; 0 for names in more than `limit` chunks."""
         _, which = locate(self._drafts.names, self._low_names, keys)
         rare = self.name_frequencies(keys) <= limit
         return np.bincount(which, minlength=len(keys)) * rare
 
     def find_names(self, keys: Keys) -> Hits:
-        """The candidates of each name, with flags where it stands."""
         at, which = locate(self._drafts.names, self._low_names, keys)
         order = np.argsort(which, kind="stable")
         at = at[order]
@@ -215,7 +211,6 @@ class DraftSnapshot(Snapshot):
         return Hits(ords, self._drafts.flags[at], np.bincount(which, minlength=len(keys)))
 
     def name_frequencies(self, keys: Keys) -> Ints:
-        """In how many chunks of the collection each name stands."""
         return self._count_keys(keys ^ NAME_KEYS)
 
     def labels(self, keys: Keys) -> list[str]:
@@ -239,7 +234,6 @@ class DraftSnapshot(Snapshot):
         return distinct(self._drafts.terms[where])
 
     def nearest(self, vector: npt.ArrayLike, k: int) -> tuple[Ints, npt.NDArray[np.float64]]:
-        """The candidates whose embeddings lie nearest to the query, best first; they came with the candidates."""
         if self._near is None:
             return np.zeros(0, np.int64), np.zeros(0)
         return self._near.ords[:k], self._near.cosines[:k]
@@ -252,5 +246,4 @@ class DraftSnapshot(Snapshot):
         return {id: ord for ord, id in enumerate(self._ids)}
 
     def find(self, ids: Sequence[str]) -> Ints:
-        """The ordinals of candidates by id; -1 for an id that is none."""
         return np.array([self._by_id.get(id, -1) for id in ids], np.int64)

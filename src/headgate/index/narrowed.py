@@ -113,7 +113,6 @@ class NarrowedCollection:
         return len(changes) < _BATCH
 
     def _save(self, changes: Sequence[Change], gone: Drafts, totals: Totals) -> None:
-        """Write the block of some changes; `gone` are the drafts that they replace or remove."""
         chunks = [change.chunk for change in changes if change.chunk is not None]
         seen = changes[-1].seq if changes else totals.seen
         rows = self._embeddings.rows_of(chunks, seen) if self._embeddings else None

@@ -69,7 +69,6 @@ _current = _NameSlots()
 
 
 def _forget_many_names() -> None:
-    """Begin anew where no more names can be remembered."""
     global _current  # noqa: PLW0603  (a cache)
     if _current.is_full:
         _current = _NameSlots()

@@ -67,12 +67,10 @@ class Snapshot:
 
     @property
     def degraded(self) -> str:
-        """What went wrong with the index on the way to this snapshot, empty when nothing did."""
         return self._degraded
 
     @property
     def narrowed_to(self) -> str:
-        """Empty: a snapshot is the whole collection."""
         return ""
 
     @lazy_property
@@ -140,7 +138,6 @@ class Snapshot:
 
     @lazy_property
     def repetition(self) -> float:
-        """The share of the terms of chunks that stand further up in the same chunk too."""
         postings = sum(live.term_counts.total for live in self.lives)
         # without a copy of all lengths: there is a new snapshot after each write
         parts = [(live.segment.fields, live.dead) for live in self.lives]
@@ -230,6 +227,32 @@ class Snapshot:
         field = (position[:, None] >= after).sum(1)
         return Spots(keys, owner[mine], field, position, after[:, TITLE] > 0)
 
+    def locate_terms(self, chunks: Sequence[Chunk], terms: Keys) -> list[dict[int, int] | None]:
+        """None for a chunk that is not here as it is or of another language, and a turn whose head has such terms."""
+        ords = self.find([chunk.id for chunk in chunks])
+        there = np.flatnonzero(ords >= 0)
+        own = [LANGUAGES.index(name) for name in self.language.split("+")]
+        found: list[dict[int, int] | None] = [None] * len(chunks)
+        for at, length, language in zip(
+            there.tolist(), *self._columns_of(ords[there], "chars", "language"), strict=True
+        ):
+            if length == len(chunks[at].text) and language in own:
+                found[at] = {}
+        spots = self.spots(ords[there], terms)
+        columns = (spots.terms, there[spots.owner], spots.field, spots.position)
+        for term, at, field, position in zip(*(column.tolist() for column in columns), strict=True):
+            if field in (DATE, SPEAKER):
+                found[at] = None
+            elif (mine := found[at]) is not None:
+                mine[position + field] = term
+        return found
+
+    def _columns_of(self, ords: Ints, *names: str) -> list[list[int]]:
+        found = np.zeros((len(names), len(ords)), np.int64)
+        for at, local, index in self._by_segment(ords):
+            found[:, index] = [getattr(self.lives[at].segment, name)[local] for name in names]
+        return found.tolist()
+
     def norms(self, *, b: float, title: float, head: bool) -> npt.NDArray[np.float32]:
         """What counts of each chunk are divided by, 1 - b + b len / mean; a title's terms count `title` times."""
         if (b, title, head) not in self._norms:
@@ -258,7 +281,6 @@ class Snapshot:
         return found
 
     def count_names(self, keys: Keys, *, limit: int) -> Ints:
-        """In how many living chunks each name stands; 0 for names in more than `limit`."""
         counts = self.name_frequencies(keys)
         return np.where(counts > limit, 0, counts)
 
@@ -331,7 +353,6 @@ class Snapshot:
         return rank, standing
 
     def order(self) -> tuple[Ints, Ints]:
-        """Each chunk's rank in reading order (-1 when dead), and the chunk at each rank."""
         return self._order
 
     @lazy_property

@@ -27,10 +27,9 @@ from headgate.pipeline.find import Starts, load_edges, load_whole, penalize_know
 from headgate.pipeline.recorder import TraceRecorder
 from headgate.pipeline.resources import Policies, Resources
 from headgate.pipeline.several import calibrated_grader, drop_left_over, merge
-from headgate.protocols import Postings
+from headgate.protocols import Postings, Vocabulary
 from headgate.relevance.excerpt import excerpt
 from headgate.relevance.query_terms import Question, ask
-from headgate.relevance.reading import Vocabulary
 from headgate.stages.compose import Composed, compose
 from headgate.stages.decide import decide
 from headgate.stages.expand import wants_more

@@ -24,6 +24,7 @@ from headgate.protocols.postings import (
     Spots,
     TermIndex,
     VectorIndex,
+    Vocabulary,
 )
 from headgate.protocols.services import (
     Clock,
@@ -85,5 +86,6 @@ __all__ = [
     "Totals",
     "TraceStore",
     "VectorIndex",
+    "Vocabulary",
     "WebSearch",
 ]

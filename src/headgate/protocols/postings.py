@@ -3,7 +3,7 @@
 Chunks go by ordinals, 0 .. size - 1, and terms and names by 64-bit keys, so that all of it is arrays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headgate.types import Chunk
@@ -41,19 +41,37 @@ class Spots(NamedTuple):
     titled: "npt.NDArray[np.bool_]"
 
 
-class TermIndex(Protocol):
-    """Terms of a collection: who has them, how many do, what a chunk is made of, and how long chunks are.
+class Vocabulary(Protocol):
+    """What a collection knows of words: in how many of its chunks they stand, in which languages, and who speaks.
 
-    `unseen_rate` is the chance that a term of a text that belongs here has never been seen here; `repetition` the share
-    of the terms of chunks that stand further up in the same chunk too.
+    `unseen_rate` is the chance that a term of a text that belongs here has never been seen here. `locate_terms` says
+    which terms stand where in each chunk, with a gap behind its title; None for a chunk that must be read.
+    """
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def conversational(self) -> bool: ...
+    @property
+    def language(self) -> str: ...
+    @property
+    def unseen_rate(self) -> float: ...
+    def frequencies(self, terms: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.int64]": ...
+    def locate_terms(
+        self, chunks: Sequence[Chunk], terms: "npt.NDArray[np.uint64]"
+    ) -> Sequence[Mapping[int, int] | None]: ...
+    def speakers(self) -> "npt.NDArray[np.uint64]": ...
+
+
+class TermIndex(Protocol):
+    """Terms of a collection: who has them, what a chunk is made of, and how long chunks are.
+
+    `repetition` is the share of the terms of chunks that stand further up in the same chunk too.
     """
 
     @property
     def repetition(self) -> float: ...
-    @property
-    def unseen_rate(self) -> float: ...
     def postings(self, terms: "npt.NDArray[np.uint64]") -> Hits: ...
-    def frequencies(self, terms: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.int64]": ...
     def sequences(self, ords: "npt.NDArray[np.int64]") -> Sequences: ...
     def spots(self, ords: "npt.NDArray[np.int64]", terms: "npt.NDArray[np.uint64]") -> Spots: ...
     def norms(self, *, b: float, title: float, head: bool) -> "npt.NDArray[np.float32]": ...
@@ -78,11 +96,10 @@ class NameIndex(Protocol):
 
 
 class ReadingOrder(Protocol):
-    """Reading order: the key that sorts by it, who stands where, and the terms of speakers' names."""
+    """Reading order: the key that sorts by it, and who stands where."""
 
     def reading(self, ords: "npt.NDArray[np.int64]") -> "npt.NDArray[np.int64]": ...
     def order(self) -> "tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]": ...
-    def speakers(self) -> "npt.NDArray[np.uint64]": ...
 
 
 class VectorIndex(Protocol):
@@ -101,7 +118,7 @@ class ChunkReader(Protocol):
     def find(self, ids: Sequence[str]) -> "npt.NDArray[np.int64]": ...
 
 
-class Postings(TermIndex, NameIndex, ReadingOrder, VectorIndex, ChunkReader, Protocol):
+class Postings(Vocabulary, TermIndex, NameIndex, ReadingOrder, VectorIndex, ChunkReader, Protocol):
     """What ranking reads of one collection: a snapshot whose chunks are numbered 0 .. size - 1.
 
     `count` of them are alive; dead ones never show up in an answer. `degraded` says what went wrong with
@@ -115,9 +132,3 @@ class Postings(TermIndex, NameIndex, ReadingOrder, VectorIndex, ChunkReader, Pro
     def narrowed_to(self) -> str: ...
     @property
     def size(self) -> int: ...
-    @property
-    def count(self) -> int: ...
-    @property
-    def conversational(self) -> bool: ...
-    @property
-    def language(self) -> str: ...

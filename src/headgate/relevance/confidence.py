@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from headgate.protocols import Vocabulary
 from headgate.rank.lexical import within
-from headgate.relevance.query_terms import Match, Question, match
-from headgate.relevance.reading import Vocabulary
+from headgate.relevance.query_terms import Match, Question, match, match_known
 from headgate.text.languages import likeness_to_code
 from headgate.types import Candidate
 
@@ -69,7 +69,7 @@ def confidences(
         members = [candidates[at] for at in group]
         best = sorted(members, key=lambda c: -c.score)[:LOOK]
         best += seen[:LOOK] if own else ()
-        matches = match(question, [c.chunk for c in best], words.language)
+        matches = match_known(question, [c.chunk for c in best], words)
         sure = knows(evidence(question, matches, [c.chunk.text for c in best], words))
         if not is_telling(question, matches):
             sure = max(sure, LOWER)
@@ -119,7 +119,6 @@ def evidence(
 
 
 def _speakers(question: Question, words: Vocabulary) -> frozenset[int]:
-    """The terms of the question that name someone who speaks in the collection."""
     if not words.conversational:
         return frozenset()
     asked = np.array(sorted(question.asked), np.uint64)

@@ -4,15 +4,16 @@ Each term is worth its rarity in the collection, log(1 + (N - df + .5) / (df + .
 never seen is worth the most. A word that it has never seen is read as its known parts (reading.py).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 
 import numpy as np
 
+from headgate.protocols import Vocabulary
 from headgate.rank.lexical import idf
 from headgate.relevance.asking_words import asking_terms
-from headgate.relevance.reading import Vocabulary, read_query
+from headgate.relevance.reading import read_query
 from headgate.text.memo import Generations, Room
 from headgate.text.terms import terms_of
 from headgate.types import MEMORY, Chunk
@@ -79,11 +80,28 @@ def match(question: Question, chunks: Sequence[Chunk], language: str) -> list[Ma
     return [_match(question, [*islice(read, len(own))]) for own in texts]
 
 
+def match_known(question: Question, chunks: Sequence[Chunk], words: Vocabulary) -> list[Match]:
+    """The same, by what the collection knows of its chunks; only others are read."""
+    known = words.locate_terms(chunks, np.array([*question.asked], np.uint64))
+    others = [chunk for chunk, spots in zip(chunks, known, strict=True) if spots is None]
+    read = iter(match(question, others, words.language))
+    return [next(read) if spots is None else _match_spots(question, spots) for spots in known]
+
+
+def _match_spots(question: Question, spots: Mapping[int, int]) -> Match:
+    near = {(term, spots.get(at + 1)) for at, term in spots.items()}
+    return _weigh(question, question.asked.intersection(spots.values()), near)
+
+
 def _match(question: Question, read: Sequence[_Read]) -> Match:
     held = question.asked.intersection(chain.from_iterable(own for _, own in read))
     both = {pair for pair in question.pairs if held.issuperset(pair)}
     near = both and both.intersection(chain.from_iterable(pairwise(order) for order, _ in read))
-    phrase = sum(map(question.pairs.__getitem__, near or ()))
+    return _weigh(question, held, near)
+
+
+def _weigh(question: Question, held: frozenset[int], near: Collection[object]) -> Match:
+    phrase = sum(worth for pair, worth in question.pairs.items() if pair in near)
     return Match(held, question.sum(held), phrase)
 
 

@@ -9,11 +9,10 @@ swapped, one doubled, one of a double left out) is read as the known word.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, islice
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from headgate.protocols import Vocabulary
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import UNSPACED
 from headgate.text.terms import Cut, correct_words, cut_words, word_terms
@@ -24,38 +23,6 @@ LEAST = 5
 SHARE = 0.6
 _MOST = 32  # unseen words of a query that are read otherwise, which bounds the work
 _UNSPACED = compile_late(f"[{UNSPACED}]")
-
-
-class Vocabulary(Protocol):
-    """What a collection knows of words: how many chunks there are, and how many hold a term."""
-
-    @property
-    def count(self) -> int:
-        """How many chunks there are."""
-        ...
-
-    @property
-    def language(self) -> str:
-        """The language whose stems its terms are."""
-        ...
-
-    def frequencies(self, terms: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """How many chunks hold each term."""
-        ...
-
-    @property
-    def unseen_rate(self) -> float:
-        """The chance that a term of a text that belongs to the collection has never been seen in it."""
-        ...
-
-    @property
-    def conversational(self) -> bool:
-        """Whether its chunks are turns of conversations."""
-        ...
-
-    def speakers(self) -> npt.NDArray[np.uint64]:
-        """The terms of the speakers' names."""
-        ...
 
 
 def read_query(query: str, words: Vocabulary) -> list[tuple[int, ...]]:
@@ -76,7 +43,6 @@ def read_query(query: str, words: Vocabulary) -> list[tuple[int, ...]]:
 
 
 def _frequencies(keys: Iterable[int], words: Vocabulary) -> dict[int, int]:
-    """How many chunks hold each term; none for 0."""
     asked = [key for key in dict.fromkeys(keys) if key]
     counts = words.frequencies(np.array(asked, np.uint64)).tolist() if asked else ()
     return dict(zip(asked, counts, strict=True))

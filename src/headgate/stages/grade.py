@@ -19,10 +19,9 @@ from pydantic import model_validator
 from headgate.errors import ConfigError, UpstreamError
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
-from headgate.protocols import Grader
+from headgate.protocols import Grader, Vocabulary
 from headgate.relevance.confidence import LOWER, UPPER, confidences
 from headgate.relevance.query_terms import Ask, ask
-from headgate.relevance.reading import Vocabulary
 from headgate.text.late_pattern import compile_late
 from headgate.types import Candidate, Chunk, Sifted
 

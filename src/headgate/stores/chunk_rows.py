@@ -20,7 +20,6 @@ class Head(NamedTuple):
 
     @classmethod
     def of(cls, document: Document) -> "Head":
-        """The head of a document."""
         return cls(document.title, encode(document.metadata) if document.metadata else "")
 
 

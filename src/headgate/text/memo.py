@@ -42,6 +42,12 @@ class Room:
                 memo.age()
         self._left -= 1
 
+    def spare(self, entries: int) -> bool:
+        """Make room for some entries if no other has to go."""
+        fits = entries <= self._left
+        self._left -= entries * fits
+        return fits
+
 
 class Generations(dict[K, V], Generic[K, V]):
     """A key -> what was worked out for it (never None), as long as it is remembered. Any number of threads may ask."""
@@ -65,12 +71,14 @@ class Generations(dict[K, V], Generic[K, V]):
         found = {key: value for key in keys if (value := young(key)) is not None}
         new = {key for key in keys if key not in found}
         again = {key: old[key] for key in new if key in old}
-        for key, value in again.items():
-            self._put(key, value)
+        Generations.remember(self, again)
         return found | again, new - again.keys()
 
     def remember(self, found: Mapping[K, V]) -> None:
         """Remember what was worked out elsewhere."""
+        if self._room.spare(len(found)):
+            self.update(found)
+            return
         for key, value in found.items():
             self._put(key, value)
 

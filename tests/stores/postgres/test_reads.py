@@ -1,11 +1,14 @@
 """A statement and its transaction in one round trip: values go in, rows come out, and what fails leaves nothing."""
 
+from contextvars import copy_context
+
 import psycopg
 import pytest
 
 from headgate.errors import InputError, StoreError
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing.samples import document
+from headgate.types import Edge, Fact
 
 
 @pytest.fixture
@@ -45,6 +48,71 @@ def test_nothing_is_prepared_where_the_address_says_so(postgres_url):
     with store._pool.session() as connection:
         assert connection.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (0,)
     store.close()
+
+
+@pytest.fixture
+def trips(store, monkeypatch):
+    """How many statements went in each round trip."""
+    sent, fetch = [], store._pool._fetch
+
+    def counted(tenant, asks, *args, **options):
+        sent.append(len(asks))
+        return fetch(tenant, asks, *args, **options)
+
+    monkeypatch.setattr(store._pool, "_fetch", counted)
+    return sent
+
+
+def ask(store, after=0):
+    """What requests read, one after the other."""
+    with store.one_request():
+        size = store.size("t", "main")
+        return size.chunks, store.has_edges("t"), store.fact_changes("t", after)
+
+
+def test_a_request_reads_at_once_what_the_last_one_read_one_by_one(store, trips):
+    assert [ask(store) for _ in range(3)] == [(2, False, [])] * 3
+    assert trips == [1, 1, 1, 3, 3]
+    store.put("t", [document("b", "three")])
+    store.save_fact("t", Fact("f", "The quay is long."))
+    assert [change.id for change in ask(store)[2]] == ["f"]
+    assert trips[5:] == [3]
+    assert ask(store, after=1) == (3, False, [])
+    assert trips[6:] == [3, 1], "the facts of another place are read anew"
+    ask(store, after=1)
+    assert trips[8:] == [3]
+
+
+def test_what_was_read_ahead_is_given_once_and_to_its_request_alone(store, trips):
+    ask(store)
+    with store.one_request():
+        store.size("t", "main")
+        store.put("t", [document("b", "three")])
+        later = copy_context()
+        store.link("t", [Edge("a", "knows", "b")])
+        assert not store.has_edges("t"), "read before"
+        assert store.has_edges("t")
+        assert store.size("t", "main").chunks == 3
+        store.save_fact("t", Fact("f", "The quay is long."))
+    assert store.has_edges("t")
+    assert len(later.run(store.fact_changes, "t", 0)) == 1, "the request is over"
+
+
+def test_a_read_that_fails_does_not_take_the_next_request_with_it(store):
+    broken = "SELECT 1 / %s::int"
+    with store.one_request():
+        store.size("t", "main")
+        store._pool.fetch_first("t", broken, 1)
+    store._pool._followed = {
+        first: [(broken, (0,))] for first in store._pool._followed
+    }  # it fails from now on
+    with pytest.raises(InputError), store.one_request():
+        store.size("t", "main")
+    for _ in range(2):
+        with store.one_request():
+            assert store.size("t", "main").chunks == 2
+            with pytest.raises(InputError):
+                store._pool.fetch_first("t", broken, 0)
 
 
 NOW = "SELECT current_setting('headgate.tenant', true), current_setting('transaction_read_only')"

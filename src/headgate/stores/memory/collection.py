@@ -30,7 +30,6 @@ class StoreLock:
         self._lock.release()
 
     def close(self) -> None:
-        """Refuse the lock from now on."""
         with self._lock:
             self._closed = True
 
@@ -57,7 +56,6 @@ class Collection:
     counted: tuple[int, int] = (0, 0)  # the last change that was counted, and the characters then
 
     def size(self) -> Size:
-        """How much it holds."""
         last = self.feed[-1][0] if self.feed else 0
         if self.counted[0] != last:
             self.counted = last, sum(len(chunk.text) for chunk in self.chunks.values())
@@ -71,7 +69,6 @@ class Collection:
             self.feed = [line for line in self.feed if self.seqs[line[1]] == line[0]]
 
     def in_reading_order(self, ids: Iterable[str]) -> list[str]:
-        """The ids of documents that are in this collection, in reading order."""
         return sorted({id for id in ids if id in self.places}, key=self.places.__getitem__)
 
     def refuse_clash(self, incoming: Mapping[str, Document]) -> None:

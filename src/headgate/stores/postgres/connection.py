@@ -13,6 +13,7 @@ import selectors
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from threading import Condition
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ from psycopg.abc import PQGen
 from psycopg.pq import Escaping, TransactionStatus
 from psycopg.rows import TupleRow
 
-from headgate.errors import NotReady, StoreError
+from headgate.errors import HeadgateError, NotReady, StoreError
 from headgate.forks import renew_in_children
 from headgate.stores.postgres.address import Address
 from headgate.stores.postgres.failures import (
@@ -36,10 +37,14 @@ LOGGER = logging.getLogger("headgate.store")
 _PAUSES_S = (0.05, 0.1, 0.2, 0.5)  # between attempts to reach a server that is coming back
 _SLACK_S = 2.0  # that the server has to say itself that a statement took too long
 
+_FIRSTS = 1_000  # reads of which it is known what follows
+_FEW = 100  # rows of what is read ahead
 _READ_AS = "SELECT set_config('transaction_read_only', 'on', true), set_config('headgate.tenant', %s, true)"
 _CITUS = "SELECT current_setting('citus.propagate_set_commands', true) = 'local'"
 
 T = TypeVar("T")
+Ask = tuple[str, Sequence[object]]
+"""A statement and its values."""
 
 # asking about one socket once, poll is several times cheaper than epoll, which Windows has neither of
 _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
@@ -52,10 +57,21 @@ class Connection(psycopg.Connection[TupleRow]):
     is_citus = False
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
-        """Consume a generator of psycopg."""
         if timeout is None and self.patience_s is not None:
             timeout = self.patience_s + _SLACK_S
         return super().wait(gen, interval, timeout)
+
+
+class _Reads:
+    """What a request has read, in order, and what it has not asked for yet."""
+
+    def __init__(self, pool: "Pool") -> None:
+        self.pool: Pool | None = pool
+        self.asked: dict[Ask, None] = {}
+        self.answers: dict[Ask, list[TupleRow]] = {}
+
+
+_REQUEST: ContextVar[_Reads | None] = ContextVar("reads of a request", default=None)
 
 
 class Pool:
@@ -67,6 +83,7 @@ class Pool:
         self._idle: list[Connection] = []
         self._inherited: list[Connection] = []
         self._closed = False
+        self._followed: dict[Ask, list[Ask]] = {}
         self.renew()
         renew_in_children(self)
 
@@ -93,10 +110,53 @@ class Pool:
         settings: Sequence[str] = (),
         binary: bool = False,
     ) -> list[TupleRow]:
-        """The rows of one statement that reads, in one round trip; `settings` hold for it alone.
+        """The rows of one statement that reads, in one round trip; `settings` hold for it alone."""
+        return self._fetch(tenant, [(sql, values)], settings, binary=binary)[0]
 
-        A pipeline is a transaction by itself. But Citus tells workers only what SET LOCAL says after a BEGIN.
-        """
+    def fetch_first(self, tenant: str, sql: str, *values: object) -> list[TupleRow]:
+        """The same for what every request reads: with its first read comes what others read after that one."""
+        ask: Ask = (sql, values)
+        reads = _REQUEST.get()
+        if reads is None or reads.pool is not self:
+            return self.fetch(tenant, *ask)
+        rows = reads.answers.pop(ask, None)
+        if rows is None:
+            more = () if reads.asked else self._followed.get(ask, ())
+            try:
+                rows, *others = self._fetch(tenant, [ask, *more])
+            except HeadgateError:  # whichever it was, the next request reads one by one
+                self._followed.pop(ask, None)
+                raise
+            reads.answers.update(zip(more, others, strict=True))
+        if len(rows) < _FEW:
+            reads.asked[ask] = None
+        first, *followed = reads.asked or [ask]
+        if self._followed.get(first, [])[: len(followed)] != followed:
+            if len(self._followed) > _FIRSTS:
+                self._followed = {}
+            self._followed[first] = followed
+        return rows
+
+    @contextmanager
+    def one_request(self) -> Iterator[None]:
+        """All inside is one request, with the threads that it starts: what it reads ahead does not outlive it."""
+        reads = _Reads(self)
+        before = _REQUEST.set(reads)
+        try:
+            yield
+        finally:
+            reads.pool = None
+            _REQUEST.reset(before)
+
+    def _fetch(
+        self,
+        tenant: str,
+        asks: Sequence[Ask],
+        settings: Sequence[str] = (),
+        *,
+        binary: bool = False,
+    ) -> list[list[TupleRow]]:
+        """A pipeline is a transaction by itself. But Citus tells workers only what SET LOCAL says after a BEGIN."""
         with self._connection() as connection:
             begun = connection.is_citus or bool(settings)
             with connection.pipeline():
@@ -105,10 +165,10 @@ class Pool:
                         connection.execute(line, prepare=False)
                 else:
                     connection.execute(_READ_AS, (tenant,))
-                found = connection.execute(sql, values, binary=binary)
+                found = [connection.execute(*ask, binary=binary) for ask in asks]
                 if begun:
                     connection.execute("COMMIT", prepare=False)
-            return found.fetchall()
+            return [one.fetchall() for one in found]
 
     @contextmanager
     def write(
@@ -227,7 +287,6 @@ class Pool:
             self._lock.notify()
 
     def _connect(self, deadline: float) -> Connection:
-        """A new connection; where the server is coming back, as soon as it is there."""
         attempt = 0
         while True:
             attempt += 1

@@ -120,7 +120,7 @@ class PostgresDocuments:
 
     def size(self, tenant: str, collection: str) -> Size:
         sql = f"SELECT documents, chunks, chars FROM headgate.collections WHERE {HERE}"
-        rows = self._pool.fetch(tenant, sql, (tenant, collection))
+        rows = self._pool.fetch_first(tenant, sql, tenant, collection)
         return Size(*rows[0]) if rows else Size()
 
     def chunks(self, tenant: str, collection: str, ids: Sequence[str]) -> list[Chunk]:

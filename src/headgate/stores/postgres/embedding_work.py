@@ -47,7 +47,6 @@ class PostgresEmbeddingWork:
         return self.embeddings_left(tenant, collection, kind)
 
     def embeddings_left(self, tenant: str, collection: str, kind: str) -> int:
-        """How many chunks are in parts that are not done, those that other workers hold included."""
         ((left,),) = self._pool.fetch(tenant, _LEFT, (tenant, collection, kind))
         return int(left)
 

@@ -75,7 +75,7 @@ class PostgresPostings(PostgresVectors):
         return bool(self.address.replicas)
 
     def posting_state(self, tenant: str, collection: str) -> tuple[Totals, int]:
-        rows = self._pool.fetch(tenant, _STATE, (tenant, collection))
+        rows = self._pool.fetch_first(tenant, _STATE, tenant, collection)
         if not rows:
             return Totals(), 0
         ((head, seen, totals),) = rows
@@ -103,7 +103,6 @@ class PostgresPostings(PostgresVectors):
             return taken.rowcount == 1
 
     def release_postings(self, tenant: str, collection: str) -> None:
-        """Let another process write the next block."""
         with self._pool.write(tenant) as connection:
             sql = f"UPDATE headgate.postings SET leased = '-infinity' WHERE {HERE}"
             connection.execute(sql, (tenant, collection))
@@ -176,7 +175,6 @@ class PostgresPostings(PostgresVectors):
     def drafts_at(
         self, tenant: str, collection: str, places: Collection[int]
     ) -> Sequence[tuple[int, str, bytes]]:
-        """Place, id and draft of the chunks at these places, in order; those that went meanwhile are left out."""
         if not places:
             return []
         sql = (
@@ -187,7 +185,6 @@ class PostgresPostings(PostgresVectors):
         return self._replicas.fetch(tenant, sql, values, binary=True)
 
     def clear_postings(self, tenant: str, collection: str) -> None:
-        """Throw the postings of a collection away; they are made again from its chunks."""
         self.clear_vectors(tenant, collection)
         with self._pool.write(tenant) as connection:
             for table in (

@@ -100,7 +100,7 @@ class PostgresRecords:
             return cursor.rowcount
 
     def has_edges(self, tenant: str) -> bool:
-        return bool(self._pool.fetch(tenant, _ANY, (tenant,)))
+        return bool(self._pool.fetch_first(tenant, _ANY, tenant))
 
     def edges_touching(
         self, tenant: str, nodes: Sequence[str], *, direction: str = "both", limit: int = 1000
@@ -154,12 +154,12 @@ class PostgresRecords:
             return True
 
     def fact_changes(self, tenant: str, after: int) -> list[FactChange]:
-        rows = self._pool.fetch(
+        rows = self._pool.fetch_first(
             tenant,
             "SELECT seq, id, body FROM headgate.facts WHERE tenant = %s AND seq > %s UNION ALL"
             " SELECT seq, id, NULL FROM headgate.forgotten WHERE tenant = %s AND seq > %s"
             " ORDER BY 1",
-            (tenant, after) * 2,
+            *(tenant, after) * 2,
         )
         return [
             FactChange(seq, id, None if body is None else decode(Fact, body))
@@ -171,7 +171,7 @@ class PostgresRecords:
 
     def secrets(self, tenant: str) -> list[Secret]:
         check_name("tenant", tenant)
-        return _known_secrets(tenant, self._pool.fetch(tenant, _SECRETS, (tenant,)))
+        return _known_secrets(tenant, self._pool.fetch_first(tenant, _SECRETS, tenant))
 
     def rotate(self, tenant: str, *, expires: float) -> Secret:
         check_name("tenant", tenant)

@@ -54,7 +54,6 @@ class Replicas:
         return (self._choose() or self._main).fetch(tenant, sql, values, binary=binary)
 
     def close(self) -> None:
-        """Close all connections to replicas."""
         for replica in self._replicas:
             replica.pool.close()
 

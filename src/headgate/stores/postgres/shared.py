@@ -67,7 +67,6 @@ class KnownTenants:
         self._seen: set[str] = set()
 
     def add(self, tenant: str) -> None:
-        """Let the list hold a tenant."""
         check_name("tenant", tenant)
         if tenant in self._seen:
             return
@@ -78,7 +77,6 @@ class KnownTenants:
         self._seen.add(tenant)
 
     def names(self) -> list[str]:
-        """Every tenant that ever wrote anything."""
         with self._pool.directory() as connection:
             rows = connection.execute("SELECT tenant FROM headgate.tenants ORDER BY tenant")
             return [name for (name,) in rows.fetchall()]

@@ -57,6 +57,7 @@ class PostgresStore(
         self.address = parse_address(address) if isinstance(address, str) else address
         self._pool = Pool(self.address)
         self._replicas = Replicas(self._pool, self.address)
+        self.one_request = self._pool.one_request
         self._tenants = KnownTenants(self._pool)
         self._clock = clock
         self._tenant_bytes = tenant_bytes

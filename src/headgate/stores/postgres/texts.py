@@ -22,7 +22,6 @@ class TextDumper(Dumper):
     oid = types["text"].oid
 
     def dump(self, obj: str) -> Buffer:
-        """The text in UTF-8, without NUL."""
         if "\0" in obj or "\1" in obj:
             obj = obj.replace("\1", "\x011").replace("\0", "\x010")
         try:

@@ -52,19 +52,15 @@ class PostgresUpkeep:
     _tenants: KnownTenants
 
     def session(self) -> AbstractContextManager[Connection]:
-        """A connection outside any transaction."""
         return self._pool.session()
 
     def tenants(self) -> list[str]:
-        """Every tenant that ever wrote anything."""
         return self._tenants.names()
 
     def query(self, tenant: str, sql: str, values: Sequence[object] = ()) -> list[Row]:
-        """The rows that a statement finds for a tenant."""
         return self._pool.fetch(tenant, sql, values)
 
     def execute(self, tenant: str, sql: str, values: Sequence[object] = ()) -> int:
-        """Run a statement for a tenant; how many rows it changed."""
         with self._pool.write(tenant) as connection:
             return connection.execute(sql, values).rowcount
 
@@ -82,7 +78,6 @@ class PostgresUpkeep:
                     yield owner, "review", decode(Review, body)
 
     def put_secrets(self, tenant: str, secrets: Sequence[Secret]) -> None:
-        """Let a tenant have these secrets and no others, the one in use first."""
         self._tenants.add(tenant)
         rows = [
             (tenant, number, secret.key, secret.created, secret.expires)
@@ -97,7 +92,6 @@ class PostgresUpkeep:
         return self.query(tenant, _COUNTED, (tenant, tenant, tenant))
 
     def note_sizes(self, tenant: str, collection: str, sizes: Sequence[int]) -> None:
-        """Note the four sizes of a collection."""
         self.execute(tenant, _RECOUNT, (*sizes, tenant, collection))
 
     def bypasses_policies(self) -> bool:
@@ -112,7 +106,6 @@ class PostgresUpkeep:
             return [(name, size, rows) for name, size, rows in connection.execute(_TABLES)]
 
     def disk_bytes(self) -> int:
-        """What the store takes on the server's disk."""
         return sum(size for _, size, _ in self.tables())
 
     def server(self) -> str:

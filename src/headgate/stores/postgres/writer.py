@@ -178,7 +178,6 @@ class CollectionWriter:
         self._delete_counted("chunks", "id = ANY(%s)", list(ids))
 
     def _delete_counted(self, table: str, which: str, value: list[str] | int) -> int:
-        """Delete documents or chunks of this collection that a condition picks; how many went."""
         if not value:
             return 0
         count, size = fetch_one(

@@ -101,7 +101,6 @@ class Pool:
             self._lock.wait_for(lambda: not self._busy, _FORK_S)
 
     def resume(self) -> None:
-        """After the fork let calls begin again."""
         with self._lock:
             self._pausing = None
             self._lock.notify_all()
@@ -143,7 +142,6 @@ class Pool:
                 yield connection
 
     def close(self) -> None:
-        """Close idle connections now, and those in use when they come back."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []

@@ -22,12 +22,10 @@ class SqliteUpkeep:
     _pool: Pool
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        """The rows that a statement finds."""
         with self._pool.read() as connection:
             return connection.execute(sql, values).fetchall()
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Run a statement as a transaction of its own; how many rows it changed."""
         with self._pool.write() as connection:
             return connection.execute(sql, values).rowcount
 
@@ -36,17 +34,14 @@ class SqliteUpkeep:
         return [line for (line,) in self.query("PRAGMA integrity_check(20)") if line != "ok"]
 
     def vacuum(self) -> None:
-        """Write the file anew without free pages, and empty the log."""
         with self._pool.read() as connection:
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def tenants(self) -> list[str]:
-        """Every tenant that has anything."""
         return [tenant for (tenant,) in self.query(_TENANTS)]
 
     def put_secrets(self, tenant: str, secrets: Sequence[Secret]) -> None:
-        """Let a tenant have these secrets and no others, the one in use first."""
         with self._pool.write() as connection:
             connection.execute("DELETE FROM secrets WHERE tenant = ?", (tenant,))
             connection.executemany(

@@ -34,7 +34,6 @@ class CollectionWriter:
         ).fetchone()
 
     def put(self, documents: DocumentsById) -> int:
-        """Put every document in the place of its former self; how many chunks changed."""
         heads = {id: Head.of(document) for id, document in documents.items()}
         places, former_heads = self._existing_documents(documents)
         former = self._former(list(places.values()))
@@ -57,7 +56,6 @@ class CollectionWriter:
         return len(new.stale) + len(new.changed)
 
     def clear_some(self, count: int) -> tuple[int, bool]:
-        """Remove the first documents, of about `count` chunks; how many chunks went, and whether any are left."""
         here = (self.tenant, self.collection)
         bound = self.connection.execute(
             f"SELECT place FROM chunks WHERE {HERE} ORDER BY place, position LIMIT 1 OFFSET ?",
@@ -91,7 +89,6 @@ class CollectionWriter:
         return len(ids)
 
     def remove_documents(self, documents: Sequence[str]) -> int:
-        """Remove documents with all they hold; how many chunks went."""
         places = self.connection.execute(
             f"SELECT place FROM documents WHERE {HERE} AND id {LISTED}", self._values(documents)
         ).fetchall()
@@ -102,7 +99,6 @@ class CollectionWriter:
         return len(former)
 
     def remove_chunks(self, chunks: Sequence[str]) -> int:
-        """Remove chunks out of their documents; the last one takes its document along."""
         rows = self.connection.execute(
             f"SELECT id, document, chars FROM chunks WHERE {HERE} AND id {LISTED}",
             self._values(chunks),
