@@ -137,3 +137,11 @@ def test_citus_is_told_the_tenant_after_a_begin(postgres, postgres_url, cluster)
         store.close()
         admin.execute("ALTER ROLE gate RESET citus.propagate_set_commands")
     assert last == {"COMMIT" if cluster else NOW}
+
+
+def test_a_request_that_reads_of_two_tenants_reads_nothing_ahead_of_the_other(store):
+    store.put("u", [document("a", "one")])
+    for _ in range(2):
+        with store.one_request():
+            sizes = [store.size(tenant, "main").chunks for tenant in ("t", "u", "t")]
+        assert sizes == [2, 1, 2]

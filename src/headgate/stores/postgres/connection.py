@@ -67,6 +67,7 @@ class _Reads:
 
     def __init__(self, pool: "Pool") -> None:
         self.pool: Pool | None = pool
+        self.tenant = ""  # whose policies hold for what is read ahead
         self.asked: dict[Ask, None] = {}
         self.answers: dict[Ask, list[TupleRow]] = {}
 
@@ -117,8 +118,9 @@ class Pool:
         """The same for what every request reads: with its first read comes what others read after that one."""
         ask: Ask = (sql, values)
         reads = _REQUEST.get()
-        if reads is None or reads.pool is not self:
+        if reads is None or reads.pool is not self or (reads.tenant or tenant) != tenant:
             return self.fetch(tenant, *ask)
+        reads.tenant = tenant
         rows = reads.answers.pop(ask, None)
         if rows is None:
             more = () if reads.asked else self._followed.get(ask, ())
@@ -130,7 +132,7 @@ class Pool:
             reads.answers.update(zip(more, others, strict=True))
         if len(rows) < _FEW:
             reads.asked[ask] = None
-        first, *followed = reads.asked or [ask]
+        first, *followed = list(reads.asked) or [ask]
         if self._followed.get(first, [])[: len(followed)] != followed:
             if len(self._followed) > _FIRSTS:
                 self._followed = {}
