@@ -9,15 +9,18 @@ from hypothesis import strategies as st
 
 from headgate.index import reading as module
 from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
+from headgate.index.lexicon import Pieces
 from headgate.index.segment import build
 from headgate.rank.fields import IN_BODY, IN_HEAD, IN_TITLE
-from headgate.text.names import ends, words
+from headgate.text.languages import detect_all
+from headgate.text.names import ends, names_of, spans, words
 from headgate.text.stopwords import ENGLISH
-from headgate.text.terms import languages_of, number, terms
+from headgate.text.terms import number, terms
 from headgate.text.turns import part
 from headgate.types import Chunk
 
 WORDS = ["Oslo", "harbor", "the", "of", "Harbor.", "(Vega)", "met", "und", "Häuser", "nicht", "潮は", "x", "3.11", "don't"]  # fmt: skip
+ENGLISH_ALONE = ("the", "of", "and", "with", "that", "this", "from", "was", "were", "for", "The")
 texts = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 titles = st.sampled_from(["", "Vega", "Lisbon harbor"])
 spoken = texts.map(lambda text: f"[3 May] Ann: {text}")
@@ -26,6 +29,13 @@ chunks = st.lists(st.tuples(st.one_of(texts, spoken), titles), max_size=6)
 
 def made(parts):
     return [Chunk(f"c{n}", text, title=title) for n, (text, title) in enumerate(parts)]
+
+
+def language_of(text):
+    """English where an eighth of its first words say so, else what a vote gives."""
+    first = text.split()[:48]
+    telling = sum(first.count(word) for word in ENGLISH_ALONE)
+    return "english" if 8 * telling >= len(first) else detect_all([text])[0]
 
 
 def case_counts(chunks):
@@ -50,7 +60,7 @@ def test_each_chunk_has_its_terms_field_by_field(parts):
         zip(parts, pairwise(segment.terms.own_starts.tolist()), strict=True)
     ):
         line = part(text)
-        language = languages_of([line.body])[0]
+        language = language_of(line.body)
         fields = [terms(field, language) for field in (title, line.date, line.speaker, line.body)]
         own = segment.terms.keys[segment.terms.own[begin:end]].tolist()
         assert own == [term for field in fields for term in field]
@@ -106,6 +116,32 @@ def test_threads_that_meet_names_at_once_give_each_its_own_slot():
     labels, keys = names.read()
     assert [labels[slot] for span in spans for slot in names[span]] == [s.lower() for s in spans]
     assert keys.tolist() == [number(label) for label in labels]
+
+
+def test_the_language_of_a_long_body_is_told_by_its_beginning():
+    english, german = (
+        "of the tide " * 16,
+        "Die Häuser der Stadt sind alt und nicht sehr hoch. " * 20,
+    )
+    bodies = [english + german, german, "", german + english]
+    texts = [text for body in bodies for text in ("the of and", "", "", body)]
+    found = module.read_languages(bodies, Pieces.of(texts))
+    assert found == ["english", "german", "english", "german"] == list(map(language_of, bodies))
+
+
+@given(chunks)
+def test_each_chunk_has_its_names_in_the_order_they_stand_in(parts):
+    segment = build(made(parts), range(len(parts)))
+    labels = labels_of(segment)
+    for (text, title), (begin, end) in zip(
+        parts, pairwise(segment.names.own_starts.tolist()), strict=True
+    ):
+        line = part(text)
+        fields = (line.body, title, f"{line.date}. {line.speaker}")
+        expected = [name for field in fields for span in spans(field) for name in names_of(span)]
+        assert [labels[slot] for slot in segment.names.own[begin:end]] == list(
+            dict.fromkeys(expected)
+        )
 
 
 def test_a_batch_of_nothing_is_empty():

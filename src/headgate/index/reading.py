@@ -6,6 +6,7 @@ written. Everything else is done for the whole batch at once, in arrays.
 
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import chain
 
 import numpy as np
@@ -17,15 +18,16 @@ from headgate.index.casing import count_case
 from headgate.index.lexicon import Pieces, Slots, current_lexicon
 from headgate.index.posting_list import Counts, PostingList, to_slots
 from headgate.rank.fields import BODY, IN_BODY, IN_HEAD, IN_TITLE
-from headgate.text.languages import LANGUAGES
+from headgate.text.languages import LANGUAGES, detect_all
 from headgate.text.names import capitalize, names_of, spans
-from headgate.text.terms import languages_of, number, numbers
+from headgate.text.terms import number, numbers
 from headgate.text.turns import Turn, part
 from headgate.types import Chunk
 
 _AT_ONCE = 1_000  # chunks whose pieces are held in memory together: some 10 MB
 _PIECES = 1 << 18  # pieces whose terms are looked up together, at 40 bytes each
 _NAME_BYTES = 8_000_000  # of names that are remembered from batch to batch, some 18 000
+_SAMPLE = 48  # pieces at the beginning of a body that may prove it English
 _LANGUAGE = {language: n for n, language in enumerate(LANGUAGES)}
 
 
@@ -75,6 +77,22 @@ def _forget_many_names() -> None:
         _current = _NameSlots()
 
 
+@cache
+def _telling_keys() -> Keys:
+    """Of words that English has alone."""
+    return Pieces.of(["the of and with that this from was were for The"]).keys
+
+
+def read_languages(bodies: Sequence[str], pieces: Pieces) -> list[str]:
+    """The languages of bodies; one that opens with many words that only English has needs no vote."""
+    telling = offsets(np.isin(pieces.keys, _telling_keys()).view(np.uint8))
+    begins, sample = offsets(pieces.counts)[BODY:-1:4], np.minimum(pieces.counts[BODY::4], _SAMPLE)
+    english = (8 * (telling[begins + sample] - telling[begins]) >= sample).tolist()
+    rest = detect_all([body for body, known in zip(bodies, english, strict=True) if not known])
+    others = iter(rest)
+    return ["english" if known else next(others) for known in english]
+
+
 class Reading:
     """What the texts of some chunks say, chunk by chunk."""
 
@@ -101,16 +119,16 @@ class Reading:
 
     def _read(self, chunks: Sequence[Chunk]) -> Slots:
         lines = [part(chunk.text, chunk.metadata) for chunk in chunks]
-        languages = languages_of([line.body for line in lines])
         self.chars.extend([len(chunk.text) for chunk in chunks])
         self.speaker.extend([number(line.speaker) if line.speaker else 0 for line in lines])
         self.declared.extend([line.declared for line in lines])
-        self.language.extend(map(_LANGUAGE.__getitem__, languages))
         texts = [
             (chunk.title, line.date, line.speaker, line.body)
             for chunk, line in zip(chunks, lines, strict=True)
         ]
         pieces = Pieces.of(list(chain.from_iterable(texts)))
+        languages = read_languages([line.body for line in lines], pieces)
+        self.language.extend(map(_LANGUAGE.__getitem__, languages))
         self._counts.frombytes(pieces.counts.tobytes())
         for chunk, line in zip(chunks, lines, strict=True):
             self._read_names(chunk.title, line)
