@@ -46,14 +46,12 @@ _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 def number(text: str) -> int:
     """A stable 64-bit number for a string: the same on every machine, Python and release. Never 0."""
-    hash = _EMPTY.copy()  # faster than a new one
-    hash.update(text.encode("utf-8", "replace"))
-    return int.from_bytes(hash.digest()) or 1
+    return numbers((text,))[0]
 
 
 def numbers(texts: Iterable[str]) -> list[int]:
     """The numbers of many strings; faster than one by one."""
-    copy, read = _EMPTY.copy, int.from_bytes
+    copy, read = _EMPTY.copy, int.from_bytes  # a copy is faster than a new one
     found = []
     for text in texts:
         hash = copy()
