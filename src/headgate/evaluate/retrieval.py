@@ -242,7 +242,6 @@ def _measure(run: Run, bench: _Bench, query: Query) -> None:
 
 
 def _rank(gate: Headgate, text: str, collection: str) -> tuple[tuple[Candidate, ...], float]:
-    """The ranking, and the CPU seconds it took (the query's embedding aside)."""
     settings = gate.settings
     view = gate.index(collection)
     vector = gate.embed(text)

@@ -102,7 +102,6 @@ class DraftSnapshot(Snapshot):
 
     @lazy_property
     def _field_ends(self) -> Ints:
-        """Where titles, dates and speakers of the chunks end, counted in terms."""
         return np.cumsum(self._drafts.header[:, :BODY].T, 0)
 
     def postings(self, terms: Keys) -> Hits:

@@ -109,7 +109,6 @@ def make_folder(folder: Path) -> None:
 
 
 def _map(file: BinaryIO) -> Bytes:
-    """The bytes of a file: a small one read, a large one mapped into memory."""
     if os.fstat(file.fileno()).st_size <= _READ:
         file.seek(0)
         return np.frombuffer(file.read(), np.uint8)

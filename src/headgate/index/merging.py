@@ -193,7 +193,6 @@ def _runs(parts: Sequence[PostingList | Counts]) -> Iterator[list[slice]]:
 
 
 def _furthest(part: PostingList | Counts, at: int, step: int) -> int:
-    """Where a run of keys that begins at some place ends at the latest."""
     end = min(at + step, len(part.keys))
     if isinstance(part, PostingList) and end > at:
         starts = part.starts[at : end + 1]

@@ -138,11 +138,9 @@ class PostgresVectors:
         self._looked = {}
 
     def _schema(self) -> str:
-        """The schema of pgvector, quoted; empty where vectors cannot be searched."""
         return self._remember("", lambda connection: vector_schema(connection) if has_vectors(connection) else "")  # fmt: skip
 
     def _graph(self, tenant: str, collection: str, kind: str) -> str:
-        """The name of a collection's graph; empty where there is none yet."""
         name = _graph_name(tenant, collection, kind)
 
         def look(connection: Link) -> str:
