@@ -4,20 +4,25 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.index import reading as module
 from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
+from headgate.index.lexicon import Pieces
+from headgate.index.name_spans import find_spans
 from headgate.index.segment import build
 from headgate.rank.fields import IN_BODY, IN_HEAD, IN_TITLE
-from headgate.text.names import ends, words
+from headgate.text.languages import detect_all
+from headgate.text.names import ends, names_of, spans, words
 from headgate.text.stopwords import ENGLISH
-from headgate.text.terms import languages_of, number, terms
+from headgate.text.terms import number, terms
 from headgate.text.turns import part
 from headgate.types import Chunk
 
 WORDS = ["Oslo", "harbor", "the", "of", "Harbor.", "(Vega)", "met", "und", "Häuser", "nicht", "潮は", "x", "3.11", "don't"]  # fmt: skip
+ENGLISH_ALONE = ("the", "of", "and", "with", "that", "this", "from", "was", "were", "for", "The")
 texts = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 titles = st.sampled_from(["", "Vega", "Lisbon harbor"])
 spoken = texts.map(lambda text: f"[3 May] Ann: {text}")
@@ -26,6 +31,13 @@ chunks = st.lists(st.tuples(st.one_of(texts, spoken), titles), max_size=6)
 
 def made(parts):
     return [Chunk(f"c{n}", text, title=title) for n, (text, title) in enumerate(parts)]
+
+
+def language_of(text):
+    """English where an eighth of its first words say so, else what a vote gives."""
+    first = text.split()[:48]
+    telling = sum(first.count(word) for word in ENGLISH_ALONE)
+    return "english" if 8 * telling >= len(first) else detect_all([text])[0]
 
 
 def case_counts(chunks):
@@ -50,7 +62,7 @@ def test_each_chunk_has_its_terms_field_by_field(parts):
         zip(parts, pairwise(segment.terms.own_starts.tolist()), strict=True)
     ):
         line = part(text)
-        language = languages_of([line.body])[0]
+        language = language_of(line.body)
         fields = [terms(field, language) for field in (title, line.date, line.speaker, line.body)]
         own = segment.terms.keys[segment.terms.own[begin:end]].tolist()
         assert own == [term for field in fields for term in field]
@@ -88,12 +100,22 @@ def test_a_batch_has_its_own_names_and_none_of_the_batches_before_it():
 
 
 def test_names_that_find_no_room_are_read_and_forgotten(monkeypatch):
-    monkeypatch.setattr(module, "_NAME_BYTES", 2_000)
+    monkeypatch.setattr(module, "_SPANS", 5)
     monkeypatch.setattr(module, "_current", first := module._NameSlots())
     names = [f"Quay{n}" for n in range(50)]
     segment = build([Chunk("a", " and then ".join(names))], [0])
     assert sorted(labels_of(segment)) == sorted(map(str.lower, names))
-    assert len(first) < 5
+    keys = find_spans(names).keys | np.uint64(1)
+    assert (first._known.find(keys) >= 0).sum() == 5
+    assert module._current is not first
+
+
+def test_long_names_fill_the_room_too(monkeypatch):
+    monkeypatch.setattr(module, "_NAME_BYTES", 2_000)
+    monkeypatch.setattr(module, "_current", first := module._NameSlots())
+    build([Chunk("a", "Quay")], [0])
+    assert module._current is first
+    build([Chunk("a", "Quay" * 500)], [0])
     assert module._current is not first
 
 
@@ -101,11 +123,38 @@ def test_threads_that_meet_names_at_once_give_each_its_own_slot():
     names = module._NameSlots()
     spans = [f"Quay{n}" for n in range(2_000)]
     with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(lambda _: [names[span] for span in spans], range(4)):
-            assert found == [names[span] for span in spans]
+        found = list(pool.map(lambda _: names.of(find_spans(spans)), range(4)))
     labels, keys = names.read()
-    assert [labels[slot] for span in spans for slot in names[span]] == [s.lower() for s in spans]
+    for counts, slots in found:
+        assert counts.tolist() == [1] * len(spans)
+        assert [labels[slot] for slot in slots] == [span.lower() for span in spans]
     assert keys.tolist() == [number(label) for label in labels]
+
+
+@given(chunks)
+def test_each_chunk_has_its_names_in_the_order_they_stand_in(parts):
+    segment = build(made(parts), range(len(parts)))
+    labels = labels_of(segment)
+    for (text, title), (begin, end) in zip(
+        parts, pairwise(segment.names.own_starts.tolist()), strict=True
+    ):
+        line = part(text)
+        fields = (line.body, title, f"{line.date}. {line.speaker}")
+        expected = [name for field in fields for span in spans(field) for name in names_of(span)]
+        assert [labels[slot] for slot in segment.names.own[begin:end]] == list(
+            dict.fromkeys(expected)
+        )
+
+
+def test_the_language_of_a_long_body_is_told_by_its_beginning():
+    english, german = (
+        "of the tide " * 16,
+        "Die Häuser der Stadt sind alt und nicht sehr hoch. " * 20,
+    )
+    bodies = [english + german, german, "", german + english]
+    texts = [text for body in bodies for text in ("the of and", "", "", body)]
+    found = module.read_languages(bodies, Pieces.of(texts))
+    assert found == ["english", "german", "english", "german"] == list(map(language_of, bodies))
 
 
 def test_a_batch_of_nothing_is_empty():

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headgate.text.languages import detect_all
 from headgate.text.terms import (
-    languages_of,
     number,
     numbers,
     read_pieces,
@@ -81,11 +81,6 @@ def test_numbers_and_versions_count_whole_where_no_stemmer_is():
     assert terms("pgp20261", "ukrainian") != terms("pgp20262", "ukrainian")
 
 
-def test_a_text_is_read_in_its_own_language():
-    text = "Die Häuser der Stadt sind alt und nicht sehr hoch."
-    assert languages_of([text])[0] == "german"
-
-
 def test_the_terms_of_a_word_stay_together():
     found = word_terms("where is getUserName for Korea 대한민국")
     assert [len(word) for word in found] == [4, 1, 3]
@@ -117,7 +112,7 @@ BAD = {
 
 @pytest.mark.parametrize("kind", BAD)
 def test_hostile_text_ends(kind):
-    found = terms(BAD[kind], languages_of([BAD[kind]])[0])
+    found = terms(BAD[kind], detect_all([BAD[kind]])[0])
     assert len(found) <= 2 * len(BAD[kind])
 
 
@@ -129,7 +124,7 @@ def test_a_vocabulary_without_end_is_read_all_the_same():
 
 @given(st.text(max_size=200))
 def test_any_text_has_terms_in_every_form(text):
-    language = languages_of([text])[0]
+    language = detect_all([text])[0]
     found, counts = read_pieces(text.split(), language)
     assert terms(text, language) == [term for term in found if term]
     assert (len(counts), sum(counts)) == (len(text.split()), len(found))

@@ -123,7 +123,6 @@ def retrieval(
 
 
 def _table(name: str, figures: dict[str, Any]) -> None:
-    """One set for people: ours with its interval beside the baselines."""
     baselines = figures["baselines"]
     head = f"{name}: {figures['queries']} queries, {figures['passages']} passages"
     table = Table("figure", "headgate", "95 %", *baselines, title=head)
@@ -140,7 +139,6 @@ def _table(name: str, figures: dict[str, Any]) -> None:
 
 
 def _means(found: dict[str, dict[str, Any]]) -> None:
-    """All sets in one table, a line each, and their mean with its interval."""
     overall = measure.mean(found)
     mean, interval = overall["mean"], overall["intervals"]
     budgets = [name.partition("@")[2] for name in mean if name.startswith("empty@")]

@@ -241,7 +241,6 @@ def join(place: Place, store: str | None, tenant: str | None, as_json: bool) -> 
 
 
 def _open(place: Place, store: str | None, tenant: str | None) -> Headgate:
-    """The store that the command names, or else `facts` before it."""
     return open_existing(store or place[0], tenant or place[1])
 
 

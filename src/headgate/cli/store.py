@@ -215,7 +215,6 @@ def _place(store: WholeStore) -> object:
 
 
 def _disk(opened: WholeStore, name: str) -> tuple[dict[str, int], str]:
-    """Bytes on disk by table or file, and what keeps them."""
     if is_postgres(name):
         whole: PostgresStore = opened  # type: ignore[assignment]
         return {table: size for table, size, _ in whole.tables()}, whole.server()

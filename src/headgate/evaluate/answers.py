@@ -116,7 +116,6 @@ def _answer(row: Any, where: str) -> Answer:  # noqa: ANN401  # whatever the fil
 
 
 def _loops_by_label(runs: Iterable[Any], size: int) -> bool:
-    """Whether a labeled run reaches the end, but for a part of a copy."""
     return any(
         run["end"] + run["period"] > size
         and run["end"] - run["start"] >= max(LOOP, COPIES * run["period"])

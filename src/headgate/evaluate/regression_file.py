@@ -117,7 +117,6 @@ def _recorded_lines(recorded: Recorded) -> Iterator[str]:
 
 
 def _value(value: str | int | tuple[str, ...]) -> str:
-    """A value in TOML, whose texts, numbers and lists are written as in JSON."""
     if isinstance(value, str):
         # DEL is the one character that JSON leaves as it is and TOML forbids
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -58,9 +58,6 @@ def plan_data(plan: Plan) -> dict[str, Any]:
 
 
 def _report_data(context: Context, how: str) -> dict[str, Any]:
-    """The eviction report: in full, with a sentence for each id, or compact, with each id once under its stage and
-    reason.
-    """
     report, evicted = context.report, dict[str, list[str]]()
     if how == "none":
         return {}

@@ -83,7 +83,6 @@ def _places(
 
 
 def _length(words: Sequence[_Word], at: int, block: Sequence[_Word], place: int) -> int:
-    """How many words are equal from these two places on."""
     length = 0
     while (
         at + length < len(words)

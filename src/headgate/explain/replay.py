@@ -114,7 +114,6 @@ def apply_changes(request: Request, changes: Changes) -> tuple[Request, Changes]
 
 
 def _check_field(name: str, value: object) -> Any:  # noqa: ANN401  (any field's value)
-    """The value, where the request has such a field and takes it."""
     kinds = changeable()
     if name not in kinds:
         close = get_close_matches(name, kinds, n=1)

@@ -46,7 +46,6 @@ Replace = str | Callable[[re.Match[str]], str]
 
 
 def _temporary(found: re.Match[str]) -> str:
-    """A path under a folder for temporary files, without its random names."""
     return re.sub(r"[^/\\]{1,255}", lambda part: "*" if _is_random(part[0]) else part[0], found[0])
 
 

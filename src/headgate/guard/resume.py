@@ -107,7 +107,6 @@ def as_message(message: object) -> Message:
 
 
 def _plain(value: object) -> object:
-    """An object of an SDK as plain values, without what it does not set."""
     dump = getattr(value, "model_dump", None)
     return dump(mode="json", by_alias=True, exclude_unset=True) if callable(dump) else value
 

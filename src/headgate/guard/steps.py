@@ -167,7 +167,6 @@ def _tells_to_wait(argument: object) -> bool:
 
 
 def _parse(text: str | None) -> object:
-    """Arguments as a value; none are the same as an empty object."""
     try:
         return {} if text is None else orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -158,7 +158,6 @@ class Collection:
             self._published.clear()
 
     def _check_files(self) -> None:
-        """Read all files through once; where one is damaged, start over."""
         assert self._folder is not None
         self._unchecked = False
         try:

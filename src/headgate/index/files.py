@@ -116,8 +116,8 @@ def _map(file: BinaryIO) -> Bytes:
     return np.frombuffer(mapped, np.uint8)
 
 
-def load_segment(path: Path, *, verify: bool = False) -> Segment:
-    """Map a segment file into memory; a large one is compared with its checksum only with `verify`."""
+def load_segment(path: Path, *, verify: bool | None = None) -> Segment:
+    """Map a segment file into memory; unless `verify` says so, only a small one is compared with its checksum."""
     try:
         with path.open("rb") as file:
             raw = _map(file)
@@ -129,7 +129,8 @@ def load_segment(path: Path, *, verify: bool = False) -> Segment:
             data = raw[begin:]
             if len(data) != head["size"]:
                 raise DamagedIndex(f"{path.name} is cut short")
-            if (verify or len(data) <= CHECKED) and _checksum(file, begin) != head["crc"]:
+            check = len(data) <= CHECKED if verify is None else verify
+            if check and _checksum(file, begin) != head["crc"]:
                 raise DamagedIndex(f"{path.name} does not match its checksum")
         return _segment(data, head["arrays"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

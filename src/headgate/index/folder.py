@@ -143,7 +143,7 @@ def _load_live(folder: Path, entry: dict[str, str], *, verify: bool) -> LiveSegm
         # files of this folder alone: a manifest may come with a store that somebody else made
         if name != Path(name).name:
             raise DamagedIndex(f"the index manifest names {name!r}, which is not beside it")
-    segment = load_segment(folder / entry["file"], verify=verify)
+    segment = load_segment(folder / entry["file"], verify=verify or None)
     dead = np.zeros(0, np.int64)
     if entry["dead"]:
         try:
@@ -202,7 +202,7 @@ def _save_run(folder: Path, name: str, run: Sequence[LiveSegment]) -> LiveSegmen
     """Save some segments and their embeddings as one, which is read from its files: so no memory holds it twice."""
     first, file, stored = run[0], folder / name, folder / f"{name}.vectors"
     save_segment([(live.segment, live.alive) for live in run], file)
-    saved = LiveSegment(load_segment(file))
+    saved = LiveSegment(load_segment(file, verify=False))
     rows = [live.vectors for live in run if live.vectors is not None]
     if len(rows) < len(run):
         return saved

@@ -55,9 +55,13 @@ class Pieces:
         inside = np.zeros(len(raw) + 2, bool)
         inside[1:-1] = np.frombuffer(raw.translate(_INSIDE), bool)
         edges = np.flatnonzero(inside[1:] != inside[:-1])
-        begins, ends = edges[::2], edges[1::2]
         stops = np.cumsum([len(part) + 1 for part in parts], dtype=np.int64)
-        counts = np.diff(begins.searchsorted(stops), prepend=0)
+        begins, ends = edges[::2], edges[1::2]
+        return cls.between(raw, begins, ends, np.diff(begins.searchsorted(stops), prepend=0))
+
+    @classmethod
+    def between(cls, raw: bytes, begins: Ints, ends: Ints, counts: Ints) -> "Pieces":
+        """What stands between some places, and how many of them are in each text."""
         return cls(raw, begins, ends, _hash(raw, begins, ends), counts)
 
     def strings(self, which: Ints) -> list[str]:

@@ -5,8 +5,9 @@ written. Everything else is done for the whole batch at once, in arrays.
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
+from functools import cache
+from itertools import chain, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -14,55 +15,79 @@ import numpy.typing as npt
 from headgate.forks import ForkSafeLock
 from headgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets, ranges
 from headgate.index.casing import count_case
-from headgate.index.lexicon import Pieces, Slots, current_lexicon
+from headgate.index.lexicon import KeyTable, Pieces, Slots, current_lexicon
+from headgate.index.name_spans import find_spans
 from headgate.index.posting_list import Counts, PostingList, to_slots
 from headgate.rank.fields import BODY, IN_BODY, IN_HEAD, IN_TITLE
-from headgate.text.languages import LANGUAGES
-from headgate.text.names import capitalize, names_of, spans
-from headgate.text.terms import languages_of, number, numbers
+from headgate.text.languages import LANGUAGES, detect_all
+from headgate.text.names import capitalize, names_of
+from headgate.text.terms import number, numbers
 from headgate.text.turns import Turn, part
 from headgate.types import Chunk
 
 _AT_ONCE = 1_000  # chunks whose pieces are held in memory together: some 10 MB
 _PIECES = 1 << 18  # pieces whose terms are looked up together, at 40 bytes each
-_NAME_BYTES = 8_000_000  # of names that are remembered from batch to batch, some 18 000
+_NAME_BYTES = 8_000_000  # of names that are remembered from batch to batch ...
+_SPANS = 32_000  # ... and capitalized spans, in a table twice as large
+_SPAN_BITS = 16
+_NAME_FLAGS = np.array([IN_BODY, IN_TITLE, IN_HEAD], np.uint16)
+_SAMPLE = 48  # pieces at the beginning of a body that may prove it English
 _LANGUAGE = {language: n for n, language in enumerate(LANGUAGES)}
 
 
-class _NameSlots(dict[str, tuple[int, ...]]):
-    """A capitalized span -> the slots of its names. Slots are given out for good, to any number of threads."""
+class _NameSlots:
+    """Capitalized spans and the slots of their names. Slots are given out for good, to any number of threads."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self._known = KeyTable(_SPAN_BITS)
+        self._ends = array("q", [0])
+        self._own = array("i")
         self._slots: dict[str, int] = {}
+        self._labels: list[str] = []
         self._keys = array("Q")
         self._size = 0
         self._lock = ForkSafeLock()
 
     @property
     def is_full(self) -> bool:
-        """Whether no more spans are remembered."""
-        return self._size >= _NAME_BYTES
+        """Whether a new one should be begun."""
+        return self._size >= _NAME_BYTES or len(self._ends) > _SPANS
 
-    def __missing__(self, span: str) -> tuple[int, ...]:
-        known, found = self._slots, names_of(span)
+    def of(self, spans: Pieces) -> tuple[Ints, Slots]:
+        """How many names each span has, and their slots end to end."""
+        keys = spans.keys | np.uint64(1)
         with self._lock:
-            slots = tuple([known.setdefault(name, len(known)) for name in found])
-            self._size += 400 + 4 * len(span)
-        if not self.is_full:
-            self[span] = slots
-        return slots
+            found = self._known.find(keys)
+        new = np.flatnonzero(found < 0)
+        if len(new):
+            distinct, first, back = np.unique(keys[new], return_index=True, return_inverse=True)
+            found[new] = self._add(spans.strings(new[first]), distinct)[back]
+        with self._lock:
+            ends = np.array(self._ends)
+            counts = ends[found + 1] - ends[found]
+            return counts, np.asarray(self._own, np.int32)[ranges(ends[found], counts)]
 
-    def of(self, text: str) -> Iterator[int]:
-        """The slots of the names in a text."""
-        return chain.from_iterable(map(self.__getitem__, spans(text)))
+    def _add(self, spans: list[str], keys: Keys) -> Slots:
+        names = list(map(names_of, spans))
+        with self._lock:
+            # a forked child may have slots that no span got
+            del self._own[self._ends[-1] :]
+            known, first = self._slots, len(self._ends) - 1
+            self._own.extend([known.setdefault(name, len(known)) for own in names for name in own])
+            counts = np.fromiter(map(len, names), np.int64, len(names))
+            self._ends.frombytes((self._ends[-1] + np.cumsum(counts)).tobytes())
+            self._size += 250 * len(spans) + 4 * sum(map(len, spans))
+            numbers = np.arange(first, first + len(keys), dtype=np.int32)
+            stays = numbers < _SPANS
+            self._known.add(keys[stays], numbers[stays])
+        return numbers
 
     def read(self) -> tuple[list[str], Keys]:
         """All names by slot, and their numbers."""
         with self._lock:
-            labels = list(self._slots)
-            self._keys.extend(numbers(labels[len(self._keys) :]))
-            return labels, np.array(self._keys, np.uint64)
+            self._labels.extend(islice(self._slots, len(self._labels), None))
+            self._keys.extend(numbers(self._labels[len(self._keys) :]))
+            return self._labels, np.array(self._keys, np.uint64)
 
 
 _current = _NameSlots()
@@ -72,6 +97,25 @@ def _forget_many_names() -> None:
     global _current  # noqa: PLW0603  (a cache)
     if _current.is_full:
         _current = _NameSlots()
+
+
+@cache
+def _telling_keys() -> Keys:
+    return Pieces.of(["the of and with that this from was were for The"]).keys
+
+
+def read_languages(bodies: Sequence[str], pieces: Pieces) -> list[str]:
+    """The languages of bodies; one that opens with many words that only English has needs no vote."""
+    telling = offsets(np.isin(pieces.keys, _telling_keys()).view(np.uint8))
+    begins, sample = offsets(pieces.counts)[BODY:-1:4], np.minimum(pieces.counts[BODY::4], _SAMPLE)
+    english = (8 * (telling[begins + sample] - telling[begins]) >= sample).tolist()
+    rest = detect_all([body for body, known in zip(bodies, english, strict=True) if not known])
+    others = iter(rest)
+    return ["english" if known else next(others) for known in english]
+
+
+def _head(line: Turn) -> str:
+    return f"{line.date}. {capitalize(line.speaker)}" if line.date or line.speaker else ""
 
 
 class Reading:
@@ -100,33 +144,48 @@ class Reading:
 
     def _read(self, chunks: Sequence[Chunk]) -> Slots:
         lines = [part(chunk.text, chunk.metadata) for chunk in chunks]
-        languages = languages_of([line.body for line in lines])
         self.chars.extend([len(chunk.text) for chunk in chunks])
         self.speaker.extend([number(line.speaker) if line.speaker else 0 for line in lines])
         self.declared.extend([line.declared for line in lines])
-        self.language.extend(map(_LANGUAGE.__getitem__, languages))
         texts = [
             (chunk.title, line.date, line.speaker, line.body)
             for chunk, line in zip(chunks, lines, strict=True)
         ]
         pieces = Pieces.of(list(chain.from_iterable(texts)))
+        languages = read_languages([line.body for line in lines], pieces)
+        self.language.extend(map(_LANGUAGE.__getitem__, languages))
         self._counts.frombytes(pieces.counts.tobytes())
-        for chunk, line in zip(chunks, lines, strict=True):
-            self._read_names(chunk.title, line)
+        self._read_names(chunks, lines)
         return self._lexicon.slots(pieces, languages, pieces.counts.reshape(-1, 4).sum(1))
 
-    def _read_names(self, title: str, line: Turn) -> None:
-        slots = self._slots_of_names.of
-        flags = dict.fromkeys(slots(line.body), IN_BODY)
-        if title:
-            for slot in slots(title):
-                flags[slot] = flags.get(slot, 0) | IN_TITLE
-        if line.date or line.speaker:
-            for slot in slots(f"{line.date}. {capitalize(line.speaker)}"):
-                flags[slot] = flags.get(slot, 0) | IN_HEAD
-        self._name_slots.extend(flags)
-        self._flags.extend(flags.values())
-        self._name_counts.append(len(flags))
+    def _read_names(self, chunks: Sequence[Chunk], lines: Sequence[Turn]) -> None:
+        texts = [
+            text
+            for chunk, line in zip(chunks, lines, strict=True)
+            for text in (line.body, chunk.title, _head(line))
+        ]
+        plain = np.fromiter(map(str.isascii, texts), bool, len(texts))
+        which, slots = [], []
+        for some in (np.flatnonzero(plain), np.flatnonzero(~plain)):
+            spans = find_spans([texts[at] for at in some.tolist()])
+            counts, own = self._slots_of_names.of(spans)
+            which.append(np.repeat(np.repeat(some, spans.counts), counts))
+            slots.append(own)
+        text = np.concatenate(which)
+        order = np.argsort(text, kind="stable")
+        text, slot = text[order], np.concatenate(slots)[order]
+        pairs = (text // 3 << 32) | slot
+        order = np.argsort(pairs, kind="stable")
+        pairs = pairs[order]
+        begins = np.flatnonzero(np.diff(pairs, prepend=-1))
+        flags = np.bitwise_or.reduceat(_NAME_FLAGS[text % 3][order], begins)
+        # by where they stand first
+        order = order[begins]
+        again = np.argsort(order)
+        order = order[again]
+        self._name_slots.frombytes(slot[order].tobytes())
+        self._flags.frombytes(flags[again].tobytes())
+        self._name_counts.frombytes(np.bincount(text[order] // 3, minlength=len(chunks)).tobytes())
 
     def terms(self) -> tuple[Keys, npt.NDArray[np.uint32], Ints]:
         """The vocabulary, the terms of all chunks as slots into it, and how many stand in each field of each chunk."""

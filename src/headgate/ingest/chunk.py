@@ -96,7 +96,6 @@ def _may_join(last: Block, block: Block, sizes: RunningTokens, target: int) -> b
 
 
 def _join_tail(packed: list[Block], sizes: RunningTokens, policy: ChunkPolicy) -> list[Block]:
-    """A scrap at the end joins the passage before it."""
     if len(packed) > 1:
         last, former = packed[-1], packed[-2]
         scrap = 8 * (sizes[last.end] - sizes[last.start]) < policy.target
@@ -132,7 +131,6 @@ def _split_span(
 
 
 def _slices(start: int, end: int, sizes: RunningTokens, limit: int) -> Iterator[tuple[int, int]]:
-    """Cut anywhere; a single character larger than the limit stays whole."""
     while start < end:
         stop = min(end, max(sizes.reach(start, limit), start + 1))
         yield start, stop
@@ -154,5 +152,4 @@ def _runs(
 
 
 def _trim(text: str) -> str:
-    """Without blank lines around it; the first line keeps its indent."""
     return text.rstrip().lstrip("\r\n")

@@ -153,7 +153,6 @@ def _check_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _row_id(row: Mapping[str, Any]) -> str:
-    """The row's own id as text; numbers are fine."""
     found = row.get("id", row.get("_id"))
     if found is None:
         return ""

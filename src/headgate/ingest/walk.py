@@ -155,7 +155,6 @@ def stale_files(
 
 
 def _file_of(id: str, digest: str) -> str:
-    """The file a document came from; nothing for a row of its own."""
     if digest.startswith(FILE):
         return id
     return id.rpartition(":")[0] if digest.startswith(LINE) else ""

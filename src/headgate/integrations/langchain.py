@@ -207,7 +207,6 @@ def _as_chunk(message: BaseMessage) -> AIMessageChunk:
 
 
 def _read(chunk: AIMessageChunk) -> str | Piece | None:
-    """The text of a chunk and its channel; None where it has none."""
     if text := str(chunk.text):
         return text
     if calls := chunk.tool_call_chunks:

@@ -131,7 +131,6 @@ def _tell_model() -> Iterator[None]:
 
 
 def _question(message: ModelMessage) -> str:
-    """What a person asks in a message, without what Headgate added."""
     if not isinstance(message, ModelRequest):
         return ""
     return "\n".join(text for text in map(_prompt, message.parts) if text and not is_block(text))
@@ -146,7 +145,6 @@ def _is_prompt(part: object) -> bool:
 
 
 def _prompt(part: object) -> str:
-    """The words of a user's prompt, pictures and files aside."""
     if not isinstance(part, UserPromptPart):
         return ""
     if isinstance(part.content, str):

@@ -103,7 +103,6 @@ class ProviderSlot:
     def _submit(
         self, work: Callable[..., object], *args: object, **given: object
     ) -> "Future[object]":
-        """Run the provider's code where it blocks nobody."""
         if inspect.iscoroutinefunction(work):
             return asyncio.run_coroutine_threadsafe(work(*args, **given), self._event_loop())
         future: Future[object] = Future()
@@ -144,7 +143,6 @@ def accepted_options(method: Callable[..., object]) -> frozenset[str]:
 
 
 def _run_into(future: "Future[object]", work: Callable[[], object]) -> None:
-    """Run a provider's code; its result, or any error, goes into the future."""
     try:
         result = work()
     except BaseException as error:  # noqa: BLE001 - it is handed on to whoever waits for the future

@@ -227,7 +227,6 @@ def _read_answer(provider: str, future: "Future[object]", most: int) -> Provider
 
 
 def _passages(text: str) -> list[str]:
-    """The paragraphs of an answer, or its lines where it is a list."""
     listed = [line.strip() for line in text.splitlines() if line.strip()]
     if listed and all(line.startswith(("-", "*", "•")) for line in listed):
         return [line.lstrip("-*• ") for line in listed]

@@ -90,7 +90,6 @@ def _folder(model: str) -> Path:
 
 
 def _fetch(model: str) -> Path:
-    """Fetch a model from the hub, unless it was fetched before; its folder."""
     try:
         from huggingface_hub import snapshot_download  # noqa: PLC0415 - optional
     except ImportError as error:

@@ -96,7 +96,6 @@ class McpSearch:
             raise UpstreamError(f"the MCP search failed: {first}") from group
 
     def _target(self, mcp: Any) -> Any:  # noqa: ANN401
-        """A URL as it is, a command line as the parameters of a process."""
         if isinstance(self._server, str) and self._server.startswith(("http://", "https://")):
             return self._server
         words = shlex.split(self._server) if isinstance(self._server, str) else list(self._server)
@@ -130,7 +129,6 @@ def _arguments(tool: Any, query: str, limit: int) -> dict[str, Any]:  # noqa: AN
 
 
 def _results(structured: object, texts: Sequence[str]) -> Iterable[object]:
-    """Rows with address and text, wherever the tool put them."""
     rows = _rows(structured)
     if rows:
         return rows

@@ -193,7 +193,6 @@ def _copy_review(target: WholeStore, tenant: str, review: Review) -> None:
 
 
 def _copy_state(source: WholeStore, target: WholeStore, tenant: str) -> None:
-    """Secrets, keys and spends: few rows, written each time."""
     target.put_secrets(tenant, source.secrets(tenant))
     for key in source.keys(tenant):
         if target.key(key.digest) is None:

@@ -132,7 +132,6 @@ def _check_database(url: str) -> Iterator[Advice]:
 
 
 def _check_segments(place: str, name: str) -> Advice:
-    """The storage where gateways share ready indexes: whether it can be read."""
     try:
         storage = open_storage(place, name)
         storage.list_files(

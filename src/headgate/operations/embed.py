@@ -103,7 +103,6 @@ def _places(store: WholeStore, collection: str | None) -> list[tuple[str, str]]:
 def _share(
     store: EmbeddingWork, tenant: str, name: str, cache: EmbeddingCache, on_chunks: OnChunks
 ) -> int:
-    """Do parts until nobody holds one and nothing new is lacking."""
     here, made = (tenant, name, cache.kind), 0
     while total := store.offer_embeddings(*here):
         on_chunks(0, total)

@@ -130,7 +130,6 @@ class DeferredWrites:
             self._changed.notify_all()
 
     def _wait_for_close(self) -> bool:
-        """Wait before the next try; whether the queue is closed meanwhile."""
         with self._changed:
             return self._changed.wait_for(lambda: self._closing, PAUSE_S)
 

@@ -102,6 +102,5 @@ def is_in_window(candidate: Candidate) -> bool:
 
 
 def _alternate(one: Sequence[Candidate], other: Sequence[Candidate]) -> list[Candidate]:
-    """Two rankings as one, by turns, so that neither takes the whole budget."""
     both = zip_longest(one, other)
     return [candidate for pair in both for candidate in pair if candidate is not None]

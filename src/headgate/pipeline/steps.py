@@ -415,7 +415,6 @@ class Steps:
         return load_whole(self.request.query, chunks, view, policy, vector=vector)
 
     def _candidates_in_window(self) -> Candidates:
-        """The candidates that were left out because the window holds them."""
         return self.recorder.select(is_in_window) if self.request.window else ()
 
     def _ask(self, query: str, view: Vocabulary) -> Question:
@@ -425,7 +424,6 @@ class Steps:
         return self._questions[key]
 
     def _excerpt(self, chunk: Chunk, fits: Callable[[str], bool]) -> str:
-        """The best strips of a chunk that fit, in the words of its collection."""
         name = chunk.collection if chunk.collection in self.views else next(iter(self.views))
         view = self.views[name]
         return excerpt(chunk.text, self._ask(self.request.query, view), view.language, fits)

@@ -86,7 +86,6 @@ def from_settings(settings: Settings, folder: str | None = None) -> FastAPI:
 
 
 def _admit(app: FastAPI, service: ServiceState, folder: str | None) -> None:
-    """Put every request of the app under keys, limits, log and metrics."""
     gate = service.gate
     policy = gate.settings.service
 

@@ -232,7 +232,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self._timer = None
 
     def _give_up(self) -> None:
-        """Hang up: what was begun did not become complete in time."""
         self._timer = None
         if self._in_head and not self.transport.is_closing():
             self._refused = RefusedHead(408, "The head was not complete in time.")

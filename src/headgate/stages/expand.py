@@ -145,7 +145,6 @@ def _overlap_notes(fresh: Sifted) -> Iterator[tuple[float, Note]]:
 
 
 def _adjacent(query: str, edges: Iterable[Edge], stale: Callable[[str], bool]) -> list[str]:
-    """The far ends of edges, high-signal predicates first, then the strongest."""
     ordered = sorted(
         edges, key=lambda e: (e.predicate not in SIGNALS, -e.weight, e.source, e.target)
     )

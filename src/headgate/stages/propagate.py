@@ -254,7 +254,6 @@ def _join_linked(view: Postings, reach: Reach, carried: dict[str, float]) -> Rea
 
 
 def _fire(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[Edge]) -> "_Lift":
-    """The chunks that fire, with their potentials over the highest."""
     limit = min(_limit(view, policy), policy.max_name_chunks)
     graph = Neighbors(view, edges, beside=policy.neighbor_weight, limit=limit, share=policy.proper)
     fired = fire(
@@ -366,7 +365,6 @@ class _Lift:
         ]
 
     def _labels(self, ords: Ints, view: Postings) -> dict[int, str]:
-        """The name through which most reached each of some chunks."""
         if self.names is None or self.flow is None:
             return {}
         through = strongest(self.names, self.flow, ords)

@@ -153,8 +153,6 @@ def _rule(
 def _steps(
     strategy: Strategy, retrieval: int, category: str, *, group: str, tools: frozenset[str]
 ) -> tuple[str, ...]:
-    """Next steps, naming only tools the caller has."""
-
     def step_if_has(tool: str, step: str) -> list[str]:
         return [step] if tool in tools else []
 

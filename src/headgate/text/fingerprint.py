@@ -268,7 +268,6 @@ def _join_neighbors(texts: list[str], most: int) -> list[str]:
 
 
 def _parse(row: Mapping[str, Any], prefix: str, where: str) -> Fingerprint:
-    """One fingerprint out of a payload, every field checked."""
     digest_, sim, mins, count = (
         row.get(name)
         for name in (f"{prefix}sha256", f"{prefix}simhash64", f"{prefix}minhash128", "token_count")

@@ -18,13 +18,15 @@ from headgate.text.stopwords import ENGLISH
 ENTITY_CHARS = 80  # longer matches are sentences
 TEXT_CHARS = 20_000  # entities of a longer text are those of its beginning
 _REMEMBERED = 16_000  # spans, of 400 bytes with their names
+LINKS = ("of", "the", "de", "von", "van", "and")
+"""Words that may stand between two words of a name."""
 
 
 def _span(upper: str) -> str:
     # a look-behind after the capital lets the scan run to the next capital instead of the next word
     return (
         rf"[{upper}](?<!\w\w)[\w'\u2019-]++"
-        rf"(?:\s++(?:(?:of|the|de|von|van|and)\s++)?+[{upper}][\w'\u2019-]++)*+"
+        rf"(?:\s++(?:(?:{'|'.join(LINKS)})\s++)?+[{upper}][\w'\u2019-]++)*+"
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import Stemmer
 
-from headgate.text.languages import choose, choose_all, detect_all
+from headgate.text.languages import choose, choose_all
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import UNSPACED, fold, marks, signs
 from headgate.text.memo import LONGEST, Memo, Room
@@ -33,10 +33,6 @@ _STEMMED = frozenset(Stemmer.algorithms())
 _STEM = 5  # letters that stand for a word in a language without a stemmer: endings come behind them
 _POINT = "."
 _FEW_PARTS = 4
-_SAMPLE = 48  # pieces at the beginning of a text that may prove it English
-_TELLING = frozenset(
-    ["the", "of", "and", "with", "that", "this", "from", "was", "were", "for", "The"]
-)
 
 _EMPTY = blake2b(digest_size=8)
 _POSSESSIVE = re.compile(r"['\u2019][sS](?!\w)")
@@ -50,14 +46,12 @@ _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 def number(text: str) -> int:
     """A stable 64-bit number for a string: the same on every machine, Python and release. Never 0."""
-    hash = _EMPTY.copy()  # faster than a new one
-    hash.update(text.encode("utf-8", "replace"))
-    return int.from_bytes(hash.digest()) or 1
+    return numbers((text,))[0]
 
 
 def numbers(texts: Iterable[str]) -> list[int]:
     """The numbers of many strings; faster than one by one."""
-    copy, read = _EMPTY.copy, int.from_bytes
+    copy, read = _EMPTY.copy, int.from_bytes  # a copy is faster than a new one
     found = []
     for text in texts:
         hash = copy()
@@ -306,17 +300,3 @@ def read_pieces(pieces: Sequence[str], language: str) -> tuple[npt.NDArray[np.ui
         sizes.append(len(own))
     terms = _language(language).read_words(set(found))
     return np.fromiter(map(terms.__getitem__, found), np.uint64, len(found)), sizes
-
-
-def languages_of(texts: Sequence[str]) -> list[str]:
-    """The languages of texts."""
-    found = ["english" if _is_english(text) else "" for text in texts]
-    rest = detect_all([text for text, known in zip(texts, found, strict=True) if not known])
-    others = iter(rest)
-    return [known or next(others) for known in found]
-
-
-def _is_english(text: str) -> bool:
-    """Whether a text opens with many words that only English has, so that it needs no vote."""
-    sample = text.split(None, _SAMPLE)[:_SAMPLE]
-    return 8 * sum(map(_TELLING.__contains__, sample)) >= len(sample)

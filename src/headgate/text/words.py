@@ -88,6 +88,8 @@ _SEAM = compile_late(
 
 def fold(text: str) -> str:
     """NFKC and lower case, of at most MAX_CHARS characters: what tokens are read from."""
+    if len(text) <= MAX_CHARS and text.isascii():  # as most are
+        return text.lower()
     return _compose(text[:MAX_CHARS], _most_folded(text)).lower()
 
 

@@ -51,7 +51,6 @@ def _sessions(source: Lines) -> Iterator[Session]:
 
 
 def _thin(sessions: list[Session]) -> list[Session]:
-    """Largest first; only the largest keep their windows."""
     ordered = sorted(sessions, key=lambda session: -session.added)
     rest = [replace(session, windows=()) for session in ordered[LARGEST:]]
     return ordered[:LARGEST] + rest

@@ -151,7 +151,6 @@ def _is_item(line: Message) -> bool:
 
 
 def _input_tokens(usage: object) -> int:
-    """All tokens that were sent, from a cache or not."""
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "prompt_tokens")  # fmt: skip
     return sum(_count(usage, name) for name in names)
 

@@ -222,7 +222,6 @@ class SessionBuilder:
             self._thin()
 
     def _thin(self) -> None:
-        """Keep every second window, with what the one before it added."""
         pairs = zip(self._windows[::2], self._windows[1::2], strict=False)
         self._windows = [replace(b, added=a.added + b.added) for a, b in pairs]
         self._every *= 2

@@ -277,7 +277,6 @@ def _text_parts(delta: Event) -> list[tuple[str, str, int, Event]]:
 
 
 def _without_text(choice: Event) -> Event:
-    """A choice's delta less what `_text_parts` found in it."""
     read: Sequence[str] = ("content", "tool_calls", *REASONING_FIELDS)
     delta = choice.get("delta") or {}
     rest = {name: value for name, value in delta.items() if name not in read or not value}

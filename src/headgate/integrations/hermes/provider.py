@@ -166,7 +166,6 @@ class HeadgateMemory:
 
 
 def _facts(gate: Headgate, hits: Sequence[FactHit]) -> str:
-    """Facts as a list inside a fence, which none of them can close."""
     if not hits:
         return ""
     rows = [f"- {quote(h.fact.content)} (id {h.fact.id}, trust {h.fact.trust:.2f})" for h in hits]

@@ -108,7 +108,6 @@ def build(access_of: AccessOf, *, style: Style | None = None) -> Server[Any]:
 async def _run(
     spec: ToolSpec, access: Access, arguments: Mapping[str, Any], style: Style
 ) -> CallToolResult:
-    """Check the arguments and run a tool; what goes wrong becomes its result."""
     try:
         access.require(spec.scope)
         asked = spec.arguments_model(local=access.local).model_validate(arguments)
@@ -164,7 +163,6 @@ async def _progress(call: Call, name: str) -> AsyncIterator[None]:
 
 
 async def _log(call: Call, spec: ToolSpec, result: CallToolResult, least: LoggingLevel) -> None:
-    """Tell a client that wants logs what did not go as planned."""
     if call.protocol_version in MODERN_PROTOCOL_VERSIONS:
         wanted = (call.meta or {}).get(LOG_LEVEL_META_KEY)
         if wanted not in _LEVELS:

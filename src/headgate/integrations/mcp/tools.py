@@ -221,7 +221,6 @@ async def why(access: Access, asked: schemas.WhyArguments, style: Style) -> Call
 
 
 def _explain_left_out(trace: Trace) -> tuple[str, schemas.WhyResult]:
-    """The best candidates that were not shown, as text and data."""
     dropped = [candidate for candidate in trace.candidates if candidate.dropped]
     rows = [
         schemas.LeftOut(

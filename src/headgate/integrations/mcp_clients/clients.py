@@ -77,7 +77,6 @@ class Place:
 
 
 def _home(variable: str, folder: str) -> Path:
-    """The folder that a variable names, else one in the user's home."""
     return Path(os.environ.get(variable) or Path.home() / folder)
 
 

@@ -55,7 +55,6 @@ def _unchanged_error(place: Place, error: InputError, hint: str) -> InputError:
 
 
 def _read(path: Path) -> str | None:
-    """The text of a file, with its own line ends; None where there is no file."""
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:

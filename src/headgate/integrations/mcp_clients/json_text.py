@@ -42,8 +42,6 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class _Object:
-    """Where an object opens and closes, and its members."""
-
     open: int
     close: int
     members: tuple[_Member, ...]
@@ -129,7 +127,6 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _object(text: str, start: int) -> _Object:
-    """The object that opens at or after a place in valid text."""
     tokens = [token for token in _tokens(text) if token.start >= start]
     members: list[_Member] = []
     depth, at = 0, 0

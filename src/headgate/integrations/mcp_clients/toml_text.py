@@ -89,7 +89,6 @@ def _section(text: str, key: str, name: str) -> tuple[int, int] | None:
 
 
 def _parse(text: str) -> object:
-    """The data of a text, None where it has none."""
     try:
         return load(text)
     except InputError:

@@ -219,8 +219,6 @@ class _BoundedResponse(aiohttp.ClientResponse):
 
 
 def _reuse_trace() -> aiohttp.TraceConfig:
-    """Notes when a request goes over a kept connection."""
-
     async def note(_: object, context: Any, __: object) -> None:  # noqa: ANN401
         context.trace_request_ctx.reused = True
 

@@ -256,7 +256,6 @@ class Proxy:
         await self._remember_answer(dialect, call)
 
     def _guard_for(self, request: ProxyRequest) -> GuardPolicy:
-        """The guard's policy for this model, as the headers change it."""
         guard = self.guard.for_model(request.model)
         try:
             return guard.replace(request.options.guard_changes)

@@ -132,7 +132,6 @@ class Relay:
         splitter.end()  # what came after the stall is dropped
 
     def _is_over(self) -> bool:
-        """Whether nothing more is wanted of the current call."""
         return self.session.report.state is not GENERATING
 
     def _count_bytes(self, size: int) -> None:
@@ -189,7 +188,6 @@ class Relay:
         return [*self._emit(ready), *(self._write_rest() if self._is_over() else ())]
 
     def _feed(self, event: bytes, found: Event) -> list[bytes]:
-        """One event of the model: the bytes that may go out now."""
         try:
             if self.dialect.is_error(found):
                 raise UpstreamSaidError(event)
@@ -257,12 +255,10 @@ class Relay:
         return [frame.data]
 
     def _write_rest(self) -> list[bytes]:
-        """What is out of an event whose rest will not come."""
         frame, self._frame = self._frame, None
         return [self._encode(event) for event in frame.written] if frame else []
 
     def _encode(self, event: Event) -> bytes:
-        """An event written anew; usage is that of all calls."""
         usage = self.dialect.usage(event)
         if usage and self.usage:
             event = self.dialect.with_usage(event, self.usage.total(usage, self._figures()))
@@ -275,7 +271,6 @@ class Relay:
     # Endings
 
     def _end_call(self, rest: bytes) -> list[bytes]:
-        """The upstream closed: what is left, if the answer is complete."""
         out = self._take([rest]) if rest.strip() else []
         if self._is_over():
             return out
@@ -289,7 +284,6 @@ class Relay:
         return [*self._emit(self.session.fail()), *self._write_rest()]
 
     def _finish(self) -> list[bytes]:
-        """The end of a stream that is no longer the upstream's own."""
         ended = self.session.report.ended
         end = [encode_data(self.dialect.done)] if self.dialect.done else []
         if ended:

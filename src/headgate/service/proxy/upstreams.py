@@ -156,7 +156,6 @@ class Upstreams:
         return response
 
     def _check_held_key(self, upstream: UpstreamPolicy, scope: Scope, path: str) -> None:
-        """Refuse what a held key must not be used for, or not by this caller."""
         name = next(name for name, known in self.policy.upstreams.items() if known is upstream)
         if not self._may_use(scope, name):
             raise ScopeError(

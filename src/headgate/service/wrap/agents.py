@@ -57,8 +57,6 @@ class Launch:
 
 @dataclass(slots=True)
 class _Plan:
-    """A launch while it is put together."""
-
     root: str
     environ: Environment
     given: Mapping[str, str]

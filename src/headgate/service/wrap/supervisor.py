@@ -165,7 +165,6 @@ class Supervisor:
     # The gateway's side
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
-        """A call of the gateway for a turn, made at the turn's upstream."""
         name = request.headers.get(TURN_HEADER.decode(), "")
         turn = self._turns.get(name.rpartition(".")[0])
         gateway = turn.gateway if turn is not None and turn.name == name else None

@@ -138,7 +138,6 @@ class Turn:
     # Through a gateway
 
     async def _next_gateway(self) -> Gateway | None:
-        """The gateway to try next; None: go straight."""
         if self._refused:
             return None
         if self._can_go_straight():
@@ -168,7 +167,6 @@ class Turn:
             await asyncio.wait({relay, watch})
 
     async def _watch(self, gateway: Gateway) -> None:
-        """Return when the gateway has failed, or has had its time."""
         while self._gateway_s < self._pool.spec.patience_s:
             try:
                 async with asyncio.timeout(STEP_S):
