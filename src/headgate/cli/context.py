@@ -106,7 +106,6 @@ def context(
 
 
 def _print_summary(made: Context, *, with_plan: bool) -> None:
-    """What was decided, what went wrong, and what it cost, apart from the block."""
     plan = made.trace.plan
     if with_plan:
         echo(

@@ -164,7 +164,6 @@ def _print_circle(console: SafeConsole, circle: Broken) -> None:
 
 
 def _command() -> str:
-    """How this program is called here: by its name where that is on the path."""
     own = Path(sys.argv[0])
     if own.name != "headgate":
         return "headgate"

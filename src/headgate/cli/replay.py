@@ -34,7 +34,6 @@ def replay(
 
 
 def _change(text: str) -> tuple[str, Any]:
-    """A name and its value, read as JSON where it is JSON and as text where not."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise InputError(f"{text!r} is not a change", hint="write it as name=value, as budget=2000")

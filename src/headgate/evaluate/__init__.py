@@ -1,1 +1,0 @@
-"""Evaluation on labeled data: how well the stages and the guard do, in numbers."""

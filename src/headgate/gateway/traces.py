@@ -71,7 +71,6 @@ class Traces(Lifecycle):
         return await engine_with(self._parts, changes).build(request)
 
     def _queue_trace(self, trace: Trace) -> str:
-        """Let a trace be written soon; what is wrong with that, "" when nothing is."""
         parts = self._all
         redact, keeping = parts.settings.redact, parts.settings.trace
         if not keeping.keep or getattr(parts.store, "read_only", False):

@@ -1,1 +1,0 @@
-"""Knowledge edges and their paths; the kernel: slices of a conversation and their admissibility."""

@@ -163,7 +163,6 @@ class Guard:
             raise
 
     async def _attempt(self, session: Session, call: Call) -> AsyncGenerator[Piece]:
-        """One call of the model: its pieces through the session, to its end or its stall."""
         try:
             upstream = await self._open(call)
         except Exception:

@@ -1,1 +1,0 @@
-"""Ingest: files, streams and rows become documents of chunks in a store."""

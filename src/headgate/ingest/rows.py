@@ -138,7 +138,6 @@ def _title(row: Mapping[str, Any]) -> str:
 
 
 def _check_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The metadata, which stands beside each chunk and so must be small."""
     if metadata and len(repr(metadata)) > METADATA_BYTES // 4:
         try:
             size = len(orjson.dumps(metadata, option=orjson.OPT_NON_STR_KEYS))

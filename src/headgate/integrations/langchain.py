@@ -194,7 +194,6 @@ def _documents(context: Context) -> list[Document]:
 
 
 def _as_chunk(message: BaseMessage) -> AIMessageChunk:
-    """A chunk as it is; the message of a model that does not stream as its only chunk."""
     if isinstance(message, AIMessageChunk):
         return message
     fields = message.model_dump(exclude={"type"})

@@ -1,1 +1,0 @@
-"""Recall from many providers; facts and the trust they earn; turns of conversations."""

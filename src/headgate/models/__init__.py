@@ -1,1 +1,0 @@
-"""Adapters to model and search services; each module loads only when it is used."""

@@ -114,7 +114,6 @@ def _choose(tools: Sequence[Any], name: str) -> Any:  # noqa: ANN401
 
 
 def _arguments(tool: Any, query: str, limit: int) -> dict[str, Any]:  # noqa: ANN401
-    """The query, and the limit where the tool takes one, under the names its schema gives them."""
     schema = tool.input_schema if isinstance(tool.input_schema, Mapping) else {}
     fields = schema.get("properties", {})
     strings = [name for name, field in fields.items() if field.get("type", "string") == "string"]

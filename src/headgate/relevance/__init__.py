@@ -1,1 +1,0 @@
-"""Relevance: what a query and a chunk have in common."""

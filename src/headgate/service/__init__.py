@@ -1,1 +1,0 @@
-"""The gateway as a service: HTTP in front of the library, for many tenants at once."""

@@ -134,7 +134,6 @@ def _judge(candidate: Candidate, policy: ExpandPolicy) -> Candidate:
 
 
 def _overlap_notes(fresh: Sifted) -> Iterator[tuple[float, Note]]:
-    """For each candidate the score it came to penalize with, and the note on its overlap."""
     for candidate in (*fresh.kept, *fresh.dropped):
         before = candidate.score
         for note in candidate.notes:

@@ -1,1 +1,0 @@
-"""Pure text mathematics: knows none of the nouns, does no I/O."""

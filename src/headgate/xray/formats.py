@@ -70,7 +70,6 @@ def _claude_code(line: Line, message: Message) -> Iterator[Entry]:
 
 
 def _session(line: Line) -> str:
-    """Whose window it is: a subagent has its own."""
     name = _text(line.get("sessionId"))
     return f"{name}/{_text(line.get('agentId')) or 'subagent'}" if line.get("isSidechain") else name
 

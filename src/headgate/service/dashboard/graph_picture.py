@@ -72,7 +72,6 @@ def draw_graph(center: str, edges: Sequence[Edge]) -> Picture:
 def _neighbors(
     edges: Iterable[Edge], around: Sequence[str], known: Iterable[str]
 ) -> dict[str, str]:
-    """Names that are one edge away, and from which name each was reached first."""
     inside, seen = set(around), set(known)
     found: dict[str, str] = {}
     for edge in edges:

@@ -90,7 +90,6 @@ def _turn(
 
 
 def _read_call(trace: Trace) -> tuple[str, Window, Mapping[str, int]] | None:
-    """The window of a model call, and its parts by name; None where it is not known."""
     call, step = _step(trace, Stage.MODEL), _step(trace, Stage.WINDOW)
     if call is None or step is None:
         return None
@@ -116,7 +115,6 @@ def _parts(step: Step, kinds: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 
 def _read_context(trace: Trace) -> tuple[str, Window, Mapping[str, int]] | None:
-    """The window that came with a request for context, and what was injected into it."""
     if _step(trace, Stage.MODEL) is not None:
         return None
     budget, texts = trace.request.context_budget, trace.request.window.texts

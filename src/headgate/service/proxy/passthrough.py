@@ -81,7 +81,6 @@ def _model_of(scope: Scope, body: bytes) -> str:
 
 
 async def _list_models(upstreams: Upstreams, scope: Scope, reply: Reply) -> None:
-    """The models of all upstreams; one that does not answer is left out and named."""
     named = upstreams.policy.upstreams
     lists = await asyncio.gather(*(_models_of(upstreams, name, scope) for name in named))
     failed = [name for name, rows in zip(named, lists, strict=True) if rows is None]

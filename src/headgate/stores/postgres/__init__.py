@@ -1,1 +1,0 @@
-"""The PostgreSQL store: many gateways over one database."""

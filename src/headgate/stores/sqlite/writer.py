@@ -160,7 +160,6 @@ class CollectionWriter:
         )  # fmt: skip
 
     def _delete_documents(self, which: str, values: Sequence[object]) -> int:
-        """Delete the documents of this collection that a condition picks; how many went."""
         sizes = self.connection.execute(
             f"DELETE FROM documents WHERE {HERE} AND {which}"
             " RETURNING length(CAST(id || title || metadata AS BLOB))",
