@@ -143,6 +143,21 @@ def test_a_view_stays_as_it_was_while_the_store_goes_on():
     assert [c.chunk.id for c in retrieve("harbor", before, RetrievePolicy()).kept] == ["a/0"]
 
 
+def test_what_requests_have_read_of_a_view_is_derived_before_the_next_one_is_handed_out():
+    store = MemoryStore()
+    store.put("t", [document("a", ["harbor contract", "Vega engine"], "Lisbon")])
+    indexes = Indexes(store)
+    view = indexes.snapshot("t", "main")
+    asked = view.norms(b=0.75, title=1.0, head=True), view.conversational
+    assert len(asked[0]) == 2
+    store.put("t", [document("b", ["turbine valve pump"], "")])
+    fresh = indexes.snapshot("t", "main")
+    assert fresh is not view
+    assert {"conversational"} <= vars(fresh).keys()
+    assert "unseen_rate" not in vars(fresh), "nobody asked for it"
+    assert [len(norms) for norms in fresh._norms.values()] == [3]
+
+
 def test_an_empty_collection_finds_nothing():
     view = Indexes(MemoryStore()).snapshot("t", "nothing")
     found = retrieve("anything", view, RetrievePolicy())

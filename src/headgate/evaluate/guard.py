@@ -201,7 +201,6 @@ def _watch(stream: LabeledStream, detector: Detector) -> Watched:
 
 
 def _note_hold(watched: Watched, hold: int) -> None:
-    """Note after how many periods of repetition the labeled loop was first held."""
     loop = watched.stream.loop
     if loop and loop["period"] >= UNIT and hold > loop["onset"] + loop["period"]:
         reach = (hold - loop["onset"]) / loop["period"] - 1

@@ -267,7 +267,10 @@ class Collection:
         """Go on to a state, and hand its snapshot out where it is complete or no complete one was there before."""
         self._state = state
         if state.complete or not self._current.complete:
-            self._current = self._snapshot_of(state.lives, complete=state.complete)
+            fresh = self._snapshot_of(state.lives, complete=state.complete)
+            if state.complete:
+                fresh.derive_like(self._current)
+            self._current = fresh
 
     def _flush(self, *, least: int) -> None:
         """Save when at least `least` changes are unsaved, unless another process is saving."""

@@ -1,9 +1,8 @@
 """Snapshot: one moment of a collection's index, as ranking reads it.
 
-A snapshot is a list of immutable segments with their dead ordinals, read as one array of chunks. It never
-changes, so a query may read it while another thread follows the feed. Whatever it derives, it computes
-once, on first use. Every number is exact for the living chunks, so a snapshot ranks the same however
-its chunks are spread over segments.
+A snapshot is a list of immutable segments with their dead ordinals, read as one array of chunks. It never changes, so a
+query may read it while another thread follows the feed. Whatever it derives, it computes once. Every number is exact
+for the living chunks, so it ranks the same however they are spread over segments.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,6 +38,10 @@ _MOST_KEY = (1 << 64) - 1
 _SAMPLED_CHUNKS = 4_000  # chunks from which on a part of the vocabulary stands for all of it ...
 _SAMPLED_POSTINGS = 250_000  # ... or postings, of texts that are denser than most
 
+# what is computed once, from all chunks
+_DERIVED = {
+    "conversational", "language", "repetition", "unseen_rate", "_reading", "_order", "_speakers",
+}  # fmt: skip
 BEHIND = "the index is behind the store and follows in the background"
 
 
@@ -64,6 +67,14 @@ class Snapshot:
         self._name_slots = Slots([live.segment.names.keys for live in self.lives])
         self._proper: dict[float, dict[int, bool]] = {}
         self._norms: dict[tuple[float, float, bool], npt.NDArray[np.float32]] = {}
+
+    def derive_like(self, former: "Snapshot") -> None:
+        """Compute now what an earlier snapshot of the collection has been asked for, since this one will be too."""
+        asked = former.__dict__.get("stale", former)
+        for name in (vars(former).keys() | vars(asked).keys()) & _DERIVED:
+            getattr(self, name)
+        for b, title, head in [*former._norms]:  # noqa: SLF001  one of its own kind
+            self.norms(b=b, title=title, head=head)
 
     @property
     def degraded(self) -> str:

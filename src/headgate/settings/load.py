@@ -184,7 +184,6 @@ def _refuse(layer: Layer) -> Iterator[Fault]:
 
 
 def _refuse_found(layer: Layer, folder: Path) -> Iterator[Fault]:
-    """What a file that was only found may not set."""
     for name, value in _flatten(layer.tree):
         error = found.refuse(name, value, folder)
         if error:

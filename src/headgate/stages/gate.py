@@ -270,7 +270,6 @@ def _piece_of(candidate: Candidate, preview_chars: int | None) -> str:
 
 
 def _worth(candidate: Candidate, bits: float, policy: GatePolicy) -> float:
-    """What a chunk is worth, whatever it costs: see the caption."""
     if policy.order == "entropy":
         return bits
     weight = policy.entropy_weight

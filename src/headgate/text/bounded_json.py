@@ -100,7 +100,6 @@ def _check_depth(value: object) -> None:
 
 
 def _levels(value: object) -> Iterator[list[Container]]:
-    """The lists and objects in a value, level by level."""
     level = _containers([value])
     while level:
         yield level

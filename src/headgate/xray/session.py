@@ -285,7 +285,6 @@ class SessionBuilder:
 
 
 def _origin(message: dict[str, Any]) -> int:
-    """A number by which a message is known again in a later request."""
     return hash(tuple((part.kind, part.id, part.tool, part.text) for part in parts_of(message)))
 
 

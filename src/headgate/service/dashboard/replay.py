@@ -133,5 +133,4 @@ def _number(text: str | None, knob: SliderRange, rest: float | None) -> float:
 
 
 def _plain(slider: Slider) -> float | int:
-    """A whole number where the knob takes only such."""
     return int(slider.value) if slider.knob.step >= 1 else slider.value
