@@ -65,7 +65,6 @@ class Climber:
         self._last = reached
 
     def _rung(self, made: int) -> Rung:
-        """The highest rung that so many copies reach; they are enough for the lowest."""
         for copies, rung in self._rungs:
             if made >= copies:
                 return rung

@@ -130,11 +130,9 @@ class Lexicon:
         renew_in_children(self)
 
     def renew(self) -> None:
-        """In a forked child let go of pieces that another thread was adding: the last thing it adds is how they are
-        written.
-        """
-        del self._ends[len(self._cases) + 1 :]
-        del self._terms[self._ends[-1] :]
+        """In a forked child let go of what another thread was adding, last how pieces are written, or reading."""
+        self._ends = self._ends[: len(self._cases) + 1]
+        self._terms, self._cases = self._terms[: self._ends[-1]], self._cases[:]
 
     def __len__(self) -> int:
         return len(self._cases)

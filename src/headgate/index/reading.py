@@ -12,7 +12,7 @@ from itertools import chain, islice
 import numpy as np
 import numpy.typing as npt
 
-from headgate.forks import ForkSafeLock
+from headgate.forks import ForkSafeLock, renew_in_children
 from headgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets, ranges
 from headgate.index.casing import count_case
 from headgate.index.lexicon import KeyTable, Pieces, Slots, current_lexicon
@@ -47,6 +47,12 @@ class _NameSlots:
         self._keys = array("Q")
         self._size = 0
         self._lock = ForkSafeLock()
+        renew_in_children(self)
+
+    def renew(self) -> None:
+        """In a forked child go on from copies: what another thread was reading cannot be resized."""
+        self._own, self._ends = self._own[: self._ends[-1]], self._ends[:]
+        self._keys = self._keys[:]
 
     @property
     def is_full(self) -> bool:
@@ -70,8 +76,6 @@ class _NameSlots:
     def _add(self, spans: list[str], keys: Keys) -> Slots:
         names = list(map(names_of, spans))
         with self._lock:
-            # a forked child may have slots that no span got
-            del self._own[self._ends[-1] :]
             known, first = self._slots, len(self._ends) - 1
             self._own.extend([known.setdefault(name, len(known)) for own in names for name in own])
             counts = np.fromiter(map(len, names), np.int64, len(names))

@@ -137,7 +137,6 @@ def _unreachable(endpoint: Endpoint, error: Exception) -> UpstreamError:
 
 
 def _origin(url: str) -> str:
-    """Where a call went, without the path and what may stand in it."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname}"
 

@@ -106,7 +106,6 @@ def _count_distinct(ordered: U64) -> int:
 
 
 def _full(coded: Coded) -> int:
-    """The number that means: add this and read on."""
     return int(np.iinfo(coded.dtype).max)
 
 
