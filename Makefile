@@ -15,12 +15,16 @@ READY := $(VENV)/.ready
 help:
 	@sed -n '3,5s/^# *//p' Makefile
 
-$(READY): pyproject.toml
+# the versions in requirements/dev.txt, so that a new release of a tool cannot turn a good commit red
+$(READY): pyproject.toml requirements/dev.txt
 	@test -n "$(PYTHON)" || { echo "Headgate needs Python 3.11 or newer; none was found. Try: make PYTHON=/path/to/python3"; exit 1; }
 	@echo "== setting up $(VENV) with $(PYTHON) (once)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' uv
+	@{ $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt && \
+	   $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .; } || { \
+	   echo "== the pinned versions cannot be had here; taking the newest that fit"; \
+	   $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev; }
 	@touch $@
 
 # the package alone, without what developing it needs

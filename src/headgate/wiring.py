@@ -87,7 +87,7 @@ class Parts:
 
 def build(
     settings: Settings,
-    own: Own = Own(),  # noqa: B008 (frozen)
+    own: Own | None = None,
     *,
     folder: Path | None = None,
     wait_for_index: bool = True,
@@ -98,6 +98,7 @@ def build(
     the indexes live in memory. Without `wait_for_index` requests are answered from the last complete index.
     """
     settings = _pass_redact_on(settings)
+    own = own or Own()
     grader = own.grader or llm_grader(settings.grader)
     vectors = own.embedder or embedder(settings.embed)
     clock = own.clock or time.time
