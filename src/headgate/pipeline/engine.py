@@ -3,14 +3,15 @@
 decide ─▶ retrieve ─▶ propagate ─▶ penalize ─▶ (expand once) ─▶ gate ─▶ grade ─▶ compose
                                                                          └─▶ search, then a person
 
-`Engine.build` names every stage, in order. Stages are pure and synchronous and run in a few threads; what waits is
-awaited. How each is called, with which policy, and how its step is recorded stands in steps.py.
+`Engine.build` and the functions under it name every stage, in order. Stages are pure and synchronous and run in a few
+threads; what waits is awaited. How each is called, with which policy, and how its step is recorded stands in steps.py.
 """
 
 import asyncio
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from headgate.errors import InputError, LimitError
 from headgate.memory.memory import Memory
@@ -24,7 +25,7 @@ from headgate.protocols import Clock, Grader, Store, TokenCounter, WebSearch
 from headgate.stages.compose import Composed
 from headgate.stages.grade import review_reason, wants_search
 from headgate.text.cache import WindowCache
-from headgate.types import Context, Edge, Request, Sifted
+from headgate.types import Context, Edge, Plan, Request, Sifted
 
 __all__ = ["Engine", "Policies"]
 
@@ -60,35 +61,20 @@ class Engine:
         """From a request to the best context that fits."""
         check_limits(request, self.policy.limits)
         run, in_thread = Steps(self.resources, self.policy, request), self._in_thread
-        plan = await in_thread(run.decide)
+        # in a thread of the loop's own: it may have to wait until an index is built
+        plan = await asyncio.to_thread(_start, run)
         if plan.skip:
             return run.context(Composed("", 0, Sifted()), Verdict())
-        # in a thread of the loop's own: it may have to wait until an index is built
-        await asyncio.to_thread(run.open_indexes)
-
-        def find() -> tuple[Candidates, Sequence[Edge], Candidates, Candidates]:
-            # in one thread, since several would wait for the same lock of the store
-            found = run.retrieve()
-            starts, edges = run.load_edges(found)
-            ranked = run.propagate(found, starts, edges)
-            return ranked, edges, run.recall_facts(), run.find_paths()
-
-        def fit() -> tuple[Candidates, dict[str, str]]:
-            fresh = run.penalize(found)
-            if run.wants_more(fresh):
-                fresh = run.expand(fresh, edges)
-            gated = run.gate(fresh)
-            return run.drop_left_over(gated.kept), dict(gated.strips)
-
-        asked = asyncio.gather(in_thread(find), run.ask_providers())
-        (ranked, edges, facts, paths), recalled = await asked
-        found = (*ranked, *facts, *recalled, *paths)
-        fitting, strips = await in_thread(fit)
+        if run.has_providers:
+            found, recalled = await asyncio.gather(in_thread(_find, run), run.ask_providers())
+            fitting, strips = await in_thread(_fit, run, found, recalled)
+        else:
+            found, fitting, strips = await in_thread(_find_and_fit, run)
         verdict = verdict_without_grading(
             fitting, () if fitting else run.candidates, gradable=bool(run.views)
         )
         if verdict is None:
-            graded, outside = await run.grade(fitting, found=ranked), None
+            graded, outside = await run.grade(fitting, found=found.ranked), None
             results = await run.search() if wants_search(graded.action) else None
             if results is not None:
                 gated = await in_thread(run.gate, await in_thread(run.penalize, results))
@@ -102,6 +88,41 @@ class Engine:
         elif reason := review_reason(None, None, group=plan.group):
             verdict = verdict.with_review(reason, await in_thread(run.review, {}, reason))
         return run.context(await in_thread(run.compose, verdict, strips), verdict)
+
+
+class _Found(NamedTuple):
+    ranked: Candidates
+    edges: Sequence[Edge]
+    facts: Candidates
+    paths: Candidates
+
+
+def _start(run: Steps) -> Plan:
+    plan = run.decide()
+    if not plan.skip:
+        run.open_indexes()
+    return plan
+
+
+def _find(run: Steps) -> _Found:
+    # in one thread, since several would wait for the same lock of the store
+    found = run.retrieve()
+    starts, edges = run.load_edges(found)
+    return _Found(run.propagate(found, starts, edges), edges, run.recall_facts(), run.find_paths())
+
+
+def _fit(run: Steps, found: _Found, recalled: Candidates = ()) -> tuple[Candidates, dict[str, str]]:
+    fresh = run.penalize((*found.ranked, *found.facts, *recalled, *found.paths))
+    if run.wants_more(fresh):
+        fresh = run.expand(fresh, found.edges)
+    gated = run.gate(fresh)
+    return run.drop_left_over(gated.kept), dict(gated.strips)
+
+
+def _find_and_fit(run: Steps) -> tuple[_Found, Candidates, dict[str, str]]:
+    """Both in one go: a way to a thread and back takes as much CPU as a small stage."""
+    found = _find(run)
+    return found, *_fit(run, found)
 
 
 def check_limits(request: Request, limits: Limits) -> None:

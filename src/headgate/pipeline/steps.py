@@ -193,10 +193,16 @@ class Steps:
             Stage.MEMORY, (), lambda: memory.recall_facts(self.request, self.plan)
         ).kept
 
+    @property
+    def has_providers(self) -> bool:
+        """Whether there are memory providers to ask."""
+        memory = self.resources.memory
+        return memory is not None and bool(memory.providers.names)
+
     async def ask_providers(self) -> Candidates:
         """What the memory providers answer."""
         memory = self.resources.memory
-        if memory is None or not memory.providers.names:
+        if memory is None:
             return ()
         recalled = await self.recorder.arun(
             Stage.MEMORY,
