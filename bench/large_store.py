@@ -4,11 +4,12 @@
 
 The store is made in FOLDER where it is not there yet; one that was stopped halfway goes on. Text is recombined from the
 labeled sets in DATA (bench/synthetic.py). A request is `context()` as the service asks it: from the last complete
-index, while a thread follows. Its cost is CPU time of this process without that thread. The backup runs beside a
-writer.
+index, while a thread follows. Its cost is CPU time of this process without that thread; as in the service, what was
+imported is not searched for garbage. The backup runs beside a writer.
 """
 
 import argparse
+import gc
 import os
 import random
 import subprocess
@@ -92,6 +93,7 @@ def requests(folder, data):
     other = writer(folder, data, ADDED)
     with Headgate.open(folder, wait_for_index=False, **QUIET) as gate:
         gate.index()
+        gc.freeze()
         held = gate.collections()["main"].chunks
         alone = np.min([[ask(gate, query) for query in queries] for _ in range(RUNS)], axis=0)
         print(f"{held:,} chunks: a request takes {np.median(alone):.1f} ms CPU (p50), {np.percentile(alone, 95):.1f} (p95)")  # fmt: skip

@@ -150,11 +150,14 @@ def test_what_requests_have_read_of_a_view_is_derived_before_the_next_one_is_han
     view = indexes.snapshot("t", "main")
     asked = view.norms(b=0.75, title=1.0, head=True), view.conversational
     assert len(asked[0]) == 2
+    assert len(view.lives[0].case_counts)
     store.put("t", [document("b", ["turbine valve pump"], "")])
     fresh = indexes.snapshot("t", "main")
     assert fresh is not view
     assert {"conversational"} <= vars(fresh).keys()
     assert "unseen_rate" not in vars(fresh), "nobody asked for it"
+    assert all("case_counts" in vars(live) for live in fresh.lives)
+    assert not any("name_counts" in vars(live) for live in fresh.lives), "nobody asked for it"
     assert [len(norms) for norms in fresh._norms.values()] == [3]
 
 

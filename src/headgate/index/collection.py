@@ -46,7 +46,7 @@ _BATCH = 5_000  # changes read at a time
 _WORDS = 150_000  # of chunks that are read into one segment, at most: they take 15 MB on the way
 _IN_WORDS = bytes(byte for byte in range(256) if byte >= 0x80 or chr(byte).isalnum())
 _AT_ONCE = 50  # changes that a request takes in itself, some 20 ms; more are left to the background
-_PATIENCE_S = 0.1  # that a request waits for another thread that takes changes in ...
+_PATIENCE_S = 0.03  # that a request waits for another thread that takes changes in ...
 _OPENING_S = 1.0  # ... or opens the index
 _RETRY_S = 30.0  # after a failed save
 _UNSAVED = "unsaved"  # a mark that no file has

@@ -75,6 +75,10 @@ class Snapshot:
             getattr(self, name)
         for b, title, head in [*former._norms]:  # noqa: SLF001  one of its own kind
             self.norms(b=b, title=title, head=head)
+        counted = {name for live in former.lives for name in vars(live)}
+        for live in self.lives:
+            for name in counted - vars(live).keys():
+                getattr(live, name)
 
     @property
     def degraded(self) -> str:
