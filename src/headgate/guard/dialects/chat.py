@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from headgate.errors import HeadgateError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
 from headgate.guard.dialects.dialect import (
+    Dialect,
     Event,
     Fields,
     OwnAnswer,
@@ -19,8 +20,6 @@ from headgate.guard.dialects.dialect import (
     warmer,
 )
 from headgate.guard.dialects.error_codes import openai_error
-from headgate.guard.dialects.turns import add_block, human_text
-from headgate.guard.policy import Resume
 from headgate.guard.resume import Message
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # as different servers name it
@@ -28,13 +27,10 @@ HEATED = ("temperature", "frequency_penalty", "presence_penalty", "top_p")
 LIMITS = ("max_tokens", "max_completion_tokens")
 
 
-class ChatDialect:
+class ChatDialect(Dialect):
     """Chat completions."""
 
     path: ClassVar[str] = "/v1/chat/completions"
-    operation: ClassVar[str] = "chat"
-    resume: ClassVar[Resume] = "auto"
-    reference_field: ClassVar[str] = ""
     done: ClassVar[bytes] = b"[DONE]"
 
     def __init__(self) -> None:
@@ -80,12 +76,6 @@ class ChatDialect:
 
     def preamble(self, fields: Fields) -> tuple[str, ...]:  # it is a message here
         return ()
-
-    def human_text(self, message: Message) -> str:
-        return human_text(message)
-
-    def add_block(self, message: Message, block: str) -> Message:
-        return add_block(message, block)
 
     # The stream
 

@@ -3,7 +3,7 @@ own, its errors.
 
 One object serves one answer, over as many calls as it takes. It reads the events of every call, and writes what the
 guard lets out as events of the first one: one id, one numbering, no second beginning, and text that adds up.
-Each API is one file beside this one, and a line in DIALECTS.
+Each API is one file beside this one, and a line in DIALECTS. What most have in common stands here as a default.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 from headgate.errors import HeadgateError, InputError
 from headgate.guard.channels import Piece
+from headgate.guard.dialects.turns import add_block, human_text
 from headgate.guard.policy import Resume
 from headgate.guard.resume import Message
 
@@ -35,11 +36,11 @@ class RequestFormat(Protocol):
     """What a request asks for, and how it is asked again."""
 
     path: ClassVar[str]
-    operation: ClassVar[str]
+    operation: ClassVar[str] = "chat"
     """What OpenTelemetry calls it: chat or text_completion."""
-    resume: ClassVar[Resume]
+    resume: ClassVar[Resume] = "auto"
     """How a call goes on from a text; auto: as the policy says."""
-    reference_field: ClassVar[str]
+    reference_field: ClassVar[str] = ""
     """The field that names an earlier answer which the upstream has stored, where there is one."""
 
     def conversation(self, fields: Fields) -> tuple[Message, ...]:
@@ -75,15 +76,17 @@ class TurnFormat(Protocol):
 
     def human_text(self, message: Message) -> str:
         """What a person said in this message; nothing for tool results, and for all other roles."""
+        return human_text(message)
 
     def add_block(self, message: Message, block: str) -> Message:
         """The message with a block in front of its words, and behind the tool results that it brings."""
+        return add_block(message, block)
 
 
 class StreamFormat(Protocol):
     """The events of a stream."""
 
-    done: ClassVar[bytes]
+    done: ClassVar[bytes] = b""
     """The data of the event that ends every stream, where there is one."""
     ended: bool
     """Whether the current call said that its answer is complete."""
@@ -110,6 +113,7 @@ class StreamFormat(Protocol):
 
     def event_name(self, event: Event) -> str:
         """The name of an event on the wire, or nothing."""
+        return str(event.get("type", ""))
 
     def is_error(self, event: Event) -> bool:
         """Whether an event tells of an error, after which nothing comes."""

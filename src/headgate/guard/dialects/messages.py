@@ -13,6 +13,7 @@ import orjson
 from headgate.errors import HeadgateError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
 from headgate.guard.dialects.dialect import (
+    Dialect,
     Event,
     Fields,
     OwnAnswer,
@@ -23,8 +24,6 @@ from headgate.guard.dialects.dialect import (
     warmer,
 )
 from headgate.guard.dialects.error_codes import status_of
-from headgate.guard.dialects.turns import add_block, human_text
-from headgate.guard.policy import Resume
 from headgate.guard.resume import Message
 
 DELTAS = {
@@ -44,14 +43,10 @@ ERROR_TYPES: Mapping[int, str] = {
 }
 
 
-class MessagesDialect:
+class MessagesDialect(Dialect):
     """Messages."""
 
     path: ClassVar[str] = "/v1/messages"
-    operation: ClassVar[str] = "chat"
-    resume: ClassVar[Resume] = "auto"
-    reference_field: ClassVar[str] = ""
-    done: ClassVar[bytes] = b""
 
     def __init__(self) -> None:
         self.ended = False
@@ -110,14 +105,6 @@ class MessagesDialect:
         parts = system if isinstance(system, list) else []
         texts = (part.get("text") for part in parts if isinstance(part, Mapping))
         return tuple(text for text in texts if isinstance(text, str))
-
-    def human_text(self, message: Message) -> str:
-        """The words of a user message; tool results stand in user messages too, and are no words."""
-        return human_text(message)
-
-    def add_block(self, message: Message, block: str) -> Message:
-        """In front of the words, behind the tool results."""
-        return add_block(message, block)
 
     # The stream
 
@@ -183,9 +170,6 @@ class MessagesDialect:
             {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 0}},
             {"type": "message_stop"},
         ]
-
-    def event_name(self, event: Event) -> str:
-        return str(event.get("type", ""))
 
     def is_error(self, event: Event) -> bool:
         return event.get("type") == "error"

@@ -12,6 +12,7 @@ from headgate.errors import HeadgateError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Piece
 from headgate.guard.dialects.client_items import TEXT_DELTA, ClientItems
 from headgate.guard.dialects.dialect import (
+    Dialect,
     Event,
     Fields,
     OwnAnswer,
@@ -22,8 +23,6 @@ from headgate.guard.dialects.dialect import (
     warmer,
 )
 from headgate.guard.dialects.error_codes import openai_error, type_and_code
-from headgate.guard.dialects.turns import add_block, human_text
-from headgate.guard.policy import Resume
 from headgate.guard.resume import Message
 
 DELTAS = {
@@ -44,14 +43,11 @@ UNWATCHED = {
 }
 
 
-class ResponsesDialect:
+class ResponsesDialect(Dialect):
     """Responses."""
 
     path: ClassVar[str] = "/v1/responses"
-    operation: ClassVar[str] = "chat"
-    resume: ClassVar[Resume] = "auto"
     reference_field: ClassVar[str] = "previous_response_id"
-    done: ClassVar[bytes] = b""
 
     def __init__(self) -> None:
         self.ended = False
@@ -110,12 +106,6 @@ class ResponsesDialect:
     def preamble(self, fields: Fields) -> tuple[str, ...]:
         given = fields.get("instructions")
         return (given,) if isinstance(given, str) else ()
-
-    def human_text(self, message: Message) -> str:
-        return human_text(message)
-
-    def add_block(self, message: Message, block: str) -> Message:
-        return add_block(message, block)
 
     # The stream
 
@@ -177,9 +167,6 @@ class ResponsesDialect:
         response = {**self._first, "status": "completed", "output": list(self._items.done)}
         response["usage"] = self.estimate_usage(0, 0)
         return [self._items.number({"type": "response.completed", "response": response})]
-
-    def event_name(self, event: Event) -> str:
-        return str(event.get("type", ""))
 
     def is_error(self, event: Event) -> bool:
         """Whether an event tells of an error; a failed response is an end like others."""
