@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from headgate.classes import lazy_property
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Hits, Postings
@@ -139,26 +140,57 @@ def start_of(found: Sifted, query: str, view: Postings, policy: PropagatePolicy)
     hits = scores.hits
     if hits is None:
         hits = view.postings(distinct(np.array(terms(query, view.language), np.uint64)))
-    seeds = scores.seeds[: policy.seeds]
-    said = tuple(dict.fromkeys((*sorted(names(query)), *words(query))))
-    own = distinct(np.array([number(name) for name in said], np.uint64))
-    led = _gather_names(view, seeds, policy, own=own)
-    prose = 1 - likeness_to_code([c.chunk.text for c in found.kept[: policy.seeds]])
-    return Start(scores, hits, seeds, scores.strength[: policy.seeds], said, own, led, prose)
+    return Start(query, scores, hits, scores.seeds[: policy.seeds], found.kept, view, policy)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Start:
-    """Where signals start: the best chunks, the query's own words and names, and the names that lead on."""
+    """Where signals start: the best chunks, the query's own words and names, and the names that lead on. All but the
+    first are worked out when they are asked for: where the best chunk holds the whole query, nothing leads on.
+    """
 
+    query: str
     scores: Scores
     hits: Hits
     seeds: Ints
-    strength: Floats
-    said: tuple[str, ...]
-    own: Keys
-    names: Names
-    prose: float  # how little the best chunks look like code, where capitals make no names
+    found: Sequence[Candidate]
+    view: Postings
+    policy: PropagatePolicy
+
+    @property
+    def strength(self) -> Floats:
+        """The seeds' scores."""
+        return self.scores.strength[: self.policy.seeds]
+
+    @lazy_property
+    def said(self) -> tuple[str, ...]:
+        """The query's names and words."""
+        return tuple(dict.fromkeys((*sorted(names(self.query)), *words(self.query))))
+
+    @lazy_property
+    def own(self) -> Keys:
+        """The same as keys."""
+        return distinct(np.array([number(name) for name in self.said], np.uint64))
+
+    @lazy_property
+    def names(self) -> Names:
+        """The seeds' names that lead on."""
+        return self.gather()
+
+    def gather(self, extra: Keys = NONE) -> Names:
+        """The names that lead on, and some given ones."""
+        limit, share = _limit(self.view, self.policy), self.policy.proper
+        return gather(self.view, self.seeds, limit=limit, share=share, extra=extra, query=self.own)
+
+    def open_weight(self, worth: Floats) -> float:
+        """The share of the query that the best chunk leaves open, less where chunks look like code, in which capitals
+        make no names; 0 when no seed holds a rare name of the query.
+        """
+        share = open_share(self.hits, worth, int(self.seeds[0])) if len(self.seeds) else 0.0
+        if share <= 0 or not within(self.names.keys, self.own).any():
+            return 0.0
+        texts = [c.chunk.text for c in self.found[: self.policy.seeds]]
+        return (1 - likeness_to_code(texts)) * share
 
     def nodes(self, view: Postings) -> tuple[str, ...]:
         """What is worth asking a graph about: the query's names, the seeds' ids and the seeds' names."""
@@ -171,13 +203,6 @@ def _limit(view: Postings, policy: PropagatePolicy) -> int:
     return min(max(5, int(policy.common * view.count)), policy.cap)
 
 
-def _gather_names(
-    view: Postings, seeds: Ints, policy: PropagatePolicy, *, own: Keys, extra: Keys = NONE
-) -> Names:
-    limit = _limit(view, policy)
-    return gather(view, seeds, limit=limit, share=policy.proper, extra=extra, query=own)
-
-
 # -- shared names and given edges ----------------------------------------------------------------
 
 
@@ -187,15 +212,11 @@ def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[
     worth = rarity(view.count, start.hits.counts) * (start.hits.counts > 0)
     gain = policy.weight
     if not carried:
-        gain = min(gain, start.prose * _open_weight(start, worth))
+        gain = min(gain, start.open_weight(worth))
     if gain <= 0:
         return _Lift(Reach(start.seeds[:0], np.zeros(0)))
     extra = np.array(sorted({number(node.lower()) for node in carried}), np.uint64)
-    led = (
-        _gather_names(view, start.seeds, policy, own=start.own, extra=extra)
-        if carried
-        else start.names
-    )
+    led = start.gather(extra) if carried else start.names
     mass = name_masses(view, led, start.strength, without=start.own)
     given = np.zeros(len(led.keys))
     for node, force in carried.items():
@@ -211,14 +232,6 @@ def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[
         return _Lift(lifted, led, flow)
     news = partial(new_shares, start.hits, worth, weight=gain / policy.weight)
     return _Lift(lifted, led, flow, news)
-
-
-def _open_weight(start: Start, worth: Floats) -> float:
-    """The share of the query that the best chunk leaves open; 0 when no seed holds a rare name of the query."""
-    held = start.names.keys[start.names.owned.any(0)]
-    if not within(held, start.own).any():
-        return 0.0
-    return open_share(start.hits, worth, int(start.seeds[0]))
 
 
 def _carry_mass(
