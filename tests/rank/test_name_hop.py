@@ -252,11 +252,11 @@ def test_in_a_conversation_a_speaker_is_not_what_a_line_is_about():
 def test_in_a_conversation_the_terms_of_a_line_leave_out_who_speaks():
     view = lines_of(*TALK)
     spoken = {term for name in ("Ann", "Vega") for term in terms(name)}
-    keys, _, _ = contents(view, np.array([4]), Weighing(1.2, 0.75, 2.0, near=(0.5,)))
+    keys, *_ = contents(view, np.array([4]), Weighing(1.2, 0.75, 2.0, near=(0.5,)))
     assert set(terms("good")) <= set(keys.tolist())
     assert not spoken & set(keys.tolist())
 
 
 def test_in_a_conversation_the_first_line_is_a_neighbor_like_any_other():
-    keys, _, _ = contents(lines_of(*TALK), np.array([1]), Weighing(1.2, 0.75, 2.0, near=(0.5,)))
+    keys, *_ = contents(lines_of(*TALK), np.array([1]), Weighing(1.2, 0.75, 2.0, near=(0.5,)))
     assert set(terms("lately")) <= set(keys.tolist())

@@ -85,21 +85,24 @@ def copy_lists(parts: Sequence[PostingList], slots: Ints, bases: Ints) -> Hits:
 
     A part's ordinals begin at its base.
     """
-    begins, ends = np.zeros_like(slots), np.zeros_like(slots)
-    for part, row, begin, end in zip(parts, slots, begins, ends, strict=True):
-        there = row >= 0
-        begin[there], end[there] = part.starts[row[there]], part.starts[row[there] + 1]
-    lengths = ends - begins
-    which, where = np.nonzero(lengths.T)
-    spans = list(
-        zip(where.tolist(), begins[where, which].tolist(), ends[where, which].tolist(), strict=True)
-    )
+    begins, lengths = np.zeros((2, *slots.shape), np.int64)
+    for part, row, begin, length in zip(parts, slots, begins, lengths, strict=True):
+        begin[:] = part.starts[row]
+        length[:] = part.starts[row + 1] - begin
+    lengths[slots < 0] = 0
+    which, where = lengths.T.nonzero()
+    begins, counts = begins[where, which], lengths[where, which]
+    spans = [*zip(where.tolist(), begins.tolist(), (begins + counts).tolist(), strict=True)]
     if not spans:
         none = np.zeros(0, np.int64)
         return Hits(none, none.astype(np.uint16), np.zeros(slots.shape[1], np.int64))
     ords = np.concatenate([parts[n].ords[begin:end] for n, begin, end in spans], dtype=np.int64)
-    ords += np.repeat(bases[where], lengths[where, which])
     values = np.concatenate([parts[n].values[begin:end] for n, begin, end in spans])
+    if len(parts) > 1:
+        for base, end, count in zip(
+            bases[where].tolist(), counts.cumsum().tolist(), counts.tolist(), strict=True
+        ):
+            ords[end - count : end] += base
     return Hits(ords, values, lengths.sum(0))
 
 
@@ -121,7 +124,7 @@ def own_slots(part: PostingList, local: Ints) -> tuple[npt.NDArray[np.uint32], I
 
 def locate_slots(own: npt.NDArray[np.uint32], slots: Ints) -> tuple[Ints, Ints]:
     """Which of some words are one of the slots, and which one; a slot below 0 is none."""
-    order = np.argsort(slots)
+    order = slots.argsort()
     order = order[slots[order] >= 0]
     known = slots[order].astype(np.uint32)
     if len(known) > _FEW_TERMS:
@@ -130,7 +133,7 @@ def locate_slots(own: npt.NDArray[np.uint32], slots: Ints) -> tuple[Ints, Ints]:
         hit = np.zeros(len(own), bool)
         for slot in known:
             hit |= own == slot
-    at = np.flatnonzero(hit)
+    at = hit.nonzero()[0]
     return at, order[known.searchsorted(own[at])]
 
 
@@ -142,22 +145,25 @@ class Slots:
 
     def __init__(self, vocabularies: Sequence[Keys]) -> None:
         self._vocabularies = vocabularies
-        self._recent: tuple[tuple[Keys, Ints], ...] = ()
+        self._recent: tuple[tuple[Keys, Keys, Ints, Ints], ...] = ()
 
     def __call__(self, keys: Keys) -> Ints:
         """The slot of each key in each vocabulary (vocabulary × key), -1 where it has none."""
+        for same, _, _, slots in self._recent:
+            if same is keys:
+                return slots
         if not len(keys):
             return np.zeros((len(self._vocabularies), 0), np.int64)
-        for known, slots in self._recent:
+        for _, known, order, slots in self._recent:
             if find(known, keys[:1])[1][0]:
                 at, there = find(known, keys)
                 if there.all():
-                    return slots[:, at]
-        order = np.argsort(keys)
+                    return slots[:, order[at]]
+        order = keys.argsort()
         asked = keys[order]
-        found = np.empty((len(self._vocabularies), len(keys)), np.int64)
-        for row, vocabulary in zip(found, self._vocabularies, strict=True):
-            slots, there = find(vocabulary, asked)
-            row[:] = np.where(there, slots, -1)
-        self._recent = ((asked, found), *self._recent[: _KEPT - 1])
-        return found[:, np.argsort(order)]
+        slots = np.full((len(self._vocabularies), len(keys)), -1)
+        for row, vocabulary in zip(slots, self._vocabularies, strict=True):
+            found, there = find(vocabulary, asked)
+            row[order[there]] = found[there]
+        self._recent = ((keys, asked, order, slots), *self._recent[: _KEPT - 1])
+        return slots

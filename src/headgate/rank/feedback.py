@@ -40,9 +40,8 @@ def feedback(
     None when they have no new one, or when the first seed has less than `agreement` of the highest score.
     """
     found = None if view.conversational and by.near else view.sequences(seeds)
-    keys, who, value = contents(view, seeds, by, found)
+    vocabulary, slots, who, value = contents(view, seeds, by, found)
     share = strength**2 / (strength**2).sum()
-    vocabulary, slots = np.unique(keys, return_inverse=True)
     counts = view.frequencies(vocabulary)
     idf = rarity(view.count, counts)
     weight = sum_at(slots, share[who] * value, len(vocabulary)) * idf

@@ -103,7 +103,24 @@ def within(keys: npt.NDArray[np.integer], found: npt.NDArray[np.integer]) -> npt
 def distinct(keys: npt.NDArray[Number]) -> npt.NDArray[Number]:
     """The keys, sorted, each once. A sort and a mask are faster than np.unique, which also loads numpy.ma."""
     keys = np.sort(keys)
-    return keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+    return keys[firsts(keys)]
+
+
+def number_keys(keys: npt.NDArray[Number]) -> tuple[npt.NDArray[Number], Ints]:
+    """The same, and which of them each key is."""
+    order = keys.argsort()
+    ranked = keys[order]
+    first = firsts(ranked)
+    slots = np.empty(len(keys), np.int64)
+    slots[order] = first.cumsum() - 1
+    return ranked[first], slots
+
+
+def firsts(ranked: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+    """Which of some sorted keys differ from the one before."""
+    first = np.ones(len(ranked), bool)
+    np.not_equal(ranked[1:], ranked[:-1], out=first[1:])
+    return first
 
 
 def sum_at(slots: Ints, values: npt.NDArray[np.floating], size: int) -> Floats:
@@ -147,8 +164,9 @@ def _talk(view: Postings, terms: Keys, hits: Hits, scale: Floats, by: Weighing) 
 
 def contents(
     view: Postings, ords: Ints, by: Weighing, found: Sequences | None = None
-) -> tuple[Keys, Ints, Floats]:
-    """The weighted terms of some chunks: term, owner (index into ords) and saturated count, idf left out.
+) -> tuple[Keys, Ints, Ints, Floats]:
+    """The weighted terms of some chunks: all terms, then term (index into these), owner (index into ords) and saturated
+    count, idf left out.
 
     `found` are their terms, where the caller has them already; in a conversation more than these are read.
     """
@@ -164,7 +182,7 @@ def contents(
     count /= norms[asked][found.owner]
     if share is not None:
         count *= share[found.owner]
-    keys, slots = np.unique(found.terms, return_inverse=True)
+    keys, slots = number_keys(found.terms)
     pairs = slots * len(ords) + owner[found.owner]
     sums = sum_at(pairs, count, len(keys) * len(ords)).reshape(-1, len(ords))
     if talk:
@@ -172,9 +190,11 @@ def contents(
         for field, bonus in ((SPEAKER, by.speaker), (DATE, by.date)):
             here = distinct(pairs[own & (found.field == field)])
             sums.reshape(-1)[here] += bonus
-    slot, who = np.nonzero(sums)
+        held = sums.any(1)
+        keys, sums = keys[held], sums[held]
+    slot, who = sums.nonzero()
     value = sums[slot, who]
-    return keys[slot], who, (by.k1 + 1) * value / (value + by.k1)
+    return keys, slot, who, (by.k1 + 1) * value / (value + by.k1)
 
 
 def _around(view: Postings, ords: Ints, by: Weighing) -> tuple[Ints, Ints, Floats]:
@@ -210,17 +230,31 @@ def phrases(
     if not pairs:
         return bonus
     talk = view.conversational and bool(by.near)
-    block = _blocks(found.field, talk=talk)
-    beside = (np.diff(found.owner) == 0) & (np.diff(found.position) == 1) & (np.diff(block) == 0)
-    at = np.flatnonzero(beside & (block[:-1] >= 0))  # a query term, followed by another
+    keys = np.array(sorted({*chain(*query)}), np.uint64)
+    term, owner, block = (
+        keys.searchsorted(found.terms),
+        found.owner,
+        _blocks(found.field, talk=talk),
+    )
+    beside = (owner[1:] == owner[:-1]) & (found.position[1:] - found.position[:-1] == 1)
+    beside &= (block[1:] == block[:-1]) & (block[:-1] >= 0)
+    at = np.flatnonzero(beside)  # a query term, followed by another
+    first, second = keys.searchsorted(np.array([*pairs], np.uint64).T)
+    which = np.full((len(keys), len(keys)), -1)
+    which[first, second] = np.arange(len(pairs))
+    seam = which[term[at], term[at + 1]]
+    n = _count_pairs(seam[seam >= 0], owner[at[seam >= 0]], len(pairs), len(ords))
+    held = np.count_nonzero(_count_pairs(term, owner, len(keys), len(ords)), axis=1)
+    fixed = np.count_nonzero(n, axis=1) / (np.minimum(held[first], held[second]) + 1)
+    weight = (1 - fixed) * np.array([*pairs.values()])
     damp = by.k1 * view.norms(b=by.b, title=by.title, head=not talk)[ords].astype(np.float64)
-    first, second, owner = found.terms[at], found.terms[at + 1], found.owner[at]
-    held = {key: len(distinct(found.owner[found.terms == key])) for key in {*chain(*pairs)}}
-    for (a, b), weight in pairs.items():
-        n = np.bincount(owner[(first == a) & (second == b)], minlength=len(ords))
-        fixed = np.count_nonzero(n) / (min(held[a], held[b]) + 1)
-        bonus += (1 - fixed) * weight * n * (by.k1 + 1) / (n + damp)
+    for row in weight[:, None] * n * (by.k1 + 1) / (n + damp):
+        bonus += row  # in the order of the query, so that sums round alike
     return bonus
+
+
+def _count_pairs(rows: Ints, columns: Ints, height: int, width: int) -> Ints:
+    return np.bincount(rows * width + columns, minlength=height * width).reshape(height, width)
 
 
 def _blocks(field: Ints, *, talk: bool) -> Ints:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from headgate.protocols import Hits, Postings
 from headgate.rank.fields import IN_BODY, IN_TITLE
-from headgate.rank.lexical import Floats, Ints, Keys, distinct, within
+from headgate.rank.lexical import Floats, Ints, Keys, distinct, firsts, within
 
 # ordinals -> what each giver's mass is worth to each (giver × ordinal)
 Receptivity = Callable[[Ints], Floats]
@@ -130,7 +130,7 @@ def _top_postings(names: Names, flow: Floats) -> tuple[Ints, Ints, Ints]:
 
 
 def _begins(ranked: Ints) -> Ints:
-    return np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])[: len(ranked)])
+    return np.flatnonzero(firsts(ranked))
 
 
 def open_share(hits: Hits, worth: Floats, chunk: int) -> float:

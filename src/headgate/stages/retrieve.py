@@ -9,6 +9,7 @@ Without embeddings either is lexical alone. The work follows the postings touche
 The found chunks carry s1; a note's `share` is the part of the query's lexical weight that the chunk holds.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -145,13 +146,15 @@ def _weighing(policy: RetrievePolicy) -> Weighing:
 def _match_terms(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
     # plain BM25 takes words as they are
     read = word_terms(query, view.language) if policy.mode == "rrf" else read_query(query, view)
-    keys, times = np.unique(np.array([*chain(*read)], np.uint64), return_counts=True)
+    said = Counter(chain.from_iterable(read))
+    keys = np.array(sorted(said), np.uint64)
+    times = np.array([said[key] for key in sorted(said)], np.int64)
     hits = view.postings(keys)
     known = hits.counts > 0
     if not known.any():
         return _Match(keys, hits, np.zeros(view.size), np.zeros(0, np.int64), 1.0)
     by = _weighing(policy)
-    idf = rarity(view.count, view.frequencies(keys))
+    idf = rarity(view.count, view.frequencies(keys) if view.narrowed_to else hits.counts)
     weights = times * known.astype(float)
     scores = lexical(view, keys, hits, weights * idf, by)
     depth = policy.dense_depth if policy.mode == "rrf" else max(policy.phrase_depth, SEEDS)
