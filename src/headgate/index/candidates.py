@@ -22,7 +22,7 @@ from headgate.index.arrays import Ints, Keys
 from headgate.index.blocks import to_signed
 from headgate.protocols import BLOCK_BITS, KeyLists, PostingStore, Totals
 from headgate.rank.fields import table
-from headgate.rank.lexical import idf
+from headgate.rank.lexical import firsts, idf
 from headgate.text.cache import Recent
 from headgate.types import Chunk
 
@@ -91,7 +91,7 @@ def _sum_by_place(places: Ints, scores: Floats) -> tuple[Ints, Floats]:
     places = places[order]
     if not len(places):
         return places, scores
-    begins = np.flatnonzero(np.append(True, places[1:] != places[:-1]))
+    begins = np.flatnonzero(firsts(places))
     return places[begins], np.add.reduceat(scores[order], begins)
 
 

@@ -17,7 +17,7 @@ from headgate.index.drafts import CHARS, LANGUAGE, NAME_KEYS, PLACE, POSITION, D
 from headgate.index.snapshot import Fetch, Snapshot
 from headgate.protocols import Hits, Sequences, Spots, Totals
 from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE, pack
-from headgate.rank.lexical import distinct
+from headgate.rank.lexical import distinct, firsts, number_keys
 
 Count = Callable[[Keys], Ints]
 """In how many chunks of the collection each key of the database stands."""
@@ -112,7 +112,7 @@ class DraftSnapshot(Snapshot):
         field = self._fields(at - self._term_starts[owner], owner)
         numbered = np.sort(((which * max(self.size, 1) + owner) << 2) | field)
         pairs, field = numbered >> 2, numbered & 3
-        begins = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1])) if len(pairs) else pairs
+        begins = np.flatnonzero(firsts(pairs))
         slot = np.repeat(np.arange(len(begins)), np.diff(begins, append=len(pairs)))
         counts = np.bincount(slot << 2 | field, minlength=4 * len(begins)).reshape(-1, 4)
         which, ords = np.divmod(pairs[begins], max(self.size, 1))
@@ -151,7 +151,7 @@ class DraftSnapshot(Snapshot):
         """
         at = np.flatnonzero(self._drafts.terms < _SAMPLED_TERMS)
         owner = np.searchsorted(self._term_starts, at, side="right") - 1
-        vocabulary, slots = np.unique(self._drafts.terms[at], return_inverse=True)
+        vocabulary, slots = number_keys(self._drafts.terms[at])
         chunks = np.bincount(distinct(slots * max(self.size, 1) + owner) // max(self.size, 1))
         once = int((chunks == 1).sum())
         if not once:

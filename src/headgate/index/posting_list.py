@@ -97,12 +97,8 @@ def copy_lists(parts: Sequence[PostingList], slots: Ints, bases: Ints) -> Hits:
         none = np.zeros(0, np.int64)
         return Hits(none, none.astype(np.uint16), np.zeros(slots.shape[1], np.int64))
     ords = np.concatenate([parts[n].ords[begin:end] for n, begin, end in spans], dtype=np.int64)
+    ords += bases[where].repeat(counts)
     values = np.concatenate([parts[n].values[begin:end] for n, begin, end in spans])
-    if len(parts) > 1:
-        for base, end, count in zip(
-            bases[where].tolist(), counts.cumsum().tolist(), counts.tolist(), strict=True
-        ):
-            ords[end - count : end] += base
     return Hits(ords, values, lengths.sum(0))
 
 
@@ -145,25 +141,22 @@ class Slots:
 
     def __init__(self, vocabularies: Sequence[Keys]) -> None:
         self._vocabularies = vocabularies
-        self._recent: tuple[tuple[Keys, Keys, Ints, Ints], ...] = ()
+        self._recent: tuple[tuple[Keys, Ints], ...] = ()
 
     def __call__(self, keys: Keys) -> Ints:
         """The slot of each key in each vocabulary (vocabulary × key), -1 where it has none."""
-        for same, _, _, slots in self._recent:
-            if same is keys:
-                return slots
         if not len(keys):
             return np.zeros((len(self._vocabularies), 0), np.int64)
-        for _, known, order, slots in self._recent:
+        for known, slots in self._recent:
             if find(known, keys[:1])[1][0]:
                 at, there = find(known, keys)
                 if there.all():
-                    return slots[:, order[at]]
+                    return slots[:, at]
         order = keys.argsort()
         asked = keys[order]
-        slots = np.full((len(self._vocabularies), len(keys)), -1)
-        for row, vocabulary in zip(slots, self._vocabularies, strict=True):
-            found, there = find(vocabulary, asked)
-            row[order[there]] = found[there]
-        self._recent = ((keys, asked, order, slots), *self._recent[: _KEPT - 1])
-        return slots
+        found = np.full((len(self._vocabularies), len(keys)), -1)
+        for row, vocabulary in zip(found, self._vocabularies, strict=True):
+            slots, there = find(vocabulary, asked)
+            row[there] = slots[there]
+        self._recent = ((asked, found), *self._recent[: _KEPT - 1])
+        return found[:, order.argsort()]

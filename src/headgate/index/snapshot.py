@@ -204,8 +204,7 @@ class Snapshot:
             lengths = segment.fields[local]
             where.append(np.repeat(np.tile(np.arange(4), len(local)), lengths.ravel()))
         if not terms:
-            empty = np.zeros(0, np.int64)
-            return Sequences(empty.astype(np.uint64), empty, empty)
+            return Sequences(ords.astype(np.uint64), ords, ords)
         found = Sequences(np.concatenate(terms), np.concatenate(owner), np.concatenate(where))
         if len(terms) == 1:
             return found
@@ -232,8 +231,7 @@ class Snapshot:
             found.append((terms[which], here + words, index, counts, segment.fields[local, :BODY]))
             words += len(own)
         if not found:
-            empty = np.zeros(0, np.int64)
-            return Spots(empty.astype(np.uint64), empty, empty, empty, empty.astype(np.bool_))
+            return Spots(terms[:0], ords, ords, ords, ords > 0)
         keys, where, owner, counts, heads = map(np.concatenate, zip(*found, strict=True))
         begins = offsets(counts)
         mine = np.searchsorted(begins, where, side="right") - 1
@@ -340,10 +338,8 @@ class Snapshot:
 
     def labels(self, keys: Keys) -> list[str]:
         found = [""] * len(keys)
-        slots = self._name_slots(keys)
-        first = (slots >= 0).argmax(0) if len(slots) else np.zeros(len(keys), np.int64)
-        for at, (live, row) in enumerate(zip(self.lives, slots, strict=True)):
-            index = np.flatnonzero((first == at) & (row >= 0))
+        for live, row in zip(reversed(self.lives), self._name_slots(keys)[::-1], strict=True):
+            index = np.flatnonzero(row >= 0)
             read = split_texts(live.segment.labels, live.segment.label_starts, row[index])
             for i, label in zip(index.tolist(), read, strict=True):
                 found[i] = label

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from headgate.protocols import Postings
-from headgate.rank.lexical import Ints
+from headgate.rank.lexical import Ints, number_keys
 from headgate.rank.name_hop import gather
 from headgate.types import Edge
 
@@ -114,6 +114,6 @@ class Neighbors:
         found = gather(self._view, ords, limit=self._limit, share=self._share)
         others = found.ords != ords[0]
         weight = 1.0 / np.maximum(found.counts[found.which[others]] - 1, 1)
-        near, slots = np.unique(found.ords[others], return_inverse=True)
+        near, slots = number_keys(found.ords[others])
         total = np.minimum(np.bincount(slots, weight, minlength=len(near)), 1.0)
         yield from zip(self._view.ids(near), total.tolist(), strict=True)

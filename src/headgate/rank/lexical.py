@@ -67,10 +67,8 @@ def lexical_of_few(
 
     Not for conversations.
     """
-    order = np.argsort(terms)
-    slots = np.minimum(terms[order].searchsorted(found.terms), len(terms) - 1)
-    hit = terms[order][slots] == found.terms
-    pairs = order[slots[hit]] * len(ords) + found.owner[hit]
+    slots, hit = _locate(terms, found.terms)
+    pairs = slots[hit] * len(ords) + found.owner[hit]
     counts = np.bincount(4 * pairs + found.field[hit], minlength=4 * len(terms) * len(ords))
     counts = counts.reshape(-1, 4)
     held = np.flatnonzero(counts.any(1))
@@ -123,6 +121,15 @@ def firsts(ranked: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
     return first
 
 
+def _locate(
+    keys: npt.NDArray[Number], found: npt.NDArray[Number]
+) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Which of some keys each of the found ones is, if any."""
+    order = keys.argsort()
+    slots = order[np.minimum(keys[order].searchsorted(found), len(keys) - 1)]
+    return slots, keys[slots] == found
+
+
 def sum_at(slots: Ints, values: npt.NDArray[np.floating], size: int) -> Floats:
     """The sum of the values at each slot."""
     return np.asarray(np.bincount(slots, values, minlength=size), np.float64)
@@ -165,8 +172,7 @@ def _talk(view: Postings, terms: Keys, hits: Hits, scale: Floats, by: Weighing) 
 def contents(
     view: Postings, ords: Ints, by: Weighing, found: Sequences | None = None
 ) -> tuple[Keys, Ints, Ints, Floats]:
-    """The weighted terms of some chunks: all terms, then term (index into these), owner (index into ords) and saturated
-    count, idf left out.
+    """The terms of some chunks; then which term, owner (index into ords) and saturated count, idf left out.
 
     `found` are their terms, where the caller has them already; in a conversation more than these are read.
     """
@@ -230,37 +236,25 @@ def phrases(
     if not pairs:
         return bonus
     talk = view.conversational and bool(by.near)
+    # runs of text within which two terms can be neighbors: the title, and the rest (without a chat head)
+    block = np.array([0, -1, -1, 1] if talk else [0, 1, 1, 1])[found.field]
     keys = np.array(sorted({*chain(*query)}), np.uint64)
-    term, owner, block = (
-        keys.searchsorted(found.terms),
-        found.owner,
-        _blocks(found.field, talk=talk),
-    )
+    term, owner = keys.searchsorted(found.terms), found.owner
     beside = (owner[1:] == owner[:-1]) & (found.position[1:] - found.position[:-1] == 1)
     beside &= (block[1:] == block[:-1]) & (block[:-1] >= 0)
     at = np.flatnonzero(beside)  # a query term, followed by another
     first, second = keys.searchsorted(np.array([*pairs], np.uint64).T)
-    which = np.full((len(keys), len(keys)), -1)
-    which[first, second] = np.arange(len(pairs))
-    seam = which[term[at], term[at + 1]]
-    n = _count_pairs(seam[seam >= 0], owner[at[seam >= 0]], len(pairs), len(ords))
-    held = np.count_nonzero(_count_pairs(term, owner, len(keys), len(ords)), axis=1)
-    fixed = np.count_nonzero(n, axis=1) / (np.minimum(held[first], held[second]) + 1)
+    which, hit = _locate(first * len(keys) + second, term[at] * len(keys) + term[at + 1])
+    n = np.bincount(which[hit] * len(ords) + owner[at[hit]], minlength=len(pairs) * len(ords))
+    n = n.reshape(len(pairs), -1)
+    held = np.zeros((len(keys), len(ords)), bool)
+    held[term, owner] = True
+    fixed = (n > 0).sum(1) / (np.minimum(*held.sum(1)[[first, second]]) + 1)
     weight = (1 - fixed) * np.array([*pairs.values()])
     damp = by.k1 * view.norms(b=by.b, title=by.title, head=not talk)[ords].astype(np.float64)
     for row in weight[:, None] * n * (by.k1 + 1) / (n + damp):
-        bonus += row  # in the order of the query, so that sums round alike
+        bonus += row  # one after the other, so that sums round alike
     return bonus
-
-
-def _count_pairs(rows: Ints, columns: Ints, height: int, width: int) -> Ints:
-    return np.bincount(rows * width + columns, minlength=height * width).reshape(height, width)
-
-
-def _blocks(field: Ints, *, talk: bool) -> Ints:
-    """Runs of text within which two terms can be neighbors: the title, and the rest (without a chat head)."""
-    head = -1 if talk else 1
-    return np.array([0, head, head, 1])[field]
 
 
 def heads(spots: Spots, rare: dict[int, float], count: int, *, lead: int) -> Floats:

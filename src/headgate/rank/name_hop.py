@@ -120,17 +120,13 @@ def _top_postings(names: Names, flow: Floats) -> tuple[Ints, Ints, Ints]:
     """The postings of the chunks that most flows to, sorted by chunk; those chunks; where each begins."""
     numbered = np.sort((names.ords << _POSTING) | np.arange(len(names.ords)))
     order = numbered & ((1 << _POSTING) - 1)  # twice as fast as argsort
-    begins = _begins(numbered >> _POSTING)
+    begins = np.flatnonzero(firsts(numbered >> _POSTING))
     if len(begins) > MOST:
         force = np.add.reduceat(flow[order], begins)
         stays = force >= np.partition(force, -MOST)[-MOST]
         order = order[np.repeat(stays, np.diff(np.append(begins, len(order))))]
-        begins = _begins(names.ords[order])
+        begins = np.flatnonzero(firsts(names.ords[order]))
     return order, names.ords[order][begins], begins
-
-
-def _begins(ranked: Ints) -> Ints:
-    return np.flatnonzero(firsts(ranked))
 
 
 def open_share(hits: Hits, worth: Floats, chunk: int) -> float:

@@ -3,8 +3,7 @@
 The array is read as 32 rows; the maxima of its columns give a floor under the k-th best, since at least k scores reach
 the k-th largest maximum. Only what reaches the floor, in columns that do, is sorted. Ties are broken by reading order,
 so the answer does not depend on how chunks are numbered.
-Scores are the numbers behind what retrieval found: a chunk that it ranked low may be lifted by propagation, so the
-scores of everything that was looked at travel with the best of it.
+A chunk that retrieval ranked low may be lifted by propagation, so the scores of all travel with the best.
 """
 
 from collections.abc import Callable
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headgate.protocols import Hits, Postings
-from headgate.types import Sifted
+from headgate.types import Chunk, Sifted
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -83,6 +82,15 @@ class Found(Sifted):
     """What retrieval found, with its scores."""
 
     scores: Scores | None = field(default=None, compare=False, repr=False)
+
+
+def read_chunks(view: Postings, ords: Ints) -> dict[int, Chunk]:
+    """The chunks behind some ordinals; one may be gone by now."""
+    if not len(ords):
+        return {}
+    ids = view.ids(ords)
+    chunks = {chunk.id: chunk for chunk in view.read(ids)}
+    return {o: chunks[id] for o, id in zip(ords.tolist(), ids, strict=True) if id in chunks}
 
 
 def scores_of(found: Sifted, view: Postings) -> Scores:

@@ -10,7 +10,7 @@ the query that the better ones do not hold, since the parts of such an answer di
 Work goes outward from the seeds: its cost follows their names and edges, never the corpus.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
@@ -38,7 +38,7 @@ from headgate.rank.name_hop import (
     spread,
     strongest,
 )
-from headgate.rank.top import Scores, best, scores_of, top
+from headgate.rank.top import Scores, best, read_chunks, scores_of, top
 from headgate.relevance.cues import CueFactors, cues
 from headgate.text.languages import likeness_to_code
 from headgate.text.names import names
@@ -140,27 +140,24 @@ def start_of(found: Sifted, query: str, view: Postings, policy: PropagatePolicy)
     hits = scores.hits
     if hits is None:
         hits = view.postings(distinct(np.array(terms(query, view.language), np.uint64)))
-    return Start(query, scores, hits, scores.seeds[: policy.seeds], found.kept, view, policy)
+    seeds, strength = scores.seeds[: policy.seeds], scores.strength[: policy.seeds]
+    return Start(query, scores, hits, seeds, strength, found.kept, view, policy)
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where signals start: the best chunks, the query's own words and names, and the names that lead on. All but the
-    first are worked out when they are asked for: where the best chunk holds the whole query, nothing leads on.
+    """Where signals start: the best chunks, and, once asked for, the query's words and names and the names that lead
+    on: where the best chunk holds the whole query, none do.
     """
 
     query: str
     scores: Scores
     hits: Hits
     seeds: Ints
+    strength: Floats
     found: Sequence[Candidate]
     view: Postings
     policy: PropagatePolicy
-
-    @property
-    def strength(self) -> Floats:
-        """The seeds' scores."""
-        return self.scores.strength[: self.policy.seeds]
 
     @lazy_property
     def said(self) -> tuple[str, ...]:
@@ -178,25 +175,21 @@ class Start:
         return self.gather()
 
     def gather(self, extra: Keys = NONE) -> Names:
-        """The names that lead on, and some given ones."""
+        """The same, and some given ones."""
         limit, share = _limit(self.view, self.policy), self.policy.proper
         return gather(self.view, self.seeds, limit=limit, share=share, extra=extra, query=self.own)
 
     def open_weight(self, worth: Floats) -> float:
-        """The share of the query that the best chunk leaves open, less where chunks look like code, in which capitals
-        make no names; 0 when no seed holds a rare name of the query.
-        """
+        """The share of the query that the best chunk leaves open, less in code; 0 without a rare name of the query."""
         share = open_share(self.hits, worth, int(self.seeds[0])) if len(self.seeds) else 0.0
         if share <= 0 or not within(self.names.keys, self.own).any():
             return 0.0
         texts = [c.chunk.text for c in self.found[: self.policy.seeds]]
         return (1 - likeness_to_code(texts)) * share
 
-    def nodes(self, view: Postings) -> tuple[str, ...]:
+    def nodes(self, view: Postings) -> Iterable[str]:
         """What is worth asking a graph about: the query's names, the seeds' ids and the seeds' names."""
-        return tuple(
-            dict.fromkeys((*self.said, *view.ids(self.seeds), *view.labels(self.names.keys)))
-        )
+        return (*self.said, *view.ids(self.seeds), *view.labels(self.names.keys))
 
 
 def _limit(view: Postings, policy: PropagatePolicy) -> int:
@@ -310,7 +303,8 @@ def _sift(
     value /= max(1.0, float(value.max()))
     gains = lift.gains(ords, view)
     came = dict(zip(scores.kept.tolist(), found.kept, strict=True))
-    fresh = _read_candidates(view, ords[~within(np.sort(scores.kept), ords)])
+    new = ords[~within(np.sort(scores.kept), ords)]
+    fresh = {ord: Candidate(chunk, 0.0) for ord, chunk in read_chunks(view, new).items()}
     if view.conversational:
         lines = [came.get(ord) or fresh.get(ord) for ord in ords.tolist()]
         texts = [add_head(line.chunk.text, line.chunk.metadata) if line else "" for line in lines]
@@ -336,16 +330,6 @@ def _sift(
     return Sifted(tuple(kept), dropped, tuple(added))
 
 
-def _read_candidates(view: Postings, ords: Ints) -> dict[int, Candidate]:
-    """Candidates for chunks that retrieval did not hand on, by ordinal; one removed meanwhile is left out."""
-    if not len(ords):
-        return {}
-    ids = view.ids(ords)
-    chunks = {chunk.id: chunk for chunk in view.read(ids)}
-    pairs = zip(ords.tolist(), ids, strict=True)
-    return {ord: Candidate(chunks[id], 0.0) for ord, id in pairs if id in chunks}
-
-
 @dataclass(frozen=True, slots=True)
 class _Lift:
     """What was reached, and what flowed through which names to get there."""
@@ -368,14 +352,9 @@ class _Lift:
 
     def gains(self, ords: Ints, view: Postings) -> list[tuple[NoteCode, str, float]]:
         """Why each of some chunks was lifted, through which name, and by how much."""
-        hit = within(self.reach.ords, ords)
-        force = np.zeros(len(ords))
-        force[hit] = self.reach.force[np.searchsorted(self.reach.ords, ords[hit])]
-        labels = self._labels(ords[hit], view)
-        return [
-            _gain(labels.get(ord, ""), gain)
-            for ord, gain in zip(ords.tolist(), force.tolist(), strict=True)
-        ]
+        force = dict(zip(self.reach.ords.tolist(), self.reach.force.tolist(), strict=True))
+        labels = self._labels(ords[within(self.reach.ords, ords)], view)
+        return [_gain(labels.get(ord, ""), force.get(ord, 0.0)) for ord in ords.tolist()]
 
     def _labels(self, ords: Ints, view: Postings) -> dict[int, str]:
         if self.names is None or self.flow is None:

@@ -24,7 +24,7 @@ from headgate.policy import Count, Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Hits, Postings
 from headgate.rank.feedback import feedback
 from headgate.rank.lexical import Weighing, heads, lexical, phrases, rarity
-from headgate.rank.top import SEEDS, Found, Scores, best, top
+from headgate.rank.top import SEEDS, Found, Scores, best, read_chunks, top
 from headgate.relevance.reading import read_query
 from headgate.text.terms import word_terms
 from headgate.types import Candidate
@@ -34,6 +34,7 @@ Ints = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
 Weight = Annotated[float, Field(ge=0, le=100)]
 
+_FOUND = Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND
 _FEW = 1 / 16  # of all chunks: so many are looked through faster than all
 PLAIN = Weighing(k1=1.2, b=0.75, title=1.0)  # BM25 as it is commonly set
 
@@ -116,7 +117,13 @@ def retrieve(
     if policy.mode != "rrf" and len(kept):
         scores /= scores[0]
     share = np.minimum(match.scores[kept] / match.ceiling, 1.0)
-    found, there = _candidates(view, kept, scores, share)
+    chunks = read_chunks(view, kept)
+    there = np.array([ord in chunks for ord in kept.tolist()], bool)
+    rows = zip(chunks.values(), scores[there].tolist(), share[there].tolist(), strict=True)
+    found = tuple(
+        Candidate(chunk, score, (Note(*_FOUND, score, {"share": part}),))
+        for chunk, score, part in rows
+    )
     numbers = Scores(final, seeds, first[seeds], kept[there], len(found), match.hits)
     return Found(kept=found, added=found, scores=numbers)
 
@@ -172,8 +179,7 @@ def _shortest_list(hits: Hits, least: int, size: int) -> Ints | None:
     lengths = hits.counts[hits.counts >= least]
     if not len(lengths) or (length := int(lengths.min())) > size * _FEW:
         return None
-    at = int(np.flatnonzero(hits.counts == length)[0])
-    begin = int(hits.counts[:at].sum())
+    begin = int(hits.counts[: hits.counts.tolist().index(length)].sum())
     return hits.ords[begin : begin + length]
 
 
@@ -252,22 +258,3 @@ def _fuse_ranks(
     for ranking in rankings:
         scores[ranking] += 1.0 / (policy.rank_constant + 1 + np.arange(len(ranking)))
     return scores
-
-
-def _candidates(
-    view: Postings, ords: Ints, scores: Floats, share: Floats
-) -> tuple[tuple[Candidate, ...], list[int]]:
-    """The chunks behind some ordinals as candidates, and which are there: one may be gone by now."""
-    ids = view.ids(ords)
-    chunks = {chunk.id: chunk for chunk in view.read(ids)}
-    there = [at for at, id in enumerate(ids) if id in chunks]
-    marks, shares = scores.tolist(), share.tolist()
-    found = tuple(
-        Candidate(
-            chunks[ids[at]],
-            marks[at],
-            (Note(Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND, marks[at], {"share": shares[at]}),),
-        )
-        for at in there
-    )
-    return found, there
