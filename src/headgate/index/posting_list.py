@@ -2,7 +2,6 @@
 
 Forward: each chunk's keys as slots into the sorted vocabulary, in reading order.
 Inverted: each key's chunks, ascending, with a packed value (counts by field, or flags).
-Building sorts once.
 """
 
 from collections.abc import Sequence

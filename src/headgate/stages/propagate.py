@@ -7,7 +7,6 @@ the best chunk does not hold: an answer in one place needs no second one. In cod
 less, and in JSON nothing (text/languages.py). There a chunk gains once more by the share of
 the query that the better ones do not hold, since the parts of such an answer differ.
 "fire": leaky integrate-and-fire over given edges, neighbors and shared names (rank/edge_walk.py).
-Work goes outward from the seeds: its cost follows their names and edges, never the corpus.
 """
 
 from collections.abc import Callable, Iterable, Sequence

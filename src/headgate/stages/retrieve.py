@@ -5,7 +5,7 @@ then feedback from the best 8, where the best chunk agrees with it: s1 = norm(L 
 D = min-max of the nearest cosines and s1 = norm(L + .5 E / max E + .5 open max(0, D - .75 D(best))), where `best` is
 the best chunk by words and `open` the share of the query that it leaves open. "rrf": Σ 1 / (60 + rank) over plain BM25
 and cosine.
-Without embeddings either is lexical alone. The work follows the postings touched, not the corpus.
+Without embeddings either is lexical alone.
 The found chunks carry s1; a note's `share` is the part of the query's lexical weight that the chunk holds.
 """
 
