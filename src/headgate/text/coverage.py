@@ -180,30 +180,22 @@ def by_shingles(
 
 
 def _shares(tokens: Tokens, size: int, hits: Callable[[Tokens, int], Bools]) -> Shares:
-    known = hits(tokens, size)
-    known[_seams(tokens, size)] = False
-    return _covered_shares(known, tokens, size)
+    at, text = _in_one_text(tokens, np.flatnonzero(hits(tokens, size)), size)
+    return covered_shares(at, text, tokens.counts, size)
 
 
-def _seams(tokens: Tokens, size: int) -> Ints:
-    """Where shingles begin that reach across two texts, which are no text's own."""
-    before: Ints = (tokens.bounds[1:-1, None] - np.arange(1, size)).ravel()
-    return before[(before >= 0) & (before <= tokens.values.size - size)]
+def _in_one_text(tokens: Tokens, at: Ints, size: int) -> tuple[Ints, Ints]:
+    """Of the shingles that begin there those that do not reach across two texts, and the text of each."""
+    text: Ints = np.searchsorted(tokens.bounds, at, side="right") - 1
+    whole = at + size <= tokens.bounds[text + 1]
+    return at[whole], text[whole]
 
 
-def _covered_shares(known: Bools, tokens: Tokens, size: int) -> Shares:
-    covered = np.flatnonzero(spread(known, size))
-    return np.asarray(
-        np.diff(np.searchsorted(covered, tokens.bounds)) / np.maximum(tokens.counts, 1)
-    )
-
-
-def spread(known: Bools, size: int) -> Bools:
-    """Which tokens lie inside a known shingle."""
-    covered = np.zeros(known.size + size - 1, dtype=bool)
-    for offset in range(size):
-        covered[offset : offset + known.size] |= known
-    return covered
+def covered_shares(at: Ints, text: Ints, counts: Ints, size: int = SHINGLE) -> Shares:
+    """Share of the tokens of each text that lie in the shingles which begin at these places, in these texts."""
+    # a shingle covers its tokens up to where the next one begins
+    covered = np.minimum(np.diff(at, append=_ANY), size)
+    return np.asarray(np.bincount(text, covered, counts.size) / np.maximum(counts, 1))
 
 
 def copies(tokens: Tokens, order: Iterable[int]) -> dict[int, int]:
@@ -223,38 +215,35 @@ def near_copies(tokens: Tokens, order: Sequence[int], *, least: float) -> dict[i
 
     Texts under SHORT_TEXT tokens are left alone: in them a phrase that many share is soon most of the text.
     """
-    counts = tokens.counts.tolist()
-    chosen = [i for i in order if counts[i] >= SHORT_TEXT]
+    counts = tokens.counts
+    sizes = counts.tolist()
+    chosen = [i for i in order if sizes[i] >= SHORT_TEXT]
     if len(chosen) < 2:
         return {}
-    place = np.full(
-        len(counts), len(chosen)
-    )  # of a text in that order, behind all for those left out
+    place = np.full(len(sizes), -1)  # of a text in that order
     place[chosen] = np.arange(len(chosen))
-    hashes = tokens.shingles(SHINGLE)
-    inside = np.repeat(place < len(chosen), tokens.counts)[: hashes.size]
-    inside[_seams(tokens, SHINGLE)] = False
-    own = _find_shared(hashes, inside)
-    owner = place[np.searchsorted(tokens.bounds, own, side="right") - 1]
-    by_hash = np.lexsort((owner, hashes[own]))
-    sorted_ = hashes[own[by_hash]]
-    fresh = np.ones(len(own), dtype=bool)
-    fresh[1:] = sorted_[1:] != sorted_[:-1]
-    first = np.empty_like(own)  # the text in which each of these shingles stands first
-    first[by_hash] = owner[by_hash[np.maximum.accumulate(np.where(fresh, np.arange(len(own)), 0))]]
+    at, text = _in_one_text(tokens, _find_shared(tokens.shingles(SHINGLE)), SHINGLE)
+    inside = place[text] >= 0
+    at, text = at[inside], text[inside]
+    if not (covered_shares(at, text, counts) >= least).any():
+        return {}
+    owner = place[text]
+    groups = np.unique(tokens.shingles(SHINGLE)[at], return_inverse=True)[1]
+    # the place of the text in which each of these stands first
+    first = np.full(len(at), len(chosen))
+    np.minimum.at(first, groups, owner)
+    first = first[groups]
     late = first < owner
-    known = np.zeros(hashes.size, dtype=bool)
-    known[own[late]] = True
-    shares = _covered_shares(known, tokens, SHINGLE)
+    shares = covered_shares(at[late], text[late], counts)
     return {
-        int(i): chosen[int(np.bincount(first[late & (owner == place[i])]).argmax())]
+        int(i): chosen[int(np.bincount(first[late & (text == i)]).argmax())]
         for i in np.flatnonzero(shares >= least)
     }
 
 
-def _find_shared(hashes: U64, inside: Bools) -> Ints:
+def _find_shared(hashes: U64) -> Ints:
     """Where shingles stand that may stand in several places, by their first 32 bits: few, and only they are sorted."""
-    found: Ints = np.flatnonzero(_repeats(hashes >> np.uint64(48)) & inside)
+    found: Ints = np.flatnonzero(_repeats(hashes >> np.uint64(48)))
     return found[_repeats(hashes[found] >> np.uint64(32) & np.uint64(0xFFFF))]
 
 

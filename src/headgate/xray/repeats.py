@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.text.coverage import SHINGLE, HashSet, spread
+from headgate.text.coverage import SHINGLE, HashSet, covered_shares
 from headgate.text.hashes import U64, Bools, Tokens, shingle_hashes
 
 MAX_KNOWN = 2_000_000  # runs remembered of one window; 16 MB, more than most models' windows hold
@@ -32,11 +32,9 @@ class KnownText:
         whole = np.flatnonzero(owner[: hashes.size] == owner[SHINGLE - 1 :])  # runs inside one text
         order = whole[np.argsort(hashes[whole], kind="stable")]
         distinct, earlier = self._look_up(hashes[order], owner[order])
-        known = np.zeros(hashes.size, dtype=bool)
-        known[order] = earlier
-        covered = np.bincount(owner, spread(known, SHINGLE), minlength=len(texts))
         self._keep(distinct)
-        return np.asarray(covered / np.maximum(tokens.counts, 1))
+        at = np.sort(order[earlier])
+        return covered_shares(at, owner[at], tokens.counts)
 
     def _look_up(self, ordered: U64, owners: NDArray[np.int64]) -> tuple[U64, Bools]:
         """The distinct runs, and for each run whether the window or an earlier text has it."""
