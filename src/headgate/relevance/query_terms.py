@@ -121,11 +121,6 @@ _REMEMBERED = Generations[tuple[int, str], _Read](Room(2_048))
 def _read(texts: Sequence[str], language: str) -> list[_Read]:
     """Each text's terms; remembered by its hash, since chunks come back."""
     keys = [(hash(text), language) for text in texts]
-    known, new = _REMEMBERED.recall(keys)
-    if new:
-        unread = {key: text for key, text in zip(keys, texts, strict=True) if key in new}
-        read = terms_of([*unread.values()], language)
-        fresh = {key: (own, frozenset(own)) for key, own in zip(unread, read, strict=True)}
-        _REMEMBERED.remember(fresh)
-        known |= fresh
-    return [known[key] for key in keys]
+    return _REMEMBERED.read(
+        keys, texts, lambda new: [(own, frozenset(own)) for own in terms_of(new, language)]
+    )

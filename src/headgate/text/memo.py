@@ -5,7 +5,7 @@ what nobody asked for since is forgotten: words in use stay, a hit costs one loo
 word.
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 LONGEST = 40
@@ -15,6 +15,7 @@ _DIGITS = 6  # of a number that is remembered; longer ones are ids and times
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 def may_return(word: str) -> bool:
@@ -74,6 +75,18 @@ class Generations(dict[K, V], Generic[K, V]):
         Generations.remember(self, again)
         return found | again, new - again.keys()
 
+    def read(
+        self, keys: Sequence[K], things: Sequence[T], work: Callable[[list[T]], Iterable[V]]
+    ) -> list[V]:
+        """What was worked out for each key; the things whose keys are new go through `work` together."""
+        known, new = self.recall(keys)
+        if new:
+            unread = {key: thing for key, thing in zip(keys, things, strict=True) if key in new}
+            fresh = dict(zip(unread, work([*unread.values()]), strict=True))
+            self.remember(fresh)
+            known |= fresh
+        return [known[key] for key in keys]
+
     def remember(self, found: Mapping[K, V]) -> None:
         """Remember what was worked out elsewhere."""
         if self._room.spare(len(found)):
@@ -109,4 +122,4 @@ class Memo(Generations[str, V], Generic[V]):
 
     def remember(self, found: Mapping[str, V]) -> None:
         """Remember what was worked out of words elsewhere, of those that may be met again."""
-        super().remember({word: own for word, own in found.items() if may_return(word)})
+        super().remember({w: own for w, own in found.items() if len(w) <= _DIGITS or may_return(w)})
