@@ -27,6 +27,19 @@ def test_a_word_is_read_once():
     assert reader.read == ["tide", "pier"]
 
 
+def test_only_things_whose_keys_are_new_are_worked_out_each_once_and_together():
+    memo, worked = Generations[int, str](Room(10)), []
+
+    def work(things):
+        worked.append(things)
+        return map(str.upper, things)
+
+    assert memo.read([1, 2, 1], ["a", "b", "a"], work) == ["A", "B", "A"]
+    assert memo.read([3, 2], ["c", "b"], work) == ["C", "B"]
+    assert memo.read([1, 3], ["a", "c"], work) == ["A", "C"]
+    assert worked == [["a", "b"], ["c"]]
+
+
 def test_words_without_end_fill_the_room_and_no_more():
     memo = Memo(Reader(), Room(100))
     for n in range(10_000):

@@ -81,8 +81,8 @@ def penalize_known(
     new = [c.chunk for c, unknown in zip(candidates, unread, strict=True) if unknown]
     fingerprints: dict[str, bytes] = {}
     for name in request.collections:
-        ids = [chunk.id for chunk in new if chunk.collection == name]
-        fingerprints |= resources.store.attachments(request.tenant, name, KIND, ids)
+        if ids := [chunk.id for chunk in new if chunk.collection == name]:
+            fingerprints |= resources.store.attachments(request.tenant, name, KIND, ids)
     return penalize(
         candidates,
         request.window,

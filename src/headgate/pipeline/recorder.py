@@ -120,7 +120,8 @@ class TraceRecorder:
     def select(self, wanted: Callable[[Candidate], bool]) -> tuple[Candidate, ...]:
         """Those candidates that are wanted, in the same order."""
         chosen = filter(wanted, self._latest.values())
-        return tuple(sorted(chosen, key=lambda c: (c.dropped, -c.score)))
+        parted = Sifted.split(sorted(chosen, key=lambda c: -c.score))
+        return parted.kept + parted.dropped
 
     @property
     def seconds(self) -> float:
@@ -148,7 +149,8 @@ class TraceRecorder:
     ) -> None:
         sifted = done if isinstance(done, Sifted) else done.sifted
         self._steps.append(attempt.step(len(received), sifted))
-        self._latest.update((c.chunk.id, c) for c in (*sifted.kept, *sifted.dropped))
+        for candidate in (*sifted.kept, *sifted.dropped):
+            self._latest[candidate.chunk.id] = candidate
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ nothing where there are none. The strip that holds most of the question comes fi
 missing, then the strips beside them; they are joined in reading order, with an ellipsis where something is left out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from headgate.relevance.query_terms import Question
@@ -76,22 +76,23 @@ def _bare(text: str, begin: int, end: int) -> tuple[int, int] | None:
     return (first, last) if first < last else None
 
 
-def _rank_strips(held: Sequence[frozenset[int]], question: Question) -> list[int]:
+def _rank_strips(held: Sequence[frozenset[int]], question: Question) -> Iterator[int]:
     """Strips in the order in which they are worth showing: by what is still missing, then by how near they are."""
     missing, order = question.asked, list[int]()
     while True:
         news = [question.sum(terms & missing) for terms in held]
-        best = max(range(len(held)), key=lambda at: (news[at], -at), default=-1)
-        if best < 0 or not news[best]:
+        most = max(news, default=0)
+        if not most:
             break
-        order.append(best)
-        missing -= held[best]
+        order.append(news.index(most))
+        missing -= held[order[-1]]
+        yield order[-1]
     anchors = order or [0]
     beside = sorted(
         range(len(held)),
         key=lambda at: (min((abs(at - a), a > at) for a in anchors), at),
     )
-    return list(dict.fromkeys([*order, *beside]))
+    yield from (at for at in beside if at not in order)
 
 
 def _join_strips(text: str, strips: Sequence[tuple[int, int]], chosen: Sequence[int]) -> str:

@@ -13,6 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -37,6 +38,10 @@ MIN_PART = 48  # tokens: less than two sentences of a chunk are not worth showin
 # others out. A chunk behind the best that would take more than WHOLE_PART of it is shown as strips too, else a larger
 # budget loses what a smaller one showed (docs/gate.md).
 BEST_PART, NEXT_PART, WHOLE_PART = 2 / 3, 1 / 3, 2 / 3
+_FITS = Stage.GATE, Fate.KEEP, NoteCode.FITS
+_IN_PART = Stage.GATE, Fate.KEEP, NoteCode.FITS_IN_PART
+_NO_ROOM = Stage.GATE, Fate.DROP, NoteCode.NO_ROOM
+_BEYOND_K = Stage.GATE, Fate.DROP, NoteCode.BEYOND_K
 
 
 class GatePolicy(Policy):
@@ -84,32 +89,44 @@ def gate(
     """
     if budget < 0:
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
+    by_entropy = policy.order == "entropy"
     measured = measure_all([candidate.chunk.text for candidate in candidates])
     judged = [_floor(c, policy, *one) for c, one in zip(candidates, measured, strict=True)]
     standing = [at for at, candidate in enumerate(judged) if not candidate.dropped]
     alive, bits = [judged[at] for at in standing], [measured[at][0] for at in standing]
+    aside = [candidate.chunk.source in SIDE_SOURCES for candidate in alive]
     shown = [_piece_of(candidate, preview_chars) for candidate in alive]
     costs = [count(text + "\n") for text in shown]
-    worths = [_worth(c, entropy, policy) for c, entropy in zip(alive, bits, strict=True)]
-    by_worth = _best_first(alive, worths, policy)
+    worths, best = bits, None
+    if not by_entropy:
+        weight = policy.entropy_weight
+        scores = [c.score if math.isfinite(c.score) else 0.0 for c in alive]
+        worths = [s * (1 - weight + weight * b) for s, b in zip(scores, bits, strict=True)]
+        main = [at for at, is_aside in enumerate(aside) if not is_aside]
+        best = max(main, key=scores.__getitem__, default=None)
+    by_worth = _best_first(worths, best)
     room = budget - fence_cost(count)
     values = worths
     if k is None or sum(costs[at] for at in by_worth[:k]) > room:
-        power = 0.0 if conversation or policy.order == "entropy" else policy.length_power
+        power = 0.0 if conversation or by_entropy else policy.length_power
         values = [w / max(cost, 1) ** power for w, cost in zip(worths, costs, strict=True)]
-    ranking = _best_first(alive, values, policy)
+    ranking = _best_first(values, best)
+    prices = [costs[at] for at in ranking]
+    up_to = list(accumulate(prices))
     strips: dict[int, str] = {}
 
     def spare_room(place: int, left: int) -> int:
-        return left - sum(costs[other] for other in ranking[place + 1 :])
+        return left - (up_to[-1] - up_to[place])
 
     def shorten(place: int, left: int) -> str:
         at, share = ranking[place], NEXT_PART if place else BEST_PART
         part = max(int(share * left), spare_room(place, left), min(left, 2 * MIN_PART))
-        return _shorten(alive[at].chunk, part, count, excerpt, into=(strips, at))
+        chunk = alive[at].chunk
+        strips[at] = _shorten(chunk, part, count, excerpt)
+        return strips[at] and frame(1, chunk.title, strips[at])
 
     def crowds(place: int, left: int) -> bool:
-        cost = costs[ranking[place]]
+        cost = prices[place]
         is_large = place > 0 and left >= 4 * MIN_PART and cost > WHOLE_PART * left
         return is_large and spare_room(place, left) < cost
 
@@ -117,32 +134,29 @@ def gate(
         [shown[at] for at in ranking],
         room,
         count,
-        costs=[costs[at] for at in ranking],
-        side=[alive[at].chunk.source in SIDE_SOURCES for at in ranking],
+        costs=prices,
+        side=[aside[at] for at in ranking],
         share=policy.graph_share,
         most=k,
         shorten=shorten if excerpt is not None and preview_chars is None else None,
         crowds=crowds,
     )
     inside = {ranking[place] for place, fits in enumerate(packed.taken) if fits}
-    full = k is not None and k <= sum(alive[at].chunk.source not in SIDE_SOURCES for at in inside)
+    full = k is not None and k <= sum(not aside[at] for at in inside)
     cut = {ranking[place]: count(part + "\n") for place, part in packed.shortened.items()}
-    order = [at for at in by_worth if at in inside] + [at for at in ranking if at not in inside]
-    fates = [
-        _judge(
-            alive[at],
-            cut.get(at, costs[at]),
-            values[at],
-            bits[at],
-            fits=at in inside,
-            cut=at in cut,
-            full=full,
-        )
-        for at in order
+
+    def note(at: int, what: tuple[Stage, Fate, NoteCode]) -> Candidate:
+        cost = cut.get(at, costs[at])
+        return alive[at].with_note(*what, tokens=cost, value=values[at], entropy=bits[at])
+
+    kept = [note(at, _IN_PART if at in cut else _FITS) for at in by_worth if at in inside]
+    dropped = [
+        note(at, _BEYOND_K if full and not aside[at] else _NO_ROOM)
+        for at in ranking
+        if at not in inside
     ]
-    sifted = Sifted.split([*fates, *(c for c in judged if c.dropped)])
     shortened = {alive[at].chunk.id: strips[at] for at in cut}
-    return Gated(sifted.kept, sifted.dropped, strips=shortened)
+    return Gated(tuple(kept), (*dropped, *(c for c in judged if c.dropped)), strips=shortened)
 
 
 def report(kept: Iterable[Candidate], dropped: Iterable[Candidate]) -> Report:
@@ -224,17 +238,12 @@ _MEASURED = Generations[int, tuple[float, float]](Room(10_000))
 
 def measure_all(texts: Sequence[str]) -> list[tuple[float, float]]:
     """Entropy score and compression ratio of each text."""
-    keys = [hash(text) for text in texts]
-    known, new = _MEASURED.recall(keys)
-    if new:
-        unread = {key: text for key, text in zip(keys, texts, strict=True) if key in new}
-        words = list(map(count_words, unread.values()))
-        ratios = map(_ratio, unread.values(), words)
-        bits = information_scores([*unread.values()], words)
-        fresh = dict(zip(unread, zip(bits, ratios, strict=True), strict=True))
-        _MEASURED.remember(fresh)
-        known |= fresh
-    return [known[key] for key in keys]
+    return _MEASURED.read([hash(text) for text in texts], texts, _measure)
+
+
+def _measure(texts: Sequence[str]) -> Iterable[tuple[float, float]]:
+    words = list(map(count_words, texts))
+    return zip(information_scores(texts, words), map(_ratio, texts, words), strict=True)
 
 
 def _ratio(text: str, words: Counter[str]) -> float:
@@ -264,70 +273,21 @@ def _floor(candidate: Candidate, policy: GatePolicy, bits: float, ratio: float) 
 def _piece_of(candidate: Candidate, preview_chars: int | None) -> str:
     """The piece that compose will show, at its least: the number has one digit, and quoting is left to compose."""
     chunk = candidate.chunk
-    if chunk.source == GRAPH or preview_chars is None:
-        return frame(1, chunk.title, chunk.text)
-    return frame(1, chunk.title, chunk.text[:preview_chars])
+    most = None if chunk.source == GRAPH else preview_chars
+    return frame(1, chunk.title, chunk.text[:most])
 
 
-def _worth(candidate: Candidate, bits: float, policy: GatePolicy) -> float:
-    if policy.order == "entropy":
-        return bits
-    weight = policy.entropy_weight
-    return _score(candidate) * (1 - weight + weight * bits)
-
-
-def _score(candidate: Candidate) -> float:
-    return candidate.score if math.isfinite(candidate.score) else 0.0
-
-
-def _best_first(
-    alive: Sequence[Candidate], values: Sequence[float], policy: GatePolicy
-) -> list[int]:
+def _best_first(values: Sequence[float], best: int | None) -> list[int]:
     """By falling value, but the best-ranked chunk before all: small ones must not displace it."""
-    order = sorted(range(len(alive)), key=lambda at: (-values[at], at))
-    chunks = [at for at in order if alive[at].chunk.source not in SIDE_SOURCES]
-    if policy.order == "entropy" or not chunks:
-        return order
-    best = max(chunks, key=lambda at: (_score(alive[at]), -at))
-    return [best, *(at for at in order if at != best)]
+    order = sorted(range(len(values)), key=values.__getitem__, reverse=True)
+    return order if best is None else [best, *(at for at in order if at != best)]
 
 
-def _shorten(
-    chunk: Chunk,
-    left: int,
-    count: TokenCounter,
-    excerpt: Excerpt | None,
-    *,
-    into: tuple[dict[int, str], int],
-) -> str:
-    """The piece with as much of the chunk as fits, and its strips noted; "" where nothing useful fits."""
+def _shorten(chunk: Chunk, left: int, count: TokenCounter, excerpt: Excerpt | None) -> str:
+    """As much of the chunk as fits with its framing; "" where nothing useful does."""
     if excerpt is None or left < MIN_PART:
         return ""
-    strips, at = into
-    part = excerpt(chunk, lambda text: count(frame(1, chunk.title, text) + "\n") <= left)
-    if not part:
-        return ""
-    strips[at] = part
-    return frame(1, chunk.title, part)
-
-
-def _judge(
-    candidate: Candidate,
-    cost: int,
-    value: float,
-    entropy: float,
-    *,
-    fits: bool,
-    cut: bool,
-    full: bool,
-) -> Candidate:
-    if fits:
-        fate, code = Fate.KEEP, NoteCode.FITS_IN_PART if cut else NoteCode.FITS
-    elif full and candidate.chunk.source not in SIDE_SOURCES:
-        fate, code = Fate.DROP, NoteCode.BEYOND_K
-    else:
-        fate, code = Fate.DROP, NoteCode.NO_ROOM
-    return candidate.with_note(Stage.GATE, fate, code, tokens=cost, value=value, entropy=entropy)
+    return excerpt(chunk, lambda text: count(frame(1, chunk.title, text) + "\n") <= left)
 
 
 def _reason(candidate: Candidate) -> str:

@@ -14,7 +14,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache
-from hashlib import sha256
 
 from headgate.errors import InputError
 from headgate.text.late_pattern import compile_late
@@ -73,12 +72,12 @@ def nonce(secret: bytes, content: str) -> str:
     if not secret:
         raise InputError("the fence secret is empty", hint="pass the store's secret for the tenant")
     data = content.encode("utf-8", "surrogatepass")
-    return hmac.new(secret, data, sha256).digest()[:8].hex()
+    return hmac.digest(secret, data, "sha256")[:8].hex()
 
 
 def fence_secret(secret: bytes) -> bytes:
     """The key of a tenant's fences. Tokens are signed with the tenant's secret, so no nonce is part of a token."""
-    return hmac.new(secret, b"fence\0", sha256).digest()
+    return hmac.digest(secret, b"fence\0", "sha256")
 
 
 def fence(content: str, secret: bytes, *, notice: str = NOTICE) -> str:
