@@ -237,7 +237,7 @@ def near_copies(tokens: Tokens, order: Sequence[int], *, least: float) -> dict[i
     shares = covered_shares(at[late], text[late], counts)
     return {
         int(i): chosen[int(np.bincount(first[late & (text == i)]).argmax())]
-        for i in np.flatnonzero(shares >= least)
+        for i in np.flatnonzero((shares >= least) & (shares > 0))
     }
 
 
