@@ -1,6 +1,6 @@
 """App: the service as an ASGI app.
 
-`create(gate)` makes an app over an open gate. The proxy's routes come after ours, so that ours win.
+`create(gate)` makes an app over an open gate. The proxy's routes take none of our paths.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
     _admit(app, service, folder)
     problems.install(app)
     for router in ROUTERS:
-        app.include_router(router)
+        app.router.routes += router.routes  # one list: routers are asked in turn
     mcp.mount(app, service)
     dashboard.mount(app)
     proxy.mount(app, service)

@@ -47,7 +47,7 @@ VIEWS = (
 def mount(app: FastAPI) -> None:
     """Add the pages to a service."""
     for part in VIEWS:
-        app.include_router(part)
+        app.router.routes += part.routes
 
 
 def error_response(error: HeadgateError, scope: Scope) -> Response:

@@ -63,7 +63,7 @@ def mount(app: FastAPI, service: ServiceState) -> None:
         fuse=Fuse(settings.fuse, spending, _key),
         key=_key,
     )
-    app.router.routes.extend(routes(proxy, wrap=_admit))
+    app.router.routes[:0] = routes(proxy, wrap=_admit)  # first: they are in a hurry
     service.on_shutdown += [proxy.close, observer.close]
 
 

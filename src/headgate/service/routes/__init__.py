@@ -16,6 +16,7 @@ from headgate.service.routes import (
 )
 
 ROUTERS = (
+    health.router,
     context.router,
     fingerprint.router,
     strategy.router,
@@ -28,5 +29,4 @@ ROUTERS = (
     reviews.published,
     sessions.router,
     traces.router,
-    health.router,
 )
