@@ -2,7 +2,15 @@
 
 import pytest
 
-from headgate.guard.calls import Event, Reader, begins_turn, events_of, is_from_model, opening
+from headgate.guard.calls import (
+    Event,
+    Reader,
+    begins_turn,
+    events_of,
+    is_from_model,
+    is_plain,
+    opening,
+)
 
 CALL = {"id": "1", "function": {"name": "look", "arguments": "{}"}}
 
@@ -116,3 +124,13 @@ def test_only_a_message_of_the_model_begins_a_turn():
     assert begins_turn({"role": "assistant"})
     assert not begins_turn({"role": "user"})
     assert not begins_turn("assistant")
+
+
+def test_only_a_short_conversation_of_plain_text_is_plain():
+    question = {"role": "user", "content": "a long question"}
+    assert is_plain([{"role": "system", "content": "be brief"}, question])
+    assert not is_plain([question] * 5)
+    assert not is_plain([{"role": "user", "content": [{"type": "tool_result"}]}])
+    assert not is_plain([question, {"role": "assistant", "content": "an answer"}])
+    assert not is_plain([{"role": "system", "content": "x", "type": "function_call"}])
+    assert not is_plain(["no message"])

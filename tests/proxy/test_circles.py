@@ -10,7 +10,6 @@ from tests.proxy import web
 from tests.proxy.upstream import PROSE, response_stream, said, told
 
 from headgate.guard.policy import CirclesPolicy
-from headgate.service.proxy.circles import is_plain
 
 PATHS = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 STREAMS = {
@@ -68,14 +67,6 @@ def test_a_note_stands_at_the_same_place_in_every_later_request(rig, served, ups
         now = sent(upstream, model, api)
         assert now[: len(before)] == before
         before = now
-
-
-def test_only_a_short_conversation_of_plain_text_is_read_at_once():
-    question = {"role": "user", "content": "a long question"}
-    assert is_plain([{"role": "system", "content": "be brief"}, question])
-    assert not is_plain([question] * 5)
-    assert not is_plain([{"role": "user", "content": [{"type": "tool_result"}]}])
-    assert not is_plain(["no message"])
 
 
 def test_a_request_without_a_circle_passes_byte_for_byte(rig, served, upstream):

@@ -34,6 +34,7 @@ class Event(NamedTuple):
 
 
 TURN = Event("turn")
+SHORT = 4  # messages
 _LISTS = (list, tuple)
 # an event made by it costs half as much, and there is one for every part of every message
 _new = tuple.__new__
@@ -125,10 +126,12 @@ def _assistant(message: Message) -> Sequence[Event]:
 
 def _user(message: Message) -> Sequence[Event]:
     content = message.get("content")
+    if isinstance(content, str):
+        return (Event("human", value=content),) if _has_words(content) else ()
     blocks = list(_blocks(content))
     events = [event for block in blocks for event in _item(block)]
     others = [block for block in blocks if kind_of(block) not in RESULT_TYPES]
-    words = content if isinstance(content, str) else plain_text(others)
+    words = plain_text(others)
     pictures = any(kind_of(block) not in _TEXTS for block in others)
     if pictures or _has_words(words):
         events.append(Event("human", value=words))
@@ -185,6 +188,17 @@ def opening(messages: Iterable[object]) -> str:
             if any(event.kind == "human" for event in events_of(message)):
                 break
     return "\n".join(texts)
+
+
+def is_plain(messages: Sequence[object]) -> bool:
+    """Whether a conversation is short and plain text alone, none of it the model's, as that of a first question."""
+    return len(messages) <= SHORT and all(
+        isinstance(message, dict)
+        and message.keys() == {"role", "content"}
+        and message["role"] in ("user", "system", "developer")
+        and isinstance(message["content"], str)
+        for message in messages
+    )
 
 
 def is_from_model(message: object) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headgate.forks import ForkSafeLock
-from headgate.guard.calls import events_of
+from headgate.guard.calls import events_of, is_plain
 from headgate.guard.ladder import Climb, Climber
 from headgate.guard.policy import CirclesPolicy, Rung
 
@@ -53,7 +53,7 @@ class ClimbCache:
         """What `ladder.climb` says of a conversation whose request weighs so much."""
         given, rungs = tuple(messages), policy.active
         size += MESSAGE * len(given)
-        if not rungs:
+        if not rungs or is_plain(given):
             return Climb()
         entry = self._take(given, rungs) or _Entry(rungs, (), 0, Climber(policy))
         climber, known = entry.climber, entry.messages

@@ -54,11 +54,14 @@ class CountPolicy(Policy):
         return int(max(least, self.copies * period))
 
 
+DEFAULT = CountPolicy.default()
+
+
 class CountingDetector:
     """Finds text that repeats but for numbers which step evenly. A stall has no exact onset: 0 stands there."""
 
     def __init__(self, policy: CountPolicy | None = None) -> None:
-        self._folded = RepeatDetector(policy or CountPolicy())
+        self._folded = RepeatDetector(policy or DEFAULT)
         self.reset()
 
     def reset(self) -> None:

@@ -41,8 +41,8 @@ class Caller:
 class RequestState:
     """One request: its id, its caller and, as it goes on, its status and the trace it made.
 
-    `started` is a reading of time.perf_counter; `tokens` is the size of the context that was given; `call` is the model
-    call that the proxy made; `cut_off` is why it was ended before its time.
+    `started` is a time of perf_counter, `tokens` the size of the context that was given, `call` the model call that the
+    proxy made, `cut_off` why it was ended before its time.
     """
 
     id: str

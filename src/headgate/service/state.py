@@ -23,9 +23,8 @@ Check = Callable[[], Awaitable[str]]
 class ServiceState:
     """The gate, the metrics, the requests in flight, and the checks behind /readyz.
 
-    `checks` are for parts without which nothing works. `soft_checks` are for parts whose failure only degrades an
-    answer. `on_shutdown` closes what other parts opened. `whole_documents` is held while one is read: each may have
-    megabytes.
+    Without the parts in `checks` nothing works; those in `soft_checks` only degrade an answer. `on_shutdown` closes
+    what other parts opened. `whole_documents` is held while one is read: each may have megabytes.
     """
 
     gate: Headgate

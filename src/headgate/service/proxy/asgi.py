@@ -64,19 +64,18 @@ class Reply:
 
 async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
     """Do the work as long as the client is there; ClientGone when it left before the end."""
-    task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+    task = asyncio.create_task(work)
+    gone = asyncio.create_task(_wait_for_disconnect(receive))
+    gone.add_done_callback(lambda _: task.cancel())
     try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await task
+    except asyncio.CancelledError:
+        own = asyncio.current_task()
+        if own is not None and own.cancelling():
+            raise
+        raise ClientGone from None
     finally:
-        left = [t for t in (task, gone) if not t.done()]
-        for waiting in left:
-            waiting.cancel()
-        if left:
-            await asyncio.wait(left)
-    if task.cancelled():
-        raise ClientGone
-    task.result()
+        gone.cancel()
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
@@ -94,18 +93,15 @@ HOP_BY_HOP = frozenset(
 
 def forwardable(headers: Iterable[tuple[bytes, bytes]], without: Iterable[bytes] = ()) -> Headers:
     """Headers that may go on: not those of one connection, not ours, and not those named."""
-    headers = list(headers)
-    named = {
-        token.strip().lower()
-        for name, value in headers
-        if name.lower() == b"connection"
-        for token in value.split(b",")
-    }
-    stay = HOP_BY_HOP | named | frozenset(without)
+    given = [(name.lower(), name, value) for name, value in headers]
+    stay = HOP_BY_HOP.union(without)
+    for lower, _, value in given:
+        if lower == b"connection":
+            stay = stay.union(token.strip().lower() for token in value.split(b","))
     return [
         (name, value)
-        for name, value in headers
-        if name.lower() not in stay and not name.lower().startswith(b"x-headgate-")
+        for lower, name, value in given
+        if lower not in stay and not lower.startswith(b"x-headgate-")
     ]
 
 

@@ -19,7 +19,6 @@ from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.request import ProxyRequest
 from headgate.service.proxy.sse import encode
 
-SHORT = 4  # messages
 STREAM = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")]
 
 
@@ -28,19 +27,13 @@ def apply_ladder(
 ) -> tuple[ProxyRequest, Climb]:
     """The request with its notes, and what it reached."""
     found = climbs.climb(request.messages, policy, size=weigh(request.body))
+    if not found.marks:
+        return request, found
     noted = annotate(request.messages, found.marks)
     if any(a is not b for a, b in zip(noted, request.messages, strict=True)):
         request = request.with_messages(noted, dialect)
     reached = tuple(mark for mark in found.marks if mark.at >= _first_new(noted))
     return request, Climb(reached, found.ended)
-
-
-def is_plain(messages: Sequence[object]) -> bool:
-    """Whether a conversation is short and plain text alone, as that of a first question, so that it is read at once."""
-    return len(messages) <= SHORT and all(
-        isinstance(message, dict) and isinstance(message.get("content"), str)
-        for message in messages
-    )
 
 
 def _first_new(messages: Sequence[object]) -> int:

@@ -8,7 +8,6 @@ sent a second time only when it went over a kept connection that the server clos
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
 from typing import Any
 
 from headgate.errors import MissingExtra, UpstreamError, UpstreamTimeout
@@ -30,6 +29,7 @@ PART = 16_384  # bytes that are read at once; a part of crumbs takes long to wor
 LARGE = 1 << 20  # larger bodies are written in parts, so that other streams have their turn
 AUTO_HEADERS = ("accept", "accept-encoding", "user-agent", "content-type")
 DECODED = (b"", b"identity", b"gzip", b"deflate")
+ON_KEPT = "headgate_kept"  # marks a connection that has answered, and errors on it
 
 
 class HttpClient:
@@ -42,15 +42,14 @@ class HttpClient:
     async def send(self, request: Request) -> Response:
         """The response, once its head has come; UpstreamError says why there is none."""
         place = f"{request.address.host}:{request.address.port}"
-        kept = SimpleNamespace(reused=False)
         try:
             async with asyncio.timeout(request.timeouts.answer_s):
                 try:
-                    found = await self._send(request, kept)
-                except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                    if not kept.reused:
+                    found = await self._send(request)
+                except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+                    if not getattr(error, ON_KEPT, False):
                         raise
-                    found = await self._send(request, kept)
+                    found = await self._send(request)
         except TimeoutError as error:
             if isinstance(error, aiohttp.ServerTimeoutError):  # of the connection
                 raise UpstreamTimeout(f"{place} cannot be reached in time") from error
@@ -64,7 +63,7 @@ class HttpClient:
             raise _wrong_encoding(header(response.headers, b"content-encoding").decode("latin-1"))
         return response.without_encoding() if request.decompress else response
 
-    async def _send(self, request: Request, kept: SimpleNamespace) -> aiohttp.ClientResponse:
+    async def _send(self, request: Request) -> aiohttp.ClientResponse:
         address = request.address
         url = URL.build(
             scheme=address.scheme,
@@ -87,7 +86,6 @@ class HttpClient:
             allow_redirects=False,
             proxy=request.proxy or None,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.timeouts.connect_s),
-            trace_request_ctx=kept,
         )
 
     def _session(self, *, decompress: bool) -> aiohttp.ClientSession:
@@ -107,7 +105,6 @@ class HttpClient:
                 max_line_size=MAX_FIELD,
                 max_field_size=MAX_FIELD,
                 max_headers=MAX_HEADERS,
-                trace_configs=[_reuse_trace()],
             )
         return self._sessions[decompress]
 
@@ -183,6 +180,11 @@ class HttpResponse:
         else:
             self._content.set_exception(aiohttp.SocketTimeoutError())
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of it has come: then the library has its connection back."""
+        return self._response.connection is None
+
     async def close(self) -> None:
         """Done with it: severed unless it is complete."""
         self._timer.cancel()
@@ -196,7 +198,10 @@ class HttpResponse:
 
 
 class _BoundedResponse(aiohttp.ClientResponse):
-    """A response that takes only so many informational ones before it; the library itself reads them without end."""
+    """A response that takes only so many informational ones before it; the library itself reads them without end.
+
+    Errors in place of it tell whether its connection was a kept one.
+    """
 
     async def start(self, connection: Any) -> aiohttp.ClientResponse:  # noqa: ANN401  # the library's own
         protocol, heads = connection.protocol, 0
@@ -213,18 +218,14 @@ class _BoundedResponse(aiohttp.ClientResponse):
 
         protocol.read = read_head
         try:
-            return await super().start(connection)
+            await super().start(connection)
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+            setattr(error, ON_KEPT, hasattr(protocol, ON_KEPT))
+            raise
         finally:
             del protocol.read
-
-
-def _reuse_trace() -> aiohttp.TraceConfig:
-    async def note(_: object, context: Any, __: object) -> None:  # noqa: ANN401
-        context.trace_request_ctx.reused = True
-
-    trace = aiohttp.TraceConfig()
-    trace.on_connection_reuseconn.append(note)
-    return trace
+        setattr(protocol, ON_KEPT, True)
+        return self
 
 
 def _tls_context() -> ssl.SSLContext:

@@ -5,8 +5,8 @@ out. Everything else under /v1 that is not ours is passed on as it is. Each app 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
+from functools import partial
 from math import ceil
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.errors import BusyError, ConfigError, HeadgateError
+from headgate.guard.calls import is_plain
 from headgate.guard.climb_cache import ClimbCache
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.dialect import Dialect, InvalidRequest
@@ -25,7 +26,7 @@ from headgate.service.body import ClientGone, read_body
 from headgate.service.body_room import read_apart
 from headgate.service.problems import let_go
 from headgate.service.proxy.asgi import Reply, run_while_connected
-from headgate.service.proxy.circles import apply_ladder, describe, end_turn, is_plain
+from headgate.service.proxy.circles import apply_ladder, describe, end_turn
 from headgate.service.proxy.fuse import Fuse
 from headgate.service.proxy.guarded import GuardedExchange, Target
 from headgate.service.proxy.inject import Gate, inject
@@ -42,16 +43,16 @@ MAX_QUERY = 100_000  # characters of a question that its trace keeps
 LARGE = 200_000  # bytes of a request whose conversation is read in a thread
 
 Observe = Callable[[Scope, ModelCall], None]
-Work = Callable[[bytes], Awaitable[None]]
+Work = Callable[[bytes], Coroutine[None, None, None]]
 
 
 class Proxy:
     """The door in front of the models.
 
     `gate` builds contexts (Headgate.acontext_for), `tenant` says whose a request is, `may_use` which upstreams
-    its sender may use with a held key, `observe` gets every call when it is over, `folder` is where injected blocks are
-    remembered beyond the life of the process, or `remembered` holds them. `circles` is the ladder for agents that
-    repeat their tool calls, `fuse` counts what calls spend, `key` says by which key a request came.
+    its sender may use with a held key, `observe` gets every call when it is over, `folder` or `remembered` holds
+    injected blocks, `circles` is the ladder for agents that repeat their tool calls, `fuse` counts what calls spend,
+    `key` says by which key a request came.
     """
 
     def __init__(
@@ -100,10 +101,7 @@ class Proxy:
                 return
             reply, dialect = Reply(send), kind()
             call = ModelCall(kind.path, kind.operation)
-
-            async def work(body: bytes) -> None:
-                await self._exchange(dialect, scope, body, reply, call)
-
+            work = partial(self._exchange, dialect, scope, reply, call)
             await self._serve(dialect, reply, scope, receive, work, call=call)
 
         return app
@@ -137,7 +135,7 @@ class Proxy:
         try:
             limit = self.policy.max_body_bytes
             body = await read_body(scope, receive, limit=limit, setting="proxy.max_body_bytes")
-            await run_while_connected(receive, _coroutine(work, body))
+            await run_while_connected(receive, work(body))
         except ClientGone:
             self._report(scope, call, reply)
             return
@@ -164,7 +162,7 @@ class Proxy:
             self._observe(scope, call)
 
     async def _exchange(
-        self, dialect: Dialect, scope: Scope, body: bytes, reply: Reply, call: ModelCall
+        self, dialect: Dialect, scope: Scope, reply: Reply, call: ModelCall, body: bytes
     ) -> None:
         request = await read_apart(
             body, parse_request, scope["headers"], body, dialect, self.policy
@@ -200,22 +198,14 @@ class Proxy:
         if call.climb.ended:
             await end_turn(dialect, request, call.climb.ended, reply, headers)
             return
-        async with self._count_spending(scope, request, dialect, call) as told:
-            target = Target(name, upstream, self._refusals)
-            await self._ask(
-                dialect, scope, request, reply, call, target=target, headers=headers | told
-            )
-
-    @asynccontextmanager
-    async def _count_spending(
-        self, scope: Scope, request: ProxyRequest, dialect: Dialect, call: ModelCall
-    ) -> AsyncIterator[dict[str, str]]:
+        target = Target(name, upstream, self._refusals)
+        ask = partial(self._ask, dialect, scope, request, reply, call, target=target)
         if self._fuse is None:
-            yield {}
+            await ask(headers=headers)
             return
         held, told = await self._fuse.hold(scope, request, dialect, call)
         try:
-            yield told
+            await ask(headers=headers | told)
         finally:
             if held is not None:
                 await asyncio.shield(self._fuse.settle(scope, held, call, answered=call.answered))
@@ -252,7 +242,7 @@ class Proxy:
         except BaseException:
             await response.close()
             raise
-        self.upstreams.release(response)
+        await self.upstreams.release(response)
         await self._remember_answer(dialect, call)
 
     def _guard_for(self, request: ProxyRequest) -> GuardPolicy:
@@ -301,10 +291,6 @@ class Proxy:
 
 def _answer_key(id: str) -> bytes:
     return b"answer:" + orjson.dumps(id)
-
-
-async def _coroutine(work: Work, body: bytes) -> None:
-    await work(body)
 
 
 def _error_headers(error: HeadgateError, call: ModelCall) -> dict[str, str]:

@@ -112,6 +112,8 @@ def parse_options(headers: Iterable[tuple[bytes, bytes]], policy: ProxyPolicy) -
         for name, value in headers
         if name.lower().startswith(b"x-headgate-")
     }
+    if not given:
+        return Options(context=policy.context, collection=policy.collection, budget=policy.budget)
     return Options(
         guard=_parse_switch(given, "x-headgate-guard", default=True),
         guard_changes=_parse_guard(given),

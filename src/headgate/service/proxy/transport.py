@@ -51,6 +51,10 @@ class Response(Protocol):
     status: int
     headers: Headers
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of it has come."""
+
     async def read(self, tick_s: float | None = None) -> bytes | None:
         """The next bytes; b"" at the end; None after a tick of silence."""
 
@@ -70,4 +74,7 @@ class Transport(Protocol):
 
 def header(headers: Headers, name: bytes) -> bytes:
     """The value of a header, b"" where there is none."""
-    return next((value for key, value in headers if key.lower() == name), b"")
+    for key, value in headers:
+        if key.lower() == name:
+            return value
+    return b""

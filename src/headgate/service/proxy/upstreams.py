@@ -168,8 +168,11 @@ class Upstreams:
                 hint="ask the model service itself, with a key of your own",
             )
 
-    def release(self, response: Response) -> None:
-        """Done with a response whose last event has come: its end is awaited aside, so that its connection is kept."""
+    async def release(self, response: Response) -> None:
+        """Done with a response whose last event has come: its end is awaited aside, to keep its connection."""
+        if response.is_complete:
+            await response.close()
+            return
         task = asyncio.ensure_future(_drain(response))
         self._draining.add(task)
         task.add_done_callback(self._draining.discard)
@@ -198,6 +201,8 @@ def request_path(scope: Scope) -> str:
 
 
 def _has_parent_segment(path: str) -> bool:
+    if "%" not in path and ".." not in path:
+        return False
     for _ in range(3):  # encoded twice is seen too
         path = unquote(path)
     return any(part.split(";")[0] == ".." for part in path.replace("\\", "/").split("/"))
