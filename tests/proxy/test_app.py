@@ -1,6 +1,7 @@
 """The proxy's place in the service: whose calls are traced, how many windows wait for that, and who is let in."""
 
 import asyncio
+from threading import Event
 
 import pytest
 
@@ -21,8 +22,11 @@ class Gate:
     def __init__(self, keep=1, error=None):
         self.settings = self.trace = self
         self.keep, self.error, self.saved = keep, error, []
+        self.ready = Event()
+        self.ready.set()
 
     def save_trace(self, trace):
+        self.ready.wait(10)
         if self.error:
             raise self.error
         self.saved.append(trace)
@@ -60,18 +64,19 @@ async def test_a_model_call_of_a_caller_is_a_trace_where_traces_are_kept(keep, c
 async def test_windows_wait_for_their_trace_up_to_a_bound_and_further_calls_leave_theirs_out(monkeypatch):  # fmt: skip
     monkeypatch.setattr(proxy_app, "MOST_WAITING", 120)
     gate = Gate()
+    gate.ready.clear()
     observer = _Observer(Service(gate))
     for size in (70, 50, 50):
         observer.observe(scope_of(), call_of(size))
     assert observer._waiting == 120
-    await asyncio.gather(*observer._saving)
+    gate.ready.set()
+    await asyncio.wrap_future(observer._reader.submit(int))  # behind those before it
     kinds = [Stage.WINDOW in {step.stage for step in trace.steps} for trace in gate.saved]
     assert sorted(kinds) == [False, True, True]
     observer.observe(scope_of(), call_of(120))
     await observer.close()
     assert len(gate.saved) == 4
     assert observer._waiting == 0, "what was read no longer waits"
-    assert observer._saving == set()
 
 
 async def test_a_trace_that_cannot_be_stored_is_counted():

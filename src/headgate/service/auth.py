@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -126,15 +127,19 @@ def require_scope(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
         if caller is None:
             raise AccessError("a key is needed", hint=_SEND_KEY)
         if scope not in caller.scopes:
-            raise ScopeError(
-                f"this key lacks the scope {scope}",
-                hint=f"make one with: headgate keys create --scope {scope}",
-            )
+            raise lacks(scope)
         return caller
 
     return require
 
 
+def lacks(scope: Scope) -> ScopeError:
+    """What a caller without a scope is told."""
+    hint = f"make one with: headgate keys create --scope {scope}"
+    return ScopeError(f"this key lacks the scope {scope}", hint=hint)
+
+
+@lru_cache(maxsize=1024)
 def is_loopback(host: str) -> bool:
     """Whether an address or name is this machine's own."""
     if host == "localhost":

@@ -10,15 +10,15 @@ from importlib import import_module
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from headgate.errors import AccessError, InputError, LimitError, MissingExtra, ScopeError
+from headgate.service.auth import lacks
 from headgate.service.body import BufferedReceive
 from headgate.service.problems import refusal
-from headgate.service.request_state import RequestState, is_same_origin
+from headgate.service.request_state import RequestState, is_same_origin, state_of
 from headgate.service.state import ServiceState
 from headgate.text.bounded_json import HUGE, why_too_large
 
@@ -75,7 +75,7 @@ class McpEndpoint:
             raise MissingExtra(error.name, extra="mcp") from error
 
         def access_of(call: Any) -> Any:  # noqa: ANN401  (its types are in an extra)
-            caller = _state(call.request).caller
+            caller = state_of(call.request).caller
             assert caller is not None
             return access.Access(
                 self._service.gate_for(caller),
@@ -106,8 +106,7 @@ def _problem(scope: Scope, state: RequestState) -> AccessError | None:
     if not is_same_origin(dict(scope["headers"])):
         return ScopeError("a page of another origin may not use this server")
     if state.caller is None or "read" not in state.caller.scopes:
-        hint = "make one with: headgate keys create --scope read"
-        return ScopeError("this key lacks the scope read", hint=hint)
+        return lacks("read")
     return None
 
 
@@ -120,8 +119,3 @@ def _refusal_of(body: bytes) -> InputError | None:
     if why := why_too_large(body):
         return LimitError(f"the body is too large: {why}", hint="send less")
     return None
-
-
-def _state(request: Request) -> RequestState:
-    state: RequestState = request.scope["headgate"]
-    return state

@@ -119,8 +119,9 @@ class Metrics:
 
     def count_lost_writes(self, total: int) -> None:
         """Count deferred writes that were dropped; `total` is how many this process has lost so far."""
-        self._lost_writes.inc(max(0, total - self._lost_so_far))
-        self._lost_so_far = max(total, self._lost_so_far)
+        if total > self._lost_so_far:
+            self._lost_writes.inc(total - self._lost_so_far)
+            self._lost_so_far = total
 
     def count_context(self, trace: Trace, tokens: int) -> None:
         """Count what a trace holds."""
@@ -141,6 +142,8 @@ class Metrics:
     def count_stream(self, report: GuardReport) -> None:
         """Count a stream that ended under the guard."""
         self._streams.labels(report.state.value).inc()
+        if report.state is State.DONE and not report.cuts and not report.rollbacks:
+            return
         self._stalls.inc(len(report.cuts))
         self._rollbacks.inc(report.rollbacks)
         self._recovered.inc(bool(report.rollbacks) and report.state is State.DONE)

@@ -8,16 +8,17 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from threading import Lock
 
 from fastapi import FastAPI
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headgate.errors import HeadgateError, ScopeError
+from headgate.errors import HeadgateError
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.error_codes import status_of
 from headgate.protocols import SharedState
+from headgate.service.auth import lacks
 from headgate.service.body_room import weigh
 from headgate.service.paths import is_proxied
 from headgate.service.problems import refusal
@@ -34,6 +35,7 @@ from headgate.stores.open import folder_of
 from headgate.types import Context, Request
 
 MOST_WAITING = 16 << 20  # bytes of requests that wait to be read for their traces
+NOBODY = Caller("", frozenset())
 HEAVIEST = 5 << 20  # weight of one that is read: more than a million tokens
 
 
@@ -49,7 +51,7 @@ def mount(app: FastAPI, service: ServiceState) -> None:
         return context
 
     def spending(scope: Scope) -> Spending:
-        return service.gate_for(_state(scope).caller or Caller("", frozenset())).spending
+        return service.gate_for(_caller(scope)).spending
 
     proxy = Proxy(
         settings.proxy,
@@ -79,15 +81,15 @@ def _open_remembered(service: ServiceState) -> Remembered:
 class _Observer:
     """Hands every call to the metrics, to the request's state (for log and spans), and to the store as a trace.
 
-    A trace says what stood in the window. One thread reads the conversations for that, so that it keeps nobody waiting.
-    Where too many wait, the traces of further calls leave it out; so do those of huge requests.
+    A trace says what stood in the window. One thread reads the conversations for that, and nobody waits for it. Where
+    too many are unread, the traces of further calls leave it out; so do those of huge requests.
     """
 
     def __init__(self, service: ServiceState) -> None:
         self._service = service
-        self._saving: set[asyncio.Future[None]] = set()
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="headgate-traces")
         self._waiting = 0  # bytes of their requests
+        self._lock = Lock()
 
     def observe(self, scope: Scope, call: ModelCall) -> None:
         """A call is over."""
@@ -97,28 +99,27 @@ class _Observer:
         if call.operation and state.caller:
             if self._waiting + len(call.sent) > MOST_WAITING or weigh(call.sent) > HEAVIEST:
                 call.sent = b""
-            self._waiting += len(call.sent)
-            loop = asyncio.get_running_loop()
-            saving = loop.run_in_executor(self._reader, self._save, state.caller, call)
-            self._saving.add(saving)
-            saving.add_done_callback(partial(self._finish_saving, len(call.sent)))
+            self._wait(len(call.sent))
+            self._reader.submit(self._save, state.caller, call)
+
+    def _wait(self, size: int) -> None:
+        with self._lock:
+            self._waiting += size
 
     def _save(self, caller: Caller, call: ModelCall) -> None:
         """Make the trace, which reads the whole conversation, and let it be written."""
         gate = self._service.gate_for(caller)
-        if gate.settings.trace.keep:
-            gate.save_trace(call_trace(call, tenant=caller.tenant, now=time.time()))
-
-    def _finish_saving(self, size: int, saving: asyncio.Future[None]) -> None:
-        self._waiting -= size
-        self._saving.discard(saving)
-        if not saving.cancelled() and isinstance(saving.exception(), HeadgateError):
+        try:
+            if gate.settings.trace.keep:
+                gate.save_trace(call_trace(call, tenant=caller.tenant, now=time.time()))
+        except HeadgateError:
             self._service.metrics.count_lost_trace()
+        finally:
+            self._wait(-len(call.sent))
 
     async def close(self) -> None:
         """Wait for the last traces."""
-        await asyncio.gather(*self._saving, return_exceptions=True)
-        self._reader.shutdown()
+        await asyncio.to_thread(self._reader.shutdown)
 
 
 def error_response(error: HeadgateError, scope: Scope, request_id: str) -> Response:
@@ -137,9 +138,7 @@ def _admit(app: ASGIApp) -> Callable[[Scope, Receive, Send], object]:
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         state = _state(scope)
         if state.caller is None or "read" not in state.caller.scopes:
-            hint = "make one with: headgate keys create --scope read"
-            error = ScopeError("this key lacks the scope read", hint=hint)
-            await error_response(error, scope, state.id)(scope, receive, send)
+            await error_response(lacks("read"), scope, state.id)(scope, receive, send)
             return
         if state.deadline is not None:
             state.deadline.reschedule(None)
@@ -153,16 +152,17 @@ def _state(scope: Scope) -> RequestState:
     return state
 
 
+def _caller(scope: Scope) -> Caller:
+    return _state(scope).caller or NOBODY
+
+
 def _tenant(scope: Scope) -> str:
-    caller = _state(scope).caller
-    return caller.tenant if caller else ""
+    return _caller(scope).tenant
 
 
 def _may_use(scope: Scope, upstream: str) -> bool:
-    caller = _state(scope).caller
-    return caller is not None and caller.may_use(upstream)
+    return _caller(scope).may_use(upstream)
 
 
 def _key(scope: Scope) -> str:
-    caller = _state(scope).caller
-    return caller.key if caller else ""
+    return _caller(scope).key
