@@ -23,6 +23,7 @@ from headgate.guard.dialects.error_codes import openai_error
 from headgate.guard.resume import Message
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # as different servers name it
+TEXTS = ("content", "tool_calls", *REASONING_FIELDS)  # what a delta says
 HEATED = ("temperature", "frequency_penalty", "presence_penalty", "top_p")
 LIMITS = ("max_tokens", "max_completion_tokens")
 
@@ -108,18 +109,22 @@ class ChatDialect(Dialect):
         if len(choices) != 1 or choices[0].get("index", 0) != 0:
             return [Piece(EVENT, raw=event)]
         choice = choices[0]
-        parts = _text_parts(choice.get("delta") or {})
+        delta = choice.get("delta") or {}
+        parts = _text_parts(delta)
         last = choice.get("finish_reason")
         self.ended = self.ended or bool(last)
         if len(parts) == 1 and not last:
             channel, text, call, _ = parts[0]
             return [Piece(channel, text, call=call, raw=event)]
         pieces = [
-            Piece(channel, text, call=call, raw=self._chunk(event, choice, delta))
-            for channel, text, call, delta in parts
+            Piece(channel, text, call=call, raw=self._chunk(event, choice, part))
+            for channel, text, call, part in parts
         ]
         if last or not parts:
-            rest = {**event, "choices": [{**choice, "delta": _without_text(choice)}]}
+            left = {n: v for n, v in delta.items() if n not in TEXTS or not v}
+            if parts:
+                left.pop("role", None)
+            rest = {**event, "choices": [{**choice, "delta": left}]}
             pieces.append(Piece(EVENT, raw=rest))
         return pieces
 
@@ -264,10 +269,3 @@ def _text_parts(delta: Event) -> list[tuple[str, str, int, Event]]:
     if parts and delta.get("role"):
         parts[0][3]["role"] = delta["role"]
     return parts
-
-
-def _without_text(choice: Event) -> Event:
-    read: Sequence[str] = ("content", "tool_calls", *REASONING_FIELDS)
-    delta = choice.get("delta") or {}
-    rest = {name: value for name, value in delta.items() if name not in read or not value}
-    return {k: v for k, v in rest.items() if k != "role"} if _text_parts(delta) else rest
