@@ -139,7 +139,7 @@ def lacks(scope: Scope) -> ScopeError:
     return ScopeError(f"this key lacks the scope {scope}", hint=hint)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=16)  # a name may be as long as a head
 def is_loopback(host: str) -> bool:
     """Whether an address or name is this machine's own."""
     if host == "localhost":

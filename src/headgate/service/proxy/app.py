@@ -99,10 +99,10 @@ class _Observer:
         if call.operation and state.caller:
             if self._waiting + len(call.sent) > MOST_WAITING or weigh(call.sent) > HEAVIEST:
                 call.sent = b""
-            self._wait(len(call.sent))
+            self._count_waiting(len(call.sent))
             self._reader.submit(self._save, state.caller, call)
 
-    def _wait(self, size: int) -> None:
+    def _count_waiting(self, size: int) -> None:
         with self._lock:
             self._waiting += size
 
@@ -115,7 +115,7 @@ class _Observer:
         except HeadgateError:
             self._service.metrics.count_lost_trace()
         finally:
-            self._wait(-len(call.sent))
+            self._count_waiting(-len(call.sent))
 
     async def close(self) -> None:
         """Wait for the last traces."""
