@@ -16,7 +16,6 @@ from headgate.service.routes import (
 )
 
 ROUTERS = (
-    health.router,
     context.router,
     fingerprint.router,
     strategy.router,
@@ -29,4 +28,5 @@ ROUTERS = (
     reviews.published,
     sessions.router,
     traces.router,
+    health.router,
 )
