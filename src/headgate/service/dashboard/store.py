@@ -92,9 +92,11 @@ async def show_document(
     request: Request, caller: Reader, collection: Name, id: Name, page: PageNumber = 1
 ) -> Response:
     """A document: its chunks whole, in reading order."""
-    gate = service_of(request).gate_for(caller)
-    start = ROWS * (page - 1)
-    found = await asyncio.to_thread(_read_document, gate, collection, id, start)
+    service, start = service_of(request), ROWS * (page - 1)
+    async with service.whole_documents:
+        found = await asyncio.to_thread(
+            _read_document, service.gate_for(caller), collection, id, start
+        )
     return render(
         request, "document.html",
         id=id, collection=collection, chunks=found.chunks, total=found.total, page=page, more=found.total > start + ROWS,
@@ -107,8 +109,10 @@ async def ask_removal(
     request: Request, caller: Writer, collection: Name, document: Name = "", chunk: Name = ""
 ) -> Response:
     """Ask whether a chunk, a document or a whole collection shall go."""
-    gate = service_of(request).gate_for(caller)
-    first, count = await asyncio.to_thread(_find, gate, collection, document, chunk)
+    service = service_of(request)
+    gate = service.gate_for(caller)
+    async with service.whole_documents:
+        first, count = await asyncio.to_thread(_find, gate, collection, document, chunk)
     size = await _size(gate, collection)
     return render(
         request, "remove.html",
