@@ -22,7 +22,7 @@ $(READY): pyproject.toml requirements/dev.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' uv
 	@{ $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt && \
-	   $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .; } || { \
+	   $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .; } || { \
 	   echo "== the pinned versions cannot be had here; taking the newest that fit"; \
 	   $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev; }
 	@touch $@

@@ -65,6 +65,10 @@ class Response:
         self.status, self.headers, self._parts = status, [(b"content-type", kind)], parts
         self._left = list(parts)
 
+    @property
+    def is_complete(self):
+        return not self._left
+
     async def send(self, request):
         return Response(self.status, self.headers[0][1], self._parts)
 
