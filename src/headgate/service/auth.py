@@ -127,13 +127,13 @@ def require_scope(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
         if caller is None:
             raise AccessError("a key is needed", hint=_SEND_KEY)
         if scope not in caller.scopes:
-            raise lacks(scope)
+            raise missing_scope(scope)
         return caller
 
     return require
 
 
-def lacks(scope: Scope) -> ScopeError:
+def missing_scope(scope: Scope) -> ScopeError:
     """What a caller without a scope is told."""
     hint = f"make one with: headgate keys create --scope {scope}"
     return ScopeError(f"this key lacks the scope {scope}", hint=hint)

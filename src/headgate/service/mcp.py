@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from headgate.errors import AccessError, InputError, LimitError, MissingExtra, ScopeError
-from headgate.service.auth import lacks
+from headgate.service.auth import missing_scope
 from headgate.service.body import BufferedReceive
 from headgate.service.problems import refusal
 from headgate.service.request_state import RequestState, is_same_origin, state_of
@@ -106,7 +106,7 @@ def _problem(scope: Scope, state: RequestState) -> AccessError | None:
     if not is_same_origin(dict(scope["headers"])):
         return ScopeError("a page of another origin may not use this server")
     if state.caller is None or "read" not in state.caller.scopes:
-        return lacks("read")
+        return missing_scope("read")
     return None
 
 

@@ -18,7 +18,7 @@ from headgate.errors import HeadgateError
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.error_codes import status_of
 from headgate.protocols import SharedState
-from headgate.service.auth import lacks
+from headgate.service.auth import missing_scope
 from headgate.service.body_room import weigh
 from headgate.service.paths import is_proxied
 from headgate.service.problems import refusal
@@ -138,7 +138,7 @@ def _admit(app: ASGIApp) -> Callable[[Scope, Receive, Send], object]:
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         state = _state(scope)
         if state.caller is None or "read" not in state.caller.scopes:
-            await error_response(lacks("read"), scope, state.id)(scope, receive, send)
+            await error_response(missing_scope("read"), scope, state.id)(scope, receive, send)
             return
         if state.deadline is not None:
             state.deadline.reschedule(None)
