@@ -1,6 +1,6 @@
 """Documents: what the store holds, added, listed and removed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,10 +123,15 @@ class Documents(Lifecycle):
 
     def document(self, id: str, *, collection: str = "main") -> list[Chunk]:
         """The chunks of a document in reading order; an error when there is none of that id."""
-        found = list(self._parts.store.scan(self.tenant, collection, document=id))
-        if not found:
+        return list(self.scan_document(id, collection=collection))
+
+    def scan_document(self, id: str, *, collection: str = "main") -> Iterator[Chunk]:
+        """As `document`, without all of them in memory at once."""
+        chunk = None
+        for chunk in self._parts.store.scan(self.tenant, collection, document=id):
+            yield chunk
+        if chunk is None:
             raise NotFound(f"there is no document {id!r} in {collection!r}")
-        return found
 
     aadd = in_thread(add)
     aadd_files = in_thread(add_files)

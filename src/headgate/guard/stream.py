@@ -16,7 +16,6 @@ from collections.abc import (
 )
 from contextlib import ExitStack, aclosing
 from copy import deepcopy
-from types import TracebackType
 from typing import Any, Self
 
 from headgate.errors import ConfigError, HeadgateError, UpstreamError
@@ -61,12 +60,7 @@ class GuardedStream(AsyncIterator[Piece]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 

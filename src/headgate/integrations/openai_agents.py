@@ -13,7 +13,6 @@ about it.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Self
 
 from headgate.errors import MissingExtra, UpstreamError
@@ -176,12 +175,7 @@ class _Events:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if hasattr(self._events, "aclose"):
             await self._events.aclose()
 

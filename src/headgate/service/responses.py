@@ -21,11 +21,15 @@ def respond(
     data: object, status: int = 200, *, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Data as a JSON response."""
+    return Response(to_json(data), status, headers=headers, media_type="application/json")
+
+
+def to_json(data: object) -> bytes:
+    """Data as JSON."""
     try:
-        body = orjson.dumps(data, default=_to_plain, option=_OPTIONS)
+        return orjson.dumps(data, default=_to_plain, option=_OPTIONS)
     except TypeError:  # half a surrogate pair, which a store in memory may hold
-        body = orjson.dumps(_as_utf8(data), default=_to_plain, option=_OPTIONS)
-    return Response(body, status, headers=headers, media_type="application/json")
+        return orjson.dumps(_as_utf8(data), default=_to_plain, option=_OPTIONS)
 
 
 def response_schema(noun: type, status: int = 200) -> dict[int | str, dict[str, Any]]:

@@ -6,6 +6,7 @@
 The last traces are listed; documents are read by the ids that results cite.
 """
 
+import asyncio
 from typing import Any
 from urllib.parse import quote as encode
 from urllib.parse import unquote, urlsplit
@@ -60,9 +61,13 @@ async def read_resource(access: Access, uri: str) -> TextResourceContents:
         text = orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
         return TextResourceContents(uri=uri, mime_type="application/json", text=text)
     collection, _, id = path.partition("/")
+
+    def read() -> str:
+        chunks = access.gate.scan_document(unquote(id), collection=unquote(collection))
+        return access.fence(*(chunk.text for chunk in chunks))
+
     async with access.whole_documents:
-        chunks = await access.gate.adocument(unquote(id), collection=unquote(collection))
-        text = access.fence(*(chunk.text for chunk in chunks))
+        text = await asyncio.to_thread(read)
     return TextResourceContents(uri=uri, mime_type="text/plain", text=text)
 
 

@@ -157,14 +157,12 @@ def _find(gate: Headgate, collection: str, document: str, chunk: str) -> tuple[C
 
 def _read_document(gate: Headgate, collection: str, id: str, start: int = 0) -> DocumentPage:
     read = DocumentPage()
-    for at, chunk in enumerate(gate.store.scan(gate.tenant, collection, document=id)):
+    for at, chunk in enumerate(gate.scan_document(id, collection=collection)):
         read.title = read.title if at else chunk.title
         read.total += 1
         read.chars += len(chunk.text)
         if start <= at < start + ROWS:
             read.chunks.append(chunk)
-    if not read.total:
-        raise NotFound(f"there is no document {id!r} in {collection!r}")
     return read
 
 

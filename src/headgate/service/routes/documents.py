@@ -1,8 +1,10 @@
 """/v1/documents: add, read and remove the documents that contexts are made of."""
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
+from orjson import Fragment
 from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +14,7 @@ from headgate.ingest.load import Kind, Summary
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, Collection, Name, StrictRoute
 from headgate.service.request_state import Caller
-from headgate.service.responses import respond, response_schema
+from headgate.service.responses import respond, response_schema, to_json
 from headgate.service.state import service_of
 from headgate.types import Chunk, Size
 
@@ -87,9 +89,19 @@ async def document(
 ) -> Response:
     """A document's chunks in reading order."""
     service = service_of(request)
+    gate = service.gate_for(caller)
+
+    def write() -> Response:
+        chunks = bytearray()
+        for chunk in gate.scan_document(id, collection=collection):
+            chunks += b",%b" % to_json(chunk)
+        chunks[:1] = b"["
+        return respond(
+            {"id": id, "collection": collection, "chunks": Fragment(bytes(chunks + b"]"))}
+        )
+
     async with service.whole_documents:
-        chunks = await service.gate_for(caller).adocument(id, collection=collection)
-        return respond({"id": id, "collection": collection, "chunks": chunks})
+        return await asyncio.to_thread(write)
 
 
 @router.delete("/{id:path}", summary="Remove a document", responses=response_schema(RemovedOut))

@@ -101,15 +101,16 @@ class SqliteDocuments:
         return [found[id] for id in dict.fromkeys(ids) if id in found]
 
     def scan(self, tenant: str, collection: str, *, document: str | None = None) -> Iterator[Chunk]:
-        only, values = "", [tenant, collection]
-        if document is not None:
-            only = f" AND place = (SELECT place FROM documents WHERE {HERE} AND id = ?)"
-            values += [tenant, collection, document]
-        sql = (
-            f"SELECT place, {COLUMNS} FROM chunks WHERE {HERE}{only}"
-            f" AND (place, position) > (?, ?) ORDER BY place, position LIMIT {_PAGE}"
-        )
         last: Row = (-1, -1)
+        after, values = "(place, position) > (?, ?)", [tenant, collection]
+        if (
+            document is not None
+        ):  # whose place is told apart, or SQLite reads all that stands before it
+            after = (
+                f"place = (SELECT place FROM documents WHERE {HERE} AND id = ?) AND position > ?"
+            )
+            values, last = [*values, *values, document], (-1,)
+        sql = f"SELECT place, {COLUMNS} FROM chunks WHERE {HERE} AND {after} ORDER BY place, position LIMIT {_PAGE}"
         while True:
             with self._pool.read() as connection:
                 rows = connection.execute(sql, (*values, *last)).fetchall()
@@ -117,7 +118,7 @@ class SqliteDocuments:
                 yield from_row(collection, row[1:])
             if len(rows) < _PAGE:
                 return
-            last = (rows[-1][0], rows[-1][3])
+            last = (rows[-1][0], rows[-1][3])[-len(last) :]
 
     def head(self, tenant: str, collection: str) -> int:
         with self._pool.read() as connection:
