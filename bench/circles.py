@@ -156,7 +156,7 @@ def written_out(url: str):
 def proxied(url: str):
     """The proxy in front of a server."""
     environ = os.environ | {"HEADGATE_PROXY__UPSTREAMS__MAIN__URL": url}
-    command = [sys.executable, "-m", "headgate.cli", "serve", "--store", ":memory:", "--port", "0", "--json"]  # fmt: skip
+    command = [sys.executable, "-m", "headgate", "serve", "--store", ":memory:", "--port", "0", "--json"]  # fmt: skip
     process = subprocess.Popen(
         command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )

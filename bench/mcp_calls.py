@@ -47,7 +47,7 @@ def server_cpu_ms():
 
 async def measure(store, questions):
     """Milliseconds of each call, by tool, and the server's CPU time a call."""
-    arguments = ["-m", "headgate.cli", "mcp", "--store", store]
+    arguments = ["-m", "headgate", "mcp", "--store", store]
     server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
     found = {}
     async with Client(server, mode="legacy") as client:

@@ -119,7 +119,7 @@ def served(folder, asked, windows, requests, rounds):
     line = [
         sys.executable,
         "-m",
-        "headgate.cli",
+        "headgate",
         "serve",
         "--port",
         "0",

@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=10_000)
     parser.add_argument("--runs", type=int, default=5)
     asked = parser.parse_args()
-    run = [sys.executable, "-m", "headgate.cli"]
+    run = [sys.executable, "-m", "headgate"]
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder, "kb")
         fill(store, asked.chunks)

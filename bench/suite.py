@@ -126,9 +126,9 @@ def sections(given):
     if given.data:
         sets = sorted(str(path.parent) for path in Path(given.data).glob("*/corpus.jsonl"))
         sample = [] if given.full else ["--questions", "20", "--foreign", "10"]
-        yield "Retrieval beside BM25", "The share of the labeled evidence inside 1 000 tokens: BM25 filling the budget, and `context()`. *Empty* are answerable questions that got nothing, *stopped* are questions of other sets that got nothing ([retrieval](retrieval.md#what-it-finds)).", [PYTHON, "-m", "headgate.cli", "eval", "retrieval", *sets, "--budget", "1000", *sample, "--json"], as_evidence  # fmt: skip
+        yield "Retrieval beside BM25", "The share of the labeled evidence inside 1 000 tokens: BM25 filling the budget, and `context()`. *Empty* are answerable questions that got nothing, *stopped* are questions of other sets that got nothing ([retrieval](retrieval.md#what-it-finds)).", [PYTHON, "-m", "headgate", "eval", "retrieval", *sets, "--budget", "1000", *sample, "--json"], as_evidence  # fmt: skip
     if given.streams:
-        yield "Loops in streams of a model", "The loop detector on labeled streams ([guard](guard-figures.md)).", [PYTHON, "-m", "headgate.cli", "eval", "guard", given.streams], as_text  # fmt: skip
+        yield "Loops in streams of a model", "The loop detector on labeled streams ([guard](guard-figures.md)).", [PYTHON, "-m", "headgate", "eval", "guard", given.streams], as_text  # fmt: skip
     if given.full:
         yield "The proxy beside LiteLLM's", "CPU a streamed chunk ([proxy](proxy.md#what-it-costs)).", [PYTHON, "bench/proxy.py"], as_text  # fmt: skip
 

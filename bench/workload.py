@@ -27,7 +27,7 @@ def text(rng, words=80):
 
 def serve(folder, **env):
     """A service over a store in a process of its own; the process and its address."""
-    line = [sys.executable, "-m", "headgate.cli", "serve", "--port", "0", "--store", str(folder)]
+    line = [sys.executable, "-m", "headgate", "serve", "--port", "0", "--store", str(folder)]
     server = subprocess.Popen(
         line,
         stdout=subprocess.PIPE,

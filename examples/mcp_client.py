@@ -14,7 +14,7 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as store:
         with Headgate.open(store) as hg:
             hg.add([{"id": "refunds", "text": "Refunds are paid within 14 days to the card."}])
-        arguments = ["-m", "headgate.cli", "mcp", "--store", store]
+        arguments = ["-m", "headgate", "mcp", "--store", store]
         server = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
         async with Client(server) as agent:
             print(*(tool.name for tool in (await agent.list_tools()).tools))

@@ -26,7 +26,7 @@ with tempfile.TemporaryDirectory() as name:
     (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(labels))
 
     # the same as: headgate eval retrieval FOLDER --json
-    command = [sys.executable, "-m", "headgate.cli", "eval", "retrieval", name, "--json"]
+    command = [sys.executable, "-m", "headgate", "eval", "retrieval", name, "--json"]
     report = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
 for figure in ("passages", "queries", "ndcg@10", "context_evidence@1000"):

@@ -25,7 +25,7 @@ ESCAPES = "\x1b]0;owned\x07\x1b[2J\u202egpj.exe\u2066"
 async def command(target, folder, *line):
     """Run one command in a folder; what it printed."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "headgate.cli", *line, cwd=folder,
+        sys.executable, "-m", "headgate", *line, cwd=folder,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
     try:

@@ -117,7 +117,7 @@ def test_an_interrupt_leaves_a_consistent_store(tmp_path):
     )
     (tmp_path / "rows.jsonl").write_text(rows)
     process = subprocess.Popen(
-        [sys.executable, "-m", "headgate.cli", "add", "rows.jsonl", "--store", "kb"],
+        [sys.executable, "-m", "headgate", "add", "rows.jsonl", "--store", "kb"],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(SRC)},

@@ -56,7 +56,7 @@ def test_the_demo_runs_from_a_wheel_of_less_than_a_megabyte(tmp_path):
     assert wheel.stat().st_size < 1_000_000
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
     done = subprocess.run(
-        [sys.executable, "-m", "headgate.cli", "demo"],
+        [sys.executable, "-m", "headgate", "demo"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(tmp_path / "installed")},
         capture_output=True,

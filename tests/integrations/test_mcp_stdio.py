@@ -11,7 +11,7 @@ from mcp import Client, StdioServerParameters
 from headgate.cli import app
 from headgate.errors import MissingExtra
 
-COMMAND = [sys.executable, "-m", "headgate.cli", "mcp"]
+COMMAND = [sys.executable, "-m", "headgate", "mcp"]
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])

@@ -34,7 +34,7 @@ def gateway(rig, tmp_path):
     running = []
 
     def start():
-        command = [sys.executable, "-m", "headgate.cli", "serve"]
+        command = [sys.executable, "-m", "headgate", "serve"]
         running.append(subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))  # fmt: skip
         last = time.monotonic() + 60
         while time.monotonic() < last:

@@ -98,7 +98,7 @@ def test_a_request_cut_by_its_deadline_is_answered(gated):
 @contextmanager
 def working(store, workers):
     """`headgate serve` with workers: its address, the process, and a list that gets its log."""
-    line = [sys.executable, "-m", "headgate.cli", "serve", "--workers", str(workers), "--port", "0", "--store", str(store)]  # fmt: skip
+    line = [sys.executable, "-m", "headgate", "serve", "--workers", str(workers), "--port", "0", "--store", str(store)]  # fmt: skip
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     log = []
     try:

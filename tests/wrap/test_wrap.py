@@ -59,7 +59,7 @@ def place(tmp_path, upstream):
 def wrap(place, *arguments):
     folder, environ = place
     return subprocess.run(
-        [sys.executable, "-P", "-m", "headgate.cli", "wrap", "--patience", "60", *arguments],
+        [sys.executable, "-P", "-m", "headgate", "wrap", "--patience", "60", *arguments],
         cwd=folder / "project",
         env=environ,
         capture_output=True,

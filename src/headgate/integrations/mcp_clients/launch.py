@@ -30,7 +30,7 @@ def _program() -> list[str]:
     script = Path(sys.executable).parent / (
         "headgate.exe" if sys.platform == "win32" else "headgate"
     )
-    return [str(script)] if script.exists() else [sys.executable, "-m", "headgate.cli"]
+    return [str(script)] if script.exists() else [sys.executable, "-m", "headgate"]
 
 
 def _place(store: str | None, *, portable: bool) -> list[str]:

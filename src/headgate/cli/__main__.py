@@ -1,5 +1,0 @@
-"""`python -m headgate.cli`, for where the script is not on the PATH."""
-
-from headgate.cli import main
-
-main()
