@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from headgate.text.coverage import SHINGLE, HashSet, covered_shares
 from headgate.text.hashes import U64, Bools, Tokens, shingle_hashes
 
+NOTHING = HashSet.of(np.zeros(0, np.uint64))
 MAX_KNOWN = 2_000_000  # runs remembered of one window; 16 MB, more than most models' windows hold
 
 
@@ -20,7 +21,12 @@ class KnownText:
     """What a window holds so far."""
 
     def __init__(self) -> None:
-        self._known = HashSet.of(np.zeros(0, np.uint64))
+        self._known = NOTHING
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds nothing yet."""
+        return self._known is NOTHING
 
     def measure(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """For each text the share, 0..1, that stood in the window or in a text before it; then they stand there too."""

@@ -101,7 +101,8 @@ class SessionBuilder:
 
     def finish(self) -> Session:
         """The session as it was found."""
-        self._measure()
+        if len(self._pending) > 1 or not self._known.is_empty:  # a text alone repeats none
+            self._measure()
         tools = (
             ToolUse(name, t.calls, t.tokens, t.repeated, t.stale) for name, t in self._tools.items()
         )
@@ -130,8 +131,9 @@ class SessionBuilder:
         self._speaking = from_model
         if entry.response:
             self._response = entry.response
-        origin = _origin(message) if self._logged else 0
-        for part in parts_of(message):
+        parts = tuple(parts_of(message))
+        origin = _origin(parts) if self._logged else 0
+        for part in parts:
             self._add(part, origin)
         events = events_of(message)
         self._follow(event for event in events if not (continues and event.kind == "turn"))
@@ -139,15 +141,18 @@ class SessionBuilder:
     def _snapshot(self, messages: tuple[dict[str, Any], ...]) -> None:
         """A whole window: what is new in it is added, and where it shrank the rest is dropped."""
         self._logged = True
-        origins = [_origin(message) for message in messages]
-        held = {part.origin for part in self._parts}
-        if len(set(origins) & held) < len(held) and len(origins) < len(held):
-            self._compact(origins, 0)
-        for origin, message in zip(origins, messages, strict=True):
-            if origin not in held:
-                for part in parts_of(message):
-                    self._add(part, origin)
-                self._follow(events_of(message))
+        if held := {part.origin for part in self._parts}:
+            origins = [_origin(parts_of(message)) for message in messages]
+            if len(set(origins) & held) < len(held) and len(origins) < len(held):
+                self._compact(origins, 0)
+            pairs = zip(origins, messages, strict=True)
+            messages = tuple(message for origin, message in pairs if origin not in held)
+        for message in messages:
+            parts = tuple(parts_of(message))
+            origin = _origin(parts)
+            for part in parts:
+                self._add(part, origin)
+            self._follow(events_of(message))
 
     def _add(self, part: Part, origin: int) -> None:
         held = _Held(
@@ -233,7 +238,7 @@ class SessionBuilder:
         for window in self._windows:
             for n in range(turn, window.turn):
                 repeated = self._repeated[n] + (0 if n in compacted else repeated)
-            yield replace(window, repeated=min(repeated, window.tokens))
+            yield replace(window, repeated=min(repeated, window.tokens)) if repeated else window
             turn = window.turn
 
     def _compact(self, kept: Iterable[int], reported: int) -> None:
@@ -284,8 +289,8 @@ class SessionBuilder:
         self._pending, self._pending_chars = [], 0
 
 
-def _origin(message: dict[str, Any]) -> int:
-    return hash(tuple((part.kind, part.id, part.tool, part.text) for part in parts_of(message)))
+def _origin(parts: Iterable[Part]) -> int:
+    return hash(tuple((part.kind, part.id, part.tool, part.text) for part in parts))
 
 
 def _plain(path: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from headgate.guard.steps import as_json
 from headgate.notes import Stage
-from headgate.text.fence import without_fences
+from headgate.text.fence import LABEL, without_fences
 from headgate.text.tokens import estimate_tokens
 from headgate.types import Step
 from headgate.xray.findings import KINDS
@@ -47,6 +47,9 @@ def window_step(fields: Mapping[str, Any], length: int) -> Step:
 
 
 def _count_injected(message: dict[str, Any]) -> int:
+    content = message.get("content")
+    if isinstance(content, str) and f"<{LABEL} " not in content:
+        return 0
     return sum(
         _count_fenced(part.text) for part in parts_of(message) if part.kind in ("human", "system")
     )
