@@ -26,10 +26,12 @@ def record_spans(state: RequestState, scope: Scope) -> None:
         return
     from opentelemetry import propagate, trace  # noqa: PLC0415  (an optional package)
 
+    tracer = trace.get_tracer("headgate")
+    if isinstance(tracer, trace.ProxyTracer | trace.NoOpTracer):
+        return  # nobody listens
     end = time.time_ns()
     start = end - int(1e9 * (time.perf_counter() - state.started))
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-    tracer = trace.get_tracer("headgate")
     route = route_of(scope)
     span = tracer.start_span(
         f"{state.method} {route}", context=propagate.extract(headers), start_time=start,
