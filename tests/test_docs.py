@@ -57,9 +57,7 @@ SHELL = re.compile(r"The same from the command line:\n\n```sh\n(.*?)^```", re.DO
 
 def test_the_command_line_on_the_first_screen_shows_what_was_dropped_and_why(tmp_path):
     (script,) = SHELL.findall((ROOT / "README.md").read_text())
-    command = (
-        f'headgate() {{ "{sys.executable}" -W error -m headgate "$@"; }}\nset -e\n{script}'
-    )
+    command = f'headgate() {{ "{sys.executable}" -W error -m headgate "$@"; }}\nset -e\n{script}'
     done = subprocess.run(
         ["bash", "-c", command],
         cwd=tmp_path,

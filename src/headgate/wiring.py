@@ -1,7 +1,7 @@
 """Wiring: Settings and the caller's own objects -> Store, Indexes, Engine. Only this file names concrete classes."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,9 @@ from threading import Event
 from typing import Any
 
 from headgate.errors import InputError, LimitError
+from headgate.explain.as_data import redact_trace
 from headgate.explain.log import NAME, PerformanceLog
+from headgate.explain.savings import with_savings
 from headgate.index.indexes import Indexes
 from headgate.index.published import open_storage
 from headgate.memory.memory import Memory
@@ -36,6 +38,7 @@ from headgate.stores.open import open_store
 from headgate.stores.url import is_postgres
 from headgate.text.memo import Generations, Room
 from headgate.text.tokens import counter
+from headgate.types import Trace
 
 COUNTED = 10_000  # texts whose token counts are remembered: chunks come back request after request
 
@@ -72,6 +75,17 @@ class Parts:
     folder: Path | None = None
     """Where the store, or what is derived from it, lies on disk."""
     closed: Event = field(default_factory=Event)
+
+    def save_traces(self, makers: Sequence[Callable[[], Trace]]) -> None:
+        """Store traces by the settings, several in one step where the store can."""
+        keeping, traces = self.settings.trace, [with_savings(make()) for make in makers]
+        if self.settings.redact and keeping.text:
+            traces = [redact_trace(trace) for trace in traces]
+        if len(traces) > 1 and hasattr(self.store, "save_traces"):
+            self.store.save_traces(traces, keep=keeping.keep, text=keeping.text)
+            return
+        for trace in traces:
+            self.store.save_trace(trace, keep=keeping.keep, text=keeping.text)
 
     def close(self) -> None:
         """Save and close what holds files; a second call does nothing."""

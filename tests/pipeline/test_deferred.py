@@ -32,6 +32,68 @@ def test_a_full_queue_says_what_it_drops():
     writes.close()
 
 
+def test_items_that_wait_next_to_each_other_are_written_together_and_in_order():
+    go, done = threading.Event(), []
+    writes = DeferredWrites()
+    writes.put("stuck", go.wait)
+    for n in range(3):
+        writes.put_item("one", done.append, n)
+    writes.put("other", lambda: done.append("other"))
+    writes.put_item("one", done.append, 3)
+    go.set()
+    assert writes.flush()
+    assert done == [[0, 1, 2], "other", [3]]
+    writes.close()
+
+
+def test_where_items_fail_together_each_is_written_by_itself(monkeypatch, caplog):
+    monkeypatch.setattr("headgate.pipeline.deferred.PAUSE_S", 0.01)
+    go, tried = threading.Event(), []
+
+    def save(items):
+        tried.append(items)
+        if "bad" in items:
+            raise StoreError("too large")
+
+    writes = DeferredWrites()
+    writes.put("stuck", go.wait)
+    for item in ("a", "bad", "b"):
+        writes.put_item(item, save, item)
+    go.set()
+    assert writes.flush()
+    assert tried == [["a", "bad", "b"], ["a"], ["bad"], ["bad"], ["bad"], ["b"]]
+    assert writes.dropped == 1
+    assert "bad is lost: not stored: too large" in caplog.text
+    writes.close()
+
+
+def test_what_is_gathered_waits_for_nobody_who_needs_it(monkeypatch):
+    monkeypatch.setattr("headgate.pipeline.deferred.GATHER_S", 600.0)
+    done, half = [], threading.Event()
+    writes = DeferredWrites(most=4)
+    for n in range(3):
+        writes.put("one", lambda n=n: done.append(n))
+        assert writes.flush()
+    writes.put("gathered", lambda: done.append(3))
+    writes.put("half of what fits", half.set)
+    assert half.wait(10)
+    writes.put("last", lambda: done.append(4))
+    writes.close()
+    assert done == [0, 1, 2, 3, 4]
+
+
+def test_what_follows_soon_is_gathered(monkeypatch):
+    monkeypatch.setattr("headgate.pipeline.deferred.GATHER_S", 600.0)
+    done = []
+    writes = DeferredWrites()
+    writes.put_item("first", done.append, 0)
+    assert writes.flush()
+    for n in range(1, 9):
+        writes.put_item("more", done.append, n)
+    writes.close()
+    assert done == [[0], [1, 2, 3, 4, 5, 6, 7, 8]]
+
+
 def test_a_write_that_fails_is_tried_again_and_the_next_answer_says_so(monkeypatch):
     monkeypatch.setattr("headgate.pipeline.deferred.PAUSE_S", 0.01)
     tries = []

@@ -25,11 +25,11 @@ class Gate:
         self.ready = Event()
         self.ready.set()
 
-    def save_trace(self, trace):
+    def save_trace_later(self, id, make):
         self.ready.wait(10)
         if self.error:
             raise self.error
-        self.saved.append(trace)
+        self.saved.append(make())
 
 
 class Service:
@@ -63,6 +63,7 @@ async def test_a_model_call_of_a_caller_is_a_trace_where_traces_are_kept(keep, c
 
 async def test_windows_wait_for_their_trace_up_to_a_bound_and_further_calls_leave_theirs_out(monkeypatch):  # fmt: skip
     monkeypatch.setattr(proxy_app, "MOST_WAITING", 120)
+    monkeypatch.setattr(proxy_app, "SHORT", -1)
     gate = Gate()
     gate.ready.clear()
     observer = _Observer(Service(gate))
@@ -77,6 +78,17 @@ async def test_windows_wait_for_their_trace_up_to_a_bound_and_further_calls_leav
     await observer.close()
     assert len(gate.saved) == 4
     assert observer._waiting == 0, "what was read no longer waits"
+
+
+@pytest.mark.parametrize(("size", "threads"), [(50, 0), (proxy_app.SHORT + 1, 1)])
+async def test_a_short_conversation_is_read_by_whoever_writes_its_trace(size, threads):
+    gate, made = Gate(), []
+    gate.save_trace_later = lambda _, make: made.append(make)
+    observer = _Observer(Service(gate))
+    observer.observe(scope_of(), call_of(size))
+    assert len(observer._reader._threads) == threads
+    await observer.close()
+    assert Stage.WINDOW in {step.stage for step in made[0]().steps}
 
 
 async def test_a_trace_that_cannot_be_stored_is_counted():

@@ -115,6 +115,16 @@ def test_a_clock_that_is_far_ahead_deletes_little(tmp_path):
     store.close()
 
 
+def test_several_traces_at_once_are_kept_like_one_after_the_other(tmp_path):
+    store = SqliteStore(tmp_path)
+    named = [("1", "t"), ("a", "u"), ("2", "t"), ("1", "t"), ("3", "t")]
+    store.save_traces([trace(id, tenant=tenant) for id, tenant in named], keep=2)
+    assert [one.id for one in store.traces("t")] == ["3", "1"]
+    assert [one.id for one in store.traces("u")] == ["a"]
+    assert store.trace("t", "2") is None
+    store.close()
+
+
 def test_listing_reads_no_bodies(tmp_path):
     store = SqliteStore(tmp_path)
     store.save_trace(trace("1"))

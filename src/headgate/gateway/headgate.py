@@ -191,9 +191,9 @@ class Headgate(Documents, Traces):
 
     def _keep(self, context: Context) -> Context:
         """Queue the trace and write the log line; where that fails the answer stands and says so."""
-        parts, lost = self._all, []
-        parts.memory.injected.add(context.trace)
-        if problem := self._queue_trace(context.trace):
+        parts, trace, lost = self._all, context.trace, []
+        parts.memory.injected.add(trace)
+        if problem := self._queue_trace(trace.id, lambda: trace):
             lost.append(Step(Stage.TRACE, 0.0, degraded=problem))
         try:
             if parts.log is not None:
@@ -202,5 +202,4 @@ class Headgate(Documents, Traces):
             lost.append(Step(Stage.LOG, 0.0, degraded=f"not written: {error}"))
         if not lost:
             return context
-        trace = replace(context.trace, steps=(*context.trace.steps, *lost))
-        return replace(context, trace=trace)
+        return replace(context, trace=replace(trace, steps=(*trace.steps, *lost)))

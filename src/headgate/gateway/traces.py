@@ -1,12 +1,10 @@
 """Traces: what happened to past requests, why, and what would have happened otherwise."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headgate.errors import ConfigError, InputError, NotFound, StoreError
-from headgate.explain.as_data import redact_trace
-from headgate.explain.savings import with_savings
 from headgate.gateway.lifecycle import Lifecycle
 from headgate.twins import in_thread, on_loop
 from headgate.types import Context, Request, Trace, TraceSummary
@@ -41,8 +39,12 @@ class Traces(Lifecycle):
 
     def save_trace(self, trace: Trace) -> None:
         """Store a trace that was made elsewhere, such as a model call of the proxy, by the settings of all traces."""
+        self.save_trace_later(trace.id, lambda: trace)
+
+    def save_trace_later(self, id: str, make: Callable[[], Trace]) -> None:
+        """The same for one that takes time to make: the thread that writes it does."""
         self._check_open()
-        if problem := self._queue_trace(trace):
+        if problem := self._queue_trace(id, make):
             raise StoreError(problem)
 
     async def awhy(self, trace: str | Trace, chunk: str) -> "Why":
@@ -70,15 +72,8 @@ class Traces(Lifecycle):
     async def _run_changed(self, request: Request, changes: Mapping[str, Any]) -> Context:
         return await engine_with(self._parts, changes).build(request)
 
-    def _queue_trace(self, trace: Trace) -> str:
+    def _queue_trace(self, id: str, make: Callable[[], Trace]) -> str:
         parts = self._all
-        redact, keeping = parts.settings.redact, parts.settings.trace
-        if not keeping.keep or getattr(parts.store, "read_only", False):
+        if not parts.settings.trace.keep or getattr(parts.store, "read_only", False):
             return ""
-
-        def save() -> None:
-            whole = with_savings(trace)
-            stored = redact_trace(whole) if redact and keeping.text else whole
-            parts.store.save_trace(stored, keep=keeping.keep, text=keeping.text)
-
-        return parts.writes.put(f"trace {trace.id}", save)
+        return parts.writes.put_item(f"trace {id}", parts.save_traces, make)

@@ -1,25 +1,33 @@
 """Deferred writes: what need not be on disk before the answer is given is written behind it, in order, by one thread.
 
-The queue is bounded. What does not fit, and what cannot be written after several tries, is dropped, counted and
-logged, and the next answer says so. `flush` waits for what is queued; `close` flushes first.
+What follows a write soon is gathered for some milliseconds, and written together where it is of one kind: waking a
+thread, and a transaction, cost more than a trace. The queue is bounded. What does not fit, and what cannot be written
+after several tries, is dropped, counted and logged, and the next answer says so. `flush` waits for what is queued, and
+hastens it; `close` flushes first.
 """
 
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from threading import Condition, Thread
+from typing import Any, TypeVar
 
 from headgate.bugs import EXPECTED, describe, report
 from headgate.errors import StoreError
 from headgate.forks import renew_in_children
 
 LOGGER = logging.getLogger("headgate")
+T = TypeVar("T")
 
 MOST = 256  # writes that wait; a trace with its texts takes some 200 kB of memory
 TRIES = 3
 PAUSE_S = 1.0  # between two tries
+GATHER_S = 0.02  # from one write to the next, unless somebody waits for it
+TOGETHER = 64  # writes at once
 UPKEEP_S = 3600.0
 UPKEEP_WRITES = 100  # writes after which upkeep is due early
 
@@ -27,7 +35,8 @@ UPKEEP_WRITES = 100  # writes after which upkeep is due early
 @dataclass(frozen=True, slots=True)
 class _Write:
     what: str
-    action: Callable[[], object]
+    action: Callable[[Sequence[Any]], object]
+    item: object = None
 
 
 class DeferredWrites:
@@ -48,18 +57,26 @@ class DeferredWrites:
         self._thread: Thread | None = None
         self._closing = False
         self._upkeep_done = False
+        self._resting = False  # whether the thread must be woken
+        self._flushing = 0
         self._problem = ""
         self.dropped = 0
 
     def put(self, what: str, action: Callable[[], object]) -> str:
         """Queue a write. Returns what is wrong: with this one, or with those before it; "" when nothing is."""
+        return self.put_item(what, lambda _: action(), None)
+
+    def put_item(self, what: str, action: Callable[[Sequence[T]], object], item: T) -> str:
+        """The same for an action on items, which may get those that are queued next to each other at once."""
         with self._changed:
             if self._closing or len(self._queue) >= self._most:
                 self.dropped += 1
                 return f"not stored: {len(self._queue)} writes are waiting{self._reason_suffix()}"
-            self._queue.append(_Write(what, action))
+            self._queue.append(_Write(what, action, item))
             self._start()
-            self._changed.notify_all()
+            if self._resting or len(self._queue) == self._most // 2:
+                self._resting = False
+                self._changed.notify_all()
             problem, self._problem = self._problem, ""
         return problem
 
@@ -72,9 +89,14 @@ class DeferredWrites:
         """Wait until all that is queued now is written or dropped; False when that takes too long."""
         with self._changed:
             self._start()
-            return self._changed.wait_for(
-                lambda: self._upkeep_done and not self._queue, timeout=timeout_s
-            )
+            self._flushing += 1
+            self._changed.notify_all()
+            try:
+                return self._changed.wait_for(
+                    lambda: self._upkeep_done and not self._queue, timeout=timeout_s
+                )
+            finally:
+                self._flushing -= 1
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Write what is queued, as far as the time allows, and stop; what is left is dropped and logged."""
@@ -97,23 +119,52 @@ class DeferredWrites:
             self._thread.start()
 
     def _run(self) -> None:
-        due, writes = 0.0, 0
+        due, writes, last = 0.0, 0, 0.0
         while True:
             if time.monotonic() >= due or writes >= UPKEEP_WRITES:
-                self._attempt(_Write("upkeep", self._upkeep))
+                self._attempt(_Write("upkeep", lambda _: self._upkeep()))
                 due, writes = time.monotonic() + UPKEEP_S, 0
                 with self._changed:
                     self._upkeep_done = True
                     self._changed.notify_all()
             with self._changed:
-                while not self._queue and not self._closing and time.monotonic() < due:
-                    self._changed.wait(due - time.monotonic())
-                if not self._queue and self._closing:
+                self._rest(due)
+                self._gather(last + GATHER_S)
+                gathered = len(self._queue)
+                if not gathered and self._closing:
                     return
-                write = self._queue[0] if self._queue else None
-            if write is not None:
+            while gathered > 0 and (found := self._next()):
+                self._write_all(found)
+                gathered, writes = gathered - len(found), writes + len(found)
+            last = time.monotonic()
+
+    def _rest(self, due: float) -> None:
+        while not self._queue and not self._closing and time.monotonic() < due:
+            self._resting = True
+            self._changed.wait(due - time.monotonic())
+        self._resting = False
+
+    def _gather(self, until: float) -> None:
+        self._changed.wait_for(
+            lambda: self._closing or self._flushing or len(self._queue) >= self._most // 2,
+            max(0.0, until - time.monotonic()),
+        )
+
+    def _next(self) -> list[_Write]:
+        """The first of the queue, with those behind it that its action takes too; they stay there until done."""
+        with self._changed:
+            same = takewhile(lambda write: write.action == self._queue[0].action, self._queue)
+            return list(islice(same, TOGETHER))
+
+    def _write_all(self, writes: list[_Write]) -> None:
+        if len(writes) > 1:
+            with suppress(Exception):  # then each by itself, which tells what is wrong with it
+                writes[0].action([write.item for write in writes])
+                self._finish(len(writes))
+                return
+        for write in writes:
+            if self._queue:  # else they were given up at the end
                 self._write(write)
-                writes += 1
 
     def _write(self, write: _Write) -> None:
         done = self._attempt(write)
@@ -121,12 +172,15 @@ class DeferredWrites:
             if done or self._wait_for_close():
                 break
             done = self._attempt(write)
+        if not done:
+            LOGGER.warning("%s is lost: %s", write.what, self._problem)
+        self._finish(1, dropped=not done)
+
+    def _finish(self, count: int, *, dropped: bool = False) -> None:
         with self._changed:
-            if self._queue:
+            for _ in range(min(count, len(self._queue))):
                 self._queue.popleft()
-            if not done:
-                self.dropped += 1
-                LOGGER.warning("%s is lost: %s", write.what, self._problem)
+            self.dropped += dropped
             self._changed.notify_all()
 
     def _wait_for_close(self) -> bool:
@@ -136,7 +190,7 @@ class DeferredWrites:
     def _attempt(self, write: _Write) -> bool:
         """Whether it is done. What no second try can mend counts as done, and is logged."""
         try:
-            write.action()
+            write.action([write.item])
         except StoreError as error:
             self._problem = f"not stored: {error}"
             return False

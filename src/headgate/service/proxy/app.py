@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Lock
 
 from fastapi import FastAPI
@@ -32,10 +33,11 @@ from headgate.service.request_state import Caller, RequestState
 from headgate.service.state import ServiceState
 from headgate.spending import Spending
 from headgate.stores.open import folder_of
-from headgate.types import Context, Request
+from headgate.types import Context, Request, Trace
 
 MOST_WAITING = 16 << 20  # bytes of requests that wait to be read for their traces
 NOBODY = Caller("", frozenset())
+SHORT = 16 << 10  # bytes of one that is read in less time than waking a thread takes
 HEAVIEST = 5 << 20  # weight of one that is read: more than a million tokens
 
 
@@ -81,8 +83,9 @@ def _open_remembered(service: ServiceState) -> Remembered:
 class _Observer:
     """Hands every call to the metrics, to the request's state (for log and spans), and to the store as a trace.
 
-    A trace says what stood in the window. One thread reads the conversations for that, and nobody waits for it. Where
-    too many are unread, the traces of further calls leave it out; so do those of huge requests.
+    A trace says what stood in the window. Whoever writes it reads a short conversation for that; another thread reads
+    the others, and nobody waits for it. Where too many are unread, the traces of further calls leave it out; so do
+    those of huge requests.
     """
 
     def __init__(self, service: ServiceState) -> None:
@@ -96,26 +99,35 @@ class _Observer:
         state = _state(scope)
         state.call = call
         self._service.metrics.count_call(call)
-        if call.operation and state.caller:
-            if self._waiting + len(call.sent) > MOST_WAITING or weigh(call.sent) > HEAVIEST:
-                call.sent = b""
+        if not call.operation or not state.caller:
+            return
+        if self._waiting + len(call.sent) > MOST_WAITING or weigh(call.sent) > HEAVIEST:
+            call.sent = b""
+        make = partial(call_trace, call, tenant=state.caller.tenant, now=time.time())
+        if len(call.sent) <= SHORT:
+            self._save(state.caller, call, make)
+        else:
             self._count_waiting(len(call.sent))
-            self._reader.submit(self._save, state.caller, call)
+            self._reader.submit(self._read, state.caller, call, make)
 
     def _count_waiting(self, size: int) -> None:
         with self._lock:
             self._waiting += size
 
-    def _save(self, caller: Caller, call: ModelCall) -> None:
-        """Make the trace, which reads the whole conversation, and let it be written."""
+    def _read(self, caller: Caller, call: ModelCall, make: Callable[[], Trace]) -> None:
+        try:
+            trace = make()
+            self._save(caller, call, lambda: trace)
+        finally:
+            self._count_waiting(-len(call.sent))
+
+    def _save(self, caller: Caller, call: ModelCall, make: Callable[[], Trace]) -> None:
         gate = self._service.gate_for(caller)
         try:
             if gate.settings.trace.keep:
-                gate.save_trace(call_trace(call, tenant=caller.tenant, now=time.time()))
+                gate.save_trace_later(call.id, make)
         except HeadgateError:
             self._service.metrics.count_lost_trace()
-        finally:
-            self._count_waiting(-len(call.sent))
 
     async def close(self) -> None:
         """Wait for the last traces."""

@@ -54,11 +54,11 @@ def read_chunks(
     return chunks
 
 
-def next_number(connection: sqlite3.Connection, tenant: str, counter: str) -> int:
-    """The next number of one of the tenant's counters."""
+def next_number(connection: sqlite3.Connection, tenant: str, counter: str, count: int = 1) -> int:
+    """The last of the next numbers of one of the tenant's counters."""
     connection.execute("INSERT OR IGNORE INTO tenants (tenant) VALUES (?)", (tenant,))
-    sql = f"UPDATE tenants SET {counter} = {counter} + 1 WHERE tenant = ?"
-    connection.execute(sql, (tenant,))
+    sql = f"UPDATE tenants SET {counter} = {counter} + ? WHERE tenant = ?"
+    connection.execute(sql, (count, tenant))
     sql = f"SELECT {counter} FROM tenants WHERE tenant = ?"
     (number,) = connection.execute(sql, (tenant,)).fetchone()
     return int(number)

@@ -4,6 +4,7 @@ Traces are the only writes that do not wait for the disk: a power cut may lose t
 Old ones go in small transactions, so that nobody waits for them.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 from headgate.protocols import Clock
@@ -15,6 +16,7 @@ from headgate.types import Chunk, Trace, TraceSummary
 
 DAY = 86_400.0
 _BATCH = 500  # traces deleted in one transaction
+_SAVE = "REPLACE INTO traces (tenant, number, id, created, size, summary, body) VALUES "
 _OLD = "SELECT rowid FROM traces WHERE created < ? LIMIT ?"
 _SURPLUS = """
 SELECT traces.rowid FROM tenants JOIN traces USING (tenant)
@@ -35,16 +37,29 @@ class SqliteTraces:
     _clock: Clock
 
     def save_trace(self, trace: Trace, *, keep: int = 10_000, text: bool = True) -> None:
-        tenant = trace.request.tenant
-        kept = trim(trace, text=text)
-        body = pack_trace(kept, partial(self._stored_chunks, tenant))
-        summary = encode(TraceSummary.of(kept))
+        self.save_traces([trace], keep=keep, text=text)
+
+    def save_traces(
+        self, traces: Sequence[Trace], *, keep: int = 10_000, text: bool = True
+    ) -> None:
+        """Several in one transaction and few statements: at each, other threads may take their turn."""
+        tenants: dict[str, list[Trace]] = {}
+        for trace in traces:
+            tenants.setdefault(trace.request.tenant, []).append(trim(trace, text=text))
+        rows = {tenant: [self._to_row(trace) for trace in of] for tenant, of in tenants.items()}
         with self._pool.write(durable=False) as connection:
-            number = next_number(connection, tenant, "trace")
-            row = (tenant, trace.id, number, trace.created, len(body), summary, body)
-            connection.execute("REPLACE INTO traces VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-            sql = "DELETE FROM traces WHERE tenant = ? AND number <= ?"
-            connection.execute(sql, (tenant, number - keep))
+            for tenant, some in rows.items():
+                last = next_number(connection, tenant, "trace", len(some))
+                numbered = zip(range(last - len(some) + 1, last + 1), some, strict=True)
+                values = [x for number, row in numbered for x in (tenant, number, *row)]
+                marks = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(some))
+                connection.execute(_SAVE + marks, values)
+                sql = "DELETE FROM traces WHERE tenant = ? AND number <= ?"
+                connection.execute(sql, (tenant, last - keep))
+
+    def _to_row(self, trace: Trace) -> tuple[object, ...]:
+        body = pack_trace(trace, partial(self._stored_chunks, trace.request.tenant))
+        return trace.id, trace.created, len(body), encode(TraceSummary.of(trace)), body
 
     def trace(self, tenant: str, id: str) -> Trace | None:
         with self._pool.read() as connection:
