@@ -9,6 +9,8 @@ ended needs no cleaning up: its counts stay in the sum.
 import re
 import time
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -20,6 +22,8 @@ from headgate.service.log import window_figures
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import RequestState, route_of
 from headgate.types import Step, Trace
+
+M = TypeVar("M", Counter, Histogram)
 
 PREFIX = "headgate"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -41,6 +45,7 @@ class Metrics:
             MultiProcessCollector(self._exported, path=folder)  # type: ignore[no-untyped-call]
         else:
             self._exported = self._registry
+        self._child = lru_cache(maxsize=1000)(_child)
         self._define_request_metrics()
         self._define_context_metrics()
         self._define_guard_metrics()
@@ -112,8 +117,8 @@ class Metrics:
         """Count a request that was answered, and the context it built."""
         route = route_of(scope)
         method = state.method if state.method in METHODS else "OTHER"
-        self._requests.labels(route, method, state.status).inc()
-        self._request_seconds.labels(route).observe(time.perf_counter() - state.started)
+        self._child(self._requests, route, method, state.status).inc()
+        self._child(self._request_seconds, route).observe(time.perf_counter() - state.started)
         if state.trace:
             self.count_context(state.trace, state.tokens)
 
@@ -141,7 +146,7 @@ class Metrics:
 
     def count_stream(self, report: GuardReport) -> None:
         """Count a stream that ended under the guard."""
-        self._streams.labels(report.state.value).inc()
+        self._child(self._streams, report.state.value).inc()
         if report.state is State.DONE and not report.cuts and not report.rollbacks:
             return
         self._stalls.inc(len(report.cuts))
@@ -153,13 +158,13 @@ class Metrics:
     def count_call(self, call: ModelCall) -> None:
         """Count a call through the proxy, and the stream that the guard watched."""
         labels = (call.path, call.upstream, self._model_label(call))
-        self._calls.labels(*labels, call.outcome, call.status).inc()
-        self._call_seconds.labels(*labels).observe(call.seconds)
+        self._child(self._calls, *labels, call.outcome, call.status).inc()
+        self._child(self._call_seconds, *labels).observe(call.seconds)
         if call.first_byte_s is not None:
-            self._first_byte.labels(*labels).observe(call.first_byte_s)
+            self._child(self._first_byte, *labels).observe(call.first_byte_s)
         for direction, tokens in (("input", call.input_tokens), ("output", call.output_tokens)):
             if tokens:
-                self._call_tokens.labels(*labels, direction).inc(tokens)
+                self._child(self._call_tokens, *labels, direction).inc(tokens)
         if call.report is not None:
             self.count_stream(call.report)
         for mark in call.climb.marks:
@@ -215,6 +220,11 @@ class Metrics:
             self._overlap.observe(overlap)
         if figures.overlaps:
             self._novel_results.observe(figures.novel)
+
+
+def _child(metric: M, *labels: object) -> M:
+    """One series of a metric, which takes the library long to find."""
+    return metric.labels(*labels)
 
 
 class _Registry(CollectorRegistry):
