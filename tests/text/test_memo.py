@@ -2,7 +2,8 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-from headgate.text.memo import LONGEST, Generations, Memo, Room
+from headgate.text import memo as module
+from headgate.text.memo import LONGEST, Generations, Memo, NumberTable, Room
 
 
 class Reader:
@@ -138,3 +139,40 @@ def test_many_words_at_once_fill_the_room_and_no_more():
         assert held(memo) <= 100
     memo.remember({f"v{n}": 2 for n in range(1_000)})
     assert 50 < held(memo) <= 100
+
+
+def read_numbers(words):
+    return {word: 7 * len(word) + ord(word[0]) for word in words}
+
+
+def test_the_numbers_of_words_are_read_once():
+    table, asked = NumberTable(), []
+
+    def read(words):
+        asked.append(words)
+        return read_numbers(words)
+
+    for _ in range(2):
+        found = table.of(["tide", "quay", "tide"], read, kind=0)
+        assert found.tolist() == [144, 141, 144]
+    assert asked == [{"tide", "quay"}]
+    table.of(["tide"], read, kind=2)
+    assert asked[1:] == [{"tide"}]
+    assert table.of([], read, kind=0).tolist() == []
+
+
+def test_words_of_the_same_bytes_have_their_own_numbers():
+    words = ["hc", "来", chr(0x6368), "abcd", "扡摣"]
+    assert hash("hc") == hash(chr(0x6368))
+    table, expected = NumberTable(), list(read_numbers(words).values())
+    for _ in range(2):
+        assert [table.of([w], read_numbers, kind=3).tolist()[0] for w in words] == expected
+
+
+def test_a_full_table_forgets_words_and_mistakes_none(monkeypatch):
+    monkeypatch.setattr(module, "_PLACE_BITS", 3)
+    table, words = NumberTable(), [f"{n} tides" for n in range(200)]
+    for begin in range(0, 200, 30):
+        some = words[begin : begin + 50] + words[:5]
+        expected = list(map(read_numbers(some).__getitem__, some))
+        assert table.of(some, read_numbers, kind=0).tolist() == expected

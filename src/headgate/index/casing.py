@@ -5,7 +5,6 @@ its number, with the low bits free for how it stands.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ from headgate.index.arrays import Ints, Keys, offsets
 from headgate.index.posting_list import Counts, to_slots
 from headgate.text.names import ends, words
 from headgate.text.stopwords import ENGLISH
-from headgate.text.terms import NUMBERS, numbers
+from headgate.text.terms import NUMBERS, WORDS, numbers
 
 INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER = 0, 1, 2
 _KIND = 7  # the low bits of a case key hold how the word stood ...
@@ -32,14 +31,17 @@ def cases_of(pieces: Sequence[str]) -> Keys:
     """
     found = words(pieces)
     low = ["" if len(one) < 3 else one.lower() for one in found]
-    distinct = set(low).difference(ENGLISH, ("",))
-    keys = dict(zip(distinct, numbers(distinct), strict=True))
-    cases = np.fromiter(map(keys.get, low, repeat(0)), np.uint64, len(low))
+    cases = WORDS.of(low, _number_names, kind=0)
     cases &= ~np.uint64(_KIND)
     upper = _test(str.isupper, [one[:1] for one in found])
     cases[upper & (cases > 0)] |= np.uint64(INSIDE_UPPER)
     cases[_test(ends, [piece[-1] for piece in pieces])] |= np.uint64(_ENDS)
     return cases
+
+
+def _number_names(words: set[str]) -> dict[str, int]:
+    may_be = words.difference(ENGLISH, ("",))
+    return dict.fromkeys(words, 0) | dict(zip(may_be, numbers(may_be), strict=True))
 
 
 def _test(holds: Callable[[str], bool], characters: list[str]) -> npt.NDArray[np.bool_]:

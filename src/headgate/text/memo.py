@@ -8,9 +8,16 @@ word.
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
+from headgate.forks import ForkSafeLock
+
 LONGEST = 40
 """Characters of what is remembered; longer words are seldom met twice."""
 
+_PLACE_BITS = 17  # of a table of numbers, which takes 2 MB
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 _DIGITS = 6  # of a number that is remembered; longer ones are ids and times
 
 K = TypeVar("K", bound=Hashable)
@@ -123,3 +130,38 @@ class Memo(Generations[str, V], Generic[V]):
     def remember(self, found: Mapping[str, V]) -> None:
         """Remember what was worked out of words elsewhere, of those that may be met again."""
         super().remember({w: own for w, own in found.items() if len(w) <= _DIGITS or may_return(w)})
+
+
+class NumberTable:
+    """Words -> numbers of 64 bits, without a string for each: a word is known by its hash and has one place, which a
+    later one may take. Any number of threads may ask.
+    """
+
+    def __init__(self) -> None:
+        self._hashes, self._numbers = np.zeros((2, 1 << _PLACE_BITS), np.uint64)
+        self._lock = ForkSafeLock()
+
+    def of(
+        self, words: Sequence[str], read: Callable[[set[str]], Mapping[str, int]], *, kind: int
+    ) -> npt.NDArray[np.uint64]:
+        """The number of each word; new ones are read together. `kind` tells what is read of them."""
+        hashes = np.fromiter(map(hash, words), np.int64, len(words)).view(np.uint64)
+        # Python's hash is of the bytes, which may be those of another word in wider characters
+        hashes ^= np.fromiter(map(len, words), np.uint64, len(words)) * _ODD ^ np.uint64(kind)
+        hashes |= np.uint64(1)
+        places = (hashes >> np.uint64(64 - _PLACE_BITS)).astype(np.int64)
+        with self._lock:
+            found = self._numbers[places]
+            new = np.flatnonzero(self._hashes[places] != hashes)
+        if len(new):
+            unread = [words[at] for at in new.tolist()]
+            known = read(set(unread))
+            fresh = np.fromiter(map(known.__getitem__, unread), np.uint64, len(unread))
+            found[new] = fresh
+            places, hashes = places[new], hashes[new]
+            with self._lock:
+                self._hashes[places] = 0  # a child may be forked at any moment
+                self._numbers[places] = fresh
+                stays = self._numbers[places] == fresh
+                self._hashes[places[stays]] = hashes[stays]
+        return found

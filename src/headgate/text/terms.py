@@ -21,7 +21,7 @@ import Stemmer
 from headgate.text.languages import choose, choose_all
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import UNSPACED, fold, marks, signs
-from headgate.text.memo import LONGEST, Memo, Room
+from headgate.text.memo import LONGEST, Memo, NumberTable, Room
 from headgate.text.stopwords import stopwords
 
 _ROOM = Room(
@@ -62,6 +62,8 @@ def numbers(texts: Iterable[str]) -> list[int]:
 
 NUMBERS = Memo(number, Room(_NUMBERS))
 """A string -> its number."""
+WORDS = NumberTable()
+"""What was read of the words of texts that are indexed."""
 
 
 def words(text: str) -> list[str]:
@@ -275,7 +277,6 @@ def _read_slips(word: str, language: str) -> tuple[int, ...]:
 
 
 def _slips(word: str) -> set[str]:
-    """A word with two letters swapped, one doubled, or one of a double left out, at any place behind the first."""
     places = range(1, len(word))
     swapped = {word[:at] + word[at + 1 :][:1] + word[at] + word[at + 2 :] for at in places}
     doubled = {word[:at] + word[at] + word[at:] for at in places}
@@ -298,5 +299,4 @@ def read_pieces(pieces: Sequence[str], language: str) -> tuple[npt.NDArray[np.ui
         own = _piece_words(piece)
         found += own  # a list of lists would keep the garbage collector busy
         sizes.append(len(own))
-    terms = _language(language).read_words(set(found))
-    return np.fromiter(map(terms.__getitem__, found), np.uint64, len(found)), sizes
+    return WORDS.of(found, _language(language).read_words, kind=number(language)), sizes
