@@ -156,6 +156,13 @@ def test_many_texts_have_the_languages_that_each_has_alone():
     assert detect_all([]) == []
 
 
+def test_letters_beyond_ascii_speak_for_others_and_a_soft_hyphen_parts_no_word():
+    assert detect("señor y más") == "spanish"
+    assert detect("“The tide” — the harbor’s — was late.") == "english"
+    assert detect("ni\xadcht ei\xadne d\xader wir") == detect("nicht eine der wir") == "german"
+    assert detect("the quay and the tide, voilà") == "english"
+
+
 PROSE = "The harbor of Quito was restored, they say."
 CODE = "def load(path):\n    with path.open() as file:\n        return parse(file.read())"
 JSON = '{"name": "a", "parameters": {"type": "object"}}'

@@ -14,6 +14,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
+from headgate.text.hashes import hash_slices
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import UNSPACED, fold, marks
 from headgate.text.stopwords import ENGLISH, stopwords
@@ -87,7 +88,6 @@ _WORD = compile_late(lambda: rf"(?:[^\W\d_]++|[{marks()}]++)++")
 _LATER = compile_late(
     "[^\x00-\xff\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2190-\u245f\u2500-\u2775]"
 )
-_ACCENTED = compile_late("[^\x00-\x7f]+")
 _SAMPLE = 1000  # characters at the beginning of a text that vote, or show whether it is code
 _TEXTS = 500  # that vote at a time: some 30 MB
 _SYMBOLS = b'{}[]()<>=_":;/\\|#*+&%$@^~`'
@@ -98,6 +98,7 @@ _UNSPACED = compile_late(f"[{UNSPACED}]+")
 _CLEAR = 1.5
 _SHARE = 0.06
 _ROUNDING = 1e-6  # more than votes are rounded by
+_PREFIX = np.uint64(48)  # bits behind those by which hashes are found
 
 Votes = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -133,22 +134,6 @@ def _votes_of_letters() -> tuple[dict[str, int], Votes]:
         votes[[rows[letter] for letter in own], column] = 1.0
     votes[-1, LANGUAGES.index("english")] = 1.0
     return rows, votes
-
-
-@cache
-def _foreign_words() -> frozenset[str]:
-    return frozenset(_speakers()) - ENGLISH
-
-
-@cache
-def _english_words_beside(default: str) -> frozenset[str]:
-    """The function words of English that speak against the default: those it does not have, as Dutch has "in"."""
-    return ENGLISH if default == "english" else ENGLISH - stopwords(default)
-
-
-@cache
-def _votes_for_english() -> dict[str, float]:
-    return {word: 1 / len(names) for word, names in _speakers().items() if word in ENGLISH}
 
 
 class _Characters:
@@ -189,12 +174,6 @@ def _latin_letters() -> bytes:
     return bytes(ord(sign.lower()) if _WORD.match(sign) else ord(" ") for sign in signs)
 
 
-def _cut_latin(text: str) -> str:
-    """A text of Latin-1 in lower case, with blanks for all but letters."""
-    # cutting bytes is several times faster than a pattern; a soft hyphen parts no word
-    return text.encode("latin-1", "replace").translate(_latin_letters(), b"\xad").decode("latin-1")
-
-
 def detect_all(
     texts: Sequence[str], default: str = "english", among: Sequence[str] = _BY_WRITERS
 ) -> list[str]:
@@ -204,7 +183,10 @@ def detect_all(
     they are not English.
     """
     samples = [text[:_SAMPLE] for text in texts]
-    found = [_detect_latin(sample, default) for sample in samples]
+    if default == "english":
+        found = _detect_english(samples)
+    else:
+        found = [_detect_plain(sample, default) for sample in samples]
     open_ = [at for at, language in enumerate(found) if not language]
     for begin in range(0, len(open_), _TEXTS):
         some = open_[begin : begin + _TEXTS]
@@ -214,23 +196,63 @@ def detect_all(
     return found
 
 
-def _detect_latin(sample: str, default: str) -> str:
-    """The language of a text of Latin-1 where only English or the default can win; "" for any other text."""
-    if not sample.isascii() and _LATER.search(sample):
-        return ""
-    low = _cut_latin(sample)
-    found = low.split()
-    foreign = sum(map(_foreign_words().__contains__, found))
-    if not sample.isascii():
-        foreign += sum(map(len, _ACCENTED.findall(low)))
-    elif foreign < _CLEAR:
-        nobody = default == "english" or _english_words_beside(default).isdisjoint(found)
-        return default if nobody else "english"
-    given = list(filter(None, map(_votes_for_english().get, found)))
+def _detect_english(samples: Sequence[str]) -> list[str]:
+    """English for each text of Latin-1 where nothing else can win, and "" for any other."""
+    latin = [one if one.isascii() or not _LATER.search(one) else "" for one in samples]
+    # a soft hyphen parts no word
+    cut = [one if one.isascii() else one.replace("\xad", "") for one in latin]
+    # cutting bytes is several times faster than a pattern
+    raw = "\n".join(["", *cut, ""]).encode("latin-1", "replace").translate(_latin_letters())
+    signs = np.frombuffer(raw, np.uint8)
+    edges = np.flatnonzero(np.diff(signs == ord(" "))) + 1
+    begins, ends = edges[::2], edges[1::2]
+    stops = 1 + np.cumsum([len(one) + 1 for one in cut])
+    words = np.diff(begins.searchsorted(stops), prepend=0)
+    keys, firsts, votes = _votes_by_key()
+    hashes = hash_slices(raw, begins, ends - begins)
+    at = firsts[hashes >> _PREFIX]
+    while (below := keys[at] < hashes).any():
+        at += below
+    known = np.flatnonzero(keys[at] == hashes)
+    owner = np.repeat(np.arange(len(cut)), words)[known]
+    foreign, shared, english = (np.bincount(owner, one[at[known]], len(cut)) for one in votes)
+    accents = np.diff(np.flatnonzero(signs >= 0x80).searchsorted(stops), prepend=0)
+    plain = np.fromiter(map(str.isascii, cut), bool, len(cut))
     # a word that English has may give another language as much, where that has it too
-    shared = sum(votes for votes in given if votes < 1)
-    nobody = foreign + shared < _votes_needed(sum(given), len(found)) - _ROUNDING
-    return default if nobody and default == "english" else ""
+    needed = np.maximum(_CLEAR * np.maximum(english, 1.0), _SHARE * words) - _ROUNDING
+    sure = (foreign + accents + shared < needed) | (plain & (foreign < _CLEAR))
+    return [
+        "english" if one and own == sample else ""
+        for one, own, sample in zip(sure.tolist(), latin, samples, strict=True)
+    ]
+
+
+@cache
+def _votes_by_key() -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64], Votes]:
+    """The hashes of all function words of Latin-1, sorted, and the largest of all; where those of each prefix begin;
+    and what each word gives: to others than English, to English and others, to English.
+    """
+    words = [word for word in _speakers() if not _LATER.search(word)]
+    lengths = np.array(list(map(len, words)))
+    hashes = hash_slices("".join(words).encode("latin-1"), np.cumsum(lengths) - lengths, lengths)
+    keys = np.append(hashes, ~np.uint64(0))
+    order = keys.argsort()
+    keys = keys[order]
+    english = np.array([*((word in ENGLISH) / len(_speakers()[word]) for word in words), 0.0])
+    votes = np.stack([english == 0, english * (english < 1), english])
+    firsts = keys.searchsorted(np.arange(1 << 16, dtype=np.uint64) << _PREFIX)
+    return keys, firsts, votes[:, order]
+
+
+def _detect_plain(sample: str, default: str) -> str:
+    """The language of a text of ASCII where only English or the default can win; "" for any other text."""
+    if not sample.isascii():
+        return ""
+    found = sample.encode().translate(_latin_letters()).decode().split()
+    if sum(word in _speakers() and word not in ENGLISH for word in found) >= _CLEAR:
+        return ""
+    # function words of English that the default has too, as Dutch has "in", do not speak against it
+    return default if (ENGLISH - stopwords(default)).isdisjoint(found) else "english"
 
 
 def _elect(samples: Sequence[str], default: str, among: Sequence[str]) -> list[str]:
@@ -270,7 +292,6 @@ def _add_rows(rows: Votes, which: list[int], counts: list[int]) -> Votes:
 
 
 def _count_letters(rows: npt.NDArray[np.uint16], ends: npt.NDArray[np.int64]) -> Votes:
-    """The votes that the letters of each text give, by their rows; texts stand end to end."""
     shares = _votes_of_letters()[1]
     at = np.flatnonzero(rows)
     used = np.flatnonzero(np.bincount(rows[at], minlength=len(shares)))
