@@ -1,6 +1,6 @@
 """Name spans: the runs of capitalized words in many texts, as `text.names.spans` finds them in one.
 
-Texts of ASCII are joined, and each of their bytes is of a kind: so words, those with a capital, and what stands between
+Texts are joined, and each of their characters is of a kind: so words, those with a capital, and what stands between
 them are found in arrays, without Python work for each.
 """
 
@@ -11,28 +11,32 @@ import numpy as np
 
 from headgate.index.arrays import Bytes, Ints
 from headgate.index.lexicon import Pieces
-from headgate.text.names import LINKS, spans
+from headgate.text.late_pattern import compile_late
+from headgate.text.letters import capitals
+from headgate.text.names import LINKS
 
-_OTHER, _SPACE, _JOINER, _WORD, _CAPITAL = range(5)
+_OTHER, _SPACE, _JOINER, _WORD, _CAPITAL = range(1, 6)
+_LINKS = frozenset(LINKS)
+_IS_CAPITAL = compile_late(lambda: f"[{capitals()}]")
 
 
 def find_spans(texts: Sequence[str]) -> Pieces:
-    """The spans of capitalized words in texts; quick where all are ASCII."""
+    """The spans of capitalized words in texts; quickest where all are ASCII."""
     joined = "\0".join(["", *texts, ""])
+    raw = joined.encode("utf-8", "surrogatepass")
     if joined.isascii():
-        raw = joined.encode()
-        begins, ends = _find(raw, np.frombuffer(raw.translate(_kinds()), np.uint8))
-        stops = 1 + np.cumsum([len(text) + 1 for text in texts], dtype=np.int64)
-        counts = np.diff(begins.searchsorted(stops), prepend=0)
+        begins, ends = _find(joined, np.frombuffer(raw.translate(_ascii_kinds()), np.uint8))
     else:
-        found = [spans(text) for text in texts]
-        raw = "".join([f"{span}\0" for own in found for span in own]).encode()
-        ends = np.flatnonzero(np.frombuffer(raw, np.uint8) == 0)
-        begins, counts = np.append(0, ends + 1)[:-1], np.array(list(map(len, found)))
+        begins, ends = _find(joined, _read_kinds(joined))
+    stops = 1 + np.cumsum([len(text) + 1 for text in texts], dtype=np.int64)
+    counts = np.diff(begins.searchsorted(stops), prepend=0)
+    if len(raw) > len(joined):
+        places = np.flatnonzero(np.frombuffer(raw, np.uint8) & 0xC0 != 0x80)  # of characters
+        begins, ends = places[begins], places[ends]
     return Pieces.between(raw, begins, ends, counts)
 
 
-def _find(raw: bytes, kinds: Bytes) -> tuple[Ints, Ints]:
+def _find(text: str, kinds: Bytes) -> tuple[Ints, Ints]:
     inside = kinds >= _JOINER
     begins = 1 + np.flatnonzero((kinds[1:-1] == _CAPITAL) & (kinds[:-2] < _WORD) & inside[2:])
     stops = 1 + np.flatnonzero(inside[:-1] > inside[1:])
@@ -50,16 +54,36 @@ def _find(raw: bytes, kinds: Bytes) -> tuple[Ints, Ints]:
     between = stops[word[at] + 1]
     short = at[~(inside[between - 4] & inside[between - 3])]
     gaps = zip(ends[short].tolist(), begins[short + 1].tolist(), strict=True)
-    for one, (begin, end) in zip(short.tolist(), gaps, strict=True):
-        goes_on[one] = raw[begin:end].decode().strip() in LINKS
+    goes_on[short] = [text[begin:end].strip() in _LINKS for begin, end in gaps]
     bounds = np.ones(len(begins) + 1, bool)
     bounds[1:-1] = ~goes_on
     return begins[bounds[:-1]], ends[bounds[1:]]
 
 
+def _read_kinds(text: str) -> Bytes:
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+    known = _known_kinds()
+    kinds: Bytes = known[codes]
+    new = np.unique(codes[kinds == 0])
+    if len(new):
+        known[new] = list(map(_kind, map(chr, new.tolist())))
+        kinds = known[codes]
+    return kinds
+
+
 @cache
-def _kinds() -> bytes:
-    signs = list(map(chr, range(256)))
-    word = [_WORD * (sign.isalnum() or sign == "_") or _JOINER * (sign in "'-") for sign in signs]
-    other = [_CAPITAL * sign.isupper() or _SPACE * sign.isspace() for sign in signs]
-    return bytes(map(max, word, other))
+def _known_kinds() -> Bytes:
+    return np.zeros(0x110000, np.uint8)  # 0 for those that were not met
+
+
+@cache
+def _ascii_kinds() -> bytes:
+    return bytes(map(_kind, map(chr, range(256))))
+
+
+def _kind(sign: str) -> int:
+    if _IS_CAPITAL.match(sign):
+        return _CAPITAL
+    if sign.isalnum() or sign == "_":
+        return _WORD
+    return _JOINER if sign in "'\u2019-" else _SPACE if sign.isspace() else _OTHER
