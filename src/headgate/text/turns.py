@@ -99,7 +99,6 @@ def _complete(line: Turn, metadata: Mapping[str, Any]) -> Turn:
 
 
 def _date(metadata: Mapping[str, Any]) -> str:
-    """When something was said: a text as it stands, seconds since the epoch as a date."""
     when = next((metadata[key] for key in ("time", "timestamp", "date") if metadata.get(key)), "")
     if isinstance(when, int | float) and not isinstance(when, bool):
         try:
@@ -130,6 +129,8 @@ def split_turns(text: str) -> Sequence[int]:
         return []
     blank = sum(sum(map(str.isspace, lines)) for lines in own or _read_lines(text))
     spare = total - max(total - blank, _FEW) / 2  # may be no heads
+    if own and list(map(_PROMISING.match, own[0])).count(None) > spare:
+        return []
     starts = array("q")  # a list of a million turns takes five times as much
     speakers: Counter[str] = Counter()
     place = 0
