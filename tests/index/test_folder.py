@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import headgate.index.folder as folders
 from headgate.index import collection
 from headgate.index.collection import Collection
-from headgate.index.files import DamagedIndex
+from headgate.index.files import DamagedIndex, join
 from headgate.index.indexes import Indexes
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -208,6 +208,33 @@ def test_a_collection_that_grows_slowly_is_saved_now_and_then(
     put(store, *range(100, 112))
     index.follow_batch()
     assert all(live.file for live in index._state.lives) is all_saved
+
+
+def test_segments_that_are_saved_as_one_are_merged_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(collection, "_FLUSH", 12)
+    merged = []
+    monkeypatch.setattr(collection, "join", lambda *parts: merged.append(parts) or join(*parts))
+    store = MemoryStore()
+    index = Collection(store, "t", "main", folder=tmp_path / "index")
+    for step in range(4):
+        put(store, *range(3 * step, 3 * step + 3))
+        index.follow_batch()
+    assert (len(index._state.lives), merged) == (1, [])
+    assert index._state.lives[0].file
+    assert ranking(index.snapshot()) == truth(store)
+
+
+def test_segments_stay_few_while_another_process_saves(tmp_path, monkeypatch):
+    monkeypatch.setattr(collection, "_FLUSH", 2)
+    store = MemoryStore()
+    index = Collection(store, "t", "main", folder=tmp_path / "index")
+    with folders.write_lock(tmp_path / "index") as locked:
+        assert locked
+        for step in range(40):
+            put(store, 2 * step, 2 * step + 1)
+            index.follow_batch()
+            assert len(index._state.lives) <= 8
+    assert ranking(index.snapshot()) == truth(store)
 
 
 def test_two_indexes_in_one_folder_never_mix(store, tmp_path):

@@ -170,10 +170,12 @@ class Collection:
     def _follow_batch(self) -> bool:
         changes = self._store.changes(self._tenant, self._name, self._state.seen, _BATCH)
         self._absorb(changes, complete=len(changes) < _BATCH)
-        is_late = time.monotonic() >= self._saved_at + _FLUSH_S
-        part = 0 if is_late else self._state.count // _FLUSH_PART
-        self._flush(least=max(_FLUSH, part))
+        self._flush(least=self._flush_at(self._state.count))
         return self._state.complete
+
+    def _flush_at(self, count: int) -> int:
+        is_late = time.monotonic() >= self._saved_at + _FLUSH_S
+        return max(_FLUSH, 0 if is_late else count // _FLUSH_PART)
 
     def _take_in_few(self) -> bool:
         changes = self._store.changes(self._tenant, self._name, self._state.seen, _AT_ONCE + 1)
@@ -186,10 +188,21 @@ class Collection:
         lives, seen = self._state.lives, self._state.seen
         if changes:
             grown = absorb(lives, changes, self._embeddings, self._folder)
-            lives, seen = tuple(tidy(grown, self._folder)), changes[-1].seq
             self._unsaved += len(changes)
+            lives = tuple(grown if self._become_one(grown) else tidy(grown, self._folder))
+            seen = changes[-1].seq
         if changes or complete != self._state.complete:
             self._set_state(IndexState(self._state.mark, seen, lives, self._kind, complete))
+
+    def _become_one(self, lives: Sequence[LiveSegment]) -> bool:
+        """Whether a few segments, all alive, are about to be saved as one, so that they need not be merged before."""
+        if (
+            not self._folder
+            or len(lives) > 2 * _MERGE_FACTOR
+            or any(len(live.dead) for live in lives)
+        ):
+            return False
+        return self._unsaved >= self._flush_at(sum(map(len, lives))) and len(compact(lives)) == 1
 
     def _is_current(self) -> bool:
         return self._opened and self._state.complete and self._head() == self._state.seen
@@ -233,7 +246,6 @@ class Collection:
             self._start_over("the index was rebuilt: it did not belong to this store")
 
     def _can_fetch(self) -> bool:
-        """Whether there is no index here, and one may be published that could be copied."""
         if self._opened or self._folder is None or self._published is None:
             return False
         return not manifest_is_there(self._folder) and self._published.may_be_there()
