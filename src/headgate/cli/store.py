@@ -210,7 +210,6 @@ def _open(name: str) -> WholeStore:
 
 
 def _place(store: WholeStore) -> object:
-    """What tells a store from every other, however its name was written."""
     return getattr(store, "id", None) or getattr(store, "path", Path()).resolve()
 
 

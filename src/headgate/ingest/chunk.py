@@ -107,7 +107,6 @@ def _join_tail(packed: list[Block], sizes: RunningTokens, policy: ChunkPolicy) -
 def _split_block(
     text: str, block: Block, sizes: RunningTokens, policy: ChunkPolicy
 ) -> Iterator[Block]:
-    """The block, or, where it is too large, parts of it no larger than the target."""
     if sizes[block.end] - sizes[block.start] <= policy.maximum:
         yield block
         return

@@ -124,7 +124,6 @@ def firsts(ranked: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
 def _locate(
     keys: npt.NDArray[Number], found: npt.NDArray[Number]
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Which of some keys each of the found ones is, if any."""
     order = keys.argsort()
     slots = order[np.minimum(keys[order].searchsorted(found), len(keys) - 1)]
     return slots, keys[slots] == found

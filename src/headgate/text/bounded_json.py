@@ -156,7 +156,6 @@ def measure(data: bytes, *, piece: int = _PIECE) -> int:
 
 
 def _count_between(bounds: Places, mask: npt.NDArray[np.bool_]) -> Places:
-    """How often something is so from each bound to the next."""
     return np.diff(np.searchsorted(np.flatnonzero(mask), bounds))
 
 

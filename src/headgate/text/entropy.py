@@ -79,7 +79,6 @@ def _count_characters(texts: Sequence[str]) -> tuple[Ints, Ints]:
 
 
 def _entropies(counts: Ints, owner: Ints, texts: int) -> NDArray[np.float64]:
-    """The entropy of each text, given how often each of its words or characters occurs."""
     totals = np.maximum(bincount(owner, counts, texts), 1)
     weighed = bincount(owner, counts * np.log2(counts), texts)
     return np.maximum(0.0, np.log2(totals) - weighed / totals)

@@ -146,7 +146,6 @@ def _move_together(parts: list[U32]) -> U32:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """A folded text in pieces, cut behind a character that no token goes beyond; at least one."""
     start = 0
     while len(text) - start > PIECE:
         end = _seam(text, start + PIECE)

@@ -91,7 +91,6 @@ def _fill(
     most: int,
     cut: _Cut | None = None,
 ) -> int:
-    """Take in order what is eligible, not in yet, and fits; the room that is left."""
     for at, price in enumerate(prices):
         if most <= 0:
             break

@@ -160,7 +160,6 @@ class MemoryDocuments(MemoryCollections):
         return len(document.chunks)
 
     def _remove_chunk(self, tenant: str, held: Collection, id: str) -> int:
-        """Remove one chunk out of its document; the last one takes the document along."""
         chunk = held.chunks.get(id)
         if chunk is None:
             return 0

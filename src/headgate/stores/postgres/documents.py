@@ -90,7 +90,6 @@ class PostgresDocuments:
         return gone
 
     def _clear(self, tenant: str, collection: str) -> int:
-        """Empty a collection, some documents at a time, so that others get their turn."""
         gone = 0
         while True:
             with self._pool.write(tenant) as connection:
