@@ -113,7 +113,6 @@ def _remove(
 
 @contextmanager
 def _bar(*, quiet: bool, last: Done) -> Iterator[OnProgress]:
-    """A bar with rate and time left on standard error, where a person looks; `last` follows along."""
     console = SafeConsole(stderr=True)
     columns = (
         BarColumn(),

@@ -65,7 +65,6 @@ def check(file: Path | None, as_json: bool) -> None:
 
 
 def _plain(value: object) -> object:
-    """Sets in a stable order; anything else as text where JSON has no form for it."""
     if isinstance(value, frozenset | set):
         return sorted(value)
     return value if isinstance(value, str | int | float | bool | list | dict) else str(value)

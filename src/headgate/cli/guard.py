@@ -102,7 +102,6 @@ def _watch(session: Session, profile: Profile | None) -> Iterator[str]:
 
 
 def _stdin() -> Iterator[str]:
-    """Stdin as it comes; bytes that are no UTF-8 become the replacement character."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     source = cast(BufferedIOBase, sys.stdin.buffer)
     while data := source.read1(4096):

@@ -71,7 +71,6 @@ def print_trace(trace: Trace) -> None:
 
 
 def _describe_step(step: Step) -> str:
-    """What went wrong, and what is known of a call of the model and of what was cut from its answer."""
     known = step.facts if step.stage in (Stage.MODEL, Stage.CUT, Stage.CIRCLES, Stage.FUSE) else {}
     facts = ", ".join(f"{name} {str(value)[:60]}" for name, value in known.items())
     return "; ".join(part for part in (step.degraded, facts) if part)

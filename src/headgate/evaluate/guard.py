@@ -212,7 +212,6 @@ def _is_in_loop(stream: LabeledStream, stall: Stall | None) -> bool:
 
 
 def _is_stopped_early(watched: Watched) -> bool:
-    """Whether an earlier repetition, not the labeled loop, stopped the stream."""
     loop, stall = watched.stream.loop, watched.stall
     return bool(loop and stall and stall.position <= loop["onset"])
 
@@ -227,7 +226,6 @@ def _excess(stall: Stall) -> float:
 
 
 def _onset_error(watched: Watched) -> int:
-    """Against the label where it names this run, else against the run's own start in the text."""
     stall, loop = watched.stall, watched.stream.loop
     if stall is None:
         return 0

@@ -339,7 +339,6 @@ def _judge_again(run: Run, held_out: Fitted) -> Tally:
 
 
 def _list_missed(query: Query, ranking: Sequence[Candidate], labels: Mapping[str, int]) -> Figures:
-    """Which labeled passages are not among the first ten, and where they stand (0: nowhere)."""
     order = list(dict.fromkeys(c.chunk.document for c in ranking))
     places = {d: order.index(d) + 1 if d in order else 0 for d in labels}
     missed = {d: place for d, place in places.items() if not 0 < place <= 10}

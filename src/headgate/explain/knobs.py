@@ -59,7 +59,6 @@ def _more(default: int) -> Callable[[Trace, Any], Scale]:
 
 
 def _lower(top: float | None = None) -> Callable[[Trace, Any], Scale]:
-    """A threshold that falls to 0; one that is not set (the part's own) falls from `top`."""
 
     def scale(_: Trace, setting: Any) -> Scale:  # noqa: ANN401
         now = float(top or 0.0) if setting is None else float(setting)

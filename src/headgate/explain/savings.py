@@ -46,7 +46,6 @@ def tokens_saved(trace: Trace) -> int:
 
 
 def _score_as_found(candidate: Candidate) -> float | None:
-    """Its score before it was judged; None where it was only found because of how others were judged."""
     score = None
     for note in candidate.notes:
         if note.stage in (Stage.EXPAND, Stage.SEARCH):

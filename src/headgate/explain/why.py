@@ -119,7 +119,6 @@ class _Search:
         )  # fmt: skip
 
     async def _open_knobs(self) -> bool:
-        """Open what stops the chunk, one knob after the other; whether it enters in the end."""
         for _ in range(ROUNDS):
             made = await self._attempt()
             if made is None:

@@ -254,7 +254,6 @@ class RepeatDetector:
         return found >= 0 and self._try_far(text, at, found)
 
     def _try_far(self, text: str, at: int, found: int) -> bool:
-        """Try the nearest hits of the long needle as periods; True when a run is locked."""
         needle = text[at - 64 : at]
         for _ in range(TRIES):
             if self._lock(text, at, at - 64 - found):
@@ -346,7 +345,6 @@ class RepeatDetector:
 
 
 def _longest_period(text: str, at: int) -> int:
-    """The longest period that is looked for at this offset, a multiple of 128."""
     if at & 255:
         return 1024
     often = at % (RARELY * 256)  # whether the search is made here only where it is quick

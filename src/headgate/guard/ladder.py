@@ -145,7 +145,6 @@ def with_note(message: Message, note: str) -> Message:
 
 
 def _append(content: object, note: str, kind: str) -> object:
-    """Content with a note behind it; what is neither text nor a list of parts cannot hold one."""
     if content is None:
         return note.lstrip()
     if isinstance(content, str):

@@ -195,7 +195,6 @@ def _compare(
 
 
 def _begin_same(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool | None:
-    """Whether both are the same; None where one of them ends before they differ."""
     if ours == theirs:
         return True
     return None if all(map(operator.eq, ours, theirs)) else False
@@ -211,7 +210,6 @@ def _normal_lines(text: str) -> tuple[str, ...]:
 
 
 def _normal_line(line: str) -> tuple[str, ...]:
-    """A line without its layout, in parts where it is long; nothing where it is blank."""
     if len(line) <= LONG_LINE:
         return _normal_part(line)
     return tuple(part for piece in line.split(",") for part in _normal_part(piece))

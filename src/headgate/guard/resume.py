@@ -164,7 +164,6 @@ def before_loop(stop: Stop) -> str:
 
 
 def _append_answer(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
-    """The messages with the assistant's text at the end, joined to a last assistant message if there is one."""
     last = messages[-1] if messages else {}
     if last.get("role") == "assistant" and isinstance(last.get("content"), str):
         return (*messages[:-1], {**last, "content": last["content"] + text})

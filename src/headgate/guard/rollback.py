@@ -221,7 +221,6 @@ class Session:
     # Inside
 
     def _may_use_fast_path(self) -> bool:
-        """Whether this is the first call and nothing waits, as it is for nearly every piece."""
         channel = self._current
         return not (self.report.rollbacks or channel.whole or channel.has_waiting)
 

@@ -252,7 +252,6 @@ class Guard:
 def _detector_factory(
     detector: Detector | Callable[[], Detector] | str | None,
 ) -> Callable[[], Detector] | None:
-    """A function that makes detectors, from an example, a class or such a function; None: the policy says."""
     if detector is None or isinstance(detector, str):
         return None
     if isinstance(detector, Detector) and not isinstance(detector, type):
@@ -278,7 +277,6 @@ def _accepts(function: Generate, name: str) -> bool:
 
 
 def _upstream_error(error: Exception, session: Session) -> HeadgateError:
-    """What to raise when the upstream breaks: our own errors as they are, others with what had come."""
     if isinstance(error, HeadgateError):
         return error
     sent = session.report.sent_chars

@@ -190,7 +190,6 @@ def _reach_back(steps: list[Step], period: int, back: Iterator[Step], most: int)
 
 
 def _last_run(messages: Sequence[Any]) -> Iterator[Step]:
-    """The calls since a person spoke, or the texts behind the last of them, the last one first."""
     speaks = None
     for step in _steps_back(messages):
         if speaks is None:

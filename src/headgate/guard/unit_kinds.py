@@ -76,7 +76,6 @@ def _count_digits(counts: Counter[str]) -> int:
 
 
 def _is_token(unit: str, distinct: int) -> bool:
-    """Whether a unit is one ASCII word with capitals inside it or digits in it."""
     if distinct < 2 or not unit.isascii() or not unit.isalnum():
         return False
     return not (unit.isalpha() and (unit.islower() or unit.istitle()))

@@ -103,7 +103,6 @@ class HeadgateMiddleware(AgentMiddleware[Any, Any, Any]):
 
 
 def _question(messages: Sequence[BaseMessage]) -> tuple[str, list[str]]:
-    """What a person asks now, "" where the last message is none of theirs; and all that the model sees."""
     texts = [str(message.text) for message in messages]
     last = messages[-1] if messages else None
     asked = isinstance(last, HumanMessage) and last.name != NAME

@@ -153,7 +153,6 @@ def _prompt(part: object) -> str:
 
 
 def _texts(message: ModelMessage) -> list[str]:
-    """All texts of a message that the model sees: prompts, answers and the results of tools."""
     found = []
     for part in message.parts:
         content = _prompt(part) or getattr(part, "content", "")

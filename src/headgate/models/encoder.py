@@ -90,7 +90,6 @@ class OnnxEmbedder:
 
 
 def _is_foreign(piece: str) -> bool:
-    """Whether a piece is unknown, or a single letter of a script that the vocabulary only spells."""
     bare = piece.strip("\u2581").removeprefix("##")
     if len(bare) > 1 or not bare.isalpha():
         return piece in _UNKNOWN

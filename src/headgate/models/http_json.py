@@ -94,7 +94,6 @@ async def _fetch(
     params: Mapping[str, str] | None,
     body: Mapping[str, Any] | None,
 ) -> tuple[int, str, bytes]:
-    """Status, content type and body of one answer, cut off with an error at the size limit."""
     method = "GET" if body is None else "POST"
     content = None if body is None else orjson.dumps(body)
     headers = _headers(endpoint, posts=body is not None)

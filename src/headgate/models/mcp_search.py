@@ -76,7 +76,6 @@ class McpSearch:
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[Any]:
-        """A connected client; the library's errors leave as UpstreamError."""
         try:
             mcp, httpx2 = import_module("mcp"), import_module("httpx2")
         except ImportError as error:
@@ -143,7 +142,6 @@ def _results(structured: object, texts: Sequence[str]) -> Iterable[object]:
 
 
 def _rows(value: object) -> list[object]:
-    """The list of results in a JSON value: itself, or the first list of objects one level down."""
     if isinstance(value, list):
         return value
     if isinstance(value, Mapping):

@@ -163,7 +163,6 @@ def _write(source: WholeStore, target: WholeStore, tenant: str, batch: list[Item
 
 
 def _are_there(target: WholeStore, tenant: str, documents: list[Document]) -> bool:
-    """Whether the target holds all of these already; a document and its digest are written together."""
     held = {
         name: target.digests(tenant, name, [d.id for d in documents if d.collection == name])
         for name in {document.collection for document in documents}

@@ -111,7 +111,6 @@ def _admit(app: FastAPI, service: ServiceState, folder: str | None) -> None:
 
 
 def _error_response(error: HeadgateError, scope: Scope, request_id: str) -> Response:
-    """What is refused before a route is reached, in the shape that its clients expect."""
     if is_dashboard(scope["path"]):
         return dashboard.error_response(error, scope)
     return proxy.error_response(error, scope, request_id)

@@ -218,7 +218,6 @@ class BoundedProtocol(HttpToolsProtocol):
         raise self._refused
 
     def _is_answering(self) -> bool:
-        """Whether an answer is under way, which may take as long as it takes."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def _await_head(self) -> None:

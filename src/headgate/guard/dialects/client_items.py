@@ -101,7 +101,6 @@ class ClientItems:
 
 
 def _replace_text(part: Any, text: str) -> Any:  # noqa: ANN401  # a part, whatever the upstream sent
-    """An output text with another text; what points into the old one is gone."""
     if not isinstance(part, Mapping) or part.get("type") != "output_text":
         return part
     return part if part.get("text") == text else {**part, "text": text, "annotations": []}

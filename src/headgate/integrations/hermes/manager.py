@@ -137,7 +137,6 @@ class MemoryManager:
 
 
 def _pick_accepted(method: Callable[..., Any], told: Mapping[str, Any]) -> dict[str, Any]:
-    """What a method takes of what it could be told; older providers take less."""
     parameters = inspect.signature(method).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return dict(told)

@@ -85,7 +85,6 @@ def _parse(uri: str) -> tuple[str, str]:
 
 
 def _without_text(data: dict[str, Any]) -> dict[str, Any]:
-    """A trace with the fate of each candidate, without its text; every string as it is shown."""
     for fate in data["fates"]:
         del fate["text"]
     quoted: dict[str, Any] = _quote_all(data)

@@ -239,7 +239,6 @@ def _explain_left_out(trace: Trace) -> tuple[str, schemas.WhyResult]:
 
 
 def _one_line(text: str) -> str:
-    """An id or a reason on one line, in which nothing reads as a control token."""
     return clip(" ".join(quote(text).split()), LONGEST_ID)
 
 

@@ -66,7 +66,6 @@ def _read(path: Path) -> str | None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file at once, with the rights it had; a link stays a link."""
     target = Path(os.path.realpath(path))
     fresh = target.with_name(f".{target.name}.{uuid4().hex[:8]}")
     try:

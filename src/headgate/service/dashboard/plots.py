@@ -109,7 +109,6 @@ def _box(at: int, count: int, low: float, high: float) -> str:
 
 
 def _y(share: float) -> float:
-    """The height of a value as a share of the frame; a line at the very edge stays in view."""
     return HEIGHT * (1 - min(1.0, max(0.0, share)))
 
 

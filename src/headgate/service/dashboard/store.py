@@ -145,7 +145,6 @@ async def _size(gate: Headgate, collection: str) -> Size:
 
 
 def _find(gate: Headgate, collection: str, document: str, chunk: str) -> tuple[Chunk | None, int]:
-    """The first chunk that a removal names, and how many there are; none where it names a whole collection."""
     if not chunk:
         read = _read_document(gate, collection, document) if document else DocumentPage()
         return next(iter(read.chunks), None), read.total

@@ -92,6 +92,5 @@ def list_sessions(rows: Sequence[TraceSummary]) -> list[SessionRow]:
 
 
 def _turns(gate: Headgate, rows: Sequence[TraceSummary]) -> dict[str, list[Turn]]:
-    """The turns of a session: its model calls, or where there are none its requests for context."""
     calls = [row for row in rows if row.outcome] or list(rows)
     return turns_of(gate.trace(row.id) for row in reversed(calls[:TURNS]))

@@ -79,7 +79,6 @@ async def guard_answer(
 
 
 def _feed(session: Session, pieces: list[Piece], texts: dict[str, list[str]]) -> int:
-    """Feed a reply to the guard, note what it lets out, and how many tool calls that were."""
     out: list[Piece] = []
     for piece in chain.from_iterable(map(_slices, pieces)):
         out += session.feed(piece)
@@ -103,7 +102,6 @@ def _slices(piece: Piece) -> Iterator[Piece]:
 
 
 def _parse(body: bytes) -> Answer | None:
-    """The object in a reply; None where it is something else, which then passes as it is."""
     try:
         found = loads(body)
     except orjson.JSONDecodeError as error:

@@ -124,7 +124,6 @@ def _plan_codex(plan: _Plan) -> None:
 
 
 def _codex_config(environ: Environment) -> dict[str, Any]:
-    """The user's configuration of Codex, read only; empty where there is none that can be read."""
     home = environ.get("CODEX_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".codex")
     try:
         return tomllib.loads((Path(home) / "config.toml").read_text())

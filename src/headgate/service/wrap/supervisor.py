@@ -203,7 +203,6 @@ async def _play(recording: Recording, request: web.Request) -> web.StreamRespons
 
 
 def _abort(request: web.Request) -> None:
-    """Break off a reply, so that whoever reads it knows it is not whole."""
     if request.transport is not None:
         request.transport.abort()
 

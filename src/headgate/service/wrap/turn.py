@@ -212,7 +212,6 @@ class Turn:
         return True
 
     async def _next(self, response: Response) -> bytes:
-        """The next bytes of a response; while none come, the agent is told that we wait."""
         while (data := await response.read(KEEP_ALIVE_S)) is None:
             await self.reply.keep_alive()
         return data
