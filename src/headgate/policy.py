@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 Unit = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, le=100)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 PositiveCount = Annotated[int, Field(ge=1)]

@@ -9,11 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from headgate.rank.lexical import Floats
 from headgate.relevance.confidence import KNOWS
-
-Floats = npt.NDArray[np.float64]
 
 REFUSED = 1 / 400  # share of the answerable questions that `lower` may cost, the mean over sets
 _RIDGE = 1.0

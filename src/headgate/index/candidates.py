@@ -16,13 +16,12 @@ from time import monotonic
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from headgate.index.arrays import Ints, Keys
 from headgate.index.blocks import to_signed
 from headgate.protocols import BLOCK_BITS, KeyLists, PostingStore, Totals
 from headgate.rank.fields import table
-from headgate.rank.lexical import firsts, idf
+from headgate.rank.lexical import Floats, firsts, idf
 from headgate.text.cache import Recent
 from headgate.types import Chunk
 
@@ -32,7 +31,6 @@ _ENTRIES = 50_000
 _BYTES = 32_000_000  # of chunks; twice as many of drafts, an eighth of places: those of a hundred questions or more
 _OVERHEAD = 200  # bytes of each beside its data
 
-Floats = npt.NDArray[np.float64]
 Draft = tuple[int, str, bytes]
 Picked = tuple[Keys, list[int]]
 """The terms of a query, and places, best first."""

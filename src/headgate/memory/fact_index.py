@@ -55,9 +55,11 @@ class FactIndex:
 
     def search(self, query: str) -> list[tuple[Fact, float]]:
         """Facts that share a term with the query, and their relevance, in no order."""
-        query_terms = list(dict.fromkeys(terms(query)))[:QUERY_TERMS]
         with self._lock:
             self._catch_up()
+            if not self._facts:
+                return []
+            query_terms = list(dict.fromkeys(terms(query)))[:QUERY_TERMS]
             scores = self._scores(query_terms)
             total = sum(map(self._idf, query_terms))
             return [(self._facts[id], min(1.0, score / total)) for id, score in scores.items()]

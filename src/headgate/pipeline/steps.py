@@ -30,6 +30,7 @@ from headgate.pipeline.several import calibrated_grader, drop_left_over, merge
 from headgate.protocols import Postings, Vocabulary
 from headgate.relevance.excerpt import excerpt
 from headgate.relevance.query_terms import Question, ask
+from headgate.relevance.reading import read_query
 from headgate.stages.compose import Composed, compose
 from headgate.stages.decide import decide
 from headgate.stages.expand import wants_more
@@ -76,6 +77,7 @@ class Steps:
         self.recorder = TraceRecorder(resources.tick)
         self.views: dict[str, Postings] = {}
         self.embedded = False
+        self._reads: dict[tuple[str, int], Sequence[tuple[int, ...]]] = {}
         self._questions: dict[tuple[str, int], Question] = {}
 
     @property
@@ -148,7 +150,9 @@ class Steps:
             load = partial(self._load_whole, vector=vector)
             names = request.collections
             return {name: record.run(Stage.RETRIEVE, (), partial(load, name)) for name in names}
-        search = partial(retrieve, request.query, policy=self.policy.retrieve, vector=vector)
+        search = partial(
+            retrieve, request.query, policy=self.policy.retrieve, vector=vector, read=self._read
+        )
         found = {}
         for name, view in self.views.items():
             found[name] = record.run(Stage.RETRIEVE, (), partial(search, view=view))
@@ -423,10 +427,16 @@ class Steps:
     def _candidates_in_window(self) -> Candidates:
         return self.recorder.select(is_in_window) if self.request.window else ()
 
+    def _read(self, query: str, view: Vocabulary) -> Sequence[tuple[int, ...]]:
+        key = (query, id(view))
+        if key not in self._reads:
+            self._reads[key] = read_query(query, view)
+        return self._reads[key]
+
     def _ask(self, query: str, view: Vocabulary) -> Question:
         key = (query, id(view))
         if key not in self._questions:
-            self._questions[key] = ask(query, view)
+            self._questions[key] = ask(query, view, self._read)
         return self._questions[key]
 
     def _excerpt(self, chunk: Chunk, fits: Callable[[str], bool]) -> str:

@@ -1,7 +1,7 @@
 """Top: the best of an array of scores without sorting it.
 
-The array is read as 32 rows; the maxima of its columns give a floor under the k-th best, since at least k scores reach
-the k-th largest maximum. Only what reaches the floor, in columns that do, is sorted. Ties are broken by reading order,
+The array is read as 32 rows; the maxima of its columns give a floor under the k-th best: at least k scores reach the
+k-th largest. Only what reaches the floor, in columns that do, is sorted. Ties are broken by reading order,
 so the answer does not depend on how chunks are numbered.
 A chunk that retrieval ranked low may be lifted by propagation, so the scores of all travel with the best.
 """
@@ -10,13 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from headgate.protocols import Hits, Postings
+from headgate.rank.lexical import Floats, Ints
 from headgate.types import Chunk, Sifted
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 SEEDS = 64  # more than any propagation starts from
 _ROWS = 32

@@ -13,7 +13,7 @@ import numpy as np
 from headgate.protocols import Vocabulary
 from headgate.rank.lexical import idf
 from headgate.relevance.asking_words import asking_terms
-from headgate.relevance.reading import read_query
+from headgate.relevance.reading import Read, read_query
 from headgate.text.memo import Generations, Room
 from headgate.text.terms import terms_of
 from headgate.types import MEMORY, Chunk
@@ -51,14 +51,15 @@ class Match:
     phrase: float  # the worth of the query's neighboring terms that are neighbors in it too
 
 
-def ask(query: str, words: Vocabulary) -> Question:
+def ask(query: str, words: Vocabulary, read: Read = read_query) -> Question:
     """The query's terms with their worth here; of words that only ask, those it knows, unless no other is left."""
-    read = list(chain.from_iterable(read_query(query, words)))
-    found = list(dict.fromkeys(read))
-    counts = dict(zip(found, _frequencies(found, words), strict=True))
+    said = list(chain.from_iterable(read(query, words)))
+    found = list(dict.fromkeys(said))
+    held = words.frequencies(np.array(found, np.uint64))
+    counts = dict(zip(found, held.tolist(), strict=True))
     asking = asking_terms(query, words.language)
     seen = {key: df for key, df in counts.items() if df or key not in asking} or counts
-    keys, asked = list(seen), [key for key in read if key in seen]
+    keys, asked = list(seen), [key for key in said if key in seen]
     n = words.count
     worth = {key: idf(n, df) for key, df in seen.items()}
     return Question(
@@ -109,10 +110,6 @@ def _texts(chunk: Chunk) -> list[str]:
     shown = [chunk.text, chunk.title] if chunk.title else [chunk.text]
     tags = chunk.metadata.get("tags") if chunk.source == MEMORY else None
     return [*shown, " ".join(tags)] if tags else shown
-
-
-def _frequencies(keys: list[int], words: Vocabulary) -> list[int]:
-    return words.frequencies(np.array(keys, np.uint64)).tolist() if keys else []
 
 
 _REMEMBERED = Generations[tuple[int, str], _Read](Room(2_048))

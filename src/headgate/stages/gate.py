@@ -259,7 +259,7 @@ def _ratio(text: str, words: Counter[str]) -> float:
 def _floor(candidate: Candidate, policy: GatePolicy, bits: float, ratio: float) -> Candidate:
     """Drop what no budget should pay for: empty text, boilerplate, entropy under the floor."""
     text = candidate.chunk.text
-    if not text.strip():
+    if not text or text.isspace():
         return candidate.with_note(Stage.GATE, Fate.DROP, NoteCode.EMPTY, entropy=0.0)
     if ratio < policy.min_ratio and len(text) >= policy.min_chars:
         return candidate.with_note(

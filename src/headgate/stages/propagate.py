@@ -15,15 +15,14 @@ from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from headgate.classes import lazy_property
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.policy import Policy, PositiveCount, Tuning, Unit
+from headgate.policy import Policy, PositiveCount, Tuning, Unit, Weight
 from headgate.protocols import Hits, Postings
 from headgate.rank.edge_walk import Neighbors, carry, fire
-from headgate.rank.lexical import distinct, rarity, within
+from headgate.rank.lexical import Floats, Ints, Keys, distinct, rarity, within
 from headgate.rank.name_hop import (
     NONE,
     Names,
@@ -45,10 +44,6 @@ from headgate.text.terms import number, terms, words
 from headgate.text.turns import add_head
 from headgate.types import Candidate, Edge, Sifted
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Keys = npt.NDArray[np.uint64]
-Weight = Annotated[float, Field(ge=0, le=100)]
 NEWS = 40  # best chunks that are looked at for what better ones do not hold
 
 
@@ -351,6 +346,8 @@ class _Lift:
 
     def gains(self, ords: Ints, view: Postings) -> list[tuple[NoteCode, str, float]]:
         """Why each of some chunks was lifted, through which name, and by how much."""
+        if not len(self.reach.ords):
+            return [_gain("", 0.0)] * len(ords)
         force = dict(zip(self.reach.ords.tolist(), self.reach.force.tolist(), strict=True))
         labels = self._labels(ords[within(self.reach.ords, ords)], view)
         return [_gain(labels.get(ord, ""), force.get(ord, 0.0)) for ord in ords.tolist()]

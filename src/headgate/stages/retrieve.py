@@ -20,19 +20,14 @@ import numpy.typing as npt
 from pydantic import Field
 
 from headgate.notes import Fate, Note, NoteCode, Stage
-from headgate.policy import Count, Policy, PositiveCount, Tuning, Unit
+from headgate.policy import Count, Policy, PositiveCount, Tuning, Unit, Weight
 from headgate.protocols import Hits, Postings
 from headgate.rank.feedback import feedback
-from headgate.rank.lexical import Weighing, heads, lexical, phrases, rarity
+from headgate.rank.lexical import Floats, Ints, Keys, Weighing, heads, lexical, phrases, rarity
 from headgate.rank.top import SEEDS, Found, Scores, best, read_chunks, top
-from headgate.relevance.reading import read_query
+from headgate.relevance.reading import Read, read_query
 from headgate.text.terms import word_terms
 from headgate.types import Candidate
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Keys = npt.NDArray[np.uint64]
-Weight = Annotated[float, Field(ge=0, le=100)]
 
 _FOUND = Stage.RETRIEVE, Fate.ADD, NoteCode.FOUND
 _FEW = 1 / 16  # of all chunks: so many are looked through faster than all
@@ -92,12 +87,17 @@ class RetrievePolicy(Policy):
 
 
 def retrieve(
-    query: str, view: Postings, policy: RetrievePolicy, *, vector: npt.ArrayLike | None = None
+    query: str,
+    view: Postings,
+    policy: RetrievePolicy,
+    *,
+    vector: npt.ArrayLike | None = None,
+    read: Read = read_query,
 ) -> Found:
-    """The best chunks for a query, best first; `vector` is its embedding where there is one."""
+    """The best chunks for a query, best first; `vector` is its embedding where there is one, `read` reads it."""
     if not view.count:
         return Found()
-    match = _match_terms(query, view, policy)
+    match = _match_terms(query, view, policy, read)
     near = view.nearest(vector, policy.dense_depth) if vector is not None else None
     if policy.mode == "rrf":
         first = final = _fuse_ranks(view, match, near, policy)
@@ -150,10 +150,10 @@ def _weighing(policy: RetrievePolicy) -> Weighing:
     )
 
 
-def _match_terms(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
+def _match_terms(query: str, view: Postings, policy: RetrievePolicy, read: Read) -> _Match:
     # plain BM25 takes words as they are
-    read = word_terms(query, view.language) if policy.mode == "rrf" else read_query(query, view)
-    said = Counter(chain.from_iterable(read))
+    words = word_terms(query, view.language) if policy.mode == "rrf" else read(query, view)
+    said = Counter(chain.from_iterable(words))
     keys = np.array(sorted(said), np.uint64)
     times = np.array([said[key] for key in sorted(said)], np.int64)
     hits = view.postings(keys)
@@ -168,7 +168,7 @@ def _match_terms(query: str, view: Postings, policy: RetrievePolicy) -> _Match:
     leads = top(scores, depth, view.reading, some=_shortest_list(hits, depth, view.size))
     if policy.mode == "scored":
         rare = dict(zip(keys[known].tolist(), idf[known].tolist(), strict=True))
-        _add_bonuses(view, leads[: policy.phrase_depth], read, rare, scores, policy=policy)
+        _add_bonuses(view, leads[: policy.phrase_depth], words, rare, scores, policy=policy)
     ceiling, whole = (float((n * idf).sum() * (by.k1 + 1)) for n in (weights, times))
     left_open = 1.0 - min(float(scores[leads].max()) / whole, 1.0)
     return _Match(keys, hits, scores, leads, ceiling, left_open)

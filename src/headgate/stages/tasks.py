@@ -1,12 +1,13 @@
 """Tasks: what kind of task a query is, by its keywords or by the name that the caller gives it.
 
 rag_critical wants precision, stuff_friendly the whole content, hybrid both. The keywords and names are those of the
-published design (docs/origins.md). No stage: `strategy` and `decide` build on it.
+published design (docs/origins.md).
 """
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from headgate.errors import InputError
@@ -99,7 +100,12 @@ def has_keyword(query: str, keywords: Sequence[str], matching: Matching) -> bool
     text = query.lower().replace("’", "'")
     if matching == "substring":
         return any(keyword in text for keyword in keywords)
-    return bool(re.search(rf"(?<!\w)(?:{'|'.join(map(re.escape, keywords))})", text))
+    return bool(_pattern(tuple(keywords)).search(text))
+
+
+@cache
+def _pattern(keywords: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, keywords))})")
 
 
 def category_of(task: str, policy: TaskPolicy) -> str:

@@ -50,11 +50,12 @@ class Recent(Generic[K, V]):
         oldest = self._clock() - self._age_s
         found: list[V | None] = []
         with self._lock:
+            known, touch = self._items.get, self._items.move_to_end
             for key in keys:
-                born, value = self._items.get(key, (oldest, None))
-                if value is not None and born > oldest:
-                    self._items.move_to_end(key)
-                    found.append(value)
+                item = known(key)
+                if item is not None and item[0] > oldest:
+                    touch(key)
+                    found.append(item[1])
                 else:
                     found.append(None)
         return found

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from headgate.text.hashes import U32, U64, Bools, Tokens, shingle_hashes
-
-Ints = NDArray[np.int64]
+from headgate.text.hashes import U32, U64, Bools, Ints, Tokens, shingle_hashes
 
 SHINGLE = 5  # published
 SHORT_SHINGLE = 3  # published, for texts of fewer than SHORT_TEXT tokens
@@ -201,10 +199,10 @@ def covered_shares(at: Ints, text: Ints, counts: Ints, size: int = SHINGLE) -> S
 def copies(tokens: Tokens, order: Iterable[int]) -> dict[int, int]:
     """Which texts have the very words of one that stands before them in that order: copy -> first."""
     first: dict[bytes, int] = {}
-    cuts = tokens.bounds.tolist()
+    data, cuts = tokens.values.tobytes(), (tokens.values.itemsize * tokens.bounds).tolist()
     found: dict[int, int] = {}
     for i in order:
-        words = tokens.values[cuts[i] : cuts[i + 1]].tobytes()
+        words = data[cuts[i] : cuts[i + 1]]
         if words and first.setdefault(words, i) != i:  # what has no words is no copy
             found[i] = first[words]
     return found

@@ -137,8 +137,8 @@ def piece(number: int, title: str, text: str) -> str:
 
 def frame(number: int, title: str, text: str) -> str:
     """Citation, title where the text does not open with it, be it as a Markdown heading, and the text, as they are."""
-    opening = text[: len(title) + _HEADING].lstrip("# ")
-    if title and opening[: len(title)].lower() != title.lower():
+    opening = title and text[: len(title) + _HEADING].lstrip("# ")
+    if opening[: len(title)].lower() != title.lower():
         return f"[{number}] {title}: {text}"
     return f"[{number}] {text}"
 

@@ -109,7 +109,7 @@ class SqliteRecords:
             return True
 
     def fact_changes(self, tenant: str, after: int) -> list[FactChange]:
-        with self._pool.snapshot() as connection:
+        with self._pool.read() as connection:
             rows = connection.execute(
                 "SELECT seq, id, body FROM facts WHERE tenant = ? AND seq > ? UNION ALL"
                 " SELECT seq, id, NULL FROM forgotten WHERE tenant = ? AND seq > ? ORDER BY 1",
