@@ -196,13 +196,9 @@ class Collection:
 
     def _become_one(self, lives: Sequence[LiveSegment]) -> bool:
         """Whether a few segments, all alive, are about to be saved as one, so that they need not be merged before."""
-        if (
-            not self._folder
-            or len(lives) > 2 * _MERGE_FACTOR
-            or any(len(live.dead) for live in lives)
-        ):
-            return False
-        return self._unsaved >= self._flush_at(sum(map(len, lives))) and len(compact(lives)) == 1
+        few = len(lives) <= 2 * _MERGE_FACTOR and not any(len(live.dead) for live in lives)
+        due = self._folder and self._unsaved >= self._flush_at(sum(map(len, lives)))
+        return bool(few and due) and len(compact(lives)) == 1
 
     def _is_current(self) -> bool:
         return self._opened and self._state.complete and self._head() == self._state.seen

@@ -1,9 +1,8 @@
 """Deferred writes: what need not be on disk before the answer is given is written behind it, in order, by one thread.
 
-What follows a write soon is gathered for some milliseconds, and written together where it is of one kind: waking a
-thread, and a transaction, cost more than a trace. The queue is bounded. What does not fit, and what cannot be written
-after several tries, is dropped, counted and logged, and the next answer says so. `flush` waits for what is queued, and
-hastens it; `close` flushes first.
+What follows within milliseconds is written together where it is of one kind: a thread woken and a transaction cost more
+than a trace. The queue is bounded. What does not fit, and what cannot be written after several tries, is dropped,
+counted and logged, and the next answer says so. `flush` waits for what is queued; `close` flushes first.
 """
 
 import logging

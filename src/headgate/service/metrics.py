@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, Metric, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -22,8 +21,6 @@ from headgate.service.log import window_figures
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.request_state import RequestState, route_of
 from headgate.types import Step, Trace
-
-M = TypeVar("M", Counter, Histogram)
 
 PREFIX = "headgate"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -45,7 +42,8 @@ class Metrics:
             MultiProcessCollector(self._exported, path=folder)  # type: ignore[no-untyped-call]
         else:
             self._exported = self._registry
-        self._child = lru_cache(maxsize=1000)(_child)
+        # finding a series takes the library longer than counting in it
+        self._child = lru_cache(maxsize=1000)(lambda metric, *labels: metric.labels(*labels))
         self._define_request_metrics()
         self._define_context_metrics()
         self._define_guard_metrics()
@@ -220,11 +218,6 @@ class Metrics:
             self._overlap.observe(overlap)
         if figures.overlaps:
             self._novel_results.observe(figures.novel)
-
-
-def _child(metric: M, *labels: object) -> M:
-    """One series of a metric, which takes the library long to find."""
-    return metric.labels(*labels)
 
 
 class _Registry(CollectorRegistry):

@@ -7,7 +7,7 @@ published design (docs/origins.md).
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import Literal
 
 from headgate.errors import InputError
@@ -103,7 +103,7 @@ def has_keyword(query: str, keywords: Sequence[str], matching: Matching) -> bool
     return bool(_pattern(tuple(keywords)).search(text))
 
 
-@cache
+@lru_cache(maxsize=16)
 def _pattern(keywords: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, keywords))})")
 
