@@ -270,10 +270,12 @@ async def test_spans_tell_the_request_and_its_stages(client, monkeypatch):
     spans = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
-    monkeypatch.setattr(otel, "get_tracer", provider.get_tracer)
+    monkeypatch.setattr(otel, "get_tracer_provider", lambda: provider)
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     await client.post("/v1/context", json={"query": "refunds"}, headers={"traceparent": parent})
-    done = {span.name: span for span in spans.get_finished_spans()}
+    made = spans.get_finished_spans()
+    assert {span.instrumentation_scope.name for span in made} == {"headgate"}  # and no other's
+    done = {span.name: span for span in made}
     request = done["POST /v1/context"]
     assert request.attributes["http.response.status_code"] == 200
     assert format(request.context.trace_id, "032x") == "0af7651916cd43dd8448eb211c80319c"

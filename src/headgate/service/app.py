@@ -65,6 +65,7 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
         docs_url=None,  # its page loads scripts from elsewhere; the schema itself is at /openapi.json
         redoc_url=None,
         redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # spans.py has our own
     )
     app.state.service = service
     app.router.route_class = StrictRoute
