@@ -40,6 +40,7 @@ from headgate.stages.propagate import propagate
 from headgate.stages.retrieve import retrieve
 from headgate.stages.strategy import estimate_content_tokens
 from headgate.text.fence import fence_secret
+from headgate.text.languages import choose
 from headgate.types import (
     Candidate,
     Chunk,
@@ -441,5 +442,5 @@ class Steps:
 
     def _excerpt(self, chunk: Chunk, fits: Callable[[str], bool]) -> str:
         name = chunk.collection if chunk.collection in self.views else next(iter(self.views))
-        view = self.views[name]
-        return excerpt(chunk.text, self._ask(self.request.query, view), view.language, fits)
+        view, query = self.views[name], self.request.query
+        return excerpt(chunk.text, self._ask(query, view), choose(query, view.language), fits)

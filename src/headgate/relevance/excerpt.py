@@ -1,15 +1,15 @@
 """Excerpt: as much of a chunk as fits the room, the parts that say most about the question first.
 
-A text is cut into strips at the ends of lines and sentences; a strip that has no such border is cut at spaces, and at
-nothing where there are none. The strip that holds most of the question comes first, then those that hold what is still
-missing, then the strips beside them; they are joined in reading order, with an ellipsis where something is left out.
+A text is cut into strips at the ends of lines and sentences, which are read in the language of the question; a strip
+that has no such border is cut at spaces, and at nothing where there are none. The strip that holds most of the question
+comes first, then those that hold what is still missing, then the strips beside them; they are joined in reading order,
+with an ellipsis where something is left out.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from headgate.relevance.query_terms import Question
-from headgate.text.languages import choose
 from headgate.text.late_pattern import compile_late
 from headgate.text.memo import Generations, Room
 from headgate.text.terms import terms_of
@@ -48,7 +48,7 @@ def _read_strips(text: str, language: str) -> _Read:
     if read := _REMEMBERED.find(key):
         return read
     strips = cut(text)[:_MOST]
-    read = strips, terms_of([text[b:e] for b, e in strips], choose(text, language))
+    read = strips, terms_of([text[b:e] for b, e in strips], language)
     if len(text) <= _SHORT:
         _REMEMBERED.remember({key: read})
     return read
