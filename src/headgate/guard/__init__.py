@@ -72,9 +72,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'headgate.guard' has no attribute {name!r}")
-    value: object = getattr(import_module(f"headgate.guard.{home}"), name)
-    globals()[name] = value
-    return value
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
