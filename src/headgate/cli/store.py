@@ -216,7 +216,7 @@ def _place(store: WholeStore) -> object:
 def _disk(opened: WholeStore, name: str) -> tuple[dict[str, int], str]:
     if is_postgres(name):
         whole: PostgresStore = opened  # type: ignore[assignment]
-        return {table: size for table, size, _ in whole.tables()}, whole.server()
+        return whole.tables(), whole.server()
     folder = folder_of(name)
     files = sorted(folder.glob("headgate.db*")) if folder else []
     return {file.name: file.stat().st_size for file in files}, "SQLite"

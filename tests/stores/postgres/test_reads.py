@@ -116,6 +116,7 @@ def test_a_read_that_fails_does_not_take_the_next_request_with_it(store):
 
 
 NOW = "SELECT current_setting('headgate.tenant', true), current_setting('transaction_read_only')"
+TOLD = "SELECT current_setting('citus.propagate_set_commands', true)"
 LAST = "SELECT query FROM pg_stat_activity WHERE application_name = 'headgate'"
 
 
@@ -129,9 +130,16 @@ def test_a_read_is_for_one_tenant_and_leaves_nothing_set(store):
 @pytest.mark.parametrize("cluster", [False, True])
 def test_citus_is_told_the_tenant_after_a_begin(postgres, postgres_url, cluster):
     with psycopg.connect(postgres.admin, autocommit=True) as admin:
-        if cluster:  # as `headgate store distribute` does
-            admin.execute("ALTER ROLE gate SET citus.propagate_set_commands TO 'local'")
+        if cluster:  # what a server with Citus says of itself
+            admin.execute("ALTER ROLE gate SET citus.propagate_set_commands TO 'none'")
         store = PostgresStore(postgres_url)
+        told = "local" if cluster else None
+        for begun in (store._pool.read("t"), store._pool.write("t"), store._pool.directory()):
+            with begun as connection:
+                assert connection.execute(TOLD).fetchone() == (told,)
+        assert store._pool.fetch("t", TOLD) == [(told,)]
+        width = "SELECT current_setting('hnsw.ef_search')"
+        assert store._pool.fetch("t", width, settings=["hnsw.ef_search = 7"]) == [("7",)]
         assert store._pool.fetch("t", NOW) == [("t", "on")]
         last = {query for (query,) in admin.execute(LAST)}
         store.close()

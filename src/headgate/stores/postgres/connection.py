@@ -40,7 +40,7 @@ _SLACK_S = 2.0  # that the server has to say itself that a statement took too lo
 _FIRSTS = 1_000  # reads of which it is known what follows
 _FEW = 100  # rows of what is read ahead
 _READ_AS = "SELECT set_config('transaction_read_only', 'on', true), set_config('headgate.tenant', %s, true)"
-_CITUS = "SELECT current_setting('citus.propagate_set_commands', true) = 'local'"
+_CITUS = "SELECT current_setting('citus.propagate_set_commands', true) IS NOT NULL"
 
 T = TypeVar("T")
 Ask = tuple[str, Sequence[object]]
@@ -158,13 +158,12 @@ class Pool:
         *,
         binary: bool = False,
     ) -> list[list[TupleRow]]:
-        """A pipeline is a transaction by itself. But Citus tells workers only what SET LOCAL says after a BEGIN."""
+        """A pipeline is a transaction. But Citus tells workers only what SET LOCAL says after a BEGIN."""
         with self._connection() as connection:
             begun = connection.is_citus or bool(settings)
             with connection.pipeline():
                 if begun:
-                    for line in ("BEGIN READ ONLY", _name_tenant(connection, tenant), *settings):
-                        connection.execute(line, prepare=False)
+                    _begin(connection, "BEGIN READ ONLY", tenant, settings)
                 else:
                     connection.execute(_READ_AS, (tenant,))
                 found = [connection.execute(*ask, binary=binary) for ask in asks]
@@ -186,9 +185,9 @@ class Pool:
         `patience_s` is how long to wait for other writers, and `statement_s` how long a statement may take, where that
         is not the store's timeout.
         """
-        settings = [] if durable else ["SET LOCAL synchronous_commit = off"]
+        settings = [] if durable else ["synchronous_commit = off"]
         patience = self.address.timeout_s if patience_s is None else patience_s
-        settings.append(f"SET LOCAL lock_timeout = {max(1, int(1000 * patience))}")
+        settings.append(f"lock_timeout = {max(1, int(1000 * patience))}")
         with self._transaction("BEGIN", tenant, *settings) as connection:
             connection.patience_s = statement_s or self.address.timeout_s
             yield connection
@@ -197,7 +196,7 @@ class Pool:
     def directory(self, *, write: bool = False) -> Iterator[Connection]:
         """A transaction over the names of tenants and API keys, which alone are found without a tenant."""
         begin = "BEGIN" if write else "BEGIN READ ONLY"
-        with self._transaction(begin, None, "SET LOCAL headgate.directory = 'on'") as connection:
+        with self._transaction(begin, None, "headgate.directory = 'on'") as connection:
             yield connection
 
     @contextmanager
@@ -219,12 +218,8 @@ class Pool:
     @contextmanager
     def _transaction(self, begin: str, tenant: str | None, *settings: str) -> Iterator[Connection]:
         with self._connection() as connection:
-            lines = [begin, *settings]
-            if tenant is not None:
-                lines.insert(1, _name_tenant(connection, tenant))
             with connection.pipeline():  # one round trip for all
-                for line in lines:
-                    connection.execute(line, prepare=False)
+                _begin(connection, begin, tenant, settings)
             try:
                 yield connection
                 connection.execute("COMMIT")
@@ -321,8 +316,13 @@ class Pool:
         return connection
 
 
-def _name_tenant(connection: Connection, tenant: str) -> str:
-    return f"SET LOCAL headgate.tenant = {quote(connection, tenant)}"
+def _begin(connection: Connection, begin: str, tenant: str | None, settings: Sequence[str]) -> None:
+    lines = ["citus.propagate_set_commands = 'local'"] if connection.is_citus else []
+    if tenant is not None:
+        lines.append(f"headgate.tenant = {quote(connection, tenant)}")
+    connection.execute(begin, prepare=False)
+    for line in (*lines, *settings):
+        connection.execute(f"SET LOCAL {line}", prepare=False)
 
 
 def quote(connection: Connection, text: str) -> str:

@@ -179,7 +179,7 @@ class PostgresRecords:
         fresh = Secret(token_bytes(32), self._clock())
         with self._pool.write(tenant) as connection:
             lock_counter(connection, tenant, "secret")
-            first, *_ = _secrets(connection, tenant)
+            first, *_ = _known_secrets(tenant, connection.execute(_SECRETS, (tenant,)).fetchall())
             connection.execute(
                 "INSERT INTO headgate.secrets VALUES (%s, 1, %s, %s, NULL) ON CONFLICT DO NOTHING",
                 (tenant, first.key, first.created),
@@ -324,10 +324,6 @@ def _count_edges(connection: Link, tenant: str, edges: Sequence[Edge]) -> Iterat
 
 def _key(fact: Fact) -> bytes:
     return blake2b(fact.key.encode(), digest_size=32).digest()
-
-
-def _secrets(connection: Link, tenant: str) -> list[Secret]:
-    return _known_secrets(tenant, connection.execute(_SECRETS, (tenant,)).fetchall())
 
 
 def _known_secrets(tenant: str, rows: Sequence[Row]) -> list[Secret]:

@@ -7,7 +7,7 @@ while.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from psycopg.rows import TupleRow
 
@@ -29,7 +29,7 @@ ELSE coalesce(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timesta
 class _Replica:
     pool: Pool
     lag_s: float = float("inf")
-    look_after: float = field(default=0.0)
+    look_after: float = 0.0
 
 
 class Replicas:

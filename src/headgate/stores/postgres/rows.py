@@ -2,7 +2,7 @@
 
 PostgreSQL takes no COPY into a table with policies. So many rows are copied into a temporary table and inserted from
 there; a few are inserted in one round trip. Citus would copy the rows of a plain INSERT ... SELECT into the shards, so
-there is always an ON CONFLICT, which it inserts.
+there is always an ON CONFLICT. It counts what was selected, so what was inserted comes back.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -79,7 +79,7 @@ def insert_rows(connection: Link, table: str, rows: Sequence[Row], *, on_conflic
         elif rows:
             incoming = copy_rows(connection, table, rows)
             clause = on_conflict or "ON CONFLICT DO NOTHING"
-            cursor.execute(f"{into} SELECT * FROM {incoming} {clause}")
+            cursor.execute(f"{into} SELECT * FROM {incoming} {clause} RETURNING tenant")
             if not on_conflict and cursor.rowcount != len(rows):
                 raise StoreError(
                     f"{len(rows) - cursor.rowcount} rows of the table {table} were there already",
@@ -111,7 +111,7 @@ def refresh_statistics(connection: Link, rows: int, *tables: str) -> None:
     known = connection.execute(
         "SELECT relname, reltuples FROM pg_catalog.pg_class WHERE relname = ANY(%s)"
         " AND to_regclass('pg_catalog.pg_dist_partition') IS NULL"
-        " AND relnamespace = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = 'headgate')",
+        " AND relnamespace = 'headgate'::regnamespace",
         (list(tables),),
     ).fetchall()
     for table, believed in known:

@@ -8,6 +8,7 @@ from operator import itemgetter
 from headgate.stores.chunk_rows import Row, from_row
 from headgate.stores.codec import decode, decode_metadata
 from headgate.stores.postgres.connection import Connection, Pool
+from headgate.stores.postgres.rows import fetch_one
 from headgate.stores.postgres.shared import KnownTenants
 from headgate.types import Document, Edge, Fact, Record, Review, Secret
 
@@ -40,9 +41,11 @@ UPDATE headgate.collections SET documents = %s, chunks = %s, chars = %s, bytes =
 WHERE tenant = %s AND collection = %s
 """
 _TABLES = """
-SELECT relname, pg_total_relation_size(oid), greatest(reltuples, 0)::bigint FROM pg_class
+SELECT relname, pg_total_relation_size(oid){} FROM pg_class
 WHERE relnamespace = 'headgate'::regnamespace AND relkind IN ('r', 'p') ORDER BY 2 DESC, 1
 """
+_SHARDS = """ + coalesce((SELECT citus_total_relation_size(oid, false) FROM pg_dist_partition
+  WHERE logicalrelid = oid), 0)"""
 
 
 class PostgresUpkeep:
@@ -100,13 +103,14 @@ class PostgresUpkeep:
         with self._pool.session() as connection:
             return connection.execute(sql).fetchone() == (True,)
 
-    def tables(self) -> list[tuple[str, int, int]]:
-        """Each table with its bytes on disk, indexes included, and about how many rows it has; the largest first."""
+    def tables(self) -> dict[str, int]:
+        """Each table with its bytes on disk, indexes included; the largest first."""
         with self._pool.session() as connection:
-            return [(name, size, rows) for name, size, rows in connection.execute(_TABLES)]
+            (sharded,) = fetch_one(connection, "SELECT to_regclass('pg_dist_partition')")
+            return dict(connection.execute(_TABLES.format(_SHARDS if sharded else "")).fetchall())
 
     def disk_bytes(self) -> int:
-        return sum(size for _, size, _ in self.tables())
+        return sum(self.tables().values())
 
     def server(self) -> str:
         """The version of the server and the extensions that the store can use."""

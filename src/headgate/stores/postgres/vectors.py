@@ -24,10 +24,11 @@ _LOOK_S = 60.0  # for which it is believed whether there is a table or a graph
 
 Halves = npt.NDArray[np.float16]
 
-# whether it is ready, and whether somebody is making it
+# whether it is ready, and whether somebody is making it, here or on the workers of Citus
 _GRAPH = """
-SELECT i.indisvalid, EXISTS (SELECT 1 FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid)
-FROM pg_index i WHERE i.indexrelid = to_regclass(%s)
+SELECT indisvalid, EXISTS (SELECT 1 FROM pg_stat_activity
+  WHERE state = 'active' AND starts_with(query, 'CREATE INDEX CONCURRENTLY ' || %s))
+FROM pg_index WHERE indexrelid = to_regclass('headgate.' || %s)
 """
 
 
@@ -84,7 +85,7 @@ class PostgresVectors:
             tenant,
             sql,
             (text, tenant, collection, kind, text, k),
-            settings=[f"SET LOCAL hnsw.ef_search = {width}"],
+            settings=[f"hnsw.ef_search = {width}"],
         )
 
     def build_graph(self, tenant: str, collection: str, kind: str) -> bool:
@@ -98,7 +99,7 @@ class PostgresVectors:
         with self._pool.session() as connection:
             schema = _require_vectors(connection, self.address)
             self._require_rows(tenant, collection, kind)
-            row = connection.execute(_GRAPH, (f"headgate.{name}",)).fetchone()
+            row = connection.execute(_GRAPH, (name, name)).fetchone()
             if row and any(row):
                 return False
             if row:
@@ -144,7 +145,7 @@ class PostgresVectors:
         name = _graph_name(tenant, collection, kind)
 
         def look(connection: Link) -> str:
-            row = connection.execute(_GRAPH, (f"headgate.{name}",)).fetchone()
+            row = connection.execute(_GRAPH, (name, name)).fetchone()
             return name if row and row[0] else ""
 
         return self._remember(name, look)
