@@ -9,9 +9,9 @@ deleted, a client that goes away. Memory, descriptors, threads, latency and file
 above 5 times p50.
 
 The warm-up fills the caches that are bounded: mixed traffic would take an hour to, and look like growth meanwhile. The
-largest remembers 10 000 texts, so questions go over more texts than that first. A table of words remembers 110 000, and a
-full one is kept beside the next, so twice as many are met that nobody had written before. Then each tenant does all that
-it will do: keys, gates and rates are held of 1 000 tenants, facts of 256, and 128 indexes are open.
+largest remembers 10 000 texts, so questions go over more texts than that first. A table of words remembers 110 000, and
+a full one is kept beside the next, so twice as many are met that nobody had written before. Then each tenant does all
+that it will do: keys, gates and rates are held of 1 000 tenants, facts of 256, and 128 indexes are open.
 """
 
 import argparse
