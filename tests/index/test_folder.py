@@ -210,6 +210,21 @@ def test_a_collection_that_grows_slowly_is_saved_now_and_then(
     assert all(live.file for live in index._state.lives) is all_saved
 
 
+@pytest.mark.parametrize("count", [120, 150])
+def test_an_index_that_was_saved_halfway_is_saved_at_its_end(tmp_path, monkeypatch, count):
+    monkeypatch.setattr(collection, "_FLUSH", 40)
+    monkeypatch.setattr(collection, "_BATCH", 50)
+    store = MemoryStore()
+    put(store, *range(count))
+    index = Collection(store, "t", "main", folder=tmp_path / "index")
+    assert not index.follow_batch()
+    assert not folders.read_state(tmp_path / "index").complete
+    while not index.follow_batch():
+        pass
+    saved = folders.read_state(tmp_path / "index")
+    assert (saved.complete, saved.count) == (True, count)
+
+
 def test_segments_that_are_saved_as_one_are_merged_once(tmp_path, monkeypatch):
     monkeypatch.setattr(collection, "_FLUSH", 12)
     merged = []

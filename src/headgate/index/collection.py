@@ -52,9 +52,7 @@ _RETRY_S = 30.0  # after a failed save
 _UNSAVED = "unsaved"  # a mark that no file has
 _MERGE_FACTOR = 4  # segments of one size class that are merged
 _SMALLEST_CLASS = 64  # chunks; segments below this are all of the first class
-_COMPACT_UP_TO = (
-    250_000  # chunks; up to so many, the last segments are made one when they are saved
-)
+_COMPACT_UP_TO = 250_000  # chunks of the last segments that are made one when they are saved
 _DEAD_SHARE = 0.25  # share of dead chunks from which a segment is rewritten
 
 
@@ -168,9 +166,11 @@ class Collection:
                 self._start_over(f"the index was rebuilt: {error.message}")
 
     def _follow_batch(self) -> bool:
-        changes = self._store.changes(self._tenant, self._name, self._state.seen, _BATCH)
+        state = self._state
+        changes = self._store.changes(self._tenant, self._name, state.seen, _BATCH)
         self._absorb(changes, complete=len(changes) < _BATCH)
-        self._flush(least=self._flush_at(self._state.count))
+        ends = self._state.complete and not state.complete and state.mark  # it was saved before
+        self._flush(least=0 if ends else self._flush_at(self._state.count))
         return self._state.complete
 
     def _flush_at(self, count: int) -> int:
