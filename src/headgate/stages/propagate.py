@@ -331,9 +331,8 @@ class _Lift:
     reach: Reach
     names: Names | None = None
     flow: Floats | None = None
-    news: Callable[[Ints], Floats] | None = (
-        None  # ranked chunks -> what each says that better ones do not
-    )
+    # ranked chunks -> what each says that better ones do not
+    news: Callable[[Ints], Floats] | None = None
 
     def lead_with_news(self, ords: Ints, value: Floats) -> tuple[Ints, Floats]:
         """The ranking with what the best of it say anew added to their scores, best first."""

@@ -18,9 +18,8 @@ from headgate.stores.codec import decode, encode
 from headgate.types import Candidate, Chunk, Step, Trace, Window
 
 FULL = 20  # candidates that keep all their notes; the others keep the last one
-WINDOW_CHARS = (
-    256_000  # a window with more than this is not kept, and its request cannot be run again
-)
+# a window with more than this is not kept, and its request cannot be run again
+WINDOW_CHARS = 256_000
 TEXT_CHARS = 4_000  # of a text that the store does not hold, as a search result
 _LEVEL = 4  # a twelfth larger than at 6, in less than half of the time
 

@@ -20,9 +20,8 @@ import numpy.typing as npt
 import orjson
 from pydantic_core import from_json
 
-MOST_VALUES = (
-    500_000  # 60 MB at worst; the largest honest body, a window of 100 000 messages, has 400 000
-)
+# 60 MB at worst; the largest honest body, a window of 100 000 messages, has 400 000
+MOST_VALUES = 500_000
 MOST_BYTES = 80 << 20  # of a body together with what is made of it
 HUGE = 8 << 20  # bytes from which a body is measured
 DEEPEST = 200  # lists and objects inside each other; orjson writes 254

@@ -24,9 +24,8 @@ from headgate.text.letters import UNSPACED, fold, marks, signs
 from headgate.text.memo import LONGEST, Memo, NumberTable, Room
 from headgate.text.stopwords import stopwords
 
-_ROOM = Room(
-    32_000
-)  # words and pieces that are remembered, of all languages together: 8 MB at most
+# words and pieces that are remembered, of all languages together: 8 MB at most
+_ROOM = Room(32_000)
 _NUMBERS = 32_000  # strings whose numbers are remembered
 _EDGES = '.,;:!?()[]{}"\u201c\u201d*_'  # what around a word changes nothing in it
 _STEMMED = frozenset(Stemmer.algorithms())
