@@ -2,14 +2,13 @@
 
 glibc gives each thread a heap of its own, and what one thread frees no other can use; and it raises the size from which
 a block is given back to the system each time such a block is freed. Both are good for a short run. A service with a
-pool of threads that build and merge arrays grows by what lies unused between them. So two heaps are shared, and large
+pool of threads that build and merge arrays grows by what lies unused between them. So all share one heap, and large
 blocks always go back; small ones do after a large request, and every minute.
 """
 
 import asyncio
 import ctypes
 
-ARENAS = 2
 LARGE_BYTES = 1 << 20  # as large as an array over 130 000 chunks
 EVERY_S = 60.0  # a minute of mixed traffic leaves about a megabyte unused
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # malloc.h
@@ -31,10 +30,10 @@ async def give_back_regularly(every_s: float = EVERY_S) -> None:
         await asyncio.to_thread(give_back)
 
 
-def share_heaps() -> bool:
+def share_heap() -> bool:
     """Set both, where the C library is glibc; whether it is. Heaps that exist already stay."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):
         return False
-    return bool(mallopt(_M_ARENA_MAX, ARENAS) and mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES))
+    return bool(mallopt(_M_ARENA_MAX, 1) and mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES))

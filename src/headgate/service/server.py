@@ -19,7 +19,7 @@ from headgate.gateway import Headgate
 from headgate.policy import ServicePolicy
 from headgate.service.app import from_settings
 from headgate.service.auth import has_active_key, is_loopback
-from headgate.service.malloc import share_heaps
+from headgate.service.malloc import share_heap
 from headgate.service.protocol import MARGIN_S, BoundedProtocol
 from headgate.service.workers import run_workers
 from headgate.settings import Settings
@@ -100,7 +100,7 @@ def configure(
 
 
 def _start(settings: Settings, folder: str | None) -> FastAPI:
-    share_heaps()
+    share_heap()
     return from_settings(settings, folder)
 
 
