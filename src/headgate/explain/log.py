@@ -20,7 +20,7 @@ import orjson
 
 from headgate.forks import close_in_children
 from headgate.policy import LogPolicy
-from headgate.text.redact import redact
+from headgate.text.redact import redact_once
 from headgate.types import Context
 
 if sys.platform != "win32":
@@ -41,7 +41,7 @@ class PerformanceLog:
         """Append the line of one request. Raises OSError when the file cannot be written."""
         line = orjson.dumps(entry(context, text=self._with_text)).decode()
         if self._redacts:
-            line = redact(line)
+            line = redact_once(line)
         self._handler.handle(logging.makeLogRecord({"msg": line}))
 
 

@@ -24,7 +24,7 @@ _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
         ("github-token", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"), r"(?<!\w)(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_\w{60,255})"),
         ("gitlab-token", ("glpat-",), r"(?<!\w)glpat-[\w-]{20,60}"),
         ("slack-token", ("xox",), r"(?<!\w)xox[abeoprs]-[A-Za-z0-9-]{10,250}"),
-        ("slack-webhook", ("hooks.slack.com",), r"https://hooks\.slack\.com/services/[\w/]{20,100}"),
+        ("slack-webhook", ("://hooks.slack.com",), r"https://hooks\.slack\.com/services/[\w/]{20,100}"),
         ("google-key", ("AIza",), r"(?<!\w)AIza[\w-]{35}(?![\w-])"),
         ("google-oauth", ("GOCSPX-", "ya29."), r"(?<!\w)(?:GOCSPX-[\w-]{28}|ya29\.[\w-]{20,400})"),
         ("stripe-key", ("_live_", "_test_"), r"(?<!\w)(?:sk|rk|whsec)_(?:live|test)_[A-Za-z0-9]{16,250}"),
@@ -40,26 +40,30 @@ _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
     )
 )  # fmt: skip
 
-_HINTS = tuple(hint for _, hints, _ in _FORMS for hint in hints)
+_RARE = "_JKXz9GIx:-"  # signs of hints, those that ordinary text has least first
+# a sign -> the hints that have it: one sign is found ten times as fast as a hint
+_HINTS: dict[str, list[str]] = {}
+for hint in (hint for _, hints, _ in _FORMS for hint in hints):
+    _HINTS.setdefault(next(sign for sign in _RARE if sign in hint), []).append(hint)
 
 
 def redact(text: str) -> str:
-    """The text with a placeholder for every secret of a form that is known."""
-    return _redact_cached(text) if len(text) <= REMEMBERED_CHARS else _redact(text)
+    """The text with a placeholder for every secret of a form that is known; remembered, since texts come back."""
+    return _redact_cached(text) if len(text) <= REMEMBERED_CHARS else redact_once(text)
 
 
-@lru_cache(maxsize=4096)
-def _redact_cached(text: str) -> str:
-    return _redact(text)
-
-
-def _redact(text: str) -> str:
-    if not any(map(text.__contains__, _HINTS)):  # as with nearly every text
+def redact_once(text: str) -> str:
+    """The same for a text that does not come back."""
+    # nearly every text has none
+    if not any(sign in text and any(map(text.__contains__, _HINTS[sign])) for sign in _HINTS):
         return text
     for name, hints, pattern in _FORMS:
         if any(hint in text for hint in hints):
             text = pattern.sub(lambda found, name=name: _placeholder(name, found[0]), text)  # type: ignore[misc]
     return text
+
+
+_redact_cached = lru_cache(maxsize=4096)(redact_once)
 
 
 def _placeholder(name: str, secret: str) -> str:
