@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from headgate.index import lexicon as module
+from headgate.index import reading
 from headgate.index.casing import cases_of
 from headgate.index.lexicon import Lexicon, Pieces, current_lexicon
 from headgate.index.segment import build
@@ -16,8 +17,9 @@ from headgate.types import Chunk
 PIECES = ["harbors", "Harbor,", "the", "getUserName", "3.11", "(Oslo)", "Häuser", "潮は六時に"]
 
 
-def slots_of(lexicon, language, pieces):
-    return lexicon.slots(Pieces.of(pieces), [language] * len(pieces), [1] * len(pieces))
+def slots_of(lexicon, language, pieces, passing=None):
+    languages, counts = [language] * len(pieces), [1] * len(pieces)
+    return lexicon.slots(Pieces.of(pieces), languages, counts, [] if passing is None else passing)
 
 
 def remembered(lexicon, language, pieces):
@@ -48,12 +50,23 @@ def test_a_piece_keeps_its_slot_and_has_another_in_another_language():
     assert len(lexicon) == 2
 
 
-def test_a_long_piece_is_read_and_not_remembered():
-    lexicon = Lexicon()
-    piece = "x" * 50
-    (first,), (second,) = (slots_of(lexicon, "english", [piece]) for _ in range(2))
-    assert first != second
-    assert known(lexicon, first) == known(lexicon, second)
+@pytest.mark.parametrize("piece", ["x" * 50, "1794952754"])
+def test_a_piece_that_hardly_comes_back_is_held_by_its_batch_alone(piece):
+    lexicon, passing = Lexicon(), []
+    slots_of(lexicon, "english", ["harbors", piece], passing)
+    assert len(lexicon) == 1
+    ((counts, found, cases),) = passing
+    assert (counts.tolist(), found.tolist()) == ([1], terms(piece))
+    assert cases.tolist() == cases_of([piece]).tolist()
+
+
+def test_pieces_that_a_batch_holds_have_slots_of_their_own():
+    lexicon, passing = Lexicon(), []
+    pieces = [f"{'x' * 50}{n}" for n in range(5)]
+    slots = [slots_of(lexicon, "english", some, passing).tolist() for some in (pieces[:2], pieces)]
+    assert sorted(slot for some in slots for slot in some) == [
+        *range(module._MOST, module._MOST + 7)
+    ]
 
 
 def test_several_slots_are_read_in_the_order_asked_for():
@@ -82,8 +95,8 @@ def test_what_is_met_again_is_taken_over_from_the_former_lexicon():
     lexicon = Lexicon(former)
     pieces = ["Oslo", "Harbors", "x" * 50]
     slots = slots_of(lexicon, "english", pieces)
-    assert len(lexicon) == 3
-    for piece, slot in zip(pieces, slots.tolist(), strict=True):
+    assert len(lexicon) == 2
+    for piece, slot in zip(pieces[:2], slots.tolist(), strict=False):
         assert known(lexicon, slot) == ([1], terms(piece), cases_of([piece]).tolist())
     assert remembered(lexicon, "english", [*pieces, "tides"]) == ["Oslo", "Harbors"]
 
@@ -98,13 +111,26 @@ def test_words_without_end_leave_two_lexicons_and_no_more(monkeypatch):
         assert lexicon.former is None or lexicon.former.former is None
 
 
-def test_a_lexicon_beyond_its_bound_still_reads_every_piece(monkeypatch):
+def test_a_lexicon_at_its_bound_holds_no_more_and_texts_read_the_same(monkeypatch):
+    chunks = [Chunk(f"c{n}", f"Word{n} word{n} 123456789{n} and word{n + 1}.") for n in range(20)]
+    before = build(chunks, range(20))
     monkeypatch.setattr(module, "_MOST", 4)
-    lexicon = Lexicon()
-    pieces = [f"word{n}" for n in range(20)] * 2
-    _, found, _ = lexicon.read(slots_of(lexicon, "english", pieces))
-    assert found.tolist() == [term for piece in pieces for term in terms(piece)]
-    assert len(remembered(lexicon, "english", pieces[:20])) == 4
+    monkeypatch.setattr(module, "_current", Lexicon())
+    after = build(chunks, range(20))
+    assert len(current_lexicon()) == 4
+    assert np.array_equal(before.terms.keys, after.terms.keys)
+    assert np.array_equal(before.terms.own, after.terms.own)
+    assert np.array_equal(before.case.counts, after.case.counts)
+
+
+def test_many_pieces_are_read_as_few_are(monkeypatch):
+    chunks = [Chunk(f"c{n}", f"Word{n} word{n} 123456789{n} and word{n + 1}.") for n in range(20)]
+    few = build(chunks, range(20))
+    monkeypatch.setattr(reading, "_FEW", 0)
+    many = build(chunks, range(20))
+    assert np.array_equal(few.terms.keys, many.terms.keys)
+    assert np.array_equal(few.terms.own, many.terms.own)
+    assert np.array_equal(few.case.counts, many.case.counts)
 
 
 def test_threads_that_add_at_once_lose_nothing():

@@ -2,8 +2,8 @@
 
 A piece is what stands between two spaces. It is read when it is first met in a language: which terms it has, and how
 its word is written. From then on it is known by a hash, and everything is found and counted in arrays.
-A full lexicon gives way to a new one, which takes over from it what is met again: so memory stays bounded, and the
-words in use stay known.
+A piece that will hardly come back, such as a long number, is held by the batch that has it alone. A full lexicon gives
+way to a new one, which takes over from it what is met again: so memory stays bounded, and the words in use stay known.
 """
 
 from array import array
@@ -25,7 +25,7 @@ Slots = npt.NDArray[np.int32]
 
 _PIECES = 110_000  # met before a new lexicon is begun; with the former one 14 MB ...
 _TERMS = 400_000  # ... or terms: a piece of a text without spaces has hundreds
-_MOST = 4 * _PIECES // 3  # pieces that are remembered: one batch may bring very many ...
+_MOST = 4 * _PIECES // 3  # pieces that it holds: one batch may bring very many ...
 _BITS = 18  # ... in a table more than twice as large
 _BYTES = 100_000  # of new pieces that are read together: some 10 MB
 _LONG = 4 * LONGEST  # bytes; a longer piece is seldom met twice
@@ -117,6 +117,15 @@ class KeyTable:
             keys, numbers, at = keys[other], numbers[other], (at[other] + 1) & self._last
 
 
+Known = tuple[Ints, Keys, Keys]
+"""How many terms some pieces have, these terms end to end, and how the pieces are written."""
+
+
+def _join(parts: Sequence[Known]) -> Known:
+    counts, terms, cases = zip(*parts, strict=True)
+    return np.concatenate(counts), np.concatenate(terms), np.concatenate(cases)
+
+
 class Lexicon:
     """Pieces by slot. Slots are given out for good, so any number of threads may read and add."""
 
@@ -147,10 +156,13 @@ class Lexicon:
         with self._lock:
             return self._known.find(keys)
 
-    def slots(self, pieces: Pieces, languages: Sequence[str], counts: Ints) -> Slots:
+    def slots(
+        self, pieces: Pieces, languages: Sequence[str], counts: Ints, passing: list[Known]
+    ) -> Slots:
         """The slots of all pieces of texts, given their languages and how many pieces each has.
 
-        Pieces that were not met before are read together.
+        Pieces that were not met before are read together. Those that will hardly come back go to `passing`, under the
+        slots from _MOST on.
         """
         met = {name: n for n, name in enumerate(dict.fromkeys(languages))}
         which = np.repeat(np.array([met[name] for name in languages], np.int8), counts)
@@ -166,22 +178,22 @@ class Lexicon:
                 own = np.flatnonzero(which[at] == n)
                 cuts = np.flatnonzero(np.diff(np.cumsum(sizes[own]) // _BYTES)) + 1
                 for some in np.split(own, cuts):
-                    found[some] = self._add(language, pieces.strings(at[some]), distinct[some])
+                    new_ones = language, pieces.strings(at[some]), distinct[some]
+                    found[some] = self._add(*new_ones, passing)
             slots[new] = found[back]
         return slots
 
-    def read(self, slots: Ints) -> tuple[Ints, Keys, Keys]:
-        """How many terms the pieces at some slots have, these terms end to end, and how the pieces are written."""
+    def read(self, slots: Ints, passing: Sequence[Known] = ()) -> Known:
+        """What is known of the pieces at some slots, and after them of all that are passing."""
+        own = slots[slots < _MOST]
         with self._lock:
             ends = np.asarray(self._ends)
-            begins, counts = ends[slots], ends[slots + 1] - ends[slots]
-            return (
-                counts,
-                np.asarray(self._terms)[ranges(begins, counts)],
-                np.asarray(self._cases)[slots],
-            )
+            begins, counts = ends[own], ends[own + 1] - ends[own]
+            terms = np.asarray(self._terms)[ranges(begins, counts)]
+            held = counts, terms, np.asarray(self._cases)[own]
+        return _join([held, *passing])
 
-    def _add(self, language: str, pieces: list[str], keys: Keys) -> Slots:
+    def _add(self, language: str, pieces: list[str], keys: Keys, passing: list[Known]) -> Slots:
         former = self.former
         held = (former.find(keys) if former else np.full(len(keys), -1)).astype(np.int64)
         again, fresh = np.flatnonzero(held >= 0), np.flatnonzero(held < 0)
@@ -190,24 +202,27 @@ class Lexicon:
         parts = [_read(pieces, language)]
         if former and len(again):
             parts.append(former.read(held[again]))
-        counts, terms, cases = (np.concatenate(part) for part in zip(*parts, strict=True))
+        counts, terms, cases = _join(parts)
         stays = np.ones(len(keys), bool)
         stays[: len(pieces)] = np.fromiter(map(may_return, pieces), bool, len(pieces))
-        keys = keys[np.concatenate([fresh, again])]
+        order = np.concatenate([fresh, again])
+        found = np.empty(len(keys), np.int32)
         with self._lock:
             first = len(self._cases)
-            self._ends.frombytes((len(self._terms) + np.cumsum(counts)).tobytes())
-            self._terms.frombytes(terms.tobytes())
-            self._cases.frombytes(cases.tobytes())
-            slots = np.arange(first, first + len(keys), dtype=np.int32)
-            stays &= slots < _MOST
-            self._known.add(keys[stays], slots[stays])
-        found = np.empty_like(slots)
-        found[fresh], found[again] = slots[: len(fresh)], slots[len(fresh) :]
+            stays &= np.cumsum(stays) <= _MOST - first
+            of_terms, own = np.repeat(stays, counts), order[stays]
+            self._ends.frombytes((len(self._terms) + np.cumsum(counts[stays])).tobytes())
+            self._terms.frombytes(terms[of_terms].tobytes())
+            self._cases.frombytes(cases[stays].tobytes())
+            found[own] = np.arange(first, first + len(own), dtype=np.int32)
+            self._known.add(keys[own], found[own])
+        others, begin = order[~stays], _MOST + sum(len(some) for some, _, _ in passing)
+        passing.append((counts[~stays], terms[~of_terms], cases[~stays]))
+        found[others] = np.arange(begin, begin + len(others))
         return found
 
 
-def _read(pieces: list[str], language: str) -> tuple[Ints, Keys, Keys]:
+def _read(pieces: list[str], language: str) -> Known:
     terms, sizes = read_pieces(pieces, language)
     said = terms > 0  # stopwords have no term
     counts = np.bincount(np.repeat(np.arange(len(pieces)), sizes)[said], minlength=len(pieces))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from headgate.forks import ForkSafeLock, renew_in_children
 from headgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets, ranges
 from headgate.index.casing import count_case
-from headgate.index.lexicon import KeyTable, Pieces, Slots, current_lexicon
+from headgate.index.lexicon import KeyTable, Known, Pieces, Slots, current_lexicon
 from headgate.index.name_spans import find_spans
 from headgate.index.posting_list import Counts, PostingList, to_slots
 from headgate.rank.fields import BODY, IN_BODY, IN_HEAD, IN_TITLE
@@ -27,6 +27,7 @@ from headgate.types import Chunk
 
 _AT_ONCE = 1_000  # chunks whose pieces are held in memory together: some 10 MB
 _PIECES = 1 << 18  # pieces whose terms are looked up together, at 40 bytes each
+_FEW = 10_000  # pieces that are sorted in the time that counting takes
 _NAME_BYTES = 8_000_000  # of names that are remembered from batch to batch ...
 _SPANS = 32_000  # ... and capitalized spans, in a table twice as large
 _SPAN_BITS = 16
@@ -122,6 +123,17 @@ def _head(line: Turn) -> str:
     return f"{line.date}. {capitalize(line.speaker)}" if line.date or line.speaker else ""
 
 
+def _distinct(slots: Slots) -> tuple[Ints, Slots]:
+    """The slots that occur, and for each its place among them. A few are sorted: counting takes an array of all."""
+    if len(slots) < _FEW:
+        used, places = np.unique(slots, return_inverse=True)
+        return used.astype(np.int64), places.astype(np.int32)
+    met = np.flatnonzero(np.bincount(slots))
+    rank = np.zeros(met[-1] + 1, np.int32)
+    rank[met] = np.arange(len(met))
+    return met, rank[slots]
+
+
 class Reading:
     """What the texts of some chunks say, chunk by chunk."""
 
@@ -131,6 +143,7 @@ class Reading:
         self.declared = array("B")
         self.language = array("B")
         self._lexicon = current_lexicon()
+        self._passing: list[Known] = []
         self._counts = array("q")
         self._slots_of_names = _current
         self._name_slots = array("i")
@@ -139,12 +152,9 @@ class Reading:
         read = [self._read(chunks[at : at + _AT_ONCE]) for at in range(0, len(chunks), _AT_ONCE)]
         _forget_many_names()
         pieces = np.concatenate(read) if read else np.zeros(0, np.int32)
-        # the few pieces that occur here, out of all that are known
-        used = np.flatnonzero(np.bincount(pieces))
-        rank = np.zeros(len(self._lexicon), np.int32)
-        rank[used] = np.arange(len(used))
-        self._slots = rank[pieces]
-        self._term_counts, self._terms, self._cases = self._lexicon.read(used)
+        used, self._slots = _distinct(pieces)
+        known = self._lexicon.read(used, self._passing)
+        self._term_counts, self._terms, self._cases = known
 
     def _read(self, chunks: Sequence[Chunk]) -> Slots:
         lines = [part(chunk.text, chunk.metadata) for chunk in chunks]
@@ -160,7 +170,8 @@ class Reading:
         self.language.extend(map(_LANGUAGE.__getitem__, languages))
         self._counts.frombytes(pieces.counts.tobytes())
         self._read_names(chunks, lines)
-        return self._lexicon.slots(pieces, languages, pieces.counts.reshape(-1, 4).sum(1))
+        counts = pieces.counts.reshape(-1, 4).sum(1)
+        return self._lexicon.slots(pieces, languages, counts, self._passing)
 
     def _read_names(self, chunks: Sequence[Chunk], lines: Sequence[Turn]) -> None:
         texts = [
