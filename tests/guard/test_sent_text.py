@@ -1,6 +1,6 @@
 """What the client has, and what the model is shown of it."""
 
-from headgate.guard.sent_text import SentText
+from headgate.guard.channels import SentText
 
 
 def sent(*parts):

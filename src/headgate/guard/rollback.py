@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from headgate.errors import LoopError
-from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Channel, Piece
+from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Channel, Piece, SentText
 from headgate.guard.choice import choose_detector
 from headgate.guard.counting import CountingDetector
 from headgate.guard.policy import GuardPolicy, Resume
@@ -28,7 +28,6 @@ from headgate.guard.resume import (
     first_boundary,
     next_call,
 )
-from headgate.guard.sent_text import SentText
 from headgate.guard.stall import Detector, Stall
 from headgate.guard.unit_kinds import TINY
 from headgate.text.tokens import estimate_tokens

@@ -10,7 +10,7 @@ import time
 import pytest
 
 RUN = (
-    "import asyncio, os, sys; from headgate.service.wrap.child import run_child; "
+    "import asyncio, os, sys; from headgate.service.wrap.run import run_child; "
     "sys.exit(asyncio.run(run_child(sys.argv[1:], os.environ)))"
 )
 
