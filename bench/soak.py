@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from string import ascii_lowercase
 
 import httpx2
 from workload import count_descriptors, serve, status, stopped_writer, text
@@ -166,10 +167,10 @@ def warm_up(url, keys):
 
 
 def fill_words(client):
-    """Add and ask for words that were never met, since each text of the traffic has one."""
+    """Add and ask for words that were never met, until the tables of words hold all that they ever will."""
     rng = random.Random(3)
     for n in range(0, WARM_WORDS, WORDS_TOGETHER):
-        words = " ".join(str(rng.randrange(10**9)) for _ in range(WORDS_TOGETHER))
+        words = " ".join("".join(rng.choices(ascii_lowercase, k=9)) for _ in range(WORDS_TOGETHER))
         row = {"id": f"words{n}", "text": words}
         client.post("/v1/documents", json={"documents": [row], "collection": "words"})
         ask_until_ready(client, words)
