@@ -40,6 +40,17 @@ def test_the_file_is_rotated_and_old_ones_go(tmp_path):
     assert last["query"] == "how do refunds work, 14?"
 
 
+@pytest.mark.parametrize("redact", [True, False])
+def test_a_secret_in_a_query_is_not_written_unless_told_so(tmp_path, redact):
+    secret = "hg_" + 43 * "x"
+    with Headgate.open(tmp_path / "kb", redact=redact, log={"text": True}) as hg:
+        hg.add(ROWS)
+        hg.context(f"does {secret} get refunds?")
+    (line,) = lines(tmp_path / "kb" / NAME)
+    assert (secret in line["query"]) is not redact
+    assert ("[redacted headgate-key" in line["query"]) is redact
+
+
 WRITING = """
 import sys
 from headgate import Headgate
