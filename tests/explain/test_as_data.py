@@ -1,8 +1,10 @@
 """Contexts and traces as data: the answer always, the report as asked for, the numbers only for who wants them."""
 
+from dataclasses import replace
+
 import pytest
 
-from headgate.explain.as_data import context_data, trace_data
+from headgate.explain.as_data import context_data, redact_trace, trace_data
 from headgate.gateway import Headgate
 
 TEXT = "Refunds are paid within 14 days to the card that was charged for the order."
@@ -59,3 +61,31 @@ def test_a_trace_tells_the_size_of_the_window_and_not_its_text(made):
     assert "tenant" not in data["request"]
     assert {fate["id"]: fate["kept"] for fate in data["fates"]} == {"seen": False, "new": True}
     assert all(note["reason"] for fate in data["fates"] for note in fate["notes"])
+
+
+SECRET = "sk-" + "a1B2" * 12
+
+
+def hide(trace, where):
+    """The trace with a secret in one of its texts."""
+    if where == "query":
+        return replace(trace, request=replace(trace.request, query=SECRET))
+    if where == "window":
+        window = replace(trace.request.window, texts=("hello", SECRET))
+        return replace(trace, request=replace(trace.request, window=window))
+    if where == "candidate":
+        first, *others = trace.candidates
+        holds = replace(first, chunk=replace(first.chunk, text=f"The key: {SECRET}"))
+        return replace(trace, candidates=(holds, *others))
+    first, *others = trace.steps
+    return replace(trace, steps=(replace(first, text=f"It is {SECRET}"), *others))
+
+
+@pytest.mark.parametrize("where", ["query", "window", "candidate", "step"])
+def test_a_secret_is_taken_out_of_every_text_of_a_trace_and_nothing_else_is(made, where):
+    trace = hide(made.trace, where)
+    redacted = redact_trace(trace)
+    assert SECRET in str(trace)
+    assert SECRET not in str(redacted)
+    assert str(redacted).count("[redacted openai-key") == 1
+    assert redact_trace(made.trace) is made.trace
