@@ -43,8 +43,8 @@ _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
 _RARE = "_JKXz9GIx:-"  # signs of hints, those that ordinary text has least first
 # a sign -> the hints that have it: one sign is found ten times as fast as a hint
 _HINTS: dict[str, list[str]] = {}
-for hint in (hint for _, hints, _ in _FORMS for hint in hints):
-    _HINTS.setdefault(next(sign for sign in _RARE if sign in hint), []).append(hint)
+for _hint in (hint for _, hints, _ in _FORMS for hint in hints):
+    _HINTS.setdefault(next(sign for sign in _RARE if sign in _hint), []).append(_hint)
 
 
 def redact(text: str) -> str:
