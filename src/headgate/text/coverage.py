@@ -213,29 +213,25 @@ def near_copies(tokens: Tokens, order: Sequence[int], *, least: float) -> dict[i
 
     Texts under SHORT_TEXT tokens are left alone: in them a phrase that many share is soon most of the text.
     """
-    counts = tokens.counts
-    sizes = counts.tolist()
+    sizes, cuts = tokens.counts.tolist(), tokens.bounds.tolist()
     chosen = [i for i in order if sizes[i] >= SHORT_TEXT]
     if len(chosen) < 2:
         return {}
-    place = np.full(len(sizes), -1)  # of a text in that order
-    place[chosen] = np.arange(len(chosen))
-    at, text = _in_one_text(tokens, _find_shared(tokens.shingles(SHINGLE)), SHINGLE)
-    inside = place[text] >= 0
-    at, text = at[inside], text[inside]
-    if not (covered_shares(at, text, counts) >= least).any():
+    some = Tokens.join([tokens.values[cuts[i] : cuts[i + 1]] for i in chosen])
+    shingles, counts = some.shingles(SHINGLE), some.counts
+    at, owner = _in_one_text(some, _find_shared(shingles), SHINGLE)
+    if not (covered_shares(at, owner, counts) >= least).any():
         return {}
-    owner = place[text]
-    groups = np.unique(tokens.shingles(SHINGLE)[at], return_inverse=True)[1]
-    # the place of the text in which each of these stands first
+    groups = np.unique(shingles[at], return_inverse=True)[1]
+    # the text in which each of these stands first
     first = np.full(len(at), len(chosen))
     np.minimum.at(first, groups, owner)
     first = first[groups]
     late = first < owner
-    shares = covered_shares(at[late], text[late], counts)
+    shares = covered_shares(at[late], owner[late], counts)
     return {
-        int(i): chosen[int(np.bincount(first[late & (text == i)]).argmax())]
-        for i in np.flatnonzero((shares >= least) & (shares > 0))
+        chosen[i]: chosen[int(np.bincount(first[late & (owner == i)]).argmax())]
+        for i in np.flatnonzero((shares >= least) & (shares > 0)).tolist()
     }
 
 
