@@ -117,7 +117,8 @@ def test_what_was_read_is_read_again_only_after_a_change(gates, reads):
     assert not reads
     ranking(small, "refunds and tides")
     assert reads
-    assert before.isdisjoint(reads), "what one question read serves the next"
+    chunks = [key for key in reads if isinstance(key, str)]
+    assert before.isdisjoint(chunks), "the chunks that one question read serve the next"
     wide.add([{"id": "new", "text": "Refunds moved to the lighthouse."}])
     reads.clear()
     assert "new" in ranking(small, "refunds")[0]
@@ -313,7 +314,7 @@ def test_another_tenant_sees_none_of_it(gates):
     ranking(small, "keeper K17")
     store = small.store
     assert store.posting_state("other", "main")[0].chunks == 0
-    assert store.drafts_at("other", "main", range(40)) == []
+    assert not store.drafts_at("other", "main", range(40)).ids
 
 
 def test_what_shares_a_rare_name_with_the_best_is_a_candidate_too(gates, monkeypatch):

@@ -3,23 +3,24 @@
 The database hands over lists of postings, one run a term or name. A chunk's place is its block's number and its own in
 it. The values of one place are added up; runs come sorted, so one stable sort merges them.
 
-What was picked for the last questions is kept, with its drafts and chunks, for all collections of a process together,
+The candidates of the last questions are kept, with their drafts and chunks, for all collections of a process together,
 while the postings of a collection stay as they are.
 """
 
 import math
 from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
-from operator import attrgetter, itemgetter
+from itertools import chain
 from sys import getsizeof
 from time import monotonic
-from typing import TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from headgate.index.arrays import Ints, Keys
 from headgate.index.blocks import to_signed
-from headgate.protocols import BLOCK_BITS, KeyLists, PostingStore, Totals
+from headgate.index.drafts import Drafts
+from headgate.protocols import BLOCK_BITS, DraftRows, KeyLists, PostingStore, Totals
 from headgate.rank.fields import table
 from headgate.rank.lexical import Floats, firsts, idf
 from headgate.text.cache import Recent
@@ -28,14 +29,36 @@ from headgate.types import Chunk
 _PAIR = 4  # bytes of a posting: its number in the block and its value, 16 bits each
 _MOST_COUNTS = 200_000
 _ENTRIES = 50_000
-_BYTES = 32_000_000  # of chunks; twice as many of drafts, an eighth of places: those of a hundred questions or more
+_BYTES = 32_000_000  # of chunks; twice as many of candidates: those of a hundred questions or more
 _OVERHEAD = 200  # bytes of each beside its data
 
-Draft = tuple[int, str, bytes]
-Picked = tuple[Keys, list[int]]
-"""The terms of a query, and places, best first."""
-K = TypeVar("K", int, str)
-V = TypeVar("V")
+
+class Candidates(NamedTuple):
+    """The chunks that are ranked for a query: the place and the id of each, and their drafts."""
+
+    places: list[int]
+    ids: list[str]
+    drafts: Drafts
+
+
+def places_of(found: Sequence[DraftRows]) -> list[int]:
+    """The places of drafts that were read in several steps."""
+    places: list[int] = np.frombuffer(b"".join([rows.places for rows in found]), ">i8").tolist()
+    return places
+
+
+def join_rows(found: Sequence[DraftRows], only: Collection[int] | None = None) -> Candidates:
+    """The candidates that were read in several steps; `only` those at some places."""
+    places = places_of(found)
+    ids = [*chain.from_iterable(rows.ids for rows in found)]
+    sizes = np.frombuffer(b"".join([rows.sizes for rows in found]), ">i4").astype(np.int64)
+    data = [rows.drafts for rows in found]
+    if only is None:
+        return Candidates(places, ids, Drafts(data, sizes))
+    at = [n for n, place in enumerate(places) if place in only]
+    joined, ends = b"".join(data), np.cumsum(sizes).tolist()
+    some = Drafts([joined[ends[n] - sizes[n] : ends[n]] for n in at])
+    return Candidates([places[n] for n in at], [ids[n] for n in at], some)
 
 
 def best_by_words(
@@ -106,13 +129,15 @@ class RecentReads:
 
     def __init__(self) -> None:
         recent = partial(Recent, _ENTRIES, math.inf, monotonic)
-        self.picked: Recent[tuple[object, int], Picked] = recent(
-            size=_BYTES // 8, measure=lambda it: 40 * (len(it[0]) + len(it[1])) + _OVERHEAD
-        )
-        self.drafts: Recent[tuple[object, int], Draft] = recent(
-            size=2 * _BYTES, measure=lambda it: len(it[2]) + _OVERHEAD
+        self.candidates: Recent[tuple[object, int], Candidates] = recent(
+            size=2 * _BYTES, measure=_measure_candidates
         )
         self.chunks: Recent[tuple[object, str], Chunk] = recent(size=_BYTES, measure=_measure_chunk)
+
+
+def _measure_candidates(found: Candidates) -> int:
+    """The bytes of candidates, about: their drafts are copied into arrays when they are ranked."""
+    return 2 * found.drafts.nbytes + _OVERHEAD * len(found.ids)
 
 
 def _measure_chunk(chunk: Chunk) -> int:
@@ -134,9 +159,14 @@ class KnownPostings:
         """Whether what is remembered is true under these totals."""
         return self.totals == totals and not self._store.may_lag
 
-    def picked(self, key: int, pick: Callable[[], Picked]) -> Picked:
+    def candidates(self, key: int, pick: Callable[[], Candidates]) -> Candidates:
         """What was picked under this key lately, or is picked now."""
-        return self._recall(self._recent.picked, [key], lambda _: [pick()], lambda _: key)[0]
+        recent, at = self._recent.candidates, (self._version, key)
+        (found,) = recent.find([at])
+        if found is None:
+            found = pick()
+            recent.keep({at: found})
+        return found
 
     def lists(
         self, keys: Keys, *, budget: int, least: int = 1, most: int | None = None
@@ -147,29 +177,19 @@ class KnownPostings:
         self._counts |= dict.fromkeys(asked, 0) | {one.key: one.chunks for one in found}
         return found
 
-    def drafts(self, places: Collection[int]) -> list[Draft]:
-        """Place, id and draft of the chunks at these places, in order; those that went meanwhile are left out."""
-        read = partial(self._store.drafts_at, *self._here)
-        return self._recall(self._recent.drafts, sorted(places), read, itemgetter(0))
+    def drafts(self, places: Collection[int]) -> DraftRows:
+        """The drafts of the chunks at these places; those that went meanwhile are left out."""
+        return self._store.drafts_at(*self._here, sorted(places))
 
     def chunks(self, ids: Sequence[str]) -> list[Chunk]:
         """The chunks of these ids, while the store has not gone on since the postings."""
-        read = partial(self._store.chunks, *self._here)
-        return self._recall(self._recent.chunks, ids, read, attrgetter("id"))
-
-    def _recall(
-        self,
-        recent: Recent[tuple[object, K], V],
-        keys: Sequence[K],
-        read: Callable[[Sequence[K]], Sequence[V]],
-        key_of: Callable[[V], K],
-    ) -> list[V]:
-        known = dict(zip(keys, recent.find([(self._version, key) for key in keys]), strict=True))
-        if lacking := [key for key, value in known.items() if value is None]:
-            fresh = {key_of(value): value for value in read(lacking)}
-            recent.keep({(self._version, key): value for key, value in fresh.items()})
+        recent, version = self._recent.chunks, self._version
+        known = dict(zip(ids, recent.find([(version, id) for id in ids]), strict=True))
+        if lacking := [id for id, chunk in known.items() if chunk is None]:
+            fresh = {chunk.id: chunk for chunk in self._store.chunks(*self._here, lacking)}
+            recent.keep({(version, id): chunk for id, chunk in fresh.items()})
             known |= fresh
-        return [value for value in known.values() if value is not None]
+        return [chunk for chunk in known.values() if chunk is not None]
 
     def count(self, keys: Keys) -> Ints:
         """In how many chunks of the collection each of some keys of the database stands."""

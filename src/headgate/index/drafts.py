@@ -71,14 +71,18 @@ def _pad(data: bytes) -> bytes:
 
 
 class Drafts:
-    """Several drafts, read as arrays: one row of `header` a chunk, and the keys of all in one run each."""
+    """Several drafts, read as arrays: one row of `header` a chunk, and the keys of all in one run each.
 
-    def __init__(self, drafts: Sequence[bytes]) -> None:
-        self._data = np.frombuffer(b"".join(drafts), np.uint8)
+    `sizes` are their bytes, where each part of the data is not one draft.
+    """
+
+    def __init__(self, data: Sequence[bytes], sizes: Ints | None = None) -> None:
+        self._data = np.frombuffer(b"".join(data), np.uint8)
         self._numbers = self._data.view("<u8")
-        sizes = np.array([len(draft) // 8 for draft in drafts], np.int64)
-        begins = offsets(sizes)[:-1]
-        rows = self._numbers[begins[:, None] + np.arange(_HEADER)] if len(drafts) else np.zeros((0, _HEADER), np.uint64)  # fmt: skip
+        if sizes is None:
+            sizes = np.array([len(draft) for draft in data], np.int64)
+        begins = offsets(sizes // 8)[:-1]
+        rows = self._numbers[begins[:, None] + np.arange(_HEADER)] if len(sizes) else np.zeros((0, _HEADER), np.uint64)  # fmt: skip
         self.header = rows.astype(np.int64)
         self.speakers: Keys = rows[:, SPEAKER].astype(np.uint64)
         self.lengths: Ints = self.header[:, :NAMES].sum(1)
@@ -90,6 +94,11 @@ class Drafts:
 
     def __len__(self) -> int:
         return len(self.header)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all drafts."""
+        return len(self._data)
 
     @lazy_property
     def terms(self) -> Keys:

@@ -23,12 +23,13 @@ from headgate.errors import ConfigError, NotReady, StoreError
 from headgate.index.arrays import Keys
 from headgate.index.blocks import make_block
 from headgate.index.candidates import (
-    Draft,
+    Candidates,
     KnownPostings,
-    Picked,
     RecentReads,
     best_by_names,
     best_by_words,
+    join_rows,
+    places_of,
 )
 from headgate.index.draft_snapshot import DraftSnapshot, Neighbors
 from headgate.index.drafts import NAME_KEYS, PLACE, Drafts
@@ -87,7 +88,7 @@ class NarrowedCollection:
     def _start(self, totals: Totals) -> tuple[KnownPostings, DraftSnapshot]:
         """Know nothing yet, and a view without candidates, by which queries are read."""
         known = KnownPostings(self._store, self._tenant, self._name, totals, self._recent)
-        self._known = known, self._view((), known)
+        self._known = known, self._view(join_rows(()), known)
         return self._known
 
     def follow_batch(self) -> bool:
@@ -185,44 +186,46 @@ class NarrowedCollection:
         known, empty = self._known
         if not known.holds_for(totals):
             known, empty = self._start(totals)
-        terms, picked = known.picked(hash(query), lambda: _pick(query, known, empty))
-        most = TURNS if empty.conversational else WORDS
         vector = self._vector(query) if self._embeddings else None
         near = self._nearest(vector, totals) if vector is not None else None
         places = [place for place, _ in near or ()]
-        asked = {*picked[:most], *places}
-        drafts = known.drafts(asked)
-        if dead := len(asked) - len(drafts):  # the next best instead
-            drafts += known.drafts({*picked[most:][: 2 * dead]} - asked)
-        leading = {*picked[:_LEADING], *places[:_LEADING]}
-
-        def follow() -> Picked:
-            best = [draft for draft in drafts if draft[0] in leading]
-            return terms, _follow_names(self._view(best, known), terms, known)
-
-        _, more = known.picked(hash((query, *sorted(leading))), follow)
-        drafts += known.drafts({*more}.difference(place for place, _, _ in drafts))
+        pick = partial(self._pick, query, known, empty, places)
+        found = known.candidates(hash((query, *places)), pick)
         fetch = partial(self._store.chunks, self._tenant, self._name) if behind else known.chunks
         if vector is None:
-            return self._view(drafts, known, fetch, how="words and names")
+            return self._view(found, known, fetch, how="words and names")
         if near is not None:
-            how, found = "words, vectors and names", _place_neighbors(near, drafts)
+            how, nearest = "words, vectors and names", _place_neighbors(near, found.places)
         else:
-            how, found = f"words and names; {_NO_VECTORS}", self._compare(vector, drafts)
-        return self._view(drafts, known, fetch, near=found, how=how)
+            how, nearest = f"words and names; {_NO_VECTORS}", self._compare(vector, found.ids)
+        return self._view(found, known, fetch, near=nearest, how=how)
+
+    def _pick(
+        self, query: str, known: KnownPostings, empty: DraftSnapshot, near: Sequence[int]
+    ) -> Candidates:
+        terms, places = _find_places(query, known, empty)
+        most = TURNS if empty.conversational else WORDS
+        asked = {*places[:most], *near}
+        found = [known.drafts(asked)]
+        if dead := len(asked) - len(found[0].ids):  # the next best instead
+            found.append(known.drafts({*places[most:][: 2 * dead]} - asked))
+        leading = self._view(join_rows(found, {*places[:_LEADING], *near[:_LEADING]}), known)
+        more = _follow_names(leading, terms, known)
+        found.append(known.drafts({*more}.difference(places_of(found))))
+        return join_rows(found)
 
     def _view(
         self,
-        drafts: Sequence[Draft],
+        found: Candidates,
         known: KnownPostings,
         fetch: Fetch | None = None,
         *,
         near: Neighbors | None = None,
         how: str = "words",
     ) -> DraftSnapshot:
-        ids, data = [id for _, id, _ in drafts], Drafts([draft for _, _, draft in drafts])
+        _, ids, drafts = found
         read = fetch or known.chunks
-        return DraftSnapshot(ids, data, read, known.totals, known.count, near=near, how=how)
+        return DraftSnapshot(ids, drafts, read, known.totals, known.count, near=near, how=how)
 
     def _nearest(
         self, vector: npt.NDArray[np.float32], totals: Totals
@@ -234,19 +237,19 @@ class NarrowedCollection:
         halves = vector.astype(np.float16)
         return self._store.nearest_places(*here, halves, NEAREST, chunks=totals.chunks)
 
-    def _compare(self, vector: npt.NDArray[np.float32], drafts: Sequence[Draft]) -> Neighbors:
+    def _compare(self, vector: npt.NDArray[np.float32], ids: Sequence[str]) -> Neighbors:
         assert self._embeddings is not None
-        found = self._embeddings.known_rows([id for _, id, _ in drafts])
-        ords = np.flatnonzero([id in found for _, id, _ in drafts])
+        found = self._embeddings.known_rows(ids)
+        ords = np.flatnonzero([id in found for id in ids])
         if not len(ords):
             return Neighbors(ords, np.zeros(0))
-        rows = np.array([found[drafts[ord][1]] for ord in ords.tolist()], np.float32)
+        rows = np.array([found[ids[ord]] for ord in ords.tolist()], np.float32)
         cosines = np.vecdot(rows, vector).astype(np.float64)
         order = np.argsort(-cosines, kind="stable")[:NEAREST]
         return Neighbors(ords[order], cosines[order])
 
 
-def _pick(query: str, known: KnownPostings, empty: DraftSnapshot) -> Picked:
+def _find_places(query: str, known: KnownPostings, empty: DraftSnapshot) -> tuple[Keys, list[int]]:
     """The terms of a query, and the best places by them: twice as many as are ranked, since some may be gone. A word
     never seen is read as its known parts.
     """
@@ -273,9 +276,9 @@ def _follow_names(view: DraftSnapshot, terms: Keys, known: KnownPostings) -> lis
     return best_by_names(lists, known.totals.chunks, NAMES, spread=_SPREAD)
 
 
-def _place_neighbors(near: Sequence[tuple[int, float]], drafts: Sequence[Draft]) -> Neighbors:
+def _place_neighbors(near: Sequence[tuple[int, float]], places: Sequence[int]) -> Neighbors:
     """The nearest chunks among the candidates; one that changed meanwhile is none."""
-    ords = {place: ord for ord, (place, _, _) in enumerate(drafts)}
+    ords = {place: ord for ord, place in enumerate(places)}
     found = [(ords[place], cosine) for place, cosine in near if place in ords]
     return Neighbors(
         np.array([ord for ord, _ in found], np.int64), np.array([cosine for _, cosine in found])

@@ -9,6 +9,7 @@ one small protocol per kind of thing it keeps. Postings is what ranking reads of
 from headgate.protocols.posting_store import (
     BLOCK_BITS,
     Block,
+    DraftRows,
     KeyLists,
     Placement,
     PostingStore,
@@ -60,6 +61,7 @@ __all__ = [
     "ChunkStore",
     "Clock",
     "DocumentStore",
+    "DraftRows",
     "EdgeStore",
     "Embedder",
     "FactFeed",

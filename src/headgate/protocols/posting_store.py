@@ -80,6 +80,17 @@ class KeyLists(NamedTuple):
     lists: bytes | None
 
 
+class DraftRows(NamedTuple):
+    """Drafts in the order of their places: these as big-endian 64 bits, the chunks' ids, the drafts' sizes as
+    big-endian 32 bits, the drafts.
+    """
+
+    places: bytes = b""
+    ids: Sequence[str] = ()
+    sizes: bytes = b""
+    drafts: bytes = b""
+
+
 class PostingStore(Store, Protocol):
     """A store that also keeps postings, for collections too large to be held as segments by a process.
 
@@ -114,9 +125,7 @@ class PostingStore(Store, Protocol):
         least: int = 1,
         most: int | None = None,
     ) -> Sequence[KeyLists]: ...
-    def drafts_at(
-        self, tenant: str, collection: str, places: Collection[int]
-    ) -> Sequence[tuple[int, str, bytes]]: ...
+    def drafts_at(self, tenant: str, collection: str, places: Collection[int]) -> DraftRows: ...
     def drafts_of(self, tenant: str, collection: str, ids: Sequence[str]) -> Sequence[bytes]: ...
     def clear_postings(self, tenant: str, collection: str) -> None: ...
     def can_search_vectors(self) -> bool: ...

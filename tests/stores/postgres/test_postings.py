@@ -1,8 +1,10 @@
 """Postings in the database: what is saved comes back, a block follows the last one, and rare keys come first."""
 
+import struct
+
 import pytest
 
-from headgate.protocols import BLOCK_BITS, Block, Placement, Totals
+from headgate.protocols import BLOCK_BITS, Block, DraftRows, Placement, Totals
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing.samples import document
 
@@ -66,14 +68,24 @@ def test_a_block_that_does_not_follow_the_last_one_is_refused(store):
 def test_drafts_are_found_by_place_and_by_id_and_go_when_they_change(store):
     store.lease_postings("t", "main", NOTHING)
     save(store)
-    assert store.drafts_at("t", "main", [1, 0]) == [(0, "a#0", b"zero"), (1, "a#1", b"one")]
-    assert store.drafts_at("t", "main", []) == []
+    places, sizes = struct.pack(">2q", 0, 1), struct.pack(">2i", 4, 3)
+    both = DraftRows(places, ["a#0", "a#1"], sizes, b"zeroone")
+    assert store.drafts_at("t", "main", [1, 0]) == both
+    assert store.drafts_at("t", "main", []) == DraftRows()
     assert store.drafts_of("t", "main", ["a#1", "absent"]) == [b"one"]
     later = Placement(block=1, first=3)
     moved = NEXT._replace(drafts=[("a#0", b"new")], gone=["a#0"], placement=later)
     save(store, moved, after=TOTALS)
     place = (1 << BLOCK_BITS) + 3
-    assert store.drafts_at("t", "main", [0, place]) == [(place, "a#0", b"new")]
+    new = DraftRows(struct.pack(">q", place), ["a#0"], struct.pack(">i", 3), b"new")
+    assert store.drafts_at("t", "main", [0, place]) == new
+
+
+def test_drafts_of_chunks_with_odd_ids_are_found(store):
+    store.lease_postings("t", "main", NOTHING)
+    ids = ['"', "{,}", "\0\1", "NULL", ""]
+    save(store, FIRST._replace(drafts=[(id, b"draft") for id in ids]))
+    assert store.drafts_at("t", "main", range(9)).ids == ids
 
 
 def test_counts_add_up_over_blocks(store):
@@ -103,7 +115,7 @@ def test_postings_that_are_cleared_are_gone(store):
     store.clear_postings("t", "main")
     assert store.posting_state("t", "main")[0] == Totals()
     assert store.count_keys("t", "main", [5, 6]) == {}
-    assert store.drafts_at("t", "main", [0, 1]) == []
+    assert store.drafts_at("t", "main", [0, 1]) == DraftRows()
 
 
 def test_a_block_that_has_lost_half_is_sparse_and_one_that_has_lost_all_is_deleted(store):

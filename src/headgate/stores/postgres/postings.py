@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from headgate.protocols import BLOCK_BITS, Block, KeyLists, Totals
+from headgate.protocols import BLOCK_BITS, Block, DraftRows, KeyLists, Totals
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.replicas import Replicas
 from headgate.stores.postgres.rows import HERE, Link, as_array, insert_rows, refresh_statistics
@@ -51,6 +51,12 @@ SELECT c.term, c.chunks, l.blocks, l.sizes, l.lists FROM counted c, LATERAL (
   FROM (SELECT block, list FROM headgate.posting_lists
     WHERE {HERE} AND term = c.term AND c.chunks BETWEEN %s AND %s AND (c.together <= %s OR c.together = c.chunks)
     ORDER BY block, part) one) l
+"""
+# one row of many drafts takes half the time of many rows
+_DRAFTS = f"""
+SELECT string_agg(int8send(place), ''::bytea), array_agg(id),
+  string_agg(int4send(octet_length(draft)), ''::bytea), string_agg(draft, ''::bytea)
+FROM (SELECT place, id, draft FROM headgate.posting_drafts WHERE {HERE} AND place = ANY(%s::bigint[]) ORDER BY place) one
 """
 # two statements, since Citus takes no INSERT from what a DELETE returns
 _JOIN = f"""
@@ -172,17 +178,12 @@ class PostgresPostings(PostgresVectors):
         rows = self._replicas.fetch(tenant, _LISTS, values, binary=True)
         return [KeyLists(*row) for row in rows]
 
-    def drafts_at(
-        self, tenant: str, collection: str, places: Collection[int]
-    ) -> Sequence[tuple[int, str, bytes]]:
+    def drafts_at(self, tenant: str, collection: str, places: Collection[int]) -> DraftRows:
         if not places:
-            return []
-        sql = (
-            f"SELECT place, id, draft FROM headgate.posting_drafts WHERE {HERE}"
-            " AND place = ANY(%s::bigint[]) ORDER BY place"
-        )
+            return DraftRows()
         values = (tenant, collection, as_array(places))
-        return self._replicas.fetch(tenant, sql, values, binary=True)
+        ((found, ids, sizes, drafts),) = self._replicas.fetch(tenant, _DRAFTS, values, binary=True)
+        return DraftRows(found, ids, sizes, drafts) if ids else DraftRows()
 
     def clear_postings(self, tenant: str, collection: str) -> None:
         self.clear_vectors(tenant, collection)
