@@ -19,7 +19,6 @@ import numpy as np
 
 from headgate.index.arrays import Ints, Keys
 from headgate.index.blocks import to_signed
-from headgate.index.drafts import Drafts
 from headgate.protocols import BLOCK_BITS, DraftRows, KeyLists, PostingStore, Totals
 from headgate.rank.fields import table
 from headgate.rank.lexical import Floats, firsts, idf
@@ -34,31 +33,30 @@ _OVERHEAD = 200  # bytes of each beside its data
 
 
 class Candidates(NamedTuple):
-    """The chunks that are ranked for a query: the place and the id of each, and their drafts."""
+    """The chunks that are ranked for a query: the place and the id of each, their drafts, and the bytes of each."""
 
     places: list[int]
     ids: list[str]
-    drafts: Drafts
+    drafts: bytes
+    sizes: Ints
 
 
-def places_of(found: Sequence[DraftRows]) -> list[int]:
-    """The places of drafts that were read in several steps."""
-    places: list[int] = np.frombuffer(b"".join([rows.places for rows in found]), ">i8").tolist()
-    return places
-
-
-def join_rows(found: Sequence[DraftRows], only: Collection[int] | None = None) -> Candidates:
-    """The candidates that were read in several steps; `only` those at some places."""
-    places = places_of(found)
+def join_rows(found: Sequence[DraftRows]) -> Candidates:
+    """The candidates that were read in several steps."""
+    places = np.frombuffer(b"".join([rows.places for rows in found]), ">i8").tolist()
     ids = [*chain.from_iterable(rows.ids for rows in found)]
-    sizes = np.frombuffer(b"".join([rows.sizes for rows in found]), ">i4").astype(np.int64)
-    data = [rows.drafts for rows in found]
-    if only is None:
-        return Candidates(places, ids, Drafts(data, sizes))
-    at = [n for n, place in enumerate(places) if place in only]
-    joined, ends = b"".join(data), np.cumsum(sizes).tolist()
-    some = Drafts([joined[ends[n] - sizes[n] : ends[n]] for n in at])
-    return Candidates([places[n] for n in at], [ids[n] for n in at], some)
+    drafts = b"".join([rows.drafts for rows in found])
+    sizes = np.frombuffer(b"".join([rows.sizes for rows in found]), ">i4")
+    return Candidates(places, ids, drafts, sizes.astype(np.int64))
+
+
+def select(found: Candidates, places: Collection[int]) -> Candidates:
+    """Those of the candidates that stand at some places."""
+    at = [n for n, place in enumerate(found.places) if place in places]
+    sizes, ends = found.sizes[at], np.cumsum(found.sizes)[at].tolist()
+    spans = zip(ends, sizes.tolist(), strict=True)
+    drafts = b"".join([found.drafts[end - size : end] for end, size in spans])
+    return Candidates([found.places[n] for n in at], [found.ids[n] for n in at], drafts, sizes)
 
 
 def best_by_words(
@@ -130,14 +128,9 @@ class RecentReads:
     def __init__(self) -> None:
         recent = partial(Recent, _ENTRIES, math.inf, monotonic)
         self.candidates: Recent[tuple[object, int], Candidates] = recent(
-            size=2 * _BYTES, measure=_measure_candidates
+            size=2 * _BYTES, measure=lambda it: len(it.drafts) + _OVERHEAD * len(it.ids)
         )
         self.chunks: Recent[tuple[object, str], Chunk] = recent(size=_BYTES, measure=_measure_chunk)
-
-
-def _measure_candidates(found: Candidates) -> int:
-    """The bytes of candidates, about: their drafts are copied into arrays when they are ranked."""
-    return 2 * found.drafts.nbytes + _OVERHEAD * len(found.ids)
 
 
 def _measure_chunk(chunk: Chunk) -> int:

@@ -95,11 +95,6 @@ class Drafts:
     def __len__(self) -> int:
         return len(self.header)
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of all drafts."""
-        return len(self._data)
-
     @lazy_property
     def terms(self) -> Keys:
         """The terms of all chunks, in reading order."""

@@ -29,7 +29,7 @@ from headgate.index.candidates import (
     best_by_names,
     best_by_words,
     join_rows,
-    places_of,
+    select,
 )
 from headgate.index.draft_snapshot import DraftSnapshot, Neighbors
 from headgate.index.drafts import NAME_KEYS, PLACE, Drafts
@@ -206,13 +206,13 @@ class NarrowedCollection:
         terms, places = _find_places(query, known, empty)
         most = TURNS if empty.conversational else WORDS
         asked = {*places[:most], *near}
-        found = [known.drafts(asked)]
-        if dead := len(asked) - len(found[0].ids):  # the next best instead
-            found.append(known.drafts({*places[most:][: 2 * dead]} - asked))
-        leading = self._view(join_rows(found, {*places[:_LEADING], *near[:_LEADING]}), known)
-        more = _follow_names(leading, terms, known)
-        found.append(known.drafts({*more}.difference(places_of(found))))
-        return join_rows(found)
+        rows = [known.drafts(asked)]
+        if dead := len(asked) - len(rows[0].ids):  # the next best instead
+            rows.append(known.drafts({*places[most:][: 2 * dead]} - asked))
+        found = join_rows(rows)
+        leading = select(found, {*places[:_LEADING], *near[:_LEADING]})
+        more = _follow_names(self._view(leading, known), terms, known)
+        return join_rows([*rows, known.drafts({*more}.difference(found.places))])
 
     def _view(
         self,
@@ -223,9 +223,8 @@ class NarrowedCollection:
         near: Neighbors | None = None,
         how: str = "words",
     ) -> DraftSnapshot:
-        _, ids, drafts = found
-        read = fetch or known.chunks
-        return DraftSnapshot(ids, drafts, read, known.totals, known.count, near=near, how=how)
+        drafts, read = Drafts([found.drafts], found.sizes), fetch or known.chunks
+        return DraftSnapshot(found.ids, drafts, read, known.totals, known.count, near=near, how=how)
 
     def _nearest(
         self, vector: npt.NDArray[np.float32], totals: Totals
