@@ -78,10 +78,11 @@ def penalize_known(
     """Penalize by the window, with the fingerprints that the store has for texts not in the cache."""
     cache = resources.cache
     unread = cache.unknown([c.chunk.text for c in candidates])
-    new = [c.chunk for c, unknown in zip(candidates, unread, strict=True) if unknown]
+    # copies have one fingerprint
+    new = {c.chunk.text: c.chunk for c, is_new in zip(candidates, unread, strict=True) if is_new}
     fingerprints: dict[str, bytes] = {}
     for name in request.collections:
-        if ids := [chunk.id for chunk in new if chunk.collection == name]:
+        if ids := [chunk.id for chunk in new.values() if chunk.collection == name]:
             fingerprints |= resources.store.attachments(request.tenant, name, KIND, ids)
     return penalize(
         candidates,

@@ -124,20 +124,15 @@ class WindowCache:
     def tokens(self, texts: Sequence[str], packed: Sequence[bytes | None] = ()) -> Tokens:
         """The tokens of texts: from the cache, then from stored bytes, and all others read at once."""
         parts = self._texts.find(texts)
-        stored: dict[str, U32] = {}
-        for i, data in enumerate(packed):
-            if parts[i] is None and data is not None:
-                part = parts[i] = _unpack(data)
-                if part is not None:
-                    stored[texts[i]] = part
-        self._texts.keep(stored)
-        missing = [i for i, part in enumerate(parts) if part is None]
-        if missing:
-            fresh = Tokens.of([texts[i] for i in missing]).split()
-            for i, part in zip(missing, fresh, strict=True):
-                parts[i] = part
-            self._texts.keep({texts[i]: part for i, part in zip(missing, fresh, strict=True)})
-        return Tokens.join([part for part in parts if part is not None])
+        fresh: dict[str, U32] = {}
+        for at, data in enumerate(packed):
+            if parts[at] is None and data is not None and (read := _unpack(data)) is not None:
+                fresh[texts[at]] = read
+        known = [*zip(texts, parts, strict=True)]
+        if missing := [*{text: None for text, part in known if part is None and text not in fresh}]:
+            fresh.update(zip(missing, Tokens.of(missing).split(), strict=True))
+        self._texts.keep(fresh)
+        return Tokens.join([fresh[text] if part is None else part for text, part in known])
 
 
 def appended_texts(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
