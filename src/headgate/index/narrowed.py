@@ -42,11 +42,11 @@ from headgate.relevance.reading import read_query
 from headgate.text.terms import word_terms
 from headgate.types import Change
 
-WORDS = 200  # candidates by words: more cost 2 ms of CPU a hundred and find no more evidence ...
+WORDS = 150  # candidates by words: more find no more evidence ...
 TURNS = 300  # ... but in conversations, where two thirds of them lose .013 of it
 NAMES = 100  # candidates by names
 NEAREST = 300  # candidates by vectors: as many as a ranking looks at
-_POSTINGS = 30_000  # postings read for the words of a query, those of its rarest first
+_POSTINGS = 15_000  # postings read for the words of a query, those of its rarest first: half of them lose .003
 _NAME_POSTINGS = 5_000  # ... and for names
 _NAME_CHUNKS = 500  # chunks beyond which a name leads nowhere, as in the ranking
 _LEADING = 40  # best candidates by words, and by vectors, among which ...
