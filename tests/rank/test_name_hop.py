@@ -15,6 +15,7 @@ from headgate.rank.name_hop import (
     open_share,
     posting_shares,
     receptivity,
+    shares_name,
     spread,
     strongest,
 )
@@ -228,6 +229,20 @@ def test_a_name_that_too_many_chunks_hold_leads_nowhere_though_the_query_names_i
     names = gather(passages, np.array([2]), limit=2, share=0.5, query=everything)
     assert frozenset({0, 1, 2}) not in holders(names)
     assert all(names.counts > 0)
+
+
+def test_a_query_shares_a_name_where_one_of_its_own_is_gathered(passages):
+    names = [np.unique(passages.names(np.array([ord]))[0]) for ord in range(4)]
+    seen = set()
+    for seeds in ([], [2], [3], [0, 1, 2, 3]):
+        for query in (np.zeros(0, np.uint64), np.array([1, 2], np.uint64), *names):
+            for limit, share in ((1, 0.5), (2, 0.5), (10, 0.5), (10, 1.1)):
+                bounds = {"limit": limit, "share": share}
+                found = gather(passages, np.array(seeds, np.int64), query=query, **bounds)
+                shares = shares_name(passages, np.array(seeds, np.int64), query, **bounds)
+                assert shares == bool(np.isin(query, found.keys).any())
+                seen.add(shares)
+    assert seen == {True, False}
 
 
 def test_a_given_name_leads_on_though_no_seed_holds_it(passages):

@@ -85,6 +85,14 @@ def gather(
     return Names(keys, owned, hits.ords, which, inside, titled, *counts)
 
 
+def shares_name(view: Postings, seeds: Ints, query: Keys, *, limit: int, share: float) -> bool:
+    """Whether the query has a name that `gather` would find, without looking at the other names of the seeds."""
+    keys = distinct(np.concatenate([query[:0], *view.names(seeds)]))
+    keys = keys[within(query, keys)]
+    rare = keys[view.count_names(keys, limit=limit) > 0] if len(keys) else keys
+    return bool(len(rare)) and bool(view.is_proper(rare, share=share).any())
+
+
 def name_masses(view: Postings, names: Names, strength: Floats, *, without: Keys) -> Floats:
     """How much of each seed's mass goes to each of its names (seed × name)."""
     useful = (names.counts >= 2) & ~within(without, names.keys)

@@ -33,6 +33,7 @@ from headgate.rank.name_hop import (
     open_share,
     posting_shares,
     receptivity,
+    shares_name,
     spread,
     strongest,
 )
@@ -176,7 +177,10 @@ class Start:
     def open_weight(self, worth: Floats) -> float:
         """The share of the query that the best chunk leaves open, less in code; 0 without a rare name of the query."""
         share = open_share(self.hits, worth, int(self.seeds[0])) if len(self.seeds) else 0.0
-        if share <= 0 or not within(self.names.keys, self.own).any():
+        limit, proper = _limit(self.view, self.policy), self.policy.proper
+        if share <= 0 or not shares_name(
+            self.view, self.seeds, self.own, limit=limit, share=proper
+        ):
             return 0.0
         texts = [c.chunk.text for c in self.found[: self.policy.seeds]]
         return (1 - likeness_to_code(texts)) * share
