@@ -21,6 +21,7 @@ from headgate.guard.policy import GuardPolicy
 from headgate.guard.resume import ANSWER_NOW, FINISH, NUDGE
 from headgate.policy import ProxyPolicy
 from headgate.service.proxy.proxy import Proxy
+from headgate.service.proxy.refusals import FORGET_S, MOST, Refusals
 
 ASK = [{"role": "user", "content": "Tell me about headgates."}]
 REFUSES = [json_head(400), b'{"error": {"message": "temperature is not supported", "type": "t", "code": "c"}}']  # fmt: skip
@@ -51,6 +52,31 @@ def test_a_model_that_refuses_temperature_is_asked_by_words_and_not_tempted_agai
     assert "temperature" not in second
     assert [s["messages"][-1]["content"] for s in (second, third)] == [NUDGE, FINISH]
     assert third["messages"][-2]["content"].startswith(TEXT + UNIT[:-1])  # what the client has
+
+
+def test_one_refused_resume_does_not_switch_sampling_off_for_the_model(rig, upstream):
+    served = rig.serve()
+    full = [json_head(400), b'{"error": {"message": "the prompt is longer than the context"}}']
+    model = rig.script(said(*LOOP), full, said("One."), said(*LOOP), said("Two."))
+    assert text_of(post(served, model)).endswith("One.")
+    assert text_of(post(served, model)).endswith("Two.")
+    assert "temperature" not in upstream.seen[model][2].json
+    assert upstream.seen[model][4].json["temperature"] > 0
+
+
+def test_a_refusal_is_forgotten_after_a_while_and_there_are_never_many():
+    now = [100.0]
+    refusals = Refusals(clock=lambda: now[0])
+    assert ("up", "m", "sampling") not in refusals
+    refusals.add("up", "m", "sampling")
+    assert ("up", "m", "sampling") in refusals
+    assert ("up", "m", "usage") not in refusals
+    now[0] += FORGET_S + 1
+    assert ("up", "m", "sampling") not in refusals
+    for n in range(MOST + 1):
+        refusals.add("up", f"m{n}", "sampling")
+    assert ("up", "m0", "sampling") not in refusals
+    assert ("up", f"m{MOST}", "sampling") in refusals
 
 
 def test_thinking_takes_no_temperature_and_is_switched_off_when_it_loops(rig, served, upstream):

@@ -16,6 +16,7 @@ from headgate.policy import UpstreamPolicy
 from headgate.service.proxy.answer_room import read_whole
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.model_call import ModelCall
+from headgate.service.proxy.refusals import REFUSED, Refusals, names_any, read_refusal
 from headgate.service.proxy.relay import Relay
 from headgate.service.proxy.request import ProxyRequest
 from headgate.service.proxy.transport import Response, header
@@ -24,7 +25,6 @@ from headgate.service.proxy.whole_answer import guard_answer
 from headgate.text.tokens import estimate_tokens
 
 EVENT_STREAM = b"text/event-stream"
-REFUSED = (400, 422)  # what upstreams say to fields they do not know
 
 
 @dataclass(slots=True)
@@ -33,8 +33,7 @@ class Target:
 
     name: str
     upstream: UpstreamPolicy
-    refusals: set[tuple[str, str]] = field(default_factory=set)
-    """Upstreams and models that refused changed sampling."""
+    refusals: Refusals = field(default_factory=Refusals)
 
 
 class GuardedExchange:
@@ -54,7 +53,7 @@ class GuardedExchange:
         self._dialect, self._request, self._target = dialect, request, target
         self._upstreams, self._guard, self._scope, self._call = upstreams, guard, scope, call
         fields = request.fields
-        cold = (target.name, request.model) in target.refusals
+        cold = (target.name, request.model, "sampling") in target.refusals
         self._session = Session(
             request.messages,
             policy=guard,
@@ -136,15 +135,14 @@ class GuardedExchange:
         dialect, fields, session = self._dialect, self._request.fields, self._session
         if session.last_attempt and (rescued := await self._ask_rescue()):
             return rescued
-        changed: dict[str, Any] = dialect.heat(call.sampling or {}, fields)
-        if changed and session.words_only:  # the rescue was tried in vain
-            call, changed = session.reword(), {}
-        if call.answer_now:
-            changed |= dialect.answer_now(fields)
+        sampling = dialect.heat(call.sampling or {}, fields)
+        if sampling and session.words_only:  # the rescue was tried in vain
+            call, sampling = session.reword(), {}
+        changed: dict[str, Any] = sampling | (dialect.answer_now(fields) if call.answer_now else {})
         response = await self._ask({**self._going_on(call), **changed})
         if response.status in REFUSED and changed:
-            await response.close()
-            self._target.refusals.add((self._target.name, self._request.model))
+            if names_any(await read_refusal(response), sampling):
+                self._target.refusals.add(self._target.name, self._request.model, "sampling")
             response = await self._ask(self._going_on(session.reword()))
         if response.status != 200:
             status = response.status

@@ -32,6 +32,7 @@ from headgate.service.proxy.guarded import GuardedExchange, Target
 from headgate.service.proxy.inject import Gate, inject
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.passthrough import copy, pass_on
+from headgate.service.proxy.refusals import Refusals
 from headgate.service.proxy.remembered import Remembered
 from headgate.service.proxy.request import ProxyRequest, parse_request
 from headgate.service.proxy.sessions import session_of
@@ -84,7 +85,7 @@ class Proxy:
                 )
         self.upstreams = Upstreams(policy, may_use=may_use)
         self._remembered = remembered or Remembered(folder / "proxy.db" if folder else None)
-        self._refusals: set[tuple[str, str]] = set()
+        self._refusals = Refusals()
         self._gate, self._tenant, self._observe = gate, tenant, observe
 
     async def close(self) -> None:
