@@ -75,7 +75,6 @@ FAULTS = {
     "an end without a finish": ([*BEGUN], "after", 0, "before the answer was complete"),
     "nothing at all": ([Head()], "before", 502, "before the answer was complete"),
     "no DONE": (said(*PROSE)[:-1], "whole", 200, ""),
-    "words after DONE": ([*said(*PROSE), chunk({"content": "late"})], "whole", 200, ""),
     "split UTF-8": ([bytes([b]) for b in b"".join(said(*PROSE, "ü世🌊"))], "whole", 200, "ü世🌊"),
     "broken UTF-8": ([*BEGUN, b'data: {"choices": [{"delta": {"content": "\xff"}}]}\n\n'], "after", 0, "not JSON"),
     "a flood of comments": ([*[b": ping\n\n" * 1000] * 20, *said(*PROSE)], "whole", 200, ""),

@@ -126,6 +126,35 @@ async def test_any_splits_and_either_path_give_the_bytes_that_came(api, data):
     assert short == long == stream
 
 
+@pytest.mark.parametrize("line", ["\r\n", "\r"])
+@pytest.mark.parametrize("api", CLEAN)
+async def test_the_last_byte_arrives_wherever_the_line_end_is_split(api, line):
+    kind, script = CLEAN[api]
+    data = b"".join(script).replace(b"\n", line.encode()) + b": bye" + line.encode()
+    for at in range(len(data) - 40, len(data)):
+        got, _ = await relayed(kind(), [[data[:at], data[at:]]])
+        assert got == data
+
+
+async def test_an_upstream_that_breaks_off_after_its_last_event_is_no_error():
+    class Broken(Parts):
+        async def read(self, tick_s=None):
+            if data := await super().read(tick_s):
+                return data
+            raise UpstreamError("closed")
+
+    data, out = b"".join(said(*PROSE)), []
+
+    async def write(part):
+        out.append(part)
+
+    session = Session(({"role": "user", "content": "Hi"},))
+    relay = Relay(ChatDialect(), session, {}, policy=ProxyPolicy(), call_again=None, write=write)
+    await relay.run(Broken([data]))
+    assert b"".join(out) == data
+    assert session.done
+
+
 @pytest.mark.parametrize("api", LOOPS)
 @settings(max_examples=40)
 @given(data=st.data())
@@ -214,8 +243,8 @@ async def test_the_last_event_ends_the_answer_although_the_upstream_stays_open(a
     class Open(Parts):
         async def read(self, tick_s=None):
             data = await super().read(tick_s)
-            assert data, "more was asked for after the last event"
-            return data
+            assert data or tick_s, "the end was waited for after the last event"
+            return data or None
 
     out = []
 

@@ -7,6 +7,7 @@ loop reaches the client byte for byte. A stall severs the upstream before the ne
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 from headgate.errors import HeadgateError, UpstreamError
 from headgate.guard.channels import Piece
@@ -19,6 +20,7 @@ from headgate.policy import ProxyPolicy
 from headgate.service.proxy.answer_room import Take
 from headgate.service.proxy.sse import KEEP_ALIVE, Splitter, encode, encode_data, parse, payload
 from headgate.service.proxy.transport import Response
+from headgate.service.proxy.upstreams import DRAIN_S
 from headgate.text.tokens import estimate_tokens
 
 WAITING = 600  # bytes that a piece of an event takes while it waits, beside the event's own
@@ -129,7 +131,25 @@ class Relay:
             elif session.holding:
                 out += self._emit(session.tick())
             await self._send(out)
-        splitter.end()  # what came after the stall is dropped
+        rest = splitter.end()  # after a stall it is dropped
+        if self._is_as_it_came():
+            await self._pass_rest(response, rest)
+
+    async def _pass_rest(self, response: Response, data: bytes | None) -> None:
+        """Pass on what follows the last event, until the upstream ends or falls silent.
+
+        The answer is complete: an upstream that breaks off now is no error.
+        """
+        if data:
+            await self._write(data)
+        with suppress(UpstreamError):
+            while data := await response.read(DRAIN_S):
+                self._count_bytes(len(data))
+                await self._write(data)
+
+    def _is_as_it_came(self) -> bool:
+        """Whether the model ended its answer itself, in its first call."""
+        return self._calls == 1 and self.session.done and not self.session.report.ended
 
     def _is_over(self) -> bool:
         return self.session.report.state is not GENERATING
@@ -160,7 +180,7 @@ class Relay:
 
     def _take(self, events: list[bytes]) -> list[bytes]:
         out: list[bytes] = []
-        for event in events:
+        for at, event in enumerate(events):
             data = payload(event)
             if not data:
                 out.append(event)  # a comment need not wait for anything
@@ -171,6 +191,7 @@ class Relay:
             else:
                 out += self._read(event, parse(data))
             if self._is_over():
+                out += events[at + 1 :] if self._is_as_it_came() else ()
                 break
         return out
 
@@ -271,12 +292,17 @@ class Relay:
     # Endings
 
     def _end_call(self, rest: bytes) -> list[bytes]:
-        out = self._take([rest]) if rest.strip() else []
+        blank = not rest.strip()  # such as the last byte of a CRLF
+        out = [] if blank else self._take([rest])
         if self._is_over():
             return out
         if not self.dialect.ended:
             raise UpstreamError("the upstream ended the stream before the answer was complete")
-        return out + self._emit(self.session.end())
+        return [
+            *out,
+            *self._emit(self.session.end()),
+            *([rest] if blank and self._calls == 1 else ()),
+        ]
 
     def _release_clean(self) -> list[bytes]:
         if self._is_over():
