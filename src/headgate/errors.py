@@ -19,6 +19,7 @@ HeadgateError
 │   └── UpstreamTimeout 504
 └── GuardError 502
     └── LoopError 502
+        └── PartialCallError 502
 """
 
 
@@ -151,3 +152,7 @@ class LoopError(GuardError):
     def __init__(self, message: str, *, text: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.text = text
+
+
+class PartialCallError(LoopError):
+    """A tool call or structured answer looped after a part of it was sent; it cannot go on, only be asked for again."""

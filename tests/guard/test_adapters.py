@@ -16,6 +16,7 @@ from headgate.testing import ScriptedModel
 INTRO = "The river rose in spring, and the keeper of the gate went out before dawn.\n"
 UNIT = "He lifted the first board and looked at the water below him for a while. "
 AFTER = "Then he went home and slept. The end."
+HELD = {"tool_calls": "whole"}
 ASK = [{"role": "user", "content": "Tell me about the keeper."}]
 
 
@@ -123,7 +124,7 @@ async def test_tool_calls_in_a_chat_stream_are_whole_or_asked_for_again(provider
     ]
     with provider(loop, good) as server:
         async with openai_async(server) as client:
-            chunks = [c async for c in adapters.chat(client, model="m", messages=ASK)]
+            chunks = [c async for c in adapters.chat(client, model="m", messages=ASK, guard=HELD)]
     parts = [c.choices[0].delta.tool_calls[0] for c in chunks if c.choices[0].delta.tool_calls]
     assert "".join(p.function.arguments for p in parts) == '{"query": "x"}'
     assert parts[0].function.name == "find"
@@ -137,7 +138,7 @@ async def test_a_complete_call_stands_when_the_next_one_loops(provider):
     )
     with provider(script) as server:
         async with openai_async(server) as client:
-            chunks = [c async for c in adapters.chat(client, model="m", messages=ASK)]
+            chunks = [c async for c in adapters.chat(client, model="m", messages=ASK, guard=HELD)]
     parts = [c.choices[0].delta.tool_calls[0] for c in chunks if c.choices[0].delta.tool_calls]
     assert {p.index for p in parts} == {0}
     assert chunks[-1].choices[0].finish_reason == "tool_calls"
@@ -149,7 +150,11 @@ async def test_structured_output_is_not_spliced(provider):
     with provider(loop, chat(['{"a": ', "1}"])) as server:
         async with openai_async(server) as client:
             events = adapters.chat(
-                client, model="m", messages=ASK, response_format={"type": "json_object"}
+                client,
+                model="m",
+                messages=ASK,
+                guard=HELD,
+                response_format={"type": "json_object"},
             )
             text = "".join([c.choices[0].delta.content or "" async for c in events if c.choices])
     assert json.loads(text) == {"a": 1}
@@ -360,7 +365,7 @@ async def test_a_looping_tool_block_never_reaches_the_client(provider):
     loop = message(itertools.chain(['{"q": "'], itertools.cycle(tokens(UNIT))), kind="tool_use")
     with provider(loop, message(['{"q": ', "1}"], kind="tool_use")) as server:
         async with claude(server) as client:
-            stream = adapters.messages(client, model="m", max_tokens=500, messages=ASK)
+            stream = adapters.messages(client, model="m", max_tokens=500, messages=ASK, guard=HELD)
             events = [event async for event in stream]
     assert json.loads(said(events, "partial_json")) == {"q": 1}
     assert told(events) == WHOLE
@@ -461,7 +466,8 @@ async def test_a_looping_function_call_is_asked_for_again(provider):
     loop = function_call(itertools.chain(['{"q": "'], itertools.cycle(tokens(UNIT))))
     with provider(loop, function_call(['{"q": ', "1}"], id="resp_b")) as server:
         async with openai_async(server) as client:
-            events = [e async for e in adapters.responses(client, model="m", input="Tell me.")]
+            stream = adapters.responses(client, model="m", input="Tell me.", guard=HELD)
+            events = [e async for e in stream]
     done = next(e for e in events if e.type == "response.output_item.done")
     assert json.loads(done.item.arguments) == {"q": 1}
     deltas = [e.delta for e in events if e.type == "response.function_call_arguments.delta"]

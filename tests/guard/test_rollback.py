@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headgate.errors import ConfigError, InputError, LoopError, UpstreamError
+from headgate.errors import (
+    ConfigError,
+    InputError,
+    LoopError,
+    PartialCallError,
+    UpstreamError,
+)
 from headgate.guard import (
     CONTENT,
     EVENT,
@@ -22,6 +28,7 @@ from headgate.guard import (
     Session,
     State,
 )
+from headgate.guard.policy import GuardPolicy
 from headgate.guard.resume import ANSWER_NOW, TURNS
 from headgate.testing import ScriptedModel
 from headgate.testing.model import Pause
@@ -364,18 +371,33 @@ def call(text, index=0):
     return [Piece(TOOL, t, call=index) for t in tokens(text)]
 
 
-async def test_a_tool_call_is_delivered_whole_after_the_text_before_it():
-    script = [*tokens("Let me look. "), *call('{"path": "a"}'), *call('{"path": "b"}', 1)]
-    pieces = await run(Guard(ScriptedModel([script])))
-    assert "".join(p for p in pieces if p.channel == TOOL and p.call == 0) == '{"path": "a"}'
-    assert "".join(p for p in pieces if p.channel == TOOL and p.call == 1) == '{"path": "b"}'
-    assert pieces == script
+LOOPING = '{"query": "' + "the same words again and " * 60
 
 
-async def test_a_looping_tool_call_is_asked_for_again_and_never_spliced():
-    bad = call('{"query": "' + "the same words again and " * 60)
-    model = ScriptedModel([bad, call('{"query": "short"}')])
-    guard = Guard(model)
+def feed(session, pieces):
+    """What comes out of each piece, in the order in which they go in."""
+    session.start()
+    return [session.feed(piece) for piece in pieces]
+
+
+@pytest.mark.parametrize("structured", [False, True])
+def test_a_tool_call_or_structured_answer_goes_out_piece_by_piece(structured):
+    script = tokens('{"path": "a"}') if structured else [*tokens("So: "), *call('{"path": "a"}')]
+    session = Session((), structured=structured)
+    assert feed(session, script) == [[piece] for piece in script]
+
+
+async def test_asked_for_whole_a_tool_call_waits_until_it_is_complete():
+    first, second = call('{"path": "a"}'), call('{"path": "b"}', 1)
+    session = Session((), policy=GuardPolicy(tool_calls="whole"))
+    out = feed(session, [*first, *second])
+    assert out == [*([] for _ in first), first, *([] for _ in second[1:])]
+    assert session.end() == second
+
+
+async def test_a_looping_tool_call_that_is_held_is_asked_for_again_and_never_spliced():
+    model = ScriptedModel([call(LOOPING), call('{"query": "short"}')])
+    guard = Guard(model, tool_calls="whole")
     pieces = await run(guard)
     assert "".join(pieces) == '{"query": "short"}'
     assert list(model.calls[1].messages) == ASK
@@ -383,27 +405,67 @@ async def test_a_looping_tool_call_is_asked_for_again_and_never_spliced():
     assert guard.report.rollbacks == 1
 
 
-async def test_complete_calls_stand_when_a_later_one_loops():
-    bad = call('{"query": "' + "the same words again and " * 60, 1)
-    model = ScriptedModel([call('{"path": "a"}') + bad])
+async def test_a_looping_tool_call_that_comes_in_one_piece_is_asked_for_again_unseen():
+    model = ScriptedModel([[Piece(TOOL, LOOPING)], call('{"query": "short"}')])
+    assert "".join(await run(Guard(model))) == '{"query": "short"}'
+
+
+async def test_complete_calls_stand_when_a_later_one_loops_before_it_is_out():
+    bad = Piece(TOOL, LOOPING, call=1)
+    model = ScriptedModel([[*call('{"path": "a"}'), bad]])
     guard = Guard(model)
     assert "".join(await run(guard)) == '{"path": "a"}'
     assert (guard.report.state, guard.report.ended) == (State.DONE, "tool_calls")
     assert len(model.calls) == 1
 
 
-async def test_a_call_that_was_passed_on_in_parts_is_not_spliced_but_given_up():
-    bad = call('{"query": "' + "the same words again and " * 60)
-    with pytest.raises(LoopError, match="never spliced"):
-        await run(Guard(ScriptedModel([bad]), tool_calls="pass"))
+@pytest.mark.parametrize("structured", [False, True])
+async def test_a_loop_in_what_is_partly_out_ends_the_stream_without_a_splice(structured):
+    script = tokens(LOOPING) if structured else call(LOOPING)
+    guard = Guard(ScriptedModel([script]))
+    got = []
+
+    async def read():
+        async for piece in guard.stream(ASK, structured=structured):
+            got.append(piece)  # noqa: PERF401  (what came before the error counts)
+
+    with pytest.raises(PartialCallError, match="after a part of it was sent"):
+        await read()
+    assert LOOPING.startswith("".join(got))
+    assert "".join(got).count("the same words again") <= 8  # what was suspected is not out
+    assert guard.report.state is State.FAILED
 
 
-async def test_structured_output_is_delivered_whole_or_asked_for_again():
+async def test_structured_output_that_is_held_is_asked_for_again():
     bad = tokens('{"items": [' + '"the same item again", ' * 60)
     model = ScriptedModel([bad, tokens('{"items": []}')])
-    guard = Guard(model)
+    guard = Guard(model, tool_calls="whole")
     assert "".join(await run(guard, structured=True)) == '{"items": []}'
     assert list(model.calls[1].messages) == ASK
+
+
+@pytest.mark.parametrize("earlier_loops", [0, 1])
+def test_a_call_that_loops_for_the_third_time_is_believed_and_passed_on(earlier_loops):
+    policy = GuardPolicy(tool_calls="stream" if earlier_loops else "whole")
+    session = Session(tuple(ASK), policy=policy, earlier_loops=earlier_loops)
+    session.start()
+    for _ in range(2 - earlier_loops):
+        assert session.feed(Piece(TOOL, LOOPING)) == []
+        assert session.stalled
+        session.resume()
+    out = [*session.feed(Piece(TOOL, LOOPING)), *session.feed(Piece(TOOL, LOOPING))]
+    assert "".join([*out, *session.end()]) == LOOPING * 2
+    assert "loops each time" in session.report.warnings[-1]
+
+
+def test_a_stream_that_is_watched_no_more_passes_with_what_waited():
+    session = Session((), policy=GuardPolicy(tool_calls="whole"))
+    held = feed(session, call('{"path": "a"'))
+    assert not any(held)
+    assert "".join(session.stop_watching("no room")) == '{"path": "a"'
+    assert "".join(session.feed(Piece(TOOL, LOOPING))) == LOOPING
+    assert session.report.warnings == ["no room"]
+    assert session.end() == []
 
 
 async def test_events_keep_their_place_behind_held_text():

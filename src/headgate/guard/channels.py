@@ -3,7 +3,7 @@
 A Piece is its text, with the channel it came on, so a list of content pieces joins to the answer.
 Each Channel has its own detector and its own held-back tail. While its detector suspects a repetition,
 text past the point of suspicion waits; it goes out when the suspicion passes and is cut when it does not.
-A channel that is delivered whole (a tool call, structured output) waits until it is complete.
+A channel that is delivered whole (tool calls and structured output, if asked for) waits until it is complete.
 """
 
 from collections.abc import Callable
@@ -45,6 +45,19 @@ class Piece(str):
         return f"Piece({self.channel!r}, {str(self)!r})"
 
 
+class Unwatched:
+    """A detector that finds nothing."""
+
+    hold: int | None = None
+
+    def feed(self, text: str) -> Stall | None:
+        """Never a stall."""
+        return None
+
+    def reset(self) -> None:
+        """Nothing to forget."""
+
+
 @dataclass(slots=True)
 class Channel:
     """One channel on its way to the client: what was sent, what waits, and who watches."""
@@ -56,6 +69,7 @@ class Channel:
     max_hold: int = 16_384
     call: int = 0
     sent: int = 0  # characters the client has
+    begun: bool = False  # whether the client has any piece of it, be it without text
     detector: Detector = field(init=False)
     elided: int = 0  # characters left out of the current call, since the client has them already
     relapse: RelapseDetector = field(default_factory=RelapseDetector)
@@ -176,18 +190,26 @@ class Channel:
         return out
 
     def _book(self, out: list[Piece]) -> None:
+        if not out:
+            return
         text = "".join(out)
         self._held -= len(text)
         self.record_sent(text)
 
     def record_sent(self, text: str) -> None:
         """Note text that the client has."""
+        self.begun = True
         self.sent += len(text)
         self._tail.append(text)
         self._tail_chars += len(text)
         if self._tail_chars > 2 * HISTORY:
             self._tail = ["".join(self._tail)[-HISTORY:]]
             self._tail_chars = HISTORY
+
+    def stop_watching(self) -> list[Piece]:
+        """Believe this channel: everything that waits, sent, and what follows passes as it comes."""
+        self.whole, self.detector, self.relapse = False, Unwatched(), RelapseDetector()
+        return self.release()
 
     def drop(self) -> int:
         """Forget what waits; how many characters that were."""

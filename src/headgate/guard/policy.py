@@ -82,8 +82,9 @@ class GuardPolicy(Policy):
     """In the proxy: the upstream that makes the last try, with the first model it names in full; empty: none."""
     reasoning: Tuning[bool] = True
     """Watch the reasoning channel too."""
-    tool_calls: Tuning[Literal["whole", "pass"]] = "whole"
-    """Deliver each tool call when it is complete, so that a looping one can be asked for again; or pass it on."""
+    tool_calls: Literal["stream", "whole"] = "stream"
+    """Tool calls and structured output reach the client as they come, or whole, so that one that loops can be asked
+    for again unseen."""
     counting: Literal["warn", "cut", "off"] = "warn"
     """What to do about counting loops: note them in the report, cut them like others, or do not look."""
 

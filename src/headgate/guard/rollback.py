@@ -8,13 +8,16 @@ upstream, asks for the next Call and feeds its stream into the same session:
 
 The history of each further call is what the client received; a loop that is cut at its onset (a tiny unit, or a
 divergence token is set) is not in it, though the client may have its first characters.
-Tool calls and structured output are never spliced: they are delivered whole, or not at all.
+Tool calls and structured output are never spliced. They go out as they come, held back only while a repetition is
+suspected. One that loops before anything of it is out is asked for again; one that is partly out ends the stream
+(PartialCallError), and whoever asks again hands in `earlier_loops`, so that it is then held until it is complete. One
+that loops for the third time is believed: the model means it.
 """
 
 import time
 from collections.abc import Callable, Sequence
 
-from headgate.errors import LoopError
+from headgate.errors import LoopError, PartialCallError
 from headgate.guard.channels import CONTENT, EVENT, REASONING, TOOL, Channel, Piece, SentText
 from headgate.guard.choice import choose_detector
 from headgate.guard.counting import CountingDetector
@@ -35,6 +38,9 @@ from headgate.text.tokens import estimate_tokens
 CUT_CHARS = 4000  # of what was cut that the report keeps
 RECOVERING = State.RECOVERING  # looked up once: it is asked for at every piece
 MAX_COPIES = 2.5  # copies within which a cut may move on to a boundary
+# A tool call that loops so often for one request is what the model wants to say: after the first time the client asks
+# again by itself, after the second the guard does.
+BELIEVED_LOOPS = 3
 
 
 class Session:
@@ -48,6 +54,7 @@ class Session:
         detector: Callable[[], Detector] | None = None,
         divergence: str | None = None,
         structured: bool = False,
+        earlier_loops: int = 0,
         max_tokens: int = 0,
         how: Resume = "auto",
         words_only: bool = False,
@@ -66,7 +73,13 @@ class Session:
         self.report = GuardReport()
         self._detector = detector or choose_detector(self.policy)
         self._count, self._clock = count, clock
-        self._content = self._new_channel(CONTENT, whole=structured)
+        self._structured = structured
+        self._call_loops = earlier_loops  # of tool calls and structured output, for this request
+        self._holds_whole = False
+        self._watching = self.policy.enabled
+        self._content = self._new_channel(CONTENT)
+        if self.policy.tool_calls == "whole" or earlier_loops:
+            self.hold_calls_whole()
         self._reasoning = self._new_channel(REASONING)
         self._current = self._looped = self._content
         self._counting = CountingDetector() if self.policy.counting != "off" else None
@@ -118,11 +131,16 @@ class Session:
         self.report.calls = 1
         return Call(self.messages)
 
+    def hold_calls_whole(self) -> None:
+        """From the start: hold each tool call, and structured output, until it is complete."""
+        self._holds_whole = True
+        self._content.whole = self._structured
+
     def feed(self, piece: str) -> list[Piece]:
         """A piece of the model's stream in; what the client may have out."""
         if not isinstance(piece, Piece):
             piece = Piece(CONTENT, piece)
-        if not self.policy.enabled or (piece.channel == REASONING and not self.policy.reasoning):
+        if not self._watching or (piece.channel == REASONING and not self.policy.reasoning):
             return self._book([piece])
         if piece.channel == EVENT:
             return self._pass_event(piece)
@@ -145,7 +163,7 @@ class Session:
         if stall is None and piece.channel == CONTENT:
             stall = self._check_counting(piece.text)
         self.report.cut_chars += self._current.elided - before
-        out += self._cut(self._current, stall) if stall else self._current.ready()
+        out += self._judge(self._current, stall) if stall else self._current.ready()
         return self._book(out)
 
     def feed_content(self, text: str, raw: Callable[[], object]) -> list[Piece] | None:
@@ -154,7 +172,7 @@ class Session:
         `raw` gives the event for a piece, which is made only where it is needed: this is called for every token.
         """
         channel = self._current
-        if channel is not self._content or not self.policy.enabled or not self._may_use_fast_path():
+        if channel is not self._content or not self._watching or not self._may_use_fast_path():
             return self.feed(Piece(CONTENT, text, raw=raw()))
         passes, stall = self._try_to_pass(channel, text)
         if passes:
@@ -166,6 +184,13 @@ class Session:
         if self._since is None or self._clock() - self._since <= self.policy.max_hold_s:
             return []
         return self._book(self._current.waive())
+
+    def stop_watching(self, why: str) -> list[Piece]:
+        """Let the rest of the stream pass as it comes, and say why; what waits goes out now."""
+        self.report.warnings.append(why)
+        self._watching = False
+        rest = self._steering.end()
+        return self._book([*self._current.release(), *([Piece(CONTENT, rest)] if rest else ())])
 
     def end(self) -> list[Piece]:
         """The model ended by itself: whatever still waits."""
@@ -188,10 +213,17 @@ class Session:
 
     def resume(self) -> Call:
         """The next call after a stall; LoopError when the budget of rollbacks or tokens is spent."""
+        cut = self.report.cuts[-1]
+        if self._is_partly_out(self._current):
+            self._transition("give up")
+            raise PartialCallError(
+                f"a tool call or structured answer looped after a part of it was sent: {cut.reason}",
+                text=self.text,
+                hint='ask again; tool_calls="whole" holds each until it is complete',
+            )
         why = self._why_exhausted()
         if why:
             self._transition("give up")
-            cut = self.report.cuts[-1]
             raise LoopError(
                 f"the model kept looping: {why}; last: {cut.reason}",
                 text=self.text,
@@ -243,7 +275,7 @@ class Session:
 
     def _hold_or_cut(self, channel: Channel, piece: Piece, stall: Stall | None) -> list[Piece]:
         channel.wait(piece)
-        return self._book(self._cut(channel, stall) if stall else channel.ready())
+        return self._book(self._judge(channel, stall) if stall else channel.ready())
 
     def _pass_event(self, piece: Piece) -> list[Piece]:
         if self._current.has_waiting:
@@ -262,8 +294,7 @@ class Session:
         if current.name == TOOL:
             self._calls_done += 1
         if piece.channel == TOOL:
-            whole = self.policy.tool_calls == "whole"
-            self._current = self._new_channel(TOOL, whole=whole, call=piece.call)
+            self._current = self._new_channel(TOOL, whole=self._holds_whole, call=piece.call)
         else:
             self._current = self._content if piece.channel == CONTENT else self._reasoning
         return out
@@ -288,10 +319,29 @@ class Session:
         self.report.warnings.append(stall.reason)
         return None
 
+    def _judge(self, channel: Channel, stall: Stall) -> list[Piece]:
+        """What the client gets of a channel that has stalled: the part before the loop, or all if it is believed."""
+        if not self._is_spliced(channel):
+            self._call_loops += 1
+            no_tries_left = self.report.rollbacks >= self.policy.max_rollbacks
+            if self._call_loops >= BELIEVED_LOOPS or (no_tries_left and not channel.begun):
+                self.report.warnings.append(f"passed on, since it loops each time: {stall.reason}")
+                return channel.stop_watching()
+        return self._cut(channel, stall)
+
+    def _is_spliced(self, channel: Channel) -> bool:
+        """Whether an answer can go on behind a cut of this channel: text can, a tool call or JSON cannot."""
+        return channel.name != TOOL and not (self._structured and channel.name == CONTENT)
+
+    def _is_partly_out(self, channel: Channel) -> bool:
+        return not self._is_spliced(channel) and channel.begun
+
     def _cut(self, channel: Channel, stall: Stall) -> list[Piece]:
         """End the channel at the stall: what the client still gets of it; the rest is gone."""
         self._transition("stall")
-        kept = [] if channel.whole else channel.take(self._kept_chars(channel, stall))
+        kept = []
+        if self._is_spliced(channel):
+            kept = channel.take(self._kept_chars(channel, stall))
         report = self.report
         waiting = channel.waiting
         wasted = self._count(waiting)
@@ -316,7 +366,7 @@ class Session:
                 waiting[:CUT_CHARS],
             )
         )
-        if channel.name == TOOL and self._calls_done:
+        if channel.name == TOOL and self._calls_done and not channel.begun:
             report.ended = "tool_calls"
             self._transition("finish")
         return kept
@@ -350,10 +400,6 @@ class Session:
             return f"{report.wasted_tokens} tokens were cut, more than max_wasted_tokens"
         if self._content.sent > policy.max_history_chars:
             return f"the answer is longer than max_history_chars {policy.max_history_chars}"
-        if self._current.name == TOOL and self._current.sent:
-            return "the client already has a part of the tool call, and calls are never spliced"
-        if self._content.whole and self._content.sent:
-            return "the client already has a part of the structured output, which is never spliced"
         return ""
 
     def _cuts_at_onset(self, period: int) -> bool:
@@ -368,13 +414,13 @@ class Session:
         text = self._sent.shown()
         if onset is not None:
             onset = len(self._sent.shown(onset))
-        whole = self._looped.whole
-        how: Resume = "restart" if whole and not text else self._how
+        thrown_away = not self._is_spliced(self._looped)
+        how: Resume = "restart" if thrown_away and not text else self._how
         if how == "restart" and text:  # the client has a part of the answer: go on from there
             how = "auto"
         call = next_call(
             self.messages,
-            Stop(text, onset, whole, cut.channel == REASONING),
+            Stop(text, onset, thrown_away, cut.channel == REASONING),
             attempt=self.report.rollbacks,
             divergence=self.divergence,
             how=how,

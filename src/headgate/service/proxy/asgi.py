@@ -15,6 +15,9 @@ from starlette.types import Receive, Send
 from headgate.service.body import ClientGone
 from headgate.service.proxy.transport import Headers
 
+# A comment, which clients skip: it tells whoever reads the bytes, `headgate wrap` among them, that this is meant.
+BROKEN_OFF = b": headgate breaks off here, since a tool call looped; ask again\n\n"
+
 
 class Reply:
     """What the client gets: a head, held until the first bytes, and a body."""
@@ -44,6 +47,10 @@ class Reply:
         if not self.ended:
             self.ended = True
             await self._send({"type": "http.response.body", "body": data or self._body})
+
+    async def break_off(self) -> None:
+        """Leave the reply without its end: the server breaks the connection, and the client asks again."""
+        await self.write(BROKEN_OFF)
 
     def put_json(self, status: int, value: object, more: Mapping[str, str] | None = None) -> None:
         """A whole JSON reply; `end` sends it."""

@@ -13,7 +13,7 @@ from headgate.guard.policy import SAMPLING, GuardPolicy
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
 from headgate.policy import UpstreamPolicy
-from headgate.service.proxy.answer_room import read_whole
+from headgate.service.byte_budget import Share
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.refusals import REFUSED, Refusals, names_any, read_refusal
@@ -49,6 +49,7 @@ class GuardedExchange:
         *,
         scope: Scope,
         call: ModelCall,
+        earlier_loops: int = 0,
     ) -> None:
         self._dialect, self._request, self._target = dialect, request, target
         self._upstreams, self._guard, self._scope, self._call = upstreams, guard, scope, call
@@ -58,6 +59,7 @@ class GuardedExchange:
             request.messages,
             policy=guard,
             structured=dialect.is_structured(fields),
+            earlier_loops=earlier_loops,
             max_tokens=dialect.token_limit(fields),
             how=dialect.resume,
             words_only=cold or not dialect.heat(SAMPLING[0], fields),
@@ -79,7 +81,7 @@ class GuardedExchange:
 
     async def _stream(self, response: Response, reply: Reply, headers: dict[str, str]) -> Response:
         reply.head(response.status, returned_headers(response), headers)
-        with self._upstreams.room.share() as take:
+        with self._upstreams.budget.share() as share:
             relay = Relay(
                 self._dialect,
                 self._session,
@@ -87,7 +89,7 @@ class GuardedExchange:
                 policy=self._upstreams.policy,
                 call_again=self._call_again,
                 write=reply.write,
-                take=take,
+                share=share,
             )
             try:
                 return await relay.run(response)
@@ -97,30 +99,62 @@ class GuardedExchange:
                     self._call.error = "upstream_error_event"
 
     async def _answer(self, response: Response, reply: Reply, headers: dict[str, str]) -> None:
-        limit, usage, room = (
-            self._upstreams.policy.max_answer_bytes,
-            UsageSum(),
-            self._upstreams.room,
-        )
-        with room.share() as take:
-            body = await read_whole(response, limit, take)
+        usage = UsageSum()
+        self._session.hold_calls_whole()  # nothing is out before all of it is read
+        with self._upstreams.budget.share() as share:
+            body, is_whole = await self._read(response, share)
+            if not is_whole:
+                self._call.unwatched = "the answer is too large to be held"
+                headers |= {
+                    "x-headgate-guard": "off",
+                    "x-headgate-guard-reason": self._call.unwatched,
+                }
+                await self._pass_large(body, response, reply, headers)
+                return
 
             async def call_again(call: Call) -> bytes:
                 further = await self._call_again(call)
                 try:
-                    return await read_whole(further, limit, take)
+                    body, is_whole = await self._read(further, share)
                 finally:
                     await further.close()
+                if not is_whole:
+                    raise UpstreamError("the answer of a further call is too large to be held")
+                return body
 
             try:
-                body = await guard_answer(
-                    body, self._dialect, self._session, usage, call_again, turn=room.turn
-                )
+                body = await guard_answer(body, self._dialect, self._session, usage, call_again)
             finally:
                 self._note_tokens(usage)
         headers["x-headgate-rollbacks"] = str(self._session.report.rollbacks)
         reply.head(response.status, returned_headers(response), headers)
         reply.put(body)
+
+    async def _read(self, response: Response, share: Share) -> tuple[bytes, bool]:
+        """The body of an answer, and whether that is all of it: the rest is left where there is no room for it."""
+        body, limit = bytearray(), self._upstreams.policy.max_answer_bytes
+        while data := await response.read():
+            body += data
+            if len(body) > limit or not share.try_hold(len(data)):
+                return bytes(body), False
+        return bytes(body), True
+
+    async def _pass_large(
+        self, begun: bytes, response: Response, reply: Reply, headers: dict[str, str]
+    ) -> None:
+        """An answer that cannot be held, as it comes: without its usage, its size is what can be told of it."""
+        reply.head(response.status, returned_headers(response), headers)
+        size, limit = len(begun), self._upstreams.policy.max_stream_bytes
+        await reply.write(begun)
+        while data := await response.read():
+            size += len(data)
+            if size > limit:
+                raise UpstreamError(
+                    f"the answer is longer than max_stream_bytes {limit}",
+                    hint="raise proxy.max_stream_bytes",
+                )
+            await reply.write(data)
+        self._call.output_tokens = size // 4
 
     def _note_tokens(self, usage: UsageSum) -> None:
         """The tokens of all calls: as the upstream reported them, else estimated from what the client has."""

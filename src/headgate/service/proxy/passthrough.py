@@ -13,7 +13,6 @@ from starlette.types import Scope
 
 from headgate.errors import HeadgateError, NotFound, UpstreamError
 from headgate.policy import UpstreamPolicy
-from headgate.service.proxy.answer_room import read_parts, read_whole
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.request import parse_options
 from headgate.service.proxy.transport import Response, header
@@ -21,6 +20,7 @@ from headgate.service.proxy.upstreams import Upstreams, returned_headers
 from headgate.text.bounded_json import loads
 
 MODELS = "/v1/models"
+MODELS_BYTES = 8_000_000  # of a list of models: ten times the longest that aggregators send
 BODILESS = (204, 205, 304)
 
 
@@ -52,7 +52,7 @@ async def copy(response: Response, reply: Reply, headers: Mapping[str, str]) -> 
     if length and response.status not in BODILESS:
         returned.append((b"content-length", length))
     reply.head(response.status, returned, headers)
-    async for data in read_parts(response):
+    while data := await response.read():
         await reply.write(data)
 
 
@@ -98,8 +98,9 @@ async def _models_of(upstreams: Upstreams, name: str, scope: Scope) -> list[dict
         async with asyncio.timeout(10):
             response = await upstreams.send(upstream, scope, b"", plain=True, own_key_only=True)
             try:
-                with upstreams.room.share() as take:
-                    body = await read_whole(response, 8_000_000, take)
+                body = b""
+                while (data := await response.read()) and len(body) < MODELS_BYTES:
+                    body += data
             finally:
                 await response.close()
         found = loads(body)

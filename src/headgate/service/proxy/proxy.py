@@ -13,7 +13,7 @@ from pathlib import Path
 import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from headgate.errors import BusyError, ConfigError, HeadgateError
+from headgate.errors import BusyError, ConfigError, HeadgateError, PartialCallError
 from headgate.guard.calls import is_plain
 from headgate.guard.climb_cache import ClimbCache
 from headgate.guard.dialects import dialect_for
@@ -30,6 +30,7 @@ from headgate.service.proxy.circles import apply_ladder, describe, end_turn
 from headgate.service.proxy.fuse import Fuse
 from headgate.service.proxy.guarded import GuardedExchange, Target
 from headgate.service.proxy.inject import Gate, inject
+from headgate.service.proxy.looped_calls import LoopedCalls
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.passthrough import copy, pass_on
 from headgate.service.proxy.refusals import Refusals
@@ -85,7 +86,7 @@ class Proxy:
                 )
         self.upstreams = Upstreams(policy, may_use=may_use)
         self._remembered = remembered or Remembered(folder / "proxy.db" if folder else None)
-        self._refusals = Refusals()
+        self._refusals, self._looped = Refusals(), LoopedCalls()
         self._gate, self._tenant, self._observe = gate, tenant, observe
 
     async def close(self) -> None:
@@ -139,6 +140,11 @@ class Proxy:
             await run_while_connected(receive, work(body))
         except ClientGone:
             self._report(scope, call, reply)
+            return
+        except PartialCallError as error:
+            call.error = type(error).__name__
+            self._report(scope, call, reply)
+            await reply.break_off()
             return
         except HeadgateError as error:
             let_go(error)
@@ -236,10 +242,22 @@ class Proxy:
                 await response.close()
                 return
             headers["x-headgate-guard"] = "on"
+            owner = f"{self._tenant(scope)}\0{self._key(scope)}"
             exchange = GuardedExchange(
-                dialect, request, target, self.upstreams, guard, scope=scope, call=call
+                dialect,
+                request,
+                target,
+                self.upstreams,
+                guard,
+                scope=scope,
+                call=call,
+                earlier_loops=int(self._looped.has(owner, request)),
             )
-            response = await exchange.run(response, reply, headers)
+            try:
+                response = await exchange.run(response, reply, headers)
+            except PartialCallError:
+                self._looped.note(owner, request)
+                raise
         except BaseException:
             await response.close()
             raise

@@ -2,7 +2,8 @@
 
 Events are passed on as the bytes they came in. Only what the guard cut, and what comes after a rollback, is written
 anew, under the id of the first call. An event whose text waits for a verdict waits whole, so that a stream without a
-loop reaches the client byte for byte. A stall severs the upstream before the next call is made.
+loop reaches the client byte for byte. A stall severs the upstream before the next call is made. Where there is no room
+to hold an event, the rest of the stream passes unwatched: an answer that was paid for is never thrown away.
 """
 
 import asyncio
@@ -17,13 +18,15 @@ from headgate.guard.report import State
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
 from headgate.policy import ProxyPolicy
-from headgate.service.proxy.answer_room import Take
+from headgate.service.byte_budget import ByteBudget, Share
 from headgate.service.proxy.sse import KEEP_ALIVE, Splitter, encode, encode_data, parse, payload
 from headgate.service.proxy.transport import Response
 from headgate.service.proxy.upstreams import DRAIN_S
 from headgate.text.tokens import estimate_tokens
 
-WAITING = 600  # bytes that a piece of an event takes while it waits, beside the event's own
+WAITING = (
+    600  # bytes that a piece of an event takes while it waits, beside the event's own (tracemalloc)
+)
 GENERATING = State.GENERATING  # looked up once: it is asked for at every event
 CallAgain = Callable[[Call], Awaitable[Response]]
 Write = Callable[[bytes], Awaitable[None]]
@@ -38,7 +41,7 @@ class Frame:
 
     def __init__(self, data: bytes, found: Event | None, left: int, *, as_it_came: bool) -> None:
         self.data, self.left, self.as_it_came = data, left, as_it_came
-        self.size = len(data) + WAITING * left
+        self.size = 0  # bytes that are booked for it while it waits
         self.found = found  # until it has to wait: parsed, it takes many times its bytes
         self.written: list[Event] = []  # of the pieces that have, should the rest be cut
 
@@ -63,18 +66,21 @@ class Relay:
         policy: ProxyPolicy,
         call_again: CallAgain,
         write: Write,
-        take: Take = lambda _: None,
+        share: Share | None = None,
     ) -> None:
         self.dialect, self.session = dialect, session
         self.usage = UsageSum()
         self.said_error = False
         """Whether the upstream sent an error event."""
         self._fields, self._policy = fields, policy
-        self._call_again, self._write, self._take_room = call_again, write, take
+        self._call_again, self._write = call_again, write
+        self._share = share or Share(ByteBudget())
         self._frame: Frame | None = None  # the one that is out in part
         self._calls = 0
         self._begun = False  # whether the dialect knows the beginning of the stream
         self._held = 0  # bytes of events that have not gone out
+        self._unsplit = 0  # bytes of the event that is still coming in
+        self._verbatim = False  # whether bytes are passed on without being read
         self._total = 0
         self._loop = asyncio.get_running_loop()
         self._written = self._loop.time()
@@ -110,20 +116,20 @@ class Relay:
     def _begin_call(self) -> None:
         self._calls += 1
         self.dialect.restart()
-        self._book(-self._held)
+        self._share.drop(self._held)
+        self._held = 0
 
     def _count_severed(self) -> None:
         prompt = sum(estimate_tokens(str(m.get("content"))) for m in self.session.messages)
         self.usage.sever(self.dialect.estimate_usage(prompt, self.session.severed_tokens))
 
     async def _read_call(self, response: Response) -> None:
-        splitter = Splitter(self._policy.max_event_bytes, self._take_room)
-        session = self.session
+        splitter, session = Splitter(), self.session
         while not self._is_over():
             data = await response.read(self._tick_s if self._held or session.holding else None)
             if data:
                 self._count_bytes(len(data))
-                out = self._take(splitter.feed(data))
+                out = self._take_bytes(splitter, data)
             else:
                 out = [] if data is None else self._end_call(splitter.end())
             if session.stalled:
@@ -131,6 +137,7 @@ class Relay:
             elif session.holding:
                 out += self._emit(session.tick())
             await self._send(out)
+        self._book_unsplit(0)
         rest = splitter.end()  # after a stall it is dropped
         if self._is_as_it_came():
             await self._pass_rest(response, rest)
@@ -178,6 +185,34 @@ class Relay:
 
     # Events
 
+    def _take_bytes(self, splitter: Splitter, data: bytes) -> list[bytes]:
+        if self._verbatim:
+            return [data]
+        out = self._take(splitter.feed(data))
+        if splitter.pending == self._unsplit or self._book_unsplit(splitter.pending):
+            return out
+        if (
+            self._calls > 1
+        ):  # an event of a later call has to be written anew, which needs all of it
+            raise UpstreamError(f"an event of {splitter.pending:,} bytes cannot be held")
+        self._verbatim = True
+        out += self._emit(
+            self.session.stop_watching("an event too large to be held: not watched on")
+        )
+        out.append(splitter.end())
+        self._book_unsplit(0)
+        return out
+
+    def _book_unsplit(self, pending: int) -> bool:
+        """Book the event that is still coming in; whether it may be held."""
+        more, fits = pending - self._unsplit, pending <= self._policy.max_event_bytes
+        if more <= 0:
+            self._share.drop(-more)
+        elif not (fits and self._share.try_hold(more)):
+            return False
+        self._unsplit = pending
+        return True
+
     def _take(self, events: list[bytes]) -> list[bytes]:
         out: list[bytes] = []
         for at, event in enumerate(events):
@@ -202,11 +237,21 @@ class Relay:
         if text is None:
             self._begun = True
             return self._feed(event, found)
-        ready = self.session.feed_content(text, lambda: (self._hold(event, None, 1), None))
+        frame = None
+
+        def make_frame() -> tuple[Frame, None]:
+            nonlocal frame
+            frame = Frame(event, None, 1, as_it_came=True)
+            return frame, None
+
+        ready = self.session.feed_content(text, make_frame)
         if ready is None:
             self.dialect.note_passed(found, text)
             return (event,)
-        return [*self._emit(ready), *(self._write_rest() if self._is_over() else ())]
+        out = self._emit(ready)
+        if self._is_over():
+            return out + self._write_rest()
+        return out + self._hold(frame) if frame is not None and frame.left else out
 
     def _feed(self, event: bytes, found: Event) -> list[bytes]:
         try:
@@ -216,7 +261,7 @@ class Relay:
             pieces = self.dialect.read(found)
         except STRANGE as error:
             raise _shape_error(event) from error
-        frame = self._hold(event, found, len(pieces))
+        frame = Frame(event, found, len(pieces), as_it_came=self._calls == 1)
         out: list[bytes] = []
         for piece in pieces:
             piece.raw = (frame, None if piece.raw is found else piece.raw)
@@ -224,24 +269,21 @@ class Relay:
             if self._is_over():
                 out += self._write_rest()
                 return out
-        frame.found = None
+        if frame.left:
+            out += self._hold(frame)
         if self.dialect.ended and not self.dialect.done:  # this was the last event
             out += self._emit(self.session.end())
         return out
 
-    def _hold(self, event: bytes, found: Event | None, pieces: int) -> Frame:
-        frame = Frame(event, found, pieces, as_it_came=self._calls == 1)
-        self._book(frame.size)
-        if self._held > self._policy.max_held_bytes:
-            raise UpstreamError(
-                f"more than max_held_bytes {self._policy.max_held_bytes} of the stream wait for a verdict",
-                hint="raise proxy.max_held_bytes, or send x-headgate-guard: off",
-            )
-        return frame
-
-    def _book(self, more: int) -> None:
-        self._held += more
-        self._take_room(more)
+    def _hold(self, frame: Frame) -> list[bytes]:
+        """Let an event wait; where there is no room for it, what goes out because nothing is watched any more."""
+        frame.found = None
+        size = len(frame.data) + WAITING * frame.left
+        if self._held + size <= self._policy.max_held_bytes and self._share.try_hold(size):
+            frame.size = size
+            self._held += size
+            return []
+        return self._emit(self.session.stop_watching("no room to hold more: not watched on"))
 
     def _emit(self, pieces: list[Piece]) -> list[bytes]:
         """Pieces that go out, as bytes: an event of the first call as it came, as soon as all of it may go."""
@@ -264,8 +306,9 @@ class Relay:
 
     def _emit_piece(self, frame: Frame, written: Sequence[Event]) -> list[bytes]:
         frame.left -= 1
-        if not frame.left:
-            self._book(-frame.size)
+        if not frame.left and frame.size:
+            self._held -= frame.size
+            self._share.drop(frame.size)
         if not frame.as_it_came:
             return [self._encode(event) for event in written]
         if frame.left:
@@ -292,6 +335,8 @@ class Relay:
     # Endings
 
     def _end_call(self, rest: bytes) -> list[bytes]:
+        if self._verbatim:
+            return self._emit(self.session.end())
         blank = not rest.strip()  # such as the last byte of a CRLF
         out = [] if blank else self._take([rest])
         if self._is_over():

@@ -10,7 +10,6 @@ from typing import Any
 import orjson
 
 from headgate.errors import UpstreamError
-from headgate.service.proxy.answer_room import Take
 from headgate.text.bounded_json import loads
 
 END = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2,}+")  # further blank lines say nothing
@@ -21,11 +20,10 @@ KEEP_ALIVE = b": keep-alive\n\n"
 class Splitter:
     """Cuts a stream of bytes into events; keeps the unfinished rest."""
 
-    def __init__(self, max_bytes: int = 16_777_216, take: Take = lambda _: None) -> None:
-        self._max = max_bytes
-        self._take = take  # told of what the rest holds
+    def __init__(self) -> None:
         self._rest = bytearray()
-        self._seen = 0  # where the search goes on, so that one huge event costs its length once
+        self.pending = 0
+        """Bytes of the event that is not complete; the search goes on behind them, so that it costs its length once."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """The events that are complete now."""
@@ -34,28 +32,21 @@ class Splitter:
         self._rest += data
         events: list[bytes] = []
         start, rest = 0, self._rest
-        ends = END.finditer(rest, max(0, self._seen - 3)) if has_line_end(data) else ()
+        ends = END.finditer(rest, max(0, self.pending - 3)) if has_line_end(data) else ()
         for end in ends:
             with memoryview(rest) as view:
                 events.append(bytes(view[start : end.end()]))
             start = end.end()
         if start:
             del rest[:start]
-        before, self._seen = self._seen, len(rest)
-        self._take(self._seen - before)
-        if self._seen > self._max:
-            raise UpstreamError(
-                f"an event of the stream is larger than max_event_bytes {self._max}",
-                hint="raise proxy.max_event_bytes",
-            )
+        self.pending = len(rest)
         return events
 
     def end(self) -> bytes:
         """What came after the last blank line."""
         rest = bytes(self._rest)
         self._rest.clear()
-        before, self._seen = self._seen, 0
-        self._take(-before)
+        self.pending = 0
         return rest
 
 

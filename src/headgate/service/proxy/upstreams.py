@@ -13,7 +13,7 @@ from starlette.types import Scope
 from headgate.errors import ConfigError, InputError, NotFound, ScopeError, UpstreamError
 from headgate.keys import OURS
 from headgate.policy import ProxyPolicy, UpstreamPolicy
-from headgate.service.proxy.answer_room import AnswerRoom
+from headgate.service.byte_budget import ByteBudget
 from headgate.service.proxy.asgi import forwardable
 from headgate.service.proxy.http_client import HttpClient
 from headgate.service.proxy.transport import (
@@ -96,12 +96,13 @@ class Upstreams:
         transport: Transport | None = None,
         *,
         may_use: MayUse = lambda _, __: True,
+        budget: ByteBudget | None = None,
     ) -> None:
         self.policy = policy
         self._may_use = may_use
         self._transport: Transport = transport or HttpClient()
         self._draining: set[asyncio.Future[None]] = set()
-        self.room = AnswerRoom()
+        self.budget = budget or ByteBudget()
 
     def find(self, model: str, named: str = "") -> tuple[str, UpstreamPolicy]:
         """The upstream that a header names, or the one that has the model."""

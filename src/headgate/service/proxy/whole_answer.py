@@ -1,12 +1,11 @@
 """Whole answer: a reply that is not streamed, through the same guard.
 
 Without a loop it is passed on as it came. A loop in it is cut, and the model asked to go on; what comes out is the last
-call's reply with the text of all calls in it, under the id of the first, its usage sum_at.
+call's reply with the text of all calls in it, under the id of the first, and the usage summed over all calls.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, nullcontext
 from itertools import chain
 from typing import Any
 
@@ -24,7 +23,6 @@ from headgate.text.bounded_json import loads
 from headgate.text.tokens import estimate_tokens
 
 CallAgain = Callable[[Call], Awaitable[bytes]]
-Turn = Callable[[int], AbstractAsyncContextManager[object]]
 Answer = dict[str, Any]
 
 SLICE = 65_536  # characters that the guard is given at a time
@@ -37,26 +35,23 @@ async def guard_answer(
     session: Session,
     usage: UsageSum,
     call_again: CallAgain,
-    *,
-    turn: Turn = lambda _: nullcontext(),
 ) -> bytes:
     """The reply that the client gets for the first call's reply; `usage` holds that of all calls."""
     texts: dict[str, list[str]] = {CONTENT: [], REASONING: []}
     reply, first = body, None
     session.start()
     while True:
-        async with turn(len(reply)):
-            answer = _parse(reply)
-            first = first or answer
-            try:
-                pieces = dialect.pieces(answer) if answer else []
-                usage.note(dialect.usage(answer or {}))
-            except STRANGE as error:
-                raise _shape_error(error) from error
-            if len(reply) > LARGE:
-                calls = await asyncio.to_thread(_feed, session, pieces, texts)
-            else:
-                calls = _feed(session, pieces, texts)
+        answer = _parse(reply)
+        first = first or answer
+        try:
+            pieces = dialect.pieces(answer) if answer else []
+            usage.note(dialect.usage(answer or {}))
+        except STRANGE as error:
+            raise _shape_error(error) from error
+        if len(reply) > LARGE:
+            calls = await asyncio.to_thread(_feed, session, pieces, texts)
+        else:
+            calls = _feed(session, pieces, texts)
         if not session.stalled:
             break
         prompt = sum(estimate_tokens(str(m.get("content"))) for m in session.messages)
