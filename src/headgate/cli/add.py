@@ -113,6 +113,7 @@ def _remove(
 
 @contextmanager
 def _bar(*, quiet: bool, last: Done) -> Iterator[OnProgress]:
+    """Show a progress bar with rate and time left on standard error; keep `last` up to date, shown or not."""
     console = SafeConsole(stderr=True)
     columns = (
         BarColumn(),

@@ -65,6 +65,7 @@ def check(file: Path | None, as_json: bool) -> None:
 
 
 def _plain(value: object) -> object:
+    """A value that JSON can hold: sets as sorted lists, unknown types as text."""
     if isinstance(value, frozenset | set):
         return sorted(value)
     return value if isinstance(value, str | int | float | bool | list | dict) else str(value)

@@ -106,6 +106,7 @@ def context(
 
 
 def _print_summary(made: Context, *, with_plan: bool) -> None:
+    """Print what was decided, what went wrong and what it cost, apart from the block."""
     plan = made.trace.plan
     if with_plan:
         echo(
@@ -123,6 +124,7 @@ def _print_summary(made: Context, *, with_plan: bool) -> None:
 
 
 def _say_why_empty(made: Context) -> str:
+    """Say why the block is empty, from what the stages noted on the candidates."""
     candidates = made.trace.candidates
     if made.trace.plan.skip:
         return f"(nothing was looked up: {made.trace.plan.reasoning or 'the window is full'})"

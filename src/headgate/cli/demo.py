@@ -164,6 +164,7 @@ def _print_circle(console: SafeConsole, circle: Broken) -> None:
 
 
 def _command() -> str:
+    """How to call this program here: by its name if that is on the path, else by its full path."""
     own = Path(sys.argv[0])
     if own.name != "headgate":
         return "headgate"

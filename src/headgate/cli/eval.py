@@ -123,6 +123,7 @@ def retrieval(
 
 
 def _table(name: str, figures: dict[str, Any]) -> None:
+    """Print one set: our figures with their intervals, beside the baselines."""
     baselines = figures["baselines"]
     head = f"{name}: {figures['queries']} queries, {figures['passages']} passages"
     table = Table("figure", "headgate", "95 %", *baselines, title=head)
@@ -139,6 +140,7 @@ def _table(name: str, figures: dict[str, Any]) -> None:
 
 
 def _means(found: dict[str, dict[str, Any]]) -> None:
+    """Print all sets in one table, a line each, and their mean with its interval."""
     overall = measure.mean(found)
     mean, interval = overall["mean"], overall["intervals"]
     budgets = [name.partition("@")[2] for name in mean if name.startswith("empty@")]
@@ -156,6 +158,7 @@ def _means(found: dict[str, dict[str, Any]]) -> None:
 
 
 def _short(figure: str) -> str:
+    """The name of a figure, shortened for a narrow column."""
     return figure.replace("bm25_framed_evidence", "BM25").replace("_evidence", "")
 
 

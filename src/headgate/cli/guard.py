@@ -81,6 +81,7 @@ def guard(
 
 
 def _changes(hold: bool | None, **given: Any) -> dict[str, Any]:  # noqa: ANN401  # by option
+    """What the options change in the guard's policy."""
     rule = {name: given.pop(name) for name in ("window", "min_bits", "max_drop")}
     changes = {"hold_back": hold, "entropy": _set_only(rule) or None, **given}
     return _set_only(changes)
@@ -91,6 +92,7 @@ def _set_only(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _watch(session: Session, profile: Profile | None) -> Iterator[str]:
+    """Yield the part of standard input that the guard lets through, up to a stall."""
     session.start()
     for text in _stdin():
         if profile:
@@ -102,6 +104,7 @@ def _watch(session: Session, profile: Profile | None) -> Iterator[str]:
 
 
 def _stdin() -> Iterator[str]:
+    """Read standard input as it comes; bytes that are not UTF-8 become the replacement character."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     source = cast(BufferedIOBase, sys.stdin.buffer)
     while data := source.read1(4096):

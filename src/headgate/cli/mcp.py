@@ -110,6 +110,7 @@ def plugin_path() -> None:
 
 
 def _check_name(name: str) -> str:
+    """Refuse a name that is not a plain key in both JSON and TOML."""
     if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
         raise InputError(f"the name {name!r} cannot be used", hint="use letters, digits, - and _")
     return name

@@ -34,6 +34,7 @@ def replay(
 
 
 def _change(text: str) -> tuple[str, Any]:
+    """A name and its value; the value is read as JSON if it is JSON, else as text."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise InputError(f"{text!r} is not a change", hint="write it as name=value, as budget=2000")

@@ -210,10 +210,12 @@ def _open(name: str) -> WholeStore:
 
 
 def _place(store: WholeStore) -> object:
+    """What identifies a store, however its address was written."""
     return getattr(store, "id", None) or getattr(store, "path", Path()).resolve()
 
 
 def _disk(opened: WholeStore, name: str) -> tuple[dict[str, int], str]:
+    """Bytes on disk by table or by file, and the database that keeps them."""
     if is_postgres(name):
         whole: PostgresStore = opened  # type: ignore[assignment]
         return whole.tables(), whole.server()

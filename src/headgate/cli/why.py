@@ -45,6 +45,7 @@ def why(
 
 
 def _print_trace(trace: Trace, *, as_json: bool) -> None:
+    """Print what was done to a request, and which candidates were left out of it."""
     done = interventions(trace)
     fell = [(candidate.chunk.id, candidate.notes[-1]) for candidate in trace.candidates if candidate.dropped]  # fmt: skip
     if as_json:
