@@ -116,6 +116,7 @@ def _answer(row: Any, where: str) -> Answer:  # noqa: ANN401  # whatever the fil
 
 
 def _loops_by_label(runs: Iterable[Any], size: int) -> bool:
+    """Whether a labeled loop reaches the end of the text; the last copy may be incomplete."""
     return any(
         run["end"] + run["period"] > size
         and run["end"] - run["start"] >= max(LOOP, COPIES * run["period"])

@@ -201,6 +201,7 @@ def _watch(stream: LabeledStream, detector: Detector) -> Watched:
 
 
 def _note_hold(watched: Watched, hold: int) -> None:
+    """Note after how many periods of repetition the labeled loop was first held back."""
     loop = watched.stream.loop
     if loop and loop["period"] >= UNIT and hold > loop["onset"] + loop["period"]:
         reach = (hold - loop["onset"]) / loop["period"] - 1
@@ -212,6 +213,7 @@ def _is_in_loop(stream: LabeledStream, stall: Stall | None) -> bool:
 
 
 def _is_stopped_early(watched: Watched) -> bool:
+    """Whether an earlier repetition, not the labeled loop, stopped the stream."""
     loop, stall = watched.stream.loop, watched.stall
     return bool(loop and stall and stall.position <= loop["onset"])
 
@@ -226,6 +228,10 @@ def _excess(stall: Stall) -> float:
 
 
 def _onset_error(watched: Watched) -> int:
+    """Characters between the reported onset and the true one.
+
+    The label gives the true onset if it names this very run, else the run's own start in the text does.
+    """
     stall, loop = watched.stall, watched.stream.loop
     if stall is None:
         return 0

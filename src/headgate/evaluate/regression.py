@@ -105,6 +105,7 @@ def _texts(case: Case, made: Context) -> Iterator[Failure]:
 
 
 def _fits(chunk: Chunk, wanted: str) -> bool:
+    """Whether `wanted`, an id or a pattern, names this chunk or its document."""
     return any(name == wanted or fnmatchcase(name, wanted) for name in (chunk.id, chunk.document))
 
 

@@ -117,6 +117,7 @@ def _recorded_lines(recorded: Recorded) -> Iterator[str]:
 
 
 def _value(value: str | int | tuple[str, ...]) -> str:
+    """A value in TOML, which writes strings, numbers and lists as JSON does."""
     if isinstance(value, str):
         # DEL is the one character that JSON leaves as it is and TOML forbids
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -242,6 +242,7 @@ def _measure(run: Run, bench: _Bench, query: Query) -> None:
 
 
 def _rank(gate: Headgate, text: str, collection: str) -> tuple[tuple[Candidate, ...], float]:
+    """The ranking, and the CPU seconds it took, without those of the query's embedding."""
     settings = gate.settings
     view = gate.index(collection)
     vector = gate.embed(text)
@@ -252,6 +253,7 @@ def _rank(gate: Headgate, text: str, collection: str) -> tuple[tuple[Candidate, 
 
 
 def _rank_fused(gate: Headgate, query: Query) -> tuple[Candidate, ...]:
+    """Rank by reciprocal rank fusion of BM25 and the embedder."""
     view = gate.index(query.get("collection", "main"))
     vector = gate.embed(query["text"])
     return retrieve(query["text"], view, RetrievePolicy(mode="rrf"), vector=vector).kept
@@ -293,6 +295,7 @@ def _framed_figures(
 def _through(
     run: Run, bench: _Bench, query: Query, ranking: Sequence[Candidate]
 ) -> dict[str, float]:
+    """The figures of `context()` at each budget, with the grader and without it."""
     labels = run.labeled.labels[query["_id"]]
     text, collection = query["text"], query.get("collection", "main")
     figures: dict[str, float] = {}
@@ -315,6 +318,7 @@ def _through(
 
 
 def _refuse(run: Run, bench: _Bench, collection: str, source: str, text: str) -> None:
+    """Ask a question that the collection cannot answer, and note whether it came back empty."""
     given = bench.gate.context(text, budget=JUDGED, collection=collection)
     ungraded = bench.ungraded_context(text, collection, JUDGED)
     run.asked.append(bench.ask(text, collection, ungraded, source=source))
@@ -339,6 +343,7 @@ def _judge_again(run: Run, held_out: Fitted) -> Tally:
 
 
 def _list_missed(query: Query, ranking: Sequence[Candidate], labels: Mapping[str, int]) -> Figures:
+    """The labeled passages that are not among the first ten, with their ranks (0: not found)."""
     order = list(dict.fromkeys(c.chunk.document for c in ranking))
     places = {d: order.index(d) + 1 if d in order else 0 for d in labels}
     missed = {d: place for d, place in places.items() if not 0 < place <= 10}

@@ -58,6 +58,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
 
 
 def _report_data(context: Context, how: str) -> dict[str, Any]:
+    """The eviction report: `full` has a sentence for each id, `compact` each id once, under its stage and code."""
     report, evicted = context.report, dict[str, list[str]]()
     if how == "none":
         return {}
@@ -145,6 +146,7 @@ def _chunk_data(candidate: Candidate, *, debug: bool) -> dict[str, Any]:
 
 
 def _penalty_data(candidate: Candidate) -> Mapping[str, Any]:
+    """How the overlap with the window changed a candidate's score."""
     before = after = candidate.score
     for earlier, note in zip((None, *candidate.notes), candidate.notes, strict=False):
         if note.stage is Stage.PENALIZE:

@@ -51,6 +51,8 @@ def _k(trace: Trace, _: Any) -> Scale:  # noqa: ANN401
 
 
 def _more(default: int) -> Callable[[Trace, Any], Scale]:
+    """A count that grows from its present value."""
+
     def scale(_: Trace, setting: Any) -> Scale:  # noqa: ANN401
         now = default if setting is None else int(setting)
         return Scale(max(0, WIDEST - now), lambda at: now + at, setting)
@@ -59,6 +61,7 @@ def _more(default: int) -> Callable[[Trace, Any], Scale]:
 
 
 def _lower(top: float | None = None) -> Callable[[Trace, Any], Scale]:
+    """A threshold that falls to 0; one that is not set falls from `top`."""
 
     def scale(_: Trace, setting: Any) -> Scale:  # noqa: ANN401
         now = float(top or 0.0) if setting is None else float(setting)

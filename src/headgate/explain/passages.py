@@ -72,6 +72,7 @@ def _run(words: Sequence[_Word], at: int, size: int) -> tuple[str, ...]:
 def _places(
     words: Sequence[_Word], blocks: Sequence[Sequence[_Word]], size: int
 ) -> dict[tuple[str, ...], list[tuple[int, int]]]:
+    """For each run of `size` words, the blocks and positions where the window has it."""
     wanted = {_run(words, at, size) for at in range(len(words) - size + 1)}
     found: dict[tuple[str, ...], list[tuple[int, int]]] = {}
     for number, block in enumerate(blocks):
@@ -83,6 +84,7 @@ def _places(
 
 
 def _length(words: Sequence[_Word], at: int, block: Sequence[_Word], place: int) -> int:
+    """How many words are equal from these two positions on."""
     length = 0
     while (
         at + length < len(words)

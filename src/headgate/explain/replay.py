@@ -114,6 +114,7 @@ def apply_changes(request: Request, changes: Changes) -> tuple[Request, Changes]
 
 
 def _check_field(name: str, value: object) -> Any:  # noqa: ANN401  (any field's value)
+    """The value, if requests have such a field and it takes the value; else an error that says what to change."""
     kinds = changeable()
     if name not in kinds:
         close = get_close_matches(name, kinds, n=1)

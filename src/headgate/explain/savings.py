@@ -46,6 +46,7 @@ def tokens_saved(trace: Trace) -> int:
 
 
 def _score_as_found(candidate: Candidate) -> float | None:
+    """The score before any stage judged it; None if it was found only because of how others were judged."""
     score = None
     for note in candidate.notes:
         if note.stage in (Stage.EXPAND, Stage.SEARCH):

@@ -119,6 +119,7 @@ class _Search:
         )  # fmt: skip
 
     async def _open_knobs(self) -> bool:
+        """Change what stops the chunk, one setting after the other; True if it enters in the end."""
         for _ in range(ROUNDS):
             made = await self._attempt()
             if made is None:
@@ -138,6 +139,7 @@ class _Search:
         return False
 
     def _next(self, stop: Stop) -> Knob | None:
+        """A setting that may undo this stop and was not tried yet."""
         fit = (k for k in KNOBS if k.may_undo(stop.stage, stop.code) and is_known(k, self.settings))
         return next((knob for knob in fit if knob.name not in self._tried), None)
 
@@ -168,6 +170,7 @@ class _Search:
         return above
 
     async def _lower_budget(self, bare: Trace, lowest: int) -> int:
+        """A position of the budget below `lowest` that admits the chunk, if the trace lets us foresee one."""
         now = self.trace.request.budget
         counted = counter(self.settings.tokens)
         foreseen = likely_budgets(bare, self.chunk, counted, most=now + lowest - 1)[:GUESSES]
@@ -184,6 +187,7 @@ class _Search:
         return made is not None and self._has_entered(made)
 
     async def _try(self, name: str, at: int) -> Context | None:
+        """Run with one setting at another position, then put the position back."""
         former = self._tried[name]
         self._tried[name] = (*former[:2], at)
         try:
