@@ -153,6 +153,7 @@ def _has_words(text: str) -> bool:
 
 
 def _item(item: Message) -> Sequence[Event]:
+    """The event of a block or item that is a tool call or its result; nothing for any other."""
     kind = kind_of(item)
     if kind in CALL_TYPES:
         id = _id(item.get("call_id") or item.get("id"))

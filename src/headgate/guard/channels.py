@@ -236,6 +236,7 @@ class Channel:
 
 
 def _shift(stall: Stall, base: int) -> Stall:
+    """The same stall in offsets that begin `base` characters earlier."""
     if not base:
         return stall
     return replace(stall, position=stall.position + base, onset=stall.onset + base)

@@ -254,6 +254,7 @@ class RepeatDetector:
         return found >= 0 and self._try_far(text, at, found)
 
     def _try_far(self, text: str, at: int, found: int) -> bool:
+        """Try the nearest earlier copies of the last 64 characters as periods; True if one is locked."""
         needle = text[at - 64 : at]
         for _ in range(TRIES):
             if self._lock(text, at, at - 64 - found):
@@ -345,6 +346,11 @@ class RepeatDetector:
 
 
 def _longest_period(text: str, at: int) -> int:
+    """The longest period to look for at this offset, a multiple of 128.
+
+    Periods above 1024 are looked for at every other such offset; where text stutters, even more rarely, because there
+    the search is slow.
+    """
     if at & 255:
         return 1024
     often = at % (RARELY * 256)  # whether the search is made here only where it is quick

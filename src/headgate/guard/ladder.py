@@ -65,6 +65,7 @@ class Climber:
         self._last = reached
 
     def _rung(self, made: int) -> Rung:
+        """The highest rung that `made` copies reach; there are always enough for the lowest."""
         for copies, rung in self._rungs:
             if made >= copies:
                 return rung
@@ -145,6 +146,7 @@ def with_note(message: Message, note: str) -> Message:
 
 
 def _append(content: object, note: str, kind: str) -> object:
+    """Content with a note at its end; content that is neither text nor a list of parts cannot hold one."""
     if content is None:
         return note.lstrip()
     if isinstance(content, str):

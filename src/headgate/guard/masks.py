@@ -46,6 +46,7 @@ Replace = str | Callable[[re.Match[str]], str]
 
 
 def _temporary(found: re.Match[str]) -> str:
+    """A path under a folder for temporary files, with `*` for its random names."""
     return re.sub(r"[^/\\]{1,255}", lambda part: "*" if _is_random(part[0]) else part[0], found[0])
 
 
@@ -62,6 +63,7 @@ def _identifier(found: re.Match[str]) -> str:
 
 
 def _keep_label(found: re.Match[str]) -> str:
+    """The name of a value, with `*` for the value."""
     return f"{found[1]}*"
 
 
@@ -195,6 +197,7 @@ def _compare(
 
 
 def _begin_same(ours: tuple[str, ...], theirs: tuple[str, ...]) -> bool | None:
+    """Whether both are equal; None if one of them ends before they differ."""
     if ours == theirs:
         return True
     return None if all(map(operator.eq, ours, theirs)) else False
@@ -210,6 +213,7 @@ def _normal_lines(text: str) -> tuple[str, ...]:
 
 
 def _normal_line(line: str) -> tuple[str, ...]:
+    """A line without its layout: one part, several of a long line, none of a blank one."""
     if len(line) <= LONG_LINE:
         return _normal_part(line)
     return tuple(part for piece in line.split(",") for part in _normal_part(piece))

@@ -121,6 +121,7 @@ def _bar(share: float) -> str:
 
 
 def _cell(samples: Sequence[Sample], column: int, width: int) -> tuple[float, int]:
+    """The lowest entropy and the longest repetition among the samples of one column."""
     start, stop = column * len(samples) // width, (column + 1) * len(samples) // width
     part = samples[start : max(stop, start + 1)]
     if not part:

@@ -107,6 +107,7 @@ def as_message(message: object) -> Message:
 
 
 def _plain(value: object) -> object:
+    """An SDK's object as plain values, without the fields it does not set; other values unchanged."""
     dump = getattr(value, "model_dump", None)
     return dump(mode="json", by_alias=True, exclude_unset=True) if callable(dump) else value
 
@@ -147,6 +148,7 @@ def _rung(stop: Stop, attempt: int, *, heated: bool) -> Rung:
 
 
 def _history(stop: Stop, rung: Rung) -> str:
+    """The part of the answer so far that the model is shown."""
     if rung.history == "kept":
         return stop.text
     text = before_loop(stop)
@@ -164,6 +166,7 @@ def before_loop(stop: Stop) -> str:
 
 
 def _append_answer(messages: tuple[Message, ...], text: str) -> tuple[Message, ...]:
+    """The messages with the answer so far at the end, joined to a last assistant message if there is one."""
     last = messages[-1] if messages else {}
     if last.get("role") == "assistant" and isinstance(last.get("content"), str):
         return (*messages[:-1], {**last, "content": last["content"] + text})

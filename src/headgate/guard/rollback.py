@@ -252,6 +252,7 @@ class Session:
     # Inside
 
     def _may_use_fast_path(self) -> bool:
+        """Whether this is the first call and nothing waits, as for nearly every piece."""
         channel = self._current
         return not (self.report.rollbacks or channel.whole or channel.has_waiting)
 
@@ -393,6 +394,7 @@ class Session:
         return start + first_boundary(waiting[start:], min(room, self.policy.boundary_chars))
 
     def _why_exhausted(self) -> str:
+        """Why no further call may be made; empty if one may."""
         policy, report = self.policy, self.report
         if report.rollbacks >= policy.max_rollbacks:
             return f"{report.rollbacks} rollbacks did not help"
@@ -432,6 +434,7 @@ class Session:
         return call
 
     def _book(self, out: Sequence[Piece]) -> list[Piece]:
+        """Count what goes out, keep its text for later calls, and note since when something waits."""
         for piece in out:
             self.report.sent_chars += len(piece)
             if (

@@ -130,12 +130,17 @@ def as_json(value: object) -> str:
 
 
 def _is_under_way(text: str) -> bool:
+    """Whether a result says that work goes on; only its beginning and its end are read."""
     ends = text if len(text) < 2 * _GLANCE else f"{text[:_GLANCE]} {text[-_GLANCE:]}"
     low = ends.lower()
     return any(word in low for word in _HINTS) and _UNDER_WAY.search(low) is not None
 
 
 def _call_number(tool: str, arguments: object) -> int:
+    """A number that equal calls share; a call that only waits gets one of its own.
+
+    Arguments that come as text are remembered, so that the same text is parsed once.
+    """
     if arguments is None or isinstance(arguments, str):
         key = hash((tool, arguments))
         try:
@@ -167,6 +172,7 @@ def _tells_to_wait(argument: object) -> bool:
 
 
 def _parse(text: str | None) -> object:
+    """Arguments as a value; no arguments equal an empty object, and invalid JSON stays text."""
     try:
         return {} if text is None else orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -157,6 +157,7 @@ class Guard:
             raise
 
     async def _attempt(self, session: Session, call: Call) -> AsyncGenerator[Piece]:
+        """One call of the model: its pieces go through the session, to the end or to a stall."""
         try:
             upstream = await self._open(call)
         except Exception:
@@ -252,6 +253,7 @@ class Guard:
 def _detector_factory(
     detector: Detector | Callable[[], Detector] | str | None,
 ) -> Callable[[], Detector] | None:
+    """A function that makes detectors, from an example, a class or a function; None: the policy decides."""
     if detector is None or isinstance(detector, str):
         return None
     if isinstance(detector, Detector) and not isinstance(detector, type):
@@ -266,6 +268,7 @@ def _detector_factory(
 
 
 def _accepts(function: Generate, name: str) -> bool:
+    """Whether a function can be called with this keyword."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -277,6 +280,7 @@ def _accepts(function: Generate, name: str) -> bool:
 
 
 def _upstream_error(error: Exception, session: Session) -> HeadgateError:
+    """What to raise when the upstream breaks: our own errors unchanged, others with how much was sent."""
     if isinstance(error, HeadgateError):
         return error
     sent = session.report.sent_chars

@@ -71,6 +71,7 @@ class TimedStream:
 
 
 async def _close(thing: object) -> None:
+    """Close it by `aclose` or `close`, if it has one."""
     close = getattr(thing, "aclose", None) or getattr(thing, "close", None)
     if close is not None:
         answer = close()

@@ -190,6 +190,7 @@ def _reach_back(steps: list[Step], period: int, back: Iterator[Step], most: int)
 
 
 def _last_run(messages: Sequence[Any]) -> Iterator[Step]:
+    """The calls since a person spoke, or, if texts follow the last call, those texts; the latest first."""
     speaks = None
     for step in _steps_back(messages):
         if speaks is None:

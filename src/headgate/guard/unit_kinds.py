@@ -76,6 +76,7 @@ def _count_digits(counts: Counter[str]) -> int:
 
 
 def _is_token(unit: str, distinct: int) -> bool:
+    """Whether a unit is one ASCII word with digits in it or capitals inside, as an identifier is."""
     if distinct < 2 or not unit.isascii() or not unit.isalnum():
         return False
     return not (unit.isalpha() and (unit.islower() or unit.istitle()))

@@ -69,6 +69,7 @@ class ChatDialect(Dialect):
         return warmer(sampling, fields, HEATED)
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
+        """Ask for the least effort, if the request names an effort."""
         return (
             {"reasoning_effort": "low"} if isinstance(fields.get("reasoning_effort"), str) else {}
         )
@@ -85,6 +86,7 @@ class ChatDialect(Dialect):
         self.ended = False
 
     def plain_text(self, event: Event) -> str | None:
+        """The content of a chunk with one delta that holds nothing else."""
         # Every token comes here: plain lookups cost a third of a match statement.
         choices = event.get("choices")
         if not isinstance(choices, list) or len(choices) != 1 or event.get("usage"):
@@ -129,6 +131,7 @@ class ChatDialect(Dialect):
         return pieces
 
     def write(self, piece: Piece) -> list[Event]:
+        """A chunk with the id of the first call; the role is sent only once."""
         raw = piece.raw
         if raw is None:
             return [self._new_chunk(piece)]
@@ -161,12 +164,14 @@ class ChatDialect(Dialect):
         }
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
+        """A chunk without choices, if `stream_options` ask for usage."""
         options = fields.get("stream_options")
         if not isinstance(options, Mapping) or not options.get("include_usage"):
             return []
         return [{**last, "choices": [], "usage": self.estimate_usage(0, 0)}]
 
     def _repeats_role(self, raw: Event) -> bool:
+        """Whether an event of a later call only repeats who speaks."""
         choices = raw.get("choices") or []
         if not self._begun or self._calls <= 1 or not choices:
             return False
@@ -251,6 +256,7 @@ class ChatDialect(Dialect):
         return openai_error(error, param)
 
     def error_event(self, error: HeadgateError) -> Event:
+        """The same object as `error`; no [DONE] follows it."""
         return openai_error(error, None)
 
 

@@ -76,6 +76,7 @@ class ClientItems:
         return [self.number(event)]
 
     def _complete(self, event: Event, place: int, id: str) -> Event:
+        """A done event with the text that the client really has."""
         if "item" in event:
             item = self._with_text({**event["item"], "id": id})
             self.done.append(item)
@@ -101,6 +102,7 @@ class ClientItems:
 
 
 def _replace_text(part: Any, text: str) -> Any:  # noqa: ANN401  # a part, whatever the upstream sent
+    """An output text with another text; the annotations point into the old one, so they are dropped."""
     if not isinstance(part, Mapping) or part.get("type") != "output_text":
         return part
     return part if part.get("text") == text else {**part, "text": text, "annotations": []}

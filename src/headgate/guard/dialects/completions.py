@@ -21,10 +21,12 @@ class CompletionsDialect(ChatDialect):
     resume: ClassVar[Resume] = "prefill"
 
     def conversation(self, fields: Fields) -> tuple[Message, ...]:
+        """The prompt as a user message; none if the prompt is not a single text."""
         prompt = _prompt(fields)
         return () if prompt is None else ({"role": "user", "content": prompt},)
 
     def replace_conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """The prompt, followed by the answer so far."""
         return {"prompt": "".join(str(message["content"]) for message in messages)}
 
     def why_unwatched(self, fields: Fields) -> str:
@@ -98,6 +100,7 @@ class CompletionsDialect(ChatDialect):
 
 
 def _prompt(fields: Fields) -> str | None:
+    """The prompt, if it is a single text."""
     prompt = fields.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1:
         prompt = prompt[0]

@@ -67,6 +67,7 @@ class MessagesDialect(Dialect):
         return {"messages": messages}
 
     def why_unwatched(self, fields: Fields) -> str:  # each answer is one message
+        """Empty: every answer of this API is one message."""
         return ""
 
     def is_structured(self, fields: Fields) -> bool:
@@ -94,11 +95,13 @@ class MessagesDialect(Dialect):
         return {name: min(1.0, value) for name, value in warm.items()}
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
+        """Switch thinking off."""
         return {"thinking": {"type": "disabled"}} if _thinks(fields) else {}
 
     # Turns
 
     def preamble(self, fields: Fields) -> tuple[str, ...]:
+        """`system`, a text or a list of parts."""
         system = fields.get("system")
         if isinstance(system, str):
             return (system,)
@@ -146,6 +149,7 @@ class MessagesDialect(Dialect):
         return [Piece(EVENT, raw=event)]
 
     def write(self, piece: Piece) -> list[Event]:
+        """The event, with the index that its block has for the client."""
         event = piece.raw
         if event is None:
             return self._new_delta(piece)
@@ -175,6 +179,7 @@ class MessagesDialect(Dialect):
         return event.get("type") == "error"
 
     def usage(self, found: Event) -> Usage | None:
+        """The usage of message_start, message_delta or a whole message."""
         inner = found.get("message")
         usage = inner.get("usage") if isinstance(inner, dict) else found.get("usage")
         if not isinstance(usage, dict):
@@ -189,6 +194,7 @@ class MessagesDialect(Dialect):
         return {"input_tokens": input_tokens, "output_tokens": output_tokens}
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
+        """No events: message_delta brings the usage."""
         return []
 
     def _start_block(self, event: Event) -> list[Event]:
@@ -283,6 +289,7 @@ class MessagesDialect(Dialect):
         return {"type": "error", "error": {"type": kind, "message": str(error)}}
 
     def error_event(self, error: HeadgateError) -> Event:
+        """The same object as `error`; no message_stop follows it."""
         return self.error(error)
 
 

@@ -96,6 +96,7 @@ class ResponsesDialect(Dialect):
         return warmer(sampling, fields, ("temperature",))
 
     def answer_now(self, fields: Fields) -> dict[str, Any]:
+        """Ask for the least effort, if the request asks for reasoning."""
         reasoning = fields.get("reasoning")
         return (
             {"reasoning": {**reasoning, "effort": "low"}} if isinstance(reasoning, Mapping) else {}
@@ -129,6 +130,7 @@ class ResponsesDialect(Dialect):
         return None
 
     def note_passed(self, event: Event, text: str) -> None:
+        """Keep the text for later events that repeat it, and count the event."""
         self._items.note_passed(str(event.get("item_id")), text)
 
     def read(self, event: Event) -> list[Piece]:
@@ -149,6 +151,7 @@ class ResponsesDialect(Dialect):
         return [Piece(channel, text, call=index if channel == TOOL else 0, raw=event)]
 
     def write(self, piece: Piece) -> list[Event]:
+        """The event, with the place that its item has for the client."""
         event = piece.raw
         if event is None:
             event = {**self._deltas[piece.channel], "delta": piece.text}
@@ -173,6 +176,7 @@ class ResponsesDialect(Dialect):
         return event.get("type") == "error"
 
     def usage(self, found: Event) -> Usage | None:
+        """The usage of a response, alone or inside an event."""
         inner = found.get("response")
         usage = inner.get("usage") if isinstance(inner, dict) else found.get("usage")
         return usage if isinstance(usage, dict) else None
@@ -193,6 +197,7 @@ class ResponsesDialect(Dialect):
         }
 
     def usage_events(self, last: Event, fields: Fields) -> list[Event]:
+        """No events: response.completed brings the usage."""
         return []
 
     def _note_id(self, event: Event) -> None:
@@ -290,6 +295,7 @@ class ResponsesDialect(Dialect):
         return openai_error(error, param)
 
     def error_event(self, error: HeadgateError) -> Event:
+        """An error event; no response.completed follows it."""
         _, code = type_and_code(error)
         event = {"type": "error", "code": code, "message": str(error), "param": None}
         return self._items.number(event)

@@ -33,6 +33,7 @@ def _texts(content: object) -> list[str]:
 
 
 def _is_element(text: str) -> bool:
+    """Whether a text is one XML element from its first word to its last."""
     opening = _element.match(text)
     return bool(opening) and text.rstrip().endswith(f"</{opening[1]}>")  # type: ignore[index]
 
