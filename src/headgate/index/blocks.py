@@ -82,6 +82,7 @@ def place_batch(totals: Totals, count: int) -> tuple[Placement, Totals]:
 
 
 def _count_alike(parts: Sequence[int]) -> int:
+    """How many parts at the end are in no larger size class than the last one."""
     classes = [(size.bit_length() - 1) // _CLASS_BITS for size in parts]
     alike = takewhile(lambda size_class: size_class <= classes[-1], reversed(classes))
     return sum(1 for _ in alike)

@@ -76,6 +76,7 @@ def best_by_words(
 
 @cache
 def _saturation() -> Floats:
+    """The share n / (n + 1) of each packed posting, where n counts the term in all fields alike."""
     times = table(title=1.0, speaker=1.0, date=1.0).astype(np.float64)
     return times / (times + 1)
 
@@ -100,6 +101,7 @@ def _add_up(
 
 
 def _spread(places: Ints, scores: Floats, near: Sequence[float]) -> tuple[Ints, Floats]:
+    """The sums, to which the places around each one add their shares."""
     shares = [*reversed(near), 1.0, *near]
     every = [places + step for step in range(-len(near), len(near) + 1)]
     return _sum_by_place(np.concatenate(every), np.outer(shares, scores).ravel())
@@ -115,6 +117,7 @@ def _sum_by_place(places: Ints, scores: Floats) -> tuple[Ints, Floats]:
 
 
 def _best(places: Ints, scores: Floats, most: int) -> tuple[Ints, Floats]:
+    """The places with the highest sums, best first, and their sums."""
     least = np.partition(scores, -most)[-most] if len(scores) > most else 0.0
     # the newest of equals, since what is gone stands in older places
     stays = np.flatnonzero(scores >= least)[::-1]

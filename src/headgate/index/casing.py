@@ -45,6 +45,7 @@ def _number_names(words: set[str]) -> dict[str, int]:
 
 
 def _test(holds: Callable[[str], bool], characters: list[str]) -> npt.NDArray[np.bool_]:
+    """Whether `holds` is true of each character; each distinct one is tested once."""
     known = {one: holds(one) for one in set(characters)}
     return np.fromiter(map(known.__getitem__, characters), bool, len(characters))
 

@@ -156,6 +156,7 @@ class Collection:
             self._published.clear()
 
     def _check_files(self) -> None:
+        """Read all files through once; if one is damaged, start over."""
         assert self._folder is not None
         self._unchecked = False
         try:
@@ -242,11 +243,13 @@ class Collection:
             self._start_over("the index was rebuilt: it did not belong to this store")
 
     def _can_fetch(self) -> bool:
+        """Whether there is no index here and a published one may be there to copy."""
         if self._opened or self._folder is None or self._published is None:
             return False
         return not manifest_is_there(self._folder) and self._published.may_be_there()
 
     def _fetch(self) -> None:
+        """Copy the published index into the folder, unless the folder already has one."""
         if not self._can_fetch():
             return
         assert self._folder is not None and self._published is not None  # noqa: PT018
@@ -264,6 +267,7 @@ class Collection:
         return state.count == self._store.size(self._tenant, self._name).chunks
 
     def _start_over(self, why: str) -> None:
+        """Start with an empty index; the files in the folder are overwritten later."""
         self._degraded = why
         self._set_state(IndexState("", 0, (), self._kind))
 
@@ -401,6 +405,7 @@ def _merge(lives: Sequence[LiveSegment], folder: Path | None) -> LiveSegment:
 
 
 def _tail(lives: Sequence[LiveSegment]) -> Sequence[LiveSegment]:
+    """The segments at the end that are in no larger size class than the last one: the next to be merged."""
     if not lives:
         return ()
     bound, begin = _size_class(lives[-1]), len(lives)

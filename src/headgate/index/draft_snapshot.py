@@ -104,6 +104,7 @@ class DraftSnapshot(Snapshot):
 
     @lazy_property
     def _field_ends(self) -> Ints:
+        """Where title, date and speaker of each chunk end, counted in terms."""
         return np.cumsum(self._drafts.header[:, :BODY].T, 0)
 
     def postings(self, terms: Keys) -> Hits:
@@ -126,6 +127,7 @@ class DraftSnapshot(Snapshot):
         return found
 
     def frequencies(self, terms: Keys) -> Ints:
+        """In how many chunks of the whole collection each term occurs."""
         return self._count_keys(terms)
 
     @lazy_property
@@ -180,6 +182,7 @@ class DraftSnapshot(Snapshot):
         return Spots(terms[which], mine, self._fields(position, ords[mine]), position, titled)
 
     def _weigh_lengths(self, title: float, *, head: bool) -> tuple[npt.NDArray[np.float64], float]:
+        """As in `Snapshot`, but with the mean of the whole collection."""
         weights = np.array([title, 1.0 * head, 1.0 * head, 1.0])
         length = self._drafts.header[:, : BODY + 1] @ weights
         return length, float(weights @ np.array(self._totals.fields)) / self.count
@@ -199,6 +202,7 @@ class DraftSnapshot(Snapshot):
         return [flat[starts[ord] : starts[ord + 1]] for ord in ords.tolist()]
 
     def count_names(self, keys: Keys, *, limit: int) -> Ints:
+        """How many candidates have each name; 0 for a name in more than `limit` chunks."""
         _, which = locate(self._drafts.names, self._low_names, keys)
         rare = self.name_frequencies(keys) <= limit
         return np.bincount(which, minlength=len(keys)) * rare
@@ -211,6 +215,7 @@ class DraftSnapshot(Snapshot):
         return Hits(ords, self._drafts.flags[at], np.bincount(which, minlength=len(keys)))
 
     def name_frequencies(self, keys: Keys) -> Ints:
+        """In how many chunks of the whole collection each name occurs."""
         return self._count_keys(keys ^ NAME_KEYS)
 
     def labels(self, keys: Keys) -> list[str]:
@@ -234,6 +239,7 @@ class DraftSnapshot(Snapshot):
         return distinct(self._drafts.terms[where])
 
     def nearest(self, vector: npt.ArrayLike, k: int) -> tuple[Ints, npt.NDArray[np.float64]]:
+        """The candidates nearest to the query, best first; their cosines came with the candidates."""
         if self._near is None:
             return np.zeros(0, np.int64), np.zeros(0)
         return self._near.ords[:k], self._near.cosines[:k]
@@ -246,4 +252,5 @@ class DraftSnapshot(Snapshot):
         return {id: ord for ord, id in enumerate(self._ids)}
 
     def find(self, ids: Sequence[str]) -> Ints:
+        """The ordinals of candidates by id; -1 for an id that is not a candidate."""
         return np.array([self._by_id.get(id, -1) for id in ids], np.int64)

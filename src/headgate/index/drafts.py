@@ -57,6 +57,7 @@ def _own_keys(part: PostingList | Counts, at: int) -> Keys:
 
 
 def _flags_by_chunk(names: PostingList) -> npt.NDArray[np.uint16]:
+    """The flags of the names, in the order in which the chunks own the names."""
     width = max(len(names.keys), 1)
     owner = np.repeat(np.arange(len(names.own_starts) - 1), np.diff(names.own_starts))
     slot = np.repeat(np.arange(len(names.keys)), np.diff(names.starts))

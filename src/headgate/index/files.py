@@ -109,6 +109,7 @@ def make_folder(folder: Path) -> None:
 
 
 def _map(file: BinaryIO) -> Bytes:
+    """The bytes of a file: a small one is read, a large one is mapped into memory."""
     if os.fstat(file.fileno()).st_size <= _READ:
         file.seek(0)
         return np.frombuffer(file.read(), np.uint8)

@@ -248,6 +248,7 @@ def write_lock(folder: Path) -> Iterator[bool]:
 
 
 def _try_lock(handle: int) -> bool:
+    """Lock an open file; False if another process holds the lock."""
     try:
         if os.name == "nt":
             import msvcrt  # noqa: PLC0415 - one platform only

@@ -220,6 +220,7 @@ class Indexes:
                     self._due.setdefault(key, None)
 
     def _follow(self, key: Key) -> bool:
+        """Take in one batch of changes; True if nothing is left to do."""
         try:
             return self._follower(*key).follow_batch()
         except EXPECTED as error:

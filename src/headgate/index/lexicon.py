@@ -194,6 +194,7 @@ class Lexicon:
         return _join([held, *passing])
 
     def _add(self, language: str, pieces: list[str], keys: Keys, passing: list[Known]) -> Slots:
+        """Give slots to new pieces; those that may occur again are remembered while there is room."""
         former = self.former
         held = (former.find(keys) if former else np.full(len(keys), -1)).astype(np.int64)
         again, fresh = np.flatnonzero(held >= 0), np.flatnonzero(held < 0)
@@ -223,6 +224,7 @@ class Lexicon:
 
 
 def _read(pieces: list[str], language: str) -> Known:
+    """What `Lexicon.read` returns for pieces, made from the pieces themselves."""
     terms, sizes = read_pieces(pieces, language)
     said = terms > 0  # stopwords have no term
     counts = np.bincount(np.repeat(np.arange(len(pieces)), sizes)[said], minlength=len(pieces))

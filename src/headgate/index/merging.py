@@ -105,6 +105,7 @@ def _merge_keys(out: ArrayFile, name: str, parts: _Lists) -> "_Union":
 def _merge_postings(
     parts: _Lists, moves: Sequence[_Move], begins: Ints
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint16]]:
+    """The postings of a run of keys, key by key, without those of dead chunks."""
     ords, values = np.empty(begins[-1], np.uint32), np.empty(begins[-1], np.uint16)
     free, base = begins[:-1].copy(), 0
     for (lists, alive), (some, _, places, counts) in zip(parts, moves, strict=True):
@@ -193,6 +194,7 @@ def _runs(parts: Sequence[PostingList | Counts]) -> Iterator[list[slice]]:
 
 
 def _furthest(part: PostingList | Counts, at: int, step: int) -> int:
+    """The furthest end of a run from `at`: `step` keys, or as many as have `step` postings."""
     end = min(at + step, len(part.keys))
     if isinstance(part, PostingList) and end > at:
         starts = part.starts[at : end + 1]
@@ -201,6 +203,7 @@ def _furthest(part: PostingList | Counts, at: int, step: int) -> int:
 
 
 def _merge_labels(out: ArrayFile, segments: Sequence[Segment], names: _Union) -> None:
+    """Write the label of each name, from the first segment that has it."""
     labels, sizes = [], [np.zeros(0, np.int64)]
     for keys, _, moves in names:
         raw, lengths, which = [], [], np.empty(len(keys), np.int64)

@@ -114,6 +114,7 @@ class NarrowedCollection:
         return len(changes) < _BATCH
 
     def _save(self, changes: Sequence[Change], gone: Drafts, totals: Totals) -> None:
+        """Write the block of some changes; `gone` are the drafts that they replace or remove."""
         chunks = [change.chunk for change in changes if change.chunk is not None]
         seen = changes[-1].seq if changes else totals.seen
         rows = self._embeddings.rows_of(chunks, seen) if self._embeddings else None
@@ -174,6 +175,7 @@ class NarrowedCollection:
         self._store.clear_postings(self._tenant, self._name)
 
     def _check_kind(self, totals: Totals) -> None:
+        """Refuse to mix embeddings of two models."""
         kind = self._embeddings.kind if self._embeddings else "no embeddings"
         if totals.vectors and totals.vectors != kind:
             raise ConfigError(
@@ -237,6 +239,7 @@ class NarrowedCollection:
         return self._store.nearest_places(*here, halves, NEAREST, chunks=totals.chunks)
 
     def _compare(self, vector: npt.NDArray[np.float32], ids: Sequence[str]) -> Neighbors:
+        """The candidates that have an embedding, nearest first."""
         assert self._embeddings is not None
         found = self._embeddings.known_rows(ids)
         ords = np.flatnonzero([id in found for id in ids])
@@ -266,6 +269,7 @@ def _join_terms(pieces: Sequence[Sequence[int]]) -> Keys:
 
 
 def _follow_names(view: DraftSnapshot, terms: Keys, known: KnownPostings) -> list[int]:
+    """The places of chunks that share a rare name with the best candidates by words."""
     worth = rarity(view.count, view.frequencies(terms))
     scores = lexical(view, terms, view.postings(terms), worth, _LEXICAL)
     held = view.names(top(scores, _SEEDS, view.reading))

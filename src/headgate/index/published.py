@@ -121,6 +121,7 @@ class PublishedIndex:
             ) from error
 
     def _newest(self) -> _Version | None:
+        """Of the complete versions that the store knows, the one that has seen the most changes."""
         versions = [version for version in self._versions() if version.whole]
         known = set(self._store.index_marks(self._tenant, self._collection)) if versions else set()
         known_versions = (version for version in versions if version.mark in known)
@@ -152,6 +153,7 @@ class PublishedIndex:
         return [name for name in digests if name != _MANIFEST]
 
     def _upload(self, folder: Path, version: str, mark: str) -> None:
+        """Copy the files of an index; the checksums come last, because they mark a version as complete."""
         manifest = json.loads((folder / _MANIFEST).read_bytes()) | {"mark": mark}
         with TemporaryDirectory() as temporary:
             own = Path(temporary)

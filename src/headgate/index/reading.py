@@ -99,6 +99,7 @@ _current = _NameSlots()
 
 
 def _forget_many_names() -> None:
+    """Start anew if no more names can be remembered."""
     global _current  # noqa: PLW0603  (a cache)
     if _current.is_full:
         _current = _NameSlots()
@@ -106,6 +107,7 @@ def _forget_many_names() -> None:
 
 @cache
 def _telling_keys() -> Keys:
+    """The keys of words that only English has."""
     return Pieces.of(["the of and with that this from was were for The"]).keys
 
 
@@ -157,6 +159,7 @@ class Reading:
         self._term_counts, self._terms, self._cases = known
 
     def _read(self, chunks: Sequence[Chunk]) -> Slots:
+        """Read some chunks into the columns; the slots of their pieces are returned."""
         lines = [part(chunk.text, chunk.metadata) for chunk in chunks]
         self.chars.extend([len(chunk.text) for chunk in chunks])
         self.speaker.extend([number(line.speaker) if line.speaker else 0 for line in lines])

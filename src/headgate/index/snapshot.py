@@ -82,10 +82,12 @@ class Snapshot:
 
     @property
     def degraded(self) -> str:
+        """What went wrong with the index on the way to this snapshot; empty if nothing did."""
         return self._degraded
 
     @property
     def narrowed_to(self) -> str:
+        """Empty: a snapshot is the whole collection."""
         return ""
 
     @lazy_property
@@ -110,6 +112,7 @@ class Snapshot:
 
     @lazy_property
     def alive(self) -> npt.NDArray[np.bool_]:
+        """One flag per ordinal."""
         flags = [live.alive for live in self.lives]
         return np.concatenate(flags) if flags else np.zeros(0, bool)
 
@@ -222,6 +225,7 @@ class Snapshot:
         return [(n, ords[index] - self.bases[n], index) for n, index in found]
 
     def spots(self, ords: Ints, terms: Keys) -> Spots:
+        """Where these terms occur in some chunks, chunk by chunk in reading order."""
         slots = self._term_slots(terms)
         found, words = [], 0
         for at, local, index in self._by_segment(ords):
@@ -275,6 +279,7 @@ class Snapshot:
         return self._norms[b, title, head]
 
     def _weigh_lengths(self, title: float, *, head: bool) -> tuple[npt.NDArray[np.float64], float]:
+        """The length of each chunk in terms, its title weighed, and the mean over the living ones."""
         fields = self._column("fields").reshape(-1, 4)
         length = fields[:, BODY] + title * fields[:, TITLE]
         if head:
@@ -330,6 +335,7 @@ class Snapshot:
         return [bool(v) for v in verdict]
 
     def _count_cases(self, asked: Keys) -> Ints:
+        """How often each case key occurs in living chunks."""
         counts = np.zeros(len(asked), np.int64)
         for live in self.lives:
             slots, there = find(live.segment.case.keys, asked)
@@ -364,6 +370,7 @@ class Snapshot:
         return rank, standing
 
     def order(self) -> tuple[Ints, Ints]:
+        """The rank of each chunk in reading order (-1 if dead), and the chunk at each rank."""
         return self._order
 
     @lazy_property
@@ -378,11 +385,13 @@ class Snapshot:
         return distinct(np.concatenate(found))
 
     def speakers(self) -> Keys:
+        """The terms of all speakers' names, sorted."""
         return self._speakers
 
     # -- vectors and records ---------------------------------------------------------------------
 
     def nearest(self, vector: npt.ArrayLike, k: int) -> tuple[Ints, npt.NDArray[np.float64]]:
+        """The living chunks whose embeddings are nearest, best first, and their cosines."""
         query = np.asarray(vector, np.float32)
         ords, cosines = [np.zeros(0, np.int64)], [np.zeros(0)]
         for live, base in zip(self.lives, self.bases.tolist(), strict=False):
@@ -404,9 +413,11 @@ class Snapshot:
         return found
 
     def read(self, ids: Sequence[str]) -> list[Chunk]:
+        """The chunks themselves, read from the store; a chunk that was removed since is left out."""
         return list(self._fetch(ids))
 
     def find(self, ids: Sequence[str]) -> Ints:
+        """The ordinals of living chunks by id; -1 for an id that is not there."""
         keys = np.array([number(id) for id in ids], np.uint64)
         found = np.full(len(ids), -1, np.int64)
         for live, base in zip(self.lives, self.bases, strict=False):

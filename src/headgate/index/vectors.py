@@ -115,6 +115,8 @@ class _Matches(Protocol):
 
 
 class _UsearchIndex(Protocol):
+    """The part of usearch's index that is used here."""
+
     expansion_search: int
 
     def __len__(self) -> int: ...
