@@ -48,6 +48,7 @@ def _split(text: str, gap: re.Pattern[str]) -> Iterator[Block]:
 
 
 def _markdown(text: str) -> Iterator[Block]:
+    """Join lines to blocks; a heading goes with the block below it."""
     path: list[tuple[int, str]] = []
     open_at, end, former = -1, 0, "blank"
     for kind, start, stop, words in _runs(text):

@@ -70,6 +70,7 @@ def _split(text: str, tokens: int, policy: ChunkPolicy, *, kind: str) -> list[Pa
 
 
 def _first_heading(text: str) -> tuple[str, ...]:
+    """The first heading of a text that stays whole."""
     # a search for lines takes a hundred times as long as one for signs
     if "#" not in text or not ("# " in text or "#\t" in text) or not _HEADING.search(text):
         return ()
@@ -96,6 +97,7 @@ def _may_join(last: Block, block: Block, sizes: RunningTokens, target: int) -> b
 
 
 def _join_tail(packed: list[Block], sizes: RunningTokens, policy: ChunkPolicy) -> list[Block]:
+    """Join a scrap at the end to the passage before it, if both fit in one."""
     if len(packed) > 1:
         last, former = packed[-1], packed[-2]
         scrap = 8 * (sizes[last.end] - sizes[last.start]) < policy.target
@@ -107,6 +109,7 @@ def _join_tail(packed: list[Block], sizes: RunningTokens, policy: ChunkPolicy) -
 def _split_block(
     text: str, block: Block, sizes: RunningTokens, policy: ChunkPolicy
 ) -> Iterator[Block]:
+    """The block, or, if it is above the maximum, parts of it no larger than the target."""
     if sizes[block.end] - sizes[block.start] <= policy.maximum:
         yield block
         return
@@ -130,6 +133,7 @@ def _split_span(
 
 
 def _slices(start: int, end: int, sizes: RunningTokens, limit: int) -> Iterator[tuple[int, int]]:
+    """Cut anywhere; a single character above the limit stays whole."""
     while start < end:
         stop = min(end, max(sizes.reach(start, limit), start + 1))
         yield start, stop
@@ -151,4 +155,5 @@ def _runs(
 
 
 def _trim(text: str) -> str:
+    """Strip blank lines around it; the first line keeps its indent."""
     return text.rstrip().lstrip("\r\n")

@@ -21,6 +21,8 @@ _MOST_CHARS = 1_000_000  # of one file: tens of thousands of patterns
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
+    """The patterns of one folder."""
+
     folder: Path
     spec: "GitIgnoreSpec"
 
@@ -90,4 +92,5 @@ def _parse(lines: Iterable[str], where: str) -> "GitIgnoreSpec":
 
 
 def _repository(folder: Path) -> Path | None:
+    """The root of the repository that contains a folder, if one does."""
     return next((part for part in (folder, *folder.parents) if (part / ".git").exists()), None)

@@ -164,6 +164,8 @@ def _stream_items(data: bytes, id: str, collection: str, kind: Kind) -> Iterable
 
 @dataclass
 class _Loader:
+    """Gathers texts into batches, writes them, and counts."""
+
     store: DocumentStore
     tenant: str
     policy: IngestPolicy
@@ -258,6 +260,7 @@ class _Loader:
         return Summary(*counts, tuple(self.skipped))
 
     def _changed_documents(self, items: list[Text]) -> Iterator[Document]:
+        """The documents of those texts whose digest is not in the store."""
         asked: dict[str, list[str]] = {}
         for item in items:
             asked.setdefault(item.collection, []).append(item.id)
@@ -274,6 +277,7 @@ class _Loader:
             yield assemble(item, policy, digest=mark, tokens=tokens)
 
     def _write(self, documents: list[Document]) -> None:
+        """Store documents together with the fingerprints of their chunks."""
         chunks = [chunk for document in documents for chunk in document.chunks]
         packed = pack([chunk.text for chunk in chunks])
         beside = (

@@ -138,6 +138,7 @@ def _title(row: Mapping[str, Any]) -> str:
 
 
 def _check_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The metadata, which must be small because every chunk of the document has it."""
     if metadata and len(repr(metadata)) > METADATA_BYTES // 4:
         try:
             size = len(orjson.dumps(metadata, option=orjson.OPT_NON_STR_KEYS))
@@ -152,6 +153,7 @@ def _check_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _row_id(row: Mapping[str, Any]) -> str:
+    """The row's own id as text, from `id` or `_id`; empty if it has none."""
     found = row.get("id", row.get("_id"))
     if found is None:
         return ""

@@ -89,6 +89,7 @@ def _files_under(
 
 
 def _or_nothing(found: Iterator[SourceFile | Skip], path: Path) -> Iterator[SourceFile | Skip]:
+    """What was found in a folder, or a `Skip` that says why there is nothing."""
     nothing = Skip(str(path), "no files in it but hidden or ignored ones")
     yield next(found, nothing)
     yield from found
@@ -155,6 +156,7 @@ def stale_files(
 
 
 def _file_of(id: str, digest: str) -> str:
+    """The file that a document came from; empty for a row with its own id."""
     if digest.startswith(FILE):
         return id
     return id.rpartition(":")[0] if digest.startswith(LINE) else ""
