@@ -194,6 +194,7 @@ def _documents(context: Context) -> list[Document]:
 
 
 def _as_chunk(message: BaseMessage) -> AIMessageChunk:
+    """A chunk as it is; the message of a model that does not stream becomes its only chunk."""
     if isinstance(message, AIMessageChunk):
         return message
     fields = message.model_dump(exclude={"type"})
@@ -206,6 +207,7 @@ def _as_chunk(message: BaseMessage) -> AIMessageChunk:
 
 
 def _read(chunk: AIMessageChunk) -> str | Piece | None:
+    """The text of a message chunk, with its channel; None if it has no text."""
     if text := str(chunk.text):
         return text
     if calls := chunk.tool_call_chunks:

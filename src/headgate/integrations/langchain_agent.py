@@ -103,6 +103,7 @@ class HeadgateMiddleware(AgentMiddleware[Any, Any, Any]):
 
 
 def _question(messages: Sequence[BaseMessage]) -> tuple[str, list[str]]:
+    """What a person asks now, empty if the last message is not theirs, and all texts that the model sees."""
     texts = [str(message.text) for message in messages]
     last = messages[-1] if messages else None
     asked = isinstance(last, HumanMessage) and last.name != NAME

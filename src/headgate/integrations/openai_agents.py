@@ -189,6 +189,7 @@ async def _unwrap(events: GuardedEvents) -> AsyncIterator[Any]:
 def _fields(
     input: Any, settings: ModelSettings, others: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """The call as a request of the Responses API, which is how the guard reads it."""
     schema = named.get("output_schema", others[1] if len(others) > 1 else None)
     structured = schema is not None and not schema.is_plain_text()
     return {

@@ -131,6 +131,7 @@ def _tell_model() -> Iterator[None]:
 
 
 def _question(message: ModelMessage) -> str:
+    """What a person asks in a message, without what Headgate added."""
     if not isinstance(message, ModelRequest):
         return ""
     return "\n".join(text for text in map(_prompt, message.parts) if text and not is_block(text))
@@ -145,6 +146,7 @@ def _is_prompt(part: object) -> bool:
 
 
 def _prompt(part: object) -> str:
+    """The words of a user's prompt, without pictures and files."""
     if not isinstance(part, UserPromptPart):
         return ""
     if isinstance(part.content, str):
@@ -153,6 +155,7 @@ def _prompt(part: object) -> str:
 
 
 def _texts(message: ModelMessage) -> list[str]:
+    """All texts of a message that the model sees: prompts, answers and tool results."""
     found = []
     for part in message.parts:
         content = _prompt(part) or getattr(part, "content", "")

@@ -120,6 +120,7 @@ class MemoryManager:
         return next(named, None)
 
     def _tell(self, hook: str, *given: Any, **told: Any) -> list[Any]:
+        """Call a hook of every provider that has it."""
         methods = [(p, getattr(p, hook, None)) for p in self._providers]
         return [
             self._attempt(provider, method, *given, **told)
@@ -137,6 +138,7 @@ class MemoryManager:
 
 
 def _pick_accepted(method: Callable[..., Any], told: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that a method accepts; older providers accept fewer."""
     parameters = inspect.signature(method).parameters
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return dict(told)

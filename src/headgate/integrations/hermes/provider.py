@@ -160,12 +160,14 @@ class HeadgateMemory:
             LOGGER.warning("a turn was not kept: %s", error)
 
     def _existing_collections(self, gate: Headgate) -> str | Sequence[str]:
+        """The collections that exist, so that an empty memory is not asked; the first name if none does."""
         names = [self._collection] if isinstance(self._collection, str) else self._collection
         there = gate.collections()
         return [name for name in names if name in there] or names[0]
 
 
 def _facts(gate: Headgate, hits: Sequence[FactHit]) -> str:
+    """Facts as a list inside a fence that none of them can close."""
     if not hits:
         return ""
     rows = [f"- {quote(h.fact.content)} (id {h.fact.id}, trust {h.fact.trust:.2f})" for h in hits]

@@ -198,6 +198,7 @@ def _facts(gate: Headgate, args: Arguments) -> list[Fact]:
 
 
 def _naming(gate: Headgate, args: Arguments, names: set[str]) -> list[Fact]:
+    """The facts that name all of these, the most trusted first."""
     found = [fact for fact in _facts(gate, args) if names and names <= _names(fact)]
     return found[: _limit(args)]
 

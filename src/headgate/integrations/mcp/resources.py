@@ -72,6 +72,7 @@ async def read_resource(access: Access, uri: str) -> TextResourceContents:
 
 
 def _parse(uri: str) -> tuple[str, str]:
+    """The kind of a resource, and the rest of its address."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -85,6 +86,7 @@ def _parse(uri: str) -> tuple[str, str]:
 
 
 def _without_text(data: dict[str, Any]) -> dict[str, Any]:
+    """A trace with the fate of each candidate but without its text; every string is quoted."""
     for fate in data["fates"]:
         del fate["text"]
     quoted: dict[str, Any] = _quote_all(data)

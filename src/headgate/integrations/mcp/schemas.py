@@ -213,6 +213,7 @@ def _compact(value: object, models: Mapping[str, Any]) -> Any:
 
 
 def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema of an optional field as the type it has when it is given."""
     kinds = [kind for kind in schema.get("anyOf", ()) if kind.get("type") != "null"]
     if len(kinds) != 1:
         return schema

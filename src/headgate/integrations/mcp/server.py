@@ -108,6 +108,7 @@ def build(access_of: AccessOf, *, style: Style | None = None) -> Server[Any]:
 async def _run(
     spec: ToolSpec, access: Access, arguments: Mapping[str, Any], style: Style
 ) -> CallToolResult:
+    """Check the arguments and run a tool; an error becomes its result."""
     try:
         access.require(spec.scope)
         asked = spec.arguments_model(local=access.local).model_validate(arguments)
@@ -133,6 +134,7 @@ def _first_problem(error: ValidationError) -> str:
 
 @contextmanager
 def _protocol_errors() -> Iterator[None]:
+    """Raise our errors as errors of the protocol, with the hint as their data."""
     try:
         yield
     except HeadgateError as error:
@@ -163,6 +165,7 @@ async def _progress(call: Call, name: str) -> AsyncIterator[None]:
 
 
 async def _log(call: Call, spec: ToolSpec, result: CallToolResult, least: LoggingLevel) -> None:
+    """Send a client that wants logs the notes and the error of a tool call."""
     if call.protocol_version in MODERN_PROTOCOL_VERSIONS:
         wanted = (call.meta or {}).get(LOG_LEVEL_META_KEY)
         if wanted not in _LEVELS:

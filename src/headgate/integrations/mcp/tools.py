@@ -221,6 +221,7 @@ async def why(access: Access, asked: schemas.WhyArguments, style: Style) -> Call
 
 
 def _explain_left_out(trace: Trace) -> tuple[str, schemas.WhyResult]:
+    """The best candidates that were not shown, as text and as data."""
     dropped = [candidate for candidate in trace.candidates if candidate.dropped]
     rows = [
         schemas.LeftOut(
@@ -239,6 +240,7 @@ def _explain_left_out(trace: Trace) -> tuple[str, schemas.WhyResult]:
 
 
 def _one_line(text: str) -> str:
+    """An id or a reason on one line, in which nothing reads as a control token."""
     return clip(" ".join(quote(text).split()), LONGEST_ID)
 
 

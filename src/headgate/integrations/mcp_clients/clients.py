@@ -77,6 +77,7 @@ class Place:
 
 
 def _home(variable: str, folder: str) -> Path:
+    """The folder that an environment variable names, else one in the user's home."""
     return Path(os.environ.get(variable) or Path.home() / folder)
 
 

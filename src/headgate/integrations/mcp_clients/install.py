@@ -55,6 +55,7 @@ def _unchanged_error(place: Place, error: InputError, hint: str) -> InputError:
 
 
 def _read(path: Path) -> str | None:
+    """The text of a file with its own line ends; None if there is no file."""
     try:
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
@@ -66,6 +67,7 @@ def _read(path: Path) -> str | None:
 
 
 def _write(path: Path, text: str) -> None:
+    """Replace a file at once, with the permissions it had; a link stays a link."""
     target = Path(os.path.realpath(path))
     fresh = target.with_name(f".{target.name}.{uuid4().hex[:8]}")
     try:

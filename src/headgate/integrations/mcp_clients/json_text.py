@@ -42,6 +42,8 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class _Object:
+    """Where an object opens and closes in the text, and its members."""
+
     open: int
     close: int
     members: tuple[_Member, ...]
@@ -113,6 +115,7 @@ def load(text: str) -> dict[str, Any]:
 
 
 def _tokens(text: str) -> list[_Token]:
+    """The tokens of a text, without white space and comments."""
     tokens, at = [], 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -127,6 +130,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _object(text: str, start: int) -> _Object:
+    """The object that opens at or after `start`; the text must be valid JSON."""
     tokens = [token for token in _tokens(text) if token.start >= start]
     members: list[_Member] = []
     depth, at = 0, 0
@@ -172,6 +176,7 @@ def _cut(text: str, holder: _Object, member: _Member) -> str:
 
 
 def _verify(text: str, expected: Mapping[str, Any]) -> str:
+    """The text, if it holds what is expected; else refuse the edit."""
     try:
         right = load(text) == expected
     except InputError:

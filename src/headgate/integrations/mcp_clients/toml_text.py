@@ -89,6 +89,7 @@ def _section(text: str, key: str, name: str) -> tuple[int, int] | None:
 
 
 def _parse(text: str) -> object:
+    """The data of a text; None if it is not valid."""
     try:
         return load(text)
     except InputError:
@@ -96,6 +97,7 @@ def _parse(text: str) -> object:
 
 
 def _verify(text: str, found: object, expected: Mapping[str, Any]) -> str:
+    """The text, if it holds what is expected; else refuse the edit."""
     if found != expected:
         raise InputError("its servers are written in a form that cannot be edited safely")
     return text
