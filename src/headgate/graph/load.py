@@ -194,6 +194,7 @@ def _links(name: str, text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _resolve(name: str, target: str) -> str:
+    """A relative link as a path from the root; addresses and names stay as they are."""
     path = target.split("#", 1)[0].split("?", 1)[0] if "://" not in target else target
     if "://" in path or not path.startswith(("./", "../")):
         return path

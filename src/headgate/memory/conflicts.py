@@ -88,6 +88,7 @@ def _opposite_words(one: Fact, other: Fact) -> str:
 
 
 def _value_conflict(one: Fact, other: Fact) -> str:
+    """How two facts differ that are equal but for a value; empty if they do not conflict."""
     left, right = _words(one), _words(other)
     ours, theirs = [w for w in left if w not in right], [w for w in right if w not in left]
     if not (1 <= len(ours) <= 3 and 1 <= len(theirs) <= 3):

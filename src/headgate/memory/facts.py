@@ -293,6 +293,7 @@ class Facts:
         return saved
 
     def _hits(self, query: str) -> Iterator[FactHit]:
+        """Every fact that shares a term with the query, in no order."""
         now, half = self.now(), self.policy.half_life_days
         for fact, relevance in self._index.search(query):
             factor = decay_factor(fact, now, half) if half else 1.0

@@ -69,6 +69,7 @@ class Injected:
         return stated and all(_stands_in(part, held) for part in sentences)
 
     def _catch_up(self, tenant: str) -> None:
+        """Read the traces that other processes have stored since the last look."""
         newest = self._traces.traces(tenant, limit=1)
         seen: Mapping[str, None] = self._seen.get(tenant, {})
         if newest and newest[0].id not in seen:

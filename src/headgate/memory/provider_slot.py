@@ -103,6 +103,7 @@ class ProviderSlot:
     def _submit(
         self, work: Callable[..., object], *args: object, **given: object
     ) -> "Future[object]":
+        """Run the provider's code where it can block nothing else: on a loop or in a thread of its own."""
         if inspect.iscoroutinefunction(work):
             return asyncio.run_coroutine_threadsafe(work(*args, **given), self._event_loop())
         future: Future[object] = Future()
@@ -143,6 +144,7 @@ def accepted_options(method: Callable[..., object]) -> frozenset[str]:
 
 
 def _run_into(future: "Future[object]", work: Callable[[], object]) -> None:
+    """Run a provider's code; its result, or any error, goes into the future."""
     try:
         result = work()
     except BaseException as error:  # noqa: BLE001 - it is handed on to whoever waits for the future

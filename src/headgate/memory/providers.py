@@ -173,6 +173,7 @@ def reason_not_to_ask(query: str, plan: Plan | None) -> str:
 def _pool_for(
     providers: ProviderPool | Sequence[MemoryProvider], policy: RecallPolicy | None
 ) -> Iterator[ProviderPool]:
+    """The given pool, or a new one that is closed after this question."""
     if isinstance(providers, ProviderPool):
         yield providers
         return
@@ -227,6 +228,7 @@ def _read_answer(provider: str, future: "Future[object]", most: int) -> Provider
 
 
 def _passages(text: str) -> list[str]:
+    """The paragraphs of an answer, or its lines if it is a list."""
     listed = [line.strip() for line in text.splitlines() if line.strip()]
     if listed and all(line.startswith(("-", "*", "•")) for line in listed):
         return [line.lstrip("-*• ") for line in listed]
@@ -241,6 +243,7 @@ def _as_candidate(provider: str, text: str, score: float) -> Candidate:
 
 
 def _judge(candidate: Candidate, trust: float, place: int, plan: Plan | None) -> Candidate:
+    """The candidate, dropped if the plan does not want it."""
     if plan is not None and plan.min_trust is not None and trust < plan.min_trust:
         return candidate.with_note(
             Stage.MEMORY, Fate.DROP, NoteCode.LOW_TRUST, trust=trust, min_trust=plan.min_trust

@@ -299,5 +299,6 @@ class ReviewQueue:
 
 
 def _review_id(query: str, collection: str, times: int) -> str:
+    """The id of the review of a question that was decided `times` times before."""
     key = "\0".join((collection, str(times), query))
     return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()

@@ -135,6 +135,7 @@ def _turn_document(
 
 
 def _time_prefix(time: object) -> str:
+    """The `[time] ` in front of a turn's text; empty if no time is known."""
     if isinstance(time, bool) or time is None or time == "":
         return ""
     if isinstance(time, int | float):
