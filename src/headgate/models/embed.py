@@ -90,6 +90,7 @@ def _folder(model: str) -> Path:
 
 
 def _fetch(model: str) -> Path:
+    """The folder of a model from the hub, fetched unless it was fetched before."""
     try:
         from huggingface_hub import snapshot_download  # noqa: PLC0415 - optional
     except ImportError as error:

@@ -90,6 +90,7 @@ class OnnxEmbedder:
 
 
 def _is_foreign(piece: str) -> bool:
+    """Whether a piece is unknown, or a single letter of a script that the vocabulary can only spell."""
     bare = piece.strip("\u2581").removeprefix("##")
     if len(bare) > 1 or not bare.isalpha():
         return piece in _UNKNOWN

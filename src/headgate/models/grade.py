@@ -116,6 +116,7 @@ class LlmGrader:
         return mark
 
     def _body(self, query: str, title: str, text: str) -> dict[str, Any]:
+        """The chat request; the question comes last, after the fenced passage."""
         passage = quote(f"{title}\n{text}" if title else text)[: self._max_chars]
         user = f"Passage:\n{fence(passage, self._secret)}\n\nQuestion: {quote(query)}"
         messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": user}]
@@ -136,6 +137,7 @@ def read_grade(answer: object) -> float:
 
 
 def _content(answer: object) -> str:
+    """The text of the first choice."""
     match answer:
         case {"choices": [{"message": {"content": str(text)}}, *_]}:
             return text.strip()

@@ -94,6 +94,7 @@ async def _fetch(
     params: Mapping[str, str] | None,
     body: Mapping[str, Any] | None,
 ) -> tuple[int, str, bytes]:
+    """Status, content type and body of one answer; a body above the size limit is an error."""
     method = "GET" if body is None else "POST"
     content = None if body is None else orjson.dumps(body)
     headers = _headers(endpoint, posts=body is not None)
@@ -136,6 +137,7 @@ def _unreachable(endpoint: Endpoint, error: Exception) -> UpstreamError:
 
 
 def _origin(url: str) -> str:
+    """The server that a call went to, without the path, which may hold secrets."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname}"
 

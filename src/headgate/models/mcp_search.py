@@ -76,6 +76,7 @@ class McpSearch:
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[Any]:
+        """A connected client; the library's errors are raised as UpstreamError."""
         try:
             mcp, httpx2 = import_module("mcp"), import_module("httpx2")
         except ImportError as error:
@@ -95,6 +96,7 @@ class McpSearch:
             raise UpstreamError(f"the MCP search failed: {first}") from group
 
     def _target(self, mcp: Any) -> Any:  # noqa: ANN401
+        """A URL unchanged, a command line as the parameters of a process."""
         if isinstance(self._server, str) and self._server.startswith(("http://", "https://")):
             return self._server
         words = shlex.split(self._server) if isinstance(self._server, str) else list(self._server)
@@ -102,6 +104,7 @@ class McpSearch:
 
 
 def _choose(tools: Sequence[Any], name: str) -> Any:  # noqa: ANN401
+    """The tool of that name, or, without a name, the first that searches."""
     for tool in tools:
         if tool.name == name or (not name and "search" in tool.name.lower()):
             return tool
@@ -113,6 +116,7 @@ def _choose(tools: Sequence[Any], name: str) -> Any:  # noqa: ANN401
 
 
 def _arguments(tool: Any, query: str, limit: int) -> dict[str, Any]:  # noqa: ANN401
+    """The query, and the limit if the tool takes one, under the names in the tool's schema."""
     schema = tool.input_schema if isinstance(tool.input_schema, Mapping) else {}
     fields = schema.get("properties", {})
     strings = [name for name, field in fields.items() if field.get("type", "string") == "string"]
@@ -127,6 +131,7 @@ def _arguments(tool: Any, query: str, limit: int) -> dict[str, Any]:  # noqa: AN
 
 
 def _results(structured: object, texts: Sequence[str]) -> Iterable[object]:
+    """Rows with address and text, from the structured content or else from the texts."""
     rows = _rows(structured)
     if rows:
         return rows
@@ -142,6 +147,7 @@ def _results(structured: object, texts: Sequence[str]) -> Iterable[object]:
 
 
 def _rows(value: object) -> list[object]:
+    """The list of results in a JSON value: the value itself, or the first list one level down."""
     if isinstance(value, list):
         return value
     if isinstance(value, Mapping):
@@ -154,6 +160,7 @@ def _rows(value: object) -> list[object]:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first single error inside a group."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -38,6 +38,7 @@ def _chunk(result: object) -> Chunk | None:
 
 
 def _text(result: Mapping[str, object], *names: str) -> str:
+    """The first of the named fields that holds a text."""
     for name in names:
         value = result.get(name)
         if isinstance(value, str) and value.strip():

@@ -112,6 +112,7 @@ def tally(store: WholeStore, tenant: str, *, traces: bool = True) -> dict[str, K
 
 
 def _read_written(store: WholeStore, tenant: str) -> Iterator[tuple[str, object]]:
+    """What people wrote, by kind, with its attachments."""
     places: dict[str, int] = {}
     for batch in _batches(store.records(tenant)):
         for item in batch:
@@ -126,6 +127,7 @@ def _read_written(store: WholeStore, tenant: str) -> Iterator[tuple[str, object]
 
 
 def _read_kept(store: WholeStore, tenant: str, *, traces: bool) -> Iterator[tuple[str, object]]:
+    """What the gateway keeps for itself, by kind."""
     for secret in store.secrets(tenant):
         yield "secrets", (secret.key.hex(), secret.created, secret.expires)
     yield from (("keys", key) for key in store.keys(tenant))
@@ -163,6 +165,7 @@ def _write(source: WholeStore, target: WholeStore, tenant: str, batch: list[Item
 
 
 def _are_there(target: WholeStore, tenant: str, documents: list[Document]) -> bool:
+    """Whether the target has all of these; the digest tells, as it is written together with the document."""
     held = {
         name: target.digests(tenant, name, [d.id for d in documents if d.collection == name])
         for name in {document.collection for document in documents}
@@ -192,6 +195,7 @@ def _copy_review(target: WholeStore, tenant: str, review: Review) -> None:
 
 
 def _copy_state(source: WholeStore, target: WholeStore, tenant: str) -> None:
+    """Copy secrets, keys and spends; they are few rows, so they are written each time."""
     target.put_secrets(tenant, source.secrets(tenant))
     for key in source.keys(tenant):
         if target.key(key.digest) is None:
@@ -206,6 +210,7 @@ def _copy_state(source: WholeStore, target: WholeStore, tenant: str) -> None:
 
 
 def _copy_traces(source: WholeStore, target: WholeStore, tenant: str) -> None:
+    """Copy traces, the oldest first, so that they keep their order."""
     there = {summary.id for summary in target.traces(tenant, limit=_ALL)}
     for summary in reversed(source.traces(tenant, limit=_ALL)):
         if summary.id not in there and (trace := source.trace(tenant, summary.id)):

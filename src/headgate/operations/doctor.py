@@ -132,6 +132,7 @@ def _check_database(url: str) -> Iterator[Advice]:
 
 
 def _check_segments(place: str, name: str) -> Advice:
+    """Whether the storage where gateways share ready indexes can be read."""
     try:
         storage = open_storage(place, name)
         storage.list_files(

@@ -103,6 +103,7 @@ def _places(store: WholeStore, collection: str | None) -> list[tuple[str, str]]:
 def _share(
     store: EmbeddingWork, tenant: str, name: str, cache: EmbeddingCache, on_chunks: OnChunks
 ) -> int:
+    """Do parts until no process holds one and no chunk lacks its embedding; how many were made here."""
     here, made = (tenant, name, cache.kind), 0
     while total := store.offer_embeddings(*here):
         on_chunks(0, total)
@@ -119,6 +120,7 @@ def _share(
 def _embed_alone(
     store: WholeStore, tenant: str, name: str, cache: EmbeddingCache, on_chunks: OnChunks
 ) -> int:
+    """Go through the change feed once, batch by batch; how many embeddings were made."""
     made = done = seen = 0
     total = store.size(tenant, name).chunks
     while changes := store.changes(tenant, name, seen, BATCH):

@@ -74,6 +74,7 @@ def _begin(gate: Headgate, id: str) -> Iterator[Match]:
 
 
 def _load(gate: Headgate, found: Match) -> Match:
+    """A match together with the value it stands for."""
     store, tenant, id = gate.store, gate.tenant, found.id
     value: tuple[Chunk, ...] | Fact | Trace | Review | None
     match found.kind:
