@@ -183,6 +183,7 @@ class DeferredWrites:
             self._changed.notify_all()
 
     def _wait_for_close(self) -> bool:
+        """Wait before the next try; True if the queue is closed by then."""
         with self._changed:
             return self._changed.wait_for(lambda: self._closing, PAUSE_S)
 

@@ -102,5 +102,6 @@ def is_in_window(candidate: Candidate) -> bool:
 
 
 def _alternate(one: Sequence[Candidate], other: Sequence[Candidate]) -> list[Candidate]:
+    """Two rankings in turns, so that neither takes the whole budget."""
     both = zip_longest(one, other)
     return [candidate for pair in both for candidate in pair if candidate is not None]

@@ -155,6 +155,8 @@ class TraceRecorder:
 
 @dataclass(slots=True)
 class _Attempt:
+    """One stage while it runs."""
+
     stage: Stage
     seconds: float = 0.0
     degraded: str = ""

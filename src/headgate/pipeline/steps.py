@@ -104,6 +104,7 @@ class Steps:
 
     @lazy_property
     def _has_edges(self) -> bool:
+        """Whether the tenant has given any knowledge, asked once a request."""
         return self.resources.store.has_edges(self.request.tenant)
 
     def decide(self) -> Plan:
@@ -421,11 +422,13 @@ class Steps:
         )
 
     def _load_whole(self, collection: str, vector: "npt.ArrayLike | None") -> Sifted:
+        """Every chunk in reading order, scored as retrieval does; without an index all score alike."""
         chunks = tuple(self.resources.store.scan(self.request.tenant, collection))
         view, policy = self.views.get(collection), self.policy.retrieve
         return load_whole(self.request.query, chunks, view, policy, vector=vector)
 
     def _candidates_in_window(self) -> Candidates:
+        """The candidates that were left out because the window holds them already."""
         return self.recorder.select(is_in_window) if self.request.window else ()
 
     def _read(self, query: str, view: Vocabulary) -> Sequence[tuple[int, ...]]:
@@ -435,12 +438,14 @@ class Steps:
         return self._reads[key]
 
     def _ask(self, query: str, view: Vocabulary) -> Question:
+        """A query in the terms of a collection, read once a request."""
         key = (query, id(view))
         if key not in self._questions:
             self._questions[key] = ask(query, view, self._read)
         return self._questions[key]
 
     def _excerpt(self, chunk: Chunk, fits: Callable[[str], bool]) -> str:
+        """The best strips of a chunk that fit, chosen by the terms of its collection."""
         name = chunk.collection if chunk.collection in self.views else next(iter(self.views))
         view, query = self.views[name], self.request.query
         return excerpt(chunk.text, self._ask(query, view), choose(query, view.language), fits)

@@ -81,6 +81,7 @@ def lexical_of_few(
 def _weigh(
     view: Postings, ords: Ints, packed: npt.NDArray[np.uint16], by: Weighing
 ) -> npt.NDArray[np.float32]:
+    """What each posting adds to its chunk's score."""
     n = packed.astype(np.float32)  # the count itself, in the body alone
     if len(rest := np.flatnonzero(packed > 255)):
         n[rest] = table(title=by.title, speaker=1.0, date=1.0).take(packed[rest])
@@ -124,6 +125,7 @@ def firsts(ranked: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
 def _locate(
     keys: npt.NDArray[Number], found: npt.NDArray[Number]
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """For each of `found`, which of `keys` it is, and whether it is one of them."""
     order = keys.argsort()
     slots = order[np.minimum(keys[order].searchsorted(found), len(keys) - 1)]
     return slots, keys[slots] == found

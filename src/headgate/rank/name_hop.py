@@ -175,6 +175,7 @@ def receptivity(hits: Hits, worth: Floats, seeds: Ints, *, least: float) -> Rece
 
 
 def _term_matrix(hits: Hits, known: Ints, asked: Ints) -> npt.NDArray[np.bool_]:
+    """Which of some chunks hold which of some terms (term × chunk)."""
     ends = np.cumsum(hits.counts)
     held = np.zeros((len(known), len(asked)), bool)
     for row, term in zip(held, known.tolist(), strict=True):

@@ -119,6 +119,7 @@ def evidence(
 
 
 def _speakers(question: Question, words: Vocabulary) -> frozenset[int]:
+    """The terms of the question that name someone who speaks in the collection."""
     if not words.conversational:
         return frozenset()
     asked = np.array(sorted(question.asked), np.uint64)

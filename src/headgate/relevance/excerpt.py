@@ -70,6 +70,7 @@ def cut(text: str) -> list[tuple[int, int]]:
 
 
 def _bare(text: str, begin: int, end: int) -> tuple[int, int] | None:
+    """A strip without the white space around it; None if nothing else is in it."""
     strip = text[begin:end]
     first = begin + len(strip) - len(strip.lstrip())
     last = begin + len(strip.rstrip())

@@ -44,5 +44,6 @@ def is_left_over(
 
 
 def _ranking_score(candidate: Candidate) -> float:
+    """The score with which a candidate was found, before it was compared with the window."""
     scores = [note.score for note in candidate.notes if note.stage in _RANKING]
     return scores[-1] if scores else candidate.score

@@ -46,6 +46,7 @@ Read = Callable[[str, Vocabulary], Sequence[tuple[int, ...]]]
 
 
 def _frequencies(keys: Iterable[int], words: Vocabulary) -> dict[int, int]:
+    """How many chunks hold each term; terms in none are left out."""
     asked = [key for key in dict.fromkeys(keys) if key]
     counts = words.frequencies(np.array(asked, np.uint64)).tolist() if asked else ()
     return dict(zip(asked, counts, strict=True))
@@ -64,6 +65,7 @@ def _correct(query: str, unseen: Collection[int], words: Vocabulary) -> dict[int
 
 
 def _parts(query: str, unseen: Collection[int], words: Vocabulary) -> dict[int, tuple[int, ...]]:
+    """The parts of those unseen terms that consist of known ones."""
     cuts = cut_words(query, words.language, unseen, least=LEAST) if unseen else {}
     every = chain.from_iterable(
         chain.from_iterable(cut[:2] for cut in found) for found in cuts.values()

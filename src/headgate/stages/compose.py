@@ -118,6 +118,7 @@ def _title(chunk: Chunk) -> str:
 
 
 def _body(chunk: Chunk, detail: str, policy: ComposePolicy, strips: Mapping[str, str]) -> str:
+    """The text of a chunk as it is shown: its strips, a preview, or all of it."""
     text = strips.get(chunk.id, chunk.text).strip()
     if detail != "preview" or chunk.source == GRAPH or len(text) <= policy.preview_chars:
         return text

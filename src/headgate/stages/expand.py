@@ -134,6 +134,7 @@ def _judge(candidate: Candidate, policy: ExpandPolicy) -> Candidate:
 
 
 def _overlap_notes(fresh: Sifted) -> Iterator[tuple[float, Note]]:
+    """For each candidate, the score it had before penalize, and the note on its overlap."""
     for candidate in (*fresh.kept, *fresh.dropped):
         before = candidate.score
         for note in candidate.notes:
@@ -144,6 +145,7 @@ def _overlap_notes(fresh: Sifted) -> Iterator[tuple[float, Note]]:
 
 
 def _adjacent(query: str, edges: Iterable[Edge], stale: Callable[[str], bool]) -> list[str]:
+    """The ends of edges: first those of high-signal predicates, then those of the strongest edges."""
     ordered = sorted(
         edges, key=lambda e: (e.predicate not in SIGNALS, -e.weight, e.source, e.target)
     )

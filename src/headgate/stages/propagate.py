@@ -258,6 +258,7 @@ def _join_linked(view: Postings, reach: Reach, carried: dict[str, float]) -> Rea
 
 
 def _fire(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[Edge]) -> "_Lift":
+    """The chunks that fire, with their potentials as shares of the highest."""
     limit = min(_limit(view, policy), policy.max_name_chunks)
     graph = Neighbors(view, edges, beside=policy.neighbor_weight, limit=limit, share=policy.proper)
     fired = fire(
@@ -356,6 +357,7 @@ class _Lift:
         return [_gain(labels.get(ord, ""), force.get(ord, 0.0)) for ord in ords.tolist()]
 
     def _labels(self, ords: Ints, view: Postings) -> dict[int, str]:
+        """For each chunk, the name through which most of its score reached it."""
         if self.names is None or self.flow is None:
             return {}
         through = strongest(self.names, self.flow, ords)

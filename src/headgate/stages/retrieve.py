@@ -205,6 +205,7 @@ def _add_bonuses(
 
 
 def _rank(view: Postings, scores: Floats, some: Ints, most: int) -> Ints:
+    """The best of some chunks, best first; chunks without a score are left out."""
     ranked = some[best(scores[some], most, lambda index: view.reading(some[index]))]
     return ranked[scores[ranked] > 0]
 
@@ -251,6 +252,7 @@ def _add_similarity(
 def _fuse_ranks(
     view: Postings, match: _Match, near: tuple[Ints, Floats] | None, policy: RetrievePolicy
 ) -> Floats:
+    """Reciprocal rank fusion of the words' ranking and the embedder's."""
     scores = np.zeros(view.size)
     rankings = [match.best[: policy.dense_depth]]
     if near is not None:

@@ -153,6 +153,8 @@ def _rule(
 def _steps(
     strategy: Strategy, retrieval: int, category: str, *, group: str, tools: frozenset[str]
 ) -> tuple[str, ...]:
+    """The next steps, which name only tools that the caller has."""
+
     def step_if_has(tool: str, step: str) -> list[str]:
         return [step] if tool in tools else []
 
