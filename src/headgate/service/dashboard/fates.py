@@ -91,5 +91,6 @@ def _excerpt(block: str, passages: Sequence[Passage]) -> list[Piece]:
 
 
 def _tokens(notes: Sequence[Note]) -> int | None:
+    """What it cost, by the last stage that counted."""
     counted = [note.numbers["tokens"] for note in notes if "tokens" in note.numbers]
     return int(counted[-1]) if counted else None

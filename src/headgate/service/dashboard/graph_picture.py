@@ -72,6 +72,7 @@ def draw_graph(center: str, edges: Sequence[Edge]) -> Picture:
 def _neighbors(
     edges: Iterable[Edge], around: Sequence[str], known: Iterable[str]
 ) -> dict[str, str]:
+    """The names one edge away, each with the name from which it was reached first."""
     inside, seen = set(around), set(known)
     found: dict[str, str] = {}
     for edge in edges:
@@ -82,6 +83,7 @@ def _neighbors(
 
 
 def _place(names: Sequence[str], radius: float, *, ring: int) -> dict[str, Node]:
+    """Put names evenly around a circle, starting on the right."""
     turn = 2 * pi / max(1, len(names))
     angles = (turn * at + TILT for at in range(len(names)))
     return {

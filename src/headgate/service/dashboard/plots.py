@@ -109,6 +109,7 @@ def _box(at: int, count: int, low: float, high: float) -> str:
 
 
 def _y(share: float) -> float:
+    """The height of a share of the frame; a share beyond 0..1 is drawn on the edge."""
     return HEIGHT * (1 - min(1.0, max(0.0, share)))
 
 

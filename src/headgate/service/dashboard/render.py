@@ -147,6 +147,7 @@ def _has_scope(caller: Caller | None, scope: str) -> bool:
 
 
 def _figure(value: object) -> str:
+    """A number in few digits; anything else as text."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"

@@ -119,6 +119,7 @@ def _is_kept(row: FateRow | None) -> bool:
 
 
 def _resting_value(knob: SliderRange, trace: Trace, settings: object) -> float | None:
+    """The value before it was moved, from the request or from the settings."""
     group, _, name = knob.name.partition(".")
     value = getattr(getattr(settings, group), name) if name else getattr(trace.request, group)
     return None if value is None else float(value)
@@ -133,4 +134,5 @@ def _number(text: str | None, knob: SliderRange, rest: float | None) -> float:
 
 
 def _plain(slider: Slider) -> float | int:
+    """A whole number, if the slider takes only whole numbers."""
     return int(slider.value) if slider.knob.step >= 1 else slider.value

@@ -145,6 +145,7 @@ async def _size(gate: Headgate, collection: str) -> Size:
 
 
 def _find(gate: Headgate, collection: str, document: str, chunk: str) -> tuple[Chunk | None, int]:
+    """The first chunk that a removal names, and how many it names; none if it names a whole collection."""
     if not chunk:
         read = _read_document(gate, collection, document) if document else DocumentPage()
         return next(iter(read.chunks), None), read.total

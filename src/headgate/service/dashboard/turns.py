@@ -65,6 +65,7 @@ def _turn(
     parts: Mapping[str, int],
     before: Mapping[str, int] | None,
 ) -> Turn:
+    """A turn, with what it added and dropped since the one before."""
     old = before or {}
     change = {name: parts.get(name, 0) - old.get(name, 0) for name in (*parts, *(old.keys() - parts.keys()))}  # fmt: skip
     added = {name: size for name, size in change.items() if size > 0}
@@ -90,6 +91,7 @@ def _turn(
 
 
 def _read_call(trace: Trace) -> tuple[str, Window, Mapping[str, int]] | None:
+    """The window of a model call and its parts by name; None if it is not known."""
     call, step = _step(trace, Stage.MODEL), _step(trace, Stage.WINDOW)
     if call is None or step is None:
         return None
@@ -115,6 +117,7 @@ def _parts(step: Step, kinds: Mapping[str, int]) -> Iterator[tuple[str, int]]:
 
 
 def _read_context(trace: Trace) -> tuple[str, Window, Mapping[str, int]] | None:
+    """The window that came with a request for context, and what was injected into it."""
     if _step(trace, Stage.MODEL) is not None:
         return None
     budget, texts = trace.request.context_budget, trace.request.window.texts

@@ -92,5 +92,6 @@ def list_sessions(rows: Sequence[TraceSummary]) -> list[SessionRow]:
 
 
 def _turns(gate: Headgate, rows: Sequence[TraceSummary]) -> dict[str, list[Turn]]:
+    """The turns of a session: its model calls, or its requests for context if it has no calls."""
     calls = [row for row in rows if row.outcome] or list(rows)
     return turns_of(gate.trace(row.id) for row in reversed(calls[:TURNS]))
