@@ -122,6 +122,7 @@ class _Observer:
             self._count_waiting(-len(call.sent))
 
     def _save(self, caller: Caller, call: ModelCall, make: Callable[[], Trace]) -> None:
+        """Queue the trace; `make` reads the whole conversation, so it runs later."""
         gate = self._service.gate_for(caller)
         try:
             if gate.settings.trace.keep:

@@ -45,6 +45,7 @@ def call_trace(call: ModelCall, *, tenant: str, now: float) -> Trace:
 
 
 def _window_steps(call: ModelCall) -> Iterator[Step]:
+    """What was in the window, if that is known and can be read in little time."""
     fields = loads(call.sent) if call.sent else {}
     messages = fields.get("messages") or fields.get("input")
     if fields and not (isinstance(messages, list) and len(messages) > MOST_MESSAGES):

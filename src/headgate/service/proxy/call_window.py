@@ -47,6 +47,7 @@ def window_step(fields: Mapping[str, Any], length: int) -> Step:
 
 
 def _count_injected(message: dict[str, Any]) -> int:
+    """The tokens of the fenced blocks in a message of a person or of the system."""
     content = message.get("content")
     if isinstance(content, str) and f"<{LABEL} " not in content:
         return 0

@@ -185,6 +185,7 @@ class GuardedExchange:
         return response
 
     def _going_on(self, call: Call) -> dict[str, Any]:
+        """The fields of a call that goes on: its conversation, and what is left of the token limit."""
         used = estimate_tokens(self._session.text)
         return {
             **self._dialect.replace_conversation(call.messages),

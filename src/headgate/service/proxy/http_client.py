@@ -243,6 +243,7 @@ def _wrong_encoding(what: str) -> UpstreamError:
 
 
 def _translate(error: Exception, place: str) -> UpstreamError:
+    """An error of aiohttp as one of ours, which says what `place` did."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         what = f"the certificate of {place} is not trusted: {error.certificate_error}"
     elif isinstance(error, aiohttp.ClientConnectorError):

@@ -106,6 +106,7 @@ async def _build(gate: Gate, request: Request) -> Block:
 
 
 def _questions(request: ProxyRequest, dialect: Dialect) -> list[int]:
+    """The positions of the messages in which a person speaks."""
     return [at for at, m in enumerate(request.messages) if dialect.human_text(m).strip()]
 
 

@@ -67,6 +67,7 @@ def _find(upstreams: Upstreams, model: str, named: str) -> tuple[str, UpstreamPo
 
 
 def _model_of(scope: Scope, body: bytes) -> str:
+    """The model that a request names in its path or body, if it names one."""
     path: str = scope["path"]
     if path.startswith(f"{MODELS}/"):
         return path.removeprefix(f"{MODELS}/")
@@ -81,6 +82,7 @@ def _model_of(scope: Scope, body: bytes) -> str:
 
 
 async def _list_models(upstreams: Upstreams, scope: Scope, reply: Reply) -> None:
+    """The models of all upstreams; one that does not answer is left out and named."""
     named = upstreams.policy.upstreams
     lists = await asyncio.gather(*(_models_of(upstreams, name, scope) for name in named))
     failed = [name for name, rows in zip(named, lists, strict=True) if rows is None]

@@ -265,6 +265,7 @@ class Proxy:
         await self._remember_answer(dialect, call)
 
     def _guard_for(self, request: ProxyRequest) -> GuardPolicy:
+        """The guard's policy for this model, with the changes of the headers."""
         guard = self.guard.for_model(request.model)
         try:
             return guard.replace(request.options.guard_changes)

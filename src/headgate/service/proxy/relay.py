@@ -124,6 +124,7 @@ class Relay:
         self.usage.sever(self.dialect.estimate_usage(prompt, self.session.severed_tokens))
 
     async def _read_call(self, response: Response) -> None:
+        """One call, to its end or its stall."""
         splitter, session = Splitter(), self.session
         while not self._is_over():
             data = await response.read(self._tick_s if self._held or session.holding else None)
@@ -159,6 +160,7 @@ class Relay:
         return self._calls == 1 and self.session.done and not self.session.report.ended
 
     def _is_over(self) -> bool:
+        """Whether nothing more is wanted of the current call."""
         return self.session.report.state is not GENERATING
 
     def _count_bytes(self, size: int) -> None:
@@ -254,6 +256,7 @@ class Relay:
         return out + self._hold(frame) if frame is not None and frame.left else out
 
     def _feed(self, event: bytes, found: Event) -> list[bytes]:
+        """Feed one event of the model to the guard; the bytes that may go out now."""
         try:
             if self.dialect.is_error(found):
                 raise UpstreamSaidError(event)
@@ -305,6 +308,7 @@ class Relay:
         return out
 
     def _emit_piece(self, frame: Frame, written: Sequence[Event]) -> list[bytes]:
+        """Let one more piece of an event out; the last one lets the event go as it came, if it may."""
         frame.left -= 1
         if not frame.left and frame.size:
             self._held -= frame.size
@@ -319,10 +323,12 @@ class Relay:
         return [frame.data]
 
     def _write_rest(self) -> list[bytes]:
+        """The pieces that may go out of an event whose other pieces never will."""
         frame, self._frame = self._frame, None
         return [self._encode(event) for event in frame.written] if frame else []
 
     def _encode(self, event: Event) -> bytes:
+        """Write an event anew; its usage becomes that of all calls."""
         usage = self.dialect.usage(event)
         if usage and self.usage:
             event = self.dialect.with_usage(event, self.usage.total(usage, self._figures()))
@@ -335,6 +341,7 @@ class Relay:
     # Endings
 
     def _end_call(self, rest: bytes) -> list[bytes]:
+        """The upstream closed: release what is left, if the answer is complete."""
         if self._verbatim:
             return self._emit(self.session.end())
         blank = not rest.strip()  # such as the last byte of a CRLF
@@ -350,11 +357,13 @@ class Relay:
         ]
 
     def _release_clean(self) -> list[bytes]:
+        """Release after an error what waits and is clean."""
         if self._is_over():
             return []
         return [*self._emit(self.session.fail()), *self._write_rest()]
 
     def _finish(self) -> list[bytes]:
+        """The end of a stream that is no longer the upstream's own."""
         ended = self.session.report.ended
         end = [encode_data(self.dialect.done)] if self.dialect.done else []
         if ended:

@@ -177,6 +177,7 @@ class Remembered:
 
 
 def _used_bytes(connection: sqlite3.Connection) -> int:
+    """The size of a database without its free pages."""
     (size,), (pages,), (free,) = (
         connection.execute(f"PRAGMA {name}").fetchone()
         for name in ("page_size", "page_count", "freelist_count")

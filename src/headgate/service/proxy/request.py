@@ -129,6 +129,7 @@ def parse_options(headers: Iterable[tuple[bytes, bytes]], policy: ProxyPolicy) -
 
 
 def _parse_guard(given: Mapping[str, str]) -> dict[str, Any]:
+    """What the headers change in the guard's policy, which checks the values."""
     rule = {name: given[header] for name, header in ENTROPY_HEADERS.items() if header in given}
     changes: dict[str, Any] = {"entropy": rule} if rule else {}
     changes |= {name: given[header] for name, header in GUARD_HEADERS.items() if header in given}

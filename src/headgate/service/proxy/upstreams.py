@@ -157,6 +157,7 @@ class Upstreams:
         return response
 
     def _check_held_key(self, upstream: UpstreamPolicy, scope: Scope, path: str) -> None:
+        """Refuse a call that a key of the service must not be used for, or not by this caller."""
         name = next(name for name, known in self.policy.upstreams.items() if known is upstream)
         if not self._may_use(scope, name):
             raise ScopeError(

@@ -74,6 +74,7 @@ async def guard_answer(
 
 
 def _feed(session: Session, pieces: list[Piece], texts: dict[str, list[str]]) -> int:
+    """Feed a reply to the guard and collect the texts it lets out; how many tool calls it lets out."""
     out: list[Piece] = []
     for piece in chain.from_iterable(map(_slices, pieces)):
         out += session.feed(piece)
@@ -97,6 +98,7 @@ def _slices(piece: Piece) -> Iterator[Piece]:
 
 
 def _parse(body: bytes) -> Answer | None:
+    """The object in a reply; None if it is another JSON value, which passes unchanged."""
     try:
         found = loads(body)
     except orjson.JSONDecodeError as error:
