@@ -57,6 +57,8 @@ class Launch:
 
 @dataclass(slots=True)
 class _Plan:
+    """A launch while it is put together."""
+
     root: str
     environ: Environment
     given: Mapping[str, str]
@@ -124,6 +126,7 @@ def _plan_codex(plan: _Plan) -> None:
 
 
 def _codex_config(environ: Environment) -> dict[str, Any]:
+    """The user's configuration of Codex, which is only read; empty if none can be read."""
     home = environ.get("CODEX_HOME") or str(Path(environ.get("HOME", "~")).expanduser() / ".codex")
     try:
         return tomllib.loads((Path(home) / "config.toml").read_text())

@@ -233,6 +233,7 @@ class GatewayPool:
         self._spawn(self._replace(gateway))
 
     async def _replace(self, gateway: Gateway) -> None:
+        """Wait until a gateway fails, then end it and start another."""
         await gateway.failed.wait()
         self.failures += 1
         self._in_a_row += 1
@@ -243,6 +244,7 @@ class GatewayPool:
         await self._add(min(MAX_RESTART_S, RESTART_S * 2 ** (self._in_a_row - 1)))
 
     async def _add(self, wait_s: float) -> None:
+        """Start one more gateway; if that fails, try again after longer and longer pauses."""
         while True:
             await asyncio.sleep(wait_s)
             try:

@@ -146,6 +146,7 @@ class Supervisor:
         return reply.response
 
     async def _pass_on(self, request: web.Request, asked: AgentRequest) -> web.StreamResponse:
+        """Pass a request and its answer on unchanged."""
         try:
             found = await self._transport.send(asked.to_upstream(asked.body, plain=False))
         except UpstreamError as error:
@@ -165,6 +166,7 @@ class Supervisor:
     # The gateway's side
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
+        """Answer a call that a gateway makes for a turn with that of the turn's upstream."""
         name = request.headers.get(TURN_HEADER.decode(), "")
         turn = self._turns.get(name.rpartition(".")[0])
         gateway = turn.gateway if turn is not None and turn.name == name else None
@@ -184,6 +186,7 @@ class Supervisor:
 
 
 async def _play(recording: Recording, request: web.Request) -> web.StreamResponse:
+    """Send a recorded answer from its beginning, and what is added to it as it comes."""
     try:
         await recording.head()
     except UpstreamError as error:
@@ -203,6 +206,7 @@ async def _play(recording: Recording, request: web.Request) -> web.StreamRespons
 
 
 def _abort(request: web.Request) -> None:
+    """Break off a reply, so that its reader knows it is not complete."""
     if request.transport is not None:
         request.transport.abort()
 

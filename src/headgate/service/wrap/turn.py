@@ -138,6 +138,7 @@ class Turn:
     # Through a gateway
 
     async def _next_gateway(self) -> Gateway | None:
+        """The gateway to try next; None: go straight to the upstream."""
         if self._refused:
             return None
         if self._can_go_straight():
@@ -149,6 +150,7 @@ class Turn:
         )
 
     async def _try(self, gateway: Gateway) -> bool:
+        """Let a gateway answer; True if it answered the agent to the end."""
         self._attempt += 1
         self._made, self.gateway = 0, gateway
         gateway.begin_turn()
@@ -167,6 +169,7 @@ class Turn:
             await asyncio.wait({relay, watch})
 
     async def _watch(self, gateway: Gateway) -> None:
+        """Return when the gateway has failed, or has used its time; waiting for the upstream does not count."""
         while self._gateway_s < self._pool.spec.patience_s:
             try:
                 async with asyncio.timeout(STEP_S):
@@ -212,11 +215,13 @@ class Turn:
         return True
 
     async def _next(self, response: Response) -> bytes:
+        """The next bytes of a response; while none come, the agent gets keep-alives."""
         while (data := await response.read(KEEP_ALIVE_S)) is None:
             await self.reply.keep_alive()
         return data
 
     def _is_refusal(self, status: int) -> bool:
+        """Whether this is an error of the gateway's own: neither the upstream's nor a cap that the user has set."""
         told = {call.status for call in self.calls[: self._made]}
         return status >= 400 and status not in CAPS and status not in told
 
@@ -233,6 +238,7 @@ class Turn:
         return not first.severed and first.body.startswith(sent)
 
     async def _go_straight(self) -> None:
+        """Answer with the upstream's own bytes, without a gateway."""
         self.route = "straight"
         if not self._can_go_straight():
             self.route = "broken"
@@ -253,6 +259,7 @@ class Turn:
 
 
 def _headgate_headers(headers: Headers) -> Headers:
+    """The headers by which the agent tells Headgate what it wants."""
     return [
         (name, value)
         for name, value in headers
