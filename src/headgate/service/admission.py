@@ -156,6 +156,7 @@ class Admission:
         return weight, BufferedReceive(body, receive)  # whoever reads it may let it go
 
     def _cut_off(self) -> HeadgateError:
+        """Why a request did not end in time: the service closes, or the deadline passed."""
         if self._in_flight.draining:
             return _closing()
         return DeadlineError(

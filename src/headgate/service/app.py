@@ -87,6 +87,7 @@ def from_settings(settings: Settings, folder: str | None = None) -> FastAPI:
 
 
 def _admit(app: FastAPI, service: ServiceState, folder: str | None) -> None:
+    """Put every request of the app under keys, limits, log and metrics."""
     gate = service.gate
     policy = gate.settings.service
 
@@ -112,6 +113,7 @@ def _admit(app: FastAPI, service: ServiceState, folder: str | None) -> None:
 
 
 def _error_response(error: HeadgateError, scope: Scope, request_id: str) -> Response:
+    """A refusal before any route is reached, in the shape that the clients of this path expect."""
     if is_dashboard(scope["path"]):
         return dashboard.error_response(error, scope)
     return proxy.error_response(error, scope, request_id)

@@ -38,6 +38,7 @@ _NOT_SENT: Final = frozenset({"tenant", "asker", "window", "context_budget"})
 
 
 def _body_names(noun: type) -> list[str]:
+    """The fields of a type that a request body may hold."""
     return [field.name for field in fields(noun) if field.name not in _NOT_SENT]
 
 

@@ -103,6 +103,7 @@ class McpEndpoint:
 
 
 def _problem(scope: Scope, state: RequestState) -> AccessError | None:
+    """Why a request is not served: its origin, or a key that may not read."""
     if not is_same_origin(dict(scope["headers"])):
         return ScopeError("a page of another origin may not use this server")
     if state.caller is None or "read" not in state.caller.scopes:

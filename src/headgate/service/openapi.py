@@ -77,6 +77,7 @@ def _build_schema(app: FastAPI) -> dict[str, Any]:
 
 
 def _add_limits(schema: dict[str, Any], limits: Limits) -> None:
+    """Write the limits in force into the fields they limit."""
     schemas = schema["components"]["schemas"]
     fields = schemas["ContextIn"]["properties"]
     fields["budget"]["maximum"] = limits.budget
@@ -91,6 +92,7 @@ def _add_limits(schema: dict[str, Any], limits: Limits) -> None:
 
 
 def _add_problems(path: str, operation: dict[str, Any]) -> None:
+    """Add the problems that an operation may respond with, and the key it needs."""
     is_open = path in OPEN_PATHS
     responses = operation["responses"]
     responses.pop("422", None)

@@ -136,4 +136,5 @@ async def _unexpected_error(request: Request, error: Exception) -> Response:
 
 
 def _printable(text: str) -> str:
+    """Text that can be encoded as UTF-8, cut to a length that a person reads."""
     return text[:2000].encode("utf-8", "replace").decode()

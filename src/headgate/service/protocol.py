@@ -218,6 +218,7 @@ class BoundedProtocol(HttpToolsProtocol):
         raise self._refused
 
     def _is_answering(self) -> bool:
+        """Whether an answer is under way, which may take any length of time."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def _await_head(self) -> None:
@@ -231,6 +232,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._timer = None
 
     def _give_up(self) -> None:
+        """Hang up, because what was begun was not complete in time."""
         self._timer = None
         if self._in_head and not self.transport.is_closing():
             self._refused = RefusedHead(408, "The head was not complete in time.")

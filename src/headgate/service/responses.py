@@ -38,6 +38,7 @@ def response_schema(noun: type, status: int = 200) -> dict[int | str, dict[str, 
 
 
 def _as_utf8(value: object) -> object:
+    """The same data, with texts that can be written as UTF-8."""
     if isinstance(value, str):
         return replace_surrogates(value)
     if isinstance(value, Mapping):

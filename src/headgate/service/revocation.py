@@ -32,6 +32,8 @@ def end_when_revoked(auth: Auth, scope: Scope, state: RequestState) -> Iterator[
 
 
 class _Watch:
+    """A timer that looks the caller up and sets itself again."""
+
     def __init__(self, auth: Auth, scope: Scope, state: RequestState) -> None:
         self._auth, self._scope, self._state = auth, scope, state
         self._timer: asyncio.TimerHandle | None = None

@@ -100,6 +100,7 @@ def configure(
 
 
 def _start(settings: Settings, folder: str | None) -> FastAPI:
+    """The service, made inside the process that is to run it."""
     share_heap()
     return from_settings(settings, folder)
 

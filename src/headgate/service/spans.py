@@ -56,6 +56,7 @@ def record_spans(state: RequestState, scope: Scope) -> None:
 
 
 def _record_call(call: ModelCall, context: "Context") -> None:
+    """Record the model call by OpenTelemetry's semantic conventions for generative AI."""
     from opentelemetry import trace  # noqa: PLC0415  (an optional package)
 
     now, now_ns = time.perf_counter(), time.time_ns()

@@ -80,6 +80,7 @@ class _Supervisor(Multiprocess):
 
 @contextmanager
 def _environment(folder: str) -> Iterator[None]:
+    """Let the workers inherit the folder for their metrics."""
     former = os.environ.get(METRICS_FOLDER)
     os.environ[METRICS_FOLDER] = folder
     try:

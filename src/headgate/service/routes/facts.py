@@ -176,6 +176,7 @@ async def feedback(id: str, body: FeedbackIn, request: Request, caller: Writer) 
 
 
 def _check_trust(trust: float | None, request: Request, caller: Caller) -> None:
+    """Refuse trust that only a reviewer may give."""
     highest = _gate(request, caller).settings.review.trust
     if trust is not None and trust >= highest and "review" not in caller.scopes:
         raise ScopeError(

@@ -70,6 +70,7 @@ async def fingerprint(
 
 
 def _check(window: Window, limits: Limits) -> None:
+    """Refuse what a request for context would refuse too."""
     chars, blocks = sum(map(len, window.texts)), len(window.texts)
     for name, value, most in (
         ("window_chars", chars, limits.window_chars),
