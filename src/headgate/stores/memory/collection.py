@@ -30,6 +30,7 @@ class StoreLock:
         self._lock.release()
 
     def close(self) -> None:
+        """Refuse the lock from now on."""
         with self._lock:
             self._closed = True
 
@@ -69,6 +70,7 @@ class Collection:
             self.feed = [line for line in self.feed if self.seqs[line[1]] == line[0]]
 
     def in_reading_order(self, ids: Iterable[str]) -> list[str]:
+        """Those of the documents that are in this collection, in reading order."""
         return sorted({id for id in ids if id in self.places}, key=self.places.__getitem__)
 
     def refuse_clash(self, incoming: Mapping[str, Document]) -> None:

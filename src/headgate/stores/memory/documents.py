@@ -122,6 +122,7 @@ class MemoryDocuments(MemoryCollections):
         return self._seqs[tenant]
 
     def _replace(self, tenant: str, held: Collection, incoming: Mapping[str, Document]) -> int:
+        """Put each document in the place of its former version; how many chunks changed."""
         kept = {chunk.id for document in incoming.values() for chunk in document.chunks}
         stale = [
             chunk.id
@@ -151,6 +152,7 @@ class MemoryDocuments(MemoryCollections):
         return changed
 
     def _remove_document(self, tenant: str, held: Collection, id: str) -> int:
+        """Remove a document with all it holds; how many chunks it had."""
         document = held.documents.pop(id, None)
         if document is None:
             return 0
@@ -160,6 +162,7 @@ class MemoryDocuments(MemoryCollections):
         return len(document.chunks)
 
     def _remove_chunk(self, tenant: str, held: Collection, id: str) -> int:
+        """Remove one chunk from its document; the last one takes the document along."""
         chunk = held.chunks.get(id)
         if chunk is None:
             return 0

@@ -199,6 +199,7 @@ class MemoryRecords(MemoryPart):
             return True
 
     def _sorted_edges(self, side: str, tenant: str, node: str) -> list[RankedEdge]:
+        """The edges of a node on one side, the strongest first, sorted once until they change."""
         held = (self._out if side == "out" else self._in).get((tenant, node))
         if not held:
             return []
@@ -221,4 +222,5 @@ class MemoryRecords(MemoryPart):
 
 
 def _edge_name(edge: Edge) -> EdgeName:
+    """What tells an edge from every other."""
     return edge.source, edge.predicate, edge.target

@@ -284,6 +284,7 @@ class Pool:
             self._lock.notify()
 
     def _connect(self, deadline: float) -> Connection:
+        """A new connection; if the server is coming back, as soon as it is there."""
         attempt = 0
         while True:
             attempt += 1

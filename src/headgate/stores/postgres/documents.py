@@ -90,6 +90,7 @@ class PostgresDocuments:
         return gone
 
     def _clear(self, tenant: str, collection: str) -> int:
+        """Empty a collection, some documents at a time, so that other writers get their turn."""
         gone = 0
         while True:
             with self._pool.write(tenant) as connection:

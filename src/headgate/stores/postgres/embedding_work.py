@@ -47,6 +47,7 @@ class PostgresEmbeddingWork:
         return self.embeddings_left(tenant, collection, kind)
 
     def embeddings_left(self, tenant: str, collection: str, kind: str) -> int:
+        """How many chunks are in parts that are not done, also in those that other workers hold."""
         ((left,),) = self._pool.fetch(tenant, _LEFT, (tenant, collection, kind))
         return int(left)
 

@@ -109,6 +109,7 @@ class PostgresPostings(PostgresVectors):
             return taken.rowcount == 1
 
     def release_postings(self, tenant: str, collection: str) -> None:
+        """Let another process write the next block."""
         with self._pool.write(tenant) as connection:
             sql = f"UPDATE headgate.postings SET leased = '-infinity' WHERE {HERE}"
             connection.execute(sql, (tenant, collection))
@@ -179,6 +180,7 @@ class PostgresPostings(PostgresVectors):
         return [KeyLists(*row) for row in rows]
 
     def drafts_at(self, tenant: str, collection: str, places: Collection[int]) -> DraftRows:
+        """Place, id and draft of the chunks at these places, in order; removed chunks are left out."""
         if not places:
             return DraftRows()
         values = (tenant, collection, as_array(places))
@@ -186,6 +188,7 @@ class PostgresPostings(PostgresVectors):
         return DraftRows(found, ids, sizes, drafts) if ids else DraftRows()
 
     def clear_postings(self, tenant: str, collection: str) -> None:
+        """Delete the postings of a collection; they can be made again from its chunks."""
         self.clear_vectors(tenant, collection)
         with self._pool.write(tenant) as connection:
             for table in (

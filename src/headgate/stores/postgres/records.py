@@ -275,6 +275,7 @@ def _read_fact(connection: Link, tenant: str, id: str) -> Fact | None:
 
 
 def _same_fact(connection: Link, tenant: str, fact: Fact) -> Fact | None:
+    """Another fact of the tenant with the same key: one that says the same."""
     sql = "SELECT body FROM headgate.facts WHERE tenant = %s AND key = %s AND id <> %s"
     row = connection.execute(sql, (tenant, _key(fact), fact.id)).fetchone()
     return decode(Fact, row[0]) if row else None
@@ -291,6 +292,7 @@ def _amend_fact(
 
 
 def _write_fact(connection: Link, tenant: str, fact: Fact) -> None:
+    """Write a fact that is new or differs, under the next number of the fact feed."""
     held, body = _read_fact(connection, tenant, fact.id), encode(fact)
     if held == fact:
         return

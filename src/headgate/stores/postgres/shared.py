@@ -77,6 +77,7 @@ class KnownTenants:
         self._seen.add(tenant)
 
     def names(self) -> list[str]:
+        """Every tenant that ever wrote anything."""
         with self._pool.directory() as connection:
             rows = connection.execute("SELECT tenant FROM headgate.tenants ORDER BY tenant")
             return [name for (name,) in rows.fetchall()]

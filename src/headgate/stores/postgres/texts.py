@@ -22,6 +22,7 @@ class TextDumper(Dumper):
     oid = types["text"].oid
 
     def dump(self, obj: str) -> Buffer:
+        """The text in UTF-8, with NUL escaped, which PostgreSQL cannot store."""
         if "\0" in obj or "\1" in obj:
             obj = obj.replace("\1", "\x011").replace("\0", "\x010")
         try:

@@ -83,6 +83,7 @@ class PostgresTraces:
         return [from_row(collection, row) for row in rows]
 
     def _delete(self, tenant: str, which: str, value: float) -> int:
+        """Delete the traces for which a condition holds, batch by batch; how many went."""
         sql = (
             "DELETE FROM headgate.traces WHERE tenant = %s AND id IN"
             f" (SELECT id FROM headgate.traces WHERE tenant = %s AND {which} LIMIT {_BATCH})"

@@ -55,15 +55,18 @@ class PostgresUpkeep:
     _tenants: KnownTenants
 
     def session(self) -> AbstractContextManager[Connection]:
+        """A connection outside any transaction."""
         return self._pool.session()
 
     def tenants(self) -> list[str]:
+        """Every tenant that ever wrote anything."""
         return self._tenants.names()
 
     def query(self, tenant: str, sql: str, values: Sequence[object] = ()) -> list[Row]:
         return self._pool.fetch(tenant, sql, values)
 
     def execute(self, tenant: str, sql: str, values: Sequence[object] = ()) -> int:
+        """Run a statement for a tenant; how many rows it changed."""
         with self._pool.write(tenant) as connection:
             return connection.execute(sql, values).rowcount
 
@@ -81,6 +84,7 @@ class PostgresUpkeep:
                     yield owner, "review", decode(Review, body)
 
     def put_secrets(self, tenant: str, secrets: Sequence[Secret]) -> None:
+        """Replace a tenant's secrets by these, the one in use first."""
         self._tenants.add(tenant)
         rows = [
             (tenant, number, secret.key, secret.created, secret.expires)
@@ -95,6 +99,7 @@ class PostgresUpkeep:
         return self.query(tenant, _COUNTED, (tenant, tenant, tenant))
 
     def note_sizes(self, tenant: str, collection: str, sizes: Sequence[int]) -> None:
+        """Write the four sizes of a collection."""
         self.execute(tenant, _RECOUNT, (*sizes, tenant, collection))
 
     def bypasses_policies(self) -> bool:
@@ -125,6 +130,7 @@ class PostgresUpkeep:
 
 
 def _pages(connection: Connection, sql: str, tenant: str) -> Iterator[Row]:
+    """The rows of a long read, some at a time."""
     with connection.cursor(name="records") as cursor:
         cursor.itersize = _PAGE
         yield from cursor.execute(sql, (tenant,))

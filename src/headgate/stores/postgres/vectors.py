@@ -139,9 +139,11 @@ class PostgresVectors:
         self._looked = {}
 
     def _schema(self) -> str:
+        """The schema of pgvector, quoted; empty if vectors cannot be searched."""
         return self._remember("", lambda connection: vector_schema(connection) if has_vectors(connection) else "")  # fmt: skip
 
     def _graph(self, tenant: str, collection: str, kind: str) -> str:
+        """The name of a collection's graph; empty if there is none yet."""
         name = _graph_name(tenant, collection, kind)
 
         def look(connection: Link) -> str:
@@ -151,6 +153,7 @@ class PostgresVectors:
         return self._remember(name, look)
 
     def _remember(self, name: str, look: Callable[[Link], str]) -> str:
+        """What was found under this name in the last seconds, or what is found now."""
         looked, found = self._looked.get(name, (float("-inf"), ""))
         if time.monotonic() - looked >= _LOOK_S:
             with self._pool.session(patience_s=self.address.timeout_s) as connection:
@@ -165,6 +168,7 @@ def _graph_name(tenant: str, collection: str, kind: str) -> str:
 
 
 def _as_text(vector: Halves) -> str:
+    """A vector as pgvector reads it."""
     return orjson.dumps(vector.astype(np.float32), option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
 

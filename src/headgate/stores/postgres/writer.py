@@ -117,6 +117,7 @@ class CollectionWriter:
         return self.tenant, self.collection
 
     def _places(self, documents: Iterable[str]) -> dict[str, int]:
+        """The place in reading order of each of these documents that is stored already."""
         held = self.connection.execute(
             f"SELECT id, place FROM headgate.documents WHERE {_LISTED}",
             (*self._here, list(documents)),
@@ -124,6 +125,7 @@ class CollectionWriter:
         return dict(held.fetchall())
 
     def _former(self, places: Sequence[int]) -> dict[str, Row]:
+        """The stored rows of the chunks at these places, by id."""
         if not places:
             return {}
         rows = self.connection.execute(
@@ -152,6 +154,7 @@ class CollectionWriter:
         former: Mapping[str, Row],
         places: Mapping[str, int],
     ) -> None:
+        """Write the chunks that are new or differ, each under the next number of the feed."""
         self._delete_counted("chunks", "id = ANY(%s)", [id for id in ids if id in former])
         self._delete("removed", [id for id in ids if id not in former])
         rows: list[Row] = []
@@ -178,6 +181,7 @@ class CollectionWriter:
         self._delete_counted("chunks", "id = ANY(%s)", list(ids))
 
     def _delete_counted(self, table: str, which: str, value: list[str] | int) -> int:
+        """Delete the documents or chunks that a condition picks; how many went."""
         if not value:
             return 0
         count, size = fetch_one(

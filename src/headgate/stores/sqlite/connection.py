@@ -142,6 +142,7 @@ class Pool:
                 yield connection
 
     def close(self) -> None:
+        """Close idle connections now, and those in use when they come back."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []

@@ -221,6 +221,7 @@ def _read_fact(connection: sqlite3.Connection, tenant: str, id: str) -> Fact | N
 
 
 def _same_fact(connection: sqlite3.Connection, tenant: str, fact: Fact) -> Fact | None:
+    """Another fact of the tenant with the same key: one that says the same."""
     sql = "SELECT body FROM facts WHERE tenant = ? AND key = ? AND id <> ?"
     row = connection.execute(sql, (tenant, fact.key, fact.id)).fetchone()
     return decode(Fact, row[0]) if row else None
@@ -237,6 +238,7 @@ def _amend_fact(
 
 
 def _write_fact(connection: sqlite3.Connection, tenant: str, fact: Fact) -> None:
+    """Write a fact that is new or differs, under the next number of the fact feed."""
     held = _read_fact(connection, tenant, fact.id)
     if held == fact:
         return

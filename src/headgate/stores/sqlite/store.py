@@ -84,6 +84,7 @@ class SqliteStore(
 
 
 def _may_only_read(path: Path) -> bool:
+    """Whether there is a store that this process may read but not write."""
     return path.is_file() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 

@@ -96,6 +96,7 @@ class SqliteTraces:
             return read_chunks(connection, tenant, collection, ids)
 
     def _delete(self, select: str, *values: object) -> int:
+        """Delete the traces that a query finds, batch by batch; how many went."""
         gone = 0
         while True:
             with self._pool.read() as connection:

@@ -26,6 +26,7 @@ class SqliteUpkeep:
             return connection.execute(sql, values).fetchall()
 
     def execute(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Run a statement in a transaction of its own; how many rows it changed."""
         with self._pool.write() as connection:
             return connection.execute(sql, values).rowcount
 
@@ -34,14 +35,17 @@ class SqliteUpkeep:
         return [line for (line,) in self.query("PRAGMA integrity_check(20)") if line != "ok"]
 
     def vacuum(self) -> None:
+        """Rewrite the file without free pages, and empty the write-ahead log."""
         with self._pool.read() as connection:
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def tenants(self) -> list[str]:
+        """Every tenant that has anything."""
         return [tenant for (tenant,) in self.query(_TENANTS)]
 
     def put_secrets(self, tenant: str, secrets: Sequence[Secret]) -> None:
+        """Replace a tenant's secrets by these, the one in use first."""
         with self._pool.write() as connection:
             connection.execute("DELETE FROM secrets WHERE tenant = ?", (tenant,))
             connection.executemany(

@@ -34,6 +34,7 @@ class CollectionWriter:
         ).fetchone()
 
     def put(self, documents: DocumentsById) -> int:
+        """Put every document in the place of its former version; how many chunks changed."""
         heads = {id: Head.of(document) for id, document in documents.items()}
         places, former_heads = self._existing_documents(documents)
         former = self._former(list(places.values()))
@@ -56,6 +57,7 @@ class CollectionWriter:
         return len(new.stale) + len(new.changed)
 
     def clear_some(self, count: int) -> tuple[int, bool]:
+        """Remove the first documents, about `count` chunks; how many went, and whether any are left."""
         here = (self.tenant, self.collection)
         bound = self.connection.execute(
             f"SELECT place FROM chunks WHERE {HERE} ORDER BY place, position LIMIT 1 OFFSET ?",
@@ -78,6 +80,7 @@ class CollectionWriter:
         return len(ids), True
 
     def _clear_rest(self) -> int:
+        """Empty the collection; how many chunks it had."""
         here = (self.tenant, self.collection)
         ids = [id for (id,) in self.connection.execute(
             f"SELECT id FROM chunks WHERE {HERE} ORDER BY place, position", here
@@ -89,6 +92,7 @@ class CollectionWriter:
         return len(ids)
 
     def remove_documents(self, documents: Sequence[str]) -> int:
+        """Remove documents with all they hold; how many chunks went."""
         places = self.connection.execute(
             f"SELECT place FROM documents WHERE {HERE} AND id {LISTED}", self._values(documents)
         ).fetchall()
@@ -99,6 +103,7 @@ class CollectionWriter:
         return len(former)
 
     def remove_chunks(self, chunks: Sequence[str]) -> int:
+        """Remove chunks from their documents; the last one takes its document along."""
         rows = self.connection.execute(
             f"SELECT id, document, chars FROM chunks WHERE {HERE} AND id {LISTED}",
             self._values(chunks),
@@ -126,6 +131,7 @@ class CollectionWriter:
     def _existing_documents(
         self, documents: DocumentsById
     ) -> tuple[dict[str, int], dict[str, Head]]:
+        """The place in reading order and the head of each of these documents that is stored already."""
         rows = self.connection.execute(
             f"SELECT id, place, title, metadata FROM documents WHERE {HERE} AND id {LISTED}",
             self._values(list(documents)),
@@ -133,6 +139,7 @@ class CollectionWriter:
         return {row[0]: row[1] for row in rows}, {row[0]: Head(*row[2:]) for row in rows}
 
     def _former(self, places: Sequence[int]) -> dict[str, Row]:
+        """The stored rows of the chunks at these places, by id."""
         if not places:
             return {}
         rows = self.connection.execute(
@@ -160,6 +167,7 @@ class CollectionWriter:
         )  # fmt: skip
 
     def _delete_documents(self, which: str, values: Sequence[object]) -> int:
+        """Delete the documents of this collection that a condition picks; how many went."""
         sizes = self.connection.execute(
             f"DELETE FROM documents WHERE {HERE} AND {which}"
             " RETURNING length(CAST(id || title || metadata AS BLOB))",
@@ -176,6 +184,7 @@ class CollectionWriter:
         places: Mapping[str, int],
         heads: Mapping[str, Head],
     ) -> None:
+        """Write the chunks that are new or differ, each under the next number of the feed."""
         renewed = [id for id in ids if id in former]
         self._delete_chunk_rows(renewed)
         self._unlog_removals([id for id in ids if id not in former])
