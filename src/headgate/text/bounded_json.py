@@ -99,6 +99,7 @@ def _check_depth(value: object) -> None:
 
 
 def _levels(value: object) -> Iterator[list[Container]]:
+    """The lists and objects in a value, level by level."""
     level = _containers([value])
     while level:
         yield level
@@ -155,6 +156,7 @@ def measure(data: bytes, *, piece: int = _PIECE) -> int:
 
 
 def _count_between(bounds: Places, mask: npt.NDArray[np.bool_]) -> Places:
+    """How many places of the mask are true from each bound to the next."""
     return np.diff(np.searchsorted(np.flatnonzero(mask), bounds))
 
 

@@ -108,6 +108,7 @@ class WindowCache:
         return known
 
     def _extend_known(self, texts: tuple[str, ...]) -> WindowIndex | None:
+        """The index of the longest known window that this one begins with, extended by the rest."""
         rests = {
             old: rest for old in self._windows.latest() if (rest := appended_texts(old, texts))
         }

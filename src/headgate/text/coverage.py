@@ -178,6 +178,7 @@ def by_shingles(
 
 
 def _shares(tokens: Tokens, size: int, hits: Callable[[Tokens, int], Bools]) -> Shares:
+    """The covered share of each text; at least one of the texts has `size` tokens."""
     at, text = _in_one_text(tokens, np.flatnonzero(hits(tokens, size)), size)
     return covered_shares(at, text, tokens.counts, size)
 

@@ -70,6 +70,7 @@ def _score_together(texts: Sequence[str], words: Sequence[Counter[str]]) -> list
 
 
 def _count_characters(texts: Sequence[str]) -> tuple[Ints, Ints]:
+    """How often each character occurs in each text, and the number of that text."""
     codes = frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), "<u4")
     owner = np.arange(len(texts), dtype=np.uint32) << _CODE_BITS
     # sorted and counted in runs: twice as fast as in a table
@@ -79,6 +80,7 @@ def _count_characters(texts: Sequence[str]) -> tuple[Ints, Ints]:
 
 
 def _entropies(counts: Ints, owner: Ints, texts: int) -> NDArray[np.float64]:
+    """The entropy of each text in bits, given how often each of its words or characters occurs."""
     totals = np.maximum(bincount(owner, counts, texts), 1)
     weighed = bincount(owner, counts * np.log2(counts), texts)
     return np.maximum(0.0, np.log2(totals) - weighed / totals)

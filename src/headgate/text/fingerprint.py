@@ -261,6 +261,7 @@ class WindowFingerprint:
 
 
 def _join_neighbors(texts: list[str], most: int) -> list[str]:
+    """The texts, or, if there are more than `most`, neighbors joined to at most that many."""
     each = -(-len(texts) // most)
     if each <= 1:
         return texts
@@ -268,6 +269,7 @@ def _join_neighbors(texts: list[str], most: int) -> list[str]:
 
 
 def _parse(row: Mapping[str, Any], prefix: str, where: str) -> Fingerprint:
+    """One fingerprint from a payload, with every field checked."""
     digest_, sim, mins, count = (
         row.get(name)
         for name in (f"{prefix}sha256", f"{prefix}simhash64", f"{prefix}minhash128", "token_count")

@@ -146,6 +146,7 @@ def _move_together(parts: list[U32]) -> U32:
 
 
 def _pieces(text: str) -> Iterator[str]:
+    """A folded text in pieces, at least one; each is cut where no token goes across."""
     start = 0
     while len(text) - start > PIECE:
         end = _seam(text, start + PIECE)
@@ -213,11 +214,13 @@ def _read_joined(folded: Sequence[str]) -> Tokens:
 
 
 def _widths(codes: NDArray[Any]) -> NDArray[np.uint8]:
+    """The bytes that each code point takes in UTF-8."""
     return np.uint8(1) + (codes >= 0x80) + (codes >= 0x800) + (codes >= 0x10000)
 
 
 @cache
 def _classes() -> NDArray[np.uint8]:
+    """The class of every code point."""
     table = np.full(0x110000, _LETTER, dtype=np.uint8)
     table[:0x80] = _BREAK
     for characters, kind in _ASCII:
@@ -230,6 +233,7 @@ def _classes() -> NDArray[np.uint8]:
 
 @cache
 def _ascii_classes() -> bytes:
+    """The classes of ASCII, as a table for `bytes.translate`."""
     return _classes()[:256].tobytes()
 
 

@@ -106,6 +106,7 @@ Bools = npt.NDArray[np.bool_]
 
 @cache
 def _speakers() -> dict[str, list[str]]:
+    """The languages that have each function word."""
     speakers: dict[str, list[str]] = defaultdict(list)
     for language in LANGUAGES:
         for word in stopwords(language):
@@ -256,6 +257,7 @@ def _detect_plain(sample: str, default: str) -> str:
 
 
 def _elect(samples: Sequence[str], default: str, among: Sequence[str]) -> list[str]:
+    """The language that wins in each text."""
     votes, words = _count_votes([fold(sample) for sample in samples])
     english = LANGUAGES.index("english")
     columns = np.array([LANGUAGES.index(name) for name in among])
@@ -268,6 +270,7 @@ def _elect(samples: Sequence[str], default: str, among: Sequence[str]) -> list[s
 
 
 def _count_votes(texts: Sequence[str]) -> tuple[Votes, list[int]]:
+    """The votes of each language in each text, and the number of words in each text."""
     ends = np.cumsum([len(text) + 1 for text in texts])
     joined = "".join([f"{text}\n" for text in texts])
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), "<u4").copy()
@@ -285,6 +288,7 @@ def _count_votes(texts: Sequence[str]) -> tuple[Votes, list[int]]:
 
 
 def _add_rows(rows: Votes, which: list[int], counts: list[int]) -> Votes:
+    """The sum of the rows of each text; the rows of all texts stand end to end."""
     # a row of zeros before each text, since a sum of no rows is the next row
     begins = np.cumsum([0, *(count + 1 for count in counts[:-1])])
     padded = np.insert(np.array(which, np.int64), begins - np.arange(len(counts)), 0)
@@ -292,6 +296,7 @@ def _add_rows(rows: Votes, which: list[int], counts: list[int]) -> Votes:
 
 
 def _count_letters(rows: npt.NDArray[np.uint16], ends: npt.NDArray[np.int64]) -> Votes:
+    """The votes that letters give in each text; texts stand end to end, and `rows` is 0 for letters without a vote."""
     shares = _votes_of_letters()[1]
     at = np.flatnonzero(rows)
     used = np.flatnonzero(np.bincount(rows[at], minlength=len(shares)))
@@ -304,6 +309,7 @@ def _count_letters(rows: npt.NDArray[np.uint16], ends: npt.NDArray[np.int64]) ->
 
 
 def _votes_needed(english: float, words: int) -> float:
+    """The votes that a language other than English needs to win."""
     return max(_CLEAR * max(english, 1.0), _SHARE * words)
 
 

@@ -91,6 +91,7 @@ def _fill(
     most: int,
     cut: _Cut | None = None,
 ) -> int:
+    """Take in order what is eligible, not taken yet, and fits; the room that is left."""
     for at, price in enumerate(prices):
         if most <= 0:
             break

@@ -106,6 +106,7 @@ def _count_distinct(ordered: U64) -> int:
 
 
 def _full(coded: Coded) -> int:
+    """The number that means: add this and read on."""
     return int(np.iinfo(coded.dtype).max)
 
 
@@ -118,6 +119,7 @@ def _encode(steps: NDArray[np.int64], width: int) -> Coded:
 
 
 def _decode(coded: Coded) -> U64:
+    """The places, sorted."""
     values: U64 = np.cumsum(coded, dtype=np.uint64)[coded != _full(coded)]
     return values
 

@@ -97,6 +97,7 @@ def _open(compound: str) -> list[str]:
 
 
 def _parts(word: str) -> list[str]:
+    """A word, followed by the parts of an identifier."""
     if word.islower() and word.isalpha() and word.isascii():
         return [word]
     if not word.isascii():
@@ -183,6 +184,7 @@ class _Language:
 
 
 def _piece_words(piece: str) -> list[str]:
+    """The words of what stands between two spaces."""
     bare = piece.strip(_EDGES)
     low = bare.lower()
     if bare[1:] == low[1:] or bare.isupper():  # no parts are hidden in its capitals
@@ -276,6 +278,7 @@ def _read_slips(word: str, language: str) -> tuple[int, ...]:
 
 
 def _slips(word: str) -> set[str]:
+    """The word with two letters swapped, one doubled, or one of a double left out; never the first letter."""
     places = range(1, len(word))
     swapped = {word[:at] + word[at + 1 :][:1] + word[at] + word[at + 2 :] for at in places}
     doubled = {word[:at] + word[at] + word[at:] for at in places}

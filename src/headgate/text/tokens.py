@@ -40,6 +40,7 @@ def _price_long(text: str, before: str) -> int:
 
 
 def _price(text: str, before: str) -> int:
+    """What a piece of text costs after the character before it."""
     total = int(_price_pairs(text, before).dot(_ONES[: len(text)]))
     if not text.isascii():
         # a character beyond 16 bits is two numbers here, each at half its price
@@ -54,6 +55,7 @@ def _price_pairs(text: str, before: str) -> npt.NDArray[np.float32]:
 
 
 def _price_each(text: str, before: str) -> npt.NDArray[np.float32]:
+    """What each character of a text costs."""
     prices = _price_pairs(text, before)
     if not text.isascii():
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")

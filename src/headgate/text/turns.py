@@ -99,6 +99,7 @@ def _complete(line: Turn, metadata: Mapping[str, Any]) -> Turn:
 
 
 def _date(metadata: Mapping[str, Any]) -> str:
+    """When it was said: a text as it stands, seconds since the epoch as a date."""
     when = next((metadata[key] for key in ("time", "timestamp", "date") if metadata.get(key)), "")
     if isinstance(when, int | float) and not isinstance(when, bool):
         try:

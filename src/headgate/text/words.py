@@ -99,6 +99,7 @@ def _most_folded(text: str) -> int:
 
 
 def _compose(text: str, limit: int) -> str:
+    """The text in the form NFKC, at most `limit` characters of it."""
     if text.isascii():
         return text[:limit]
     # The two compatibility characters of everyday prose, replaced as NFKC would, keep the quick check true.
