@@ -196,6 +196,7 @@ def _stages_wait(settings: Settings, own: Own) -> bool:
 
 
 def _pass_redact_on(settings: Settings) -> Settings:
+    """The settings with `redact` off for facts and reviews too, if it is off for all."""
     if settings.redact:
         return settings
     facts = settings.facts.model_copy(update={"redact": False})
@@ -218,6 +219,7 @@ def _remember_counts(count: TokenCounter) -> TokenCounter:
 
 
 def _setting(settings: Settings, name: str) -> object:
+    """The value of a setting by its dotted name."""
     value: object = settings
     for part in name.split("."):
         value = getattr(value, part, None)
@@ -234,6 +236,7 @@ def _policies(settings: Settings) -> Policies:
 
 
 def _log(settings: Settings, folder: Path | None) -> PerformanceLog | None:
+    """The log with a line for each request, if it is switched on and has a place."""
     policy = settings.log
     path = Path(policy.path) if policy.path else folder and folder / NAME
     if not policy.enabled or not path:

@@ -73,6 +73,7 @@ class Traces(Lifecycle):
         return await engine_with(self._parts, changes).build(request)
 
     def _queue_trace(self, id: str, make: Callable[[], Trace]) -> str:
+        """Queue a trace to be written soon; what is wrong with the queue, or empty."""
         parts = self._all
         if not parts.settings.trace.keep or getattr(parts.store, "read_only", False):
             return ""

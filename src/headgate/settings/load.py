@@ -184,6 +184,7 @@ def _refuse(layer: Layer) -> Iterator[Fault]:
 
 
 def _refuse_found(layer: Layer, folder: Path) -> Iterator[Fault]:
+    """The settings that a file may not make if it was only found in the current folder."""
     for name, value in _flatten(layer.tree):
         error = found.refuse(name, value, folder)
         if error:

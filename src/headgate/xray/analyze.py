@@ -28,6 +28,7 @@ def analyze(files: Iterable[Path]) -> Xray:
 
 
 def _sessions(source: Lines) -> Iterator[Session]:
+    """The sessions of one file, each as soon as it is complete."""
     building: OrderedDict[str, SessionBuilder] = OrderedDict()
     current = ""
     for line in source:
@@ -51,6 +52,7 @@ def _sessions(source: Lines) -> Iterator[Session]:
 
 
 def _thin(sessions: list[Session]) -> list[Session]:
+    """The sessions, largest first; only the LARGEST keep their windows."""
     ordered = sorted(sessions, key=lambda session: -session.added)
     rest = [replace(session, windows=()) for session in ordered[LARGEST:]]
     return ordered[:LARGEST] + rest

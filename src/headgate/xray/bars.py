@@ -84,6 +84,7 @@ def draw(windows: Sequence[Window], width: int, height: int) -> Chart:
 
 
 def _path(parts: Iterable[tuple[int, int, int]], column: float, scale: float, height: int) -> str:
+    """Boxes as one SVG path; each part is (column, tokens below, tokens)."""
     wide = column * (1 - GAP)
     return "".join(
         f"M{at * column:.1f} {height - low * scale:.1f}v{-size * scale:.1f}h{wide:.1f}v{size * scale:.1f}z"

@@ -40,6 +40,7 @@ class Lines:
             self.skipped += 1
 
     def _document(self, source: BinaryIO) -> Iterator[Any]:
+        """Read a file that is one JSON value; a list gives its elements."""
         data = source.read(MAX_LINE + 1)
         for value in self._parse(data, orjson.loads):
             if isinstance(value, list):

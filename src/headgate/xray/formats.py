@@ -70,6 +70,7 @@ def _claude_code(line: Line, message: Message) -> Iterator[Entry]:
 
 
 def _session(line: Line) -> str:
+    """Whose window it is; a subagent has one of its own."""
     name = _text(line.get("sessionId"))
     return f"{name}/{_text(line.get('agentId')) or 'subagent'}" if line.get("isSidechain") else name
 
@@ -92,6 +93,7 @@ def _codex(kind: str, payload: Message, time: str) -> Iterator[Entry]:
 
 
 def _replacement(payload: Message) -> Iterator[Message]:
+    """The messages that stand in a compacted window."""
     history = payload.get("replacement_history")
     if isinstance(history, list):
         yield from (item for item in history if isinstance(item, dict))
@@ -115,6 +117,7 @@ def _log(line: Message) -> Iterator[Entry]:
 
 
 def _request(line: Message) -> tuple[Message | None, Message]:
+    """The request in a line of a log, and the response beside it."""
     answer = line.get("response")
     if isinstance(answer, dict) and isinstance(answer.get("body"), dict):
         answer = answer["body"]
@@ -132,6 +135,7 @@ def _message_list(request: Message) -> list[Any]:
 
 
 def _response_messages(answer: Message) -> Iterator[Message]:
+    """The messages of a response, in the shape of any of the three APIs."""
     choices = answer.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         if isinstance(message := choices[0].get("message"), dict):
@@ -150,6 +154,7 @@ def _is_item(line: Message) -> bool:
 
 
 def _input_tokens(usage: object) -> int:
+    """All tokens that were sent, from a cache or not."""
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "prompt_tokens")  # fmt: skip
     return sum(_count(usage, name) for name in names)
 

@@ -57,6 +57,7 @@ def _thinking(message: dict[str, Any]) -> str:
 
 
 def _flat(content: object) -> tuple[str, int]:
+    """The text of content, and the number of its images."""
     if content is None or isinstance(content, str):
         return content or "", 0
     texts: list[str] = []

@@ -28,6 +28,8 @@ OPEN_SESSIONS = 16  # conversations of one log that are followed at a time
 
 @dataclass(slots=True)
 class _Held:
+    """A part in the window."""
+
     kind: str
     tool: str
     tokens: int
@@ -39,6 +41,8 @@ class _Held:
 
 @dataclass(slots=True)
 class _Asked:
+    """A call that waits for its result."""
+
     tool: str
     number: int
     files: Touched
@@ -227,6 +231,7 @@ class SessionBuilder:
             self._thin()
 
     def _thin(self) -> None:
+        """Keep every second window, with what the one before it added."""
         pairs = zip(self._windows[::2], self._windows[1::2], strict=False)
         self._windows = [replace(b, added=a.added + b.added) for a, b in pairs]
         self._every *= 2
@@ -263,6 +268,7 @@ class SessionBuilder:
         self._known = KnownText()
 
     def _follow(self, events: Iterable[Any]) -> None:
+        """Look for circles of calls or texts, and note the last one as it grows."""
         if not self._finder.feed(self._turn, events):
             return
         circle = self._finder.circle()
@@ -278,6 +284,7 @@ class SessionBuilder:
             self._loops.append(loop)
 
     def _measure(self) -> None:
+        """Count how much of the waiting texts was in the window before."""
         if not self._pending:
             return
         shares = self._known.measure([text for _, text in self._pending])
@@ -290,6 +297,7 @@ class SessionBuilder:
 
 
 def _origin(parts: Iterable[Part]) -> int:
+    """A number by which a message is recognized in a later request."""
     return hash(tuple((part.kind, part.id, part.tool, part.text) for part in parts))
 
 
