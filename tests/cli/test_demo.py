@@ -46,14 +46,13 @@ def test_the_circle_is_broken_at_the_third_round():
     assert "third time" in circle.notes[0][1]
 
 
-def test_the_demo_runs_from_a_wheel_of_less_than_a_megabyte(tmp_path):
+def test_the_demo_runs_from_a_wheel(tmp_path):
     build = pytest.importorskip("hatchling.build")
     script = f"import os, {build.__name__} as b; os.chdir({str(ROOT)!r}); print(b.build_wheel({str(tmp_path)!r}))"
     made = subprocess.run(
         [sys.executable, "-c", script], check=True, capture_output=True, text=True
     )
     wheel = tmp_path / made.stdout.split()[-1]
-    assert wheel.stat().st_size < 1_000_000
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
     done = subprocess.run(
         [sys.executable, "-m", "headgate", "demo"],
