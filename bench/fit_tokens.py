@@ -40,8 +40,8 @@ def columns():
     column = np.searchsorted(STARTS, np.arange(prices.LAST + 1), "right") - 1
     for at, char in enumerate(SINGLES):
         column[ord(char)] = len(STARTS) + at
-    for at, (_, first, gaps) in enumerate(prices._ONE_TOKEN):
-        column[prices.one_token_codes(first, gaps)] = len(STARTS) + len(SINGLES) + at
+    for at, (_, chars) in enumerate(prices._ONE_TOKEN):
+        column[list(map(ord, chars))] = len(STARTS) + len(SINGLES) + at
     return column
 
 
@@ -77,7 +77,7 @@ def usual(exact):
     floor[0, LETTERS], floor[LINE, LETTERS], floor[LETTERS, MARK] = 0.75, 0.75, 0.6
     scripts = np.array([price for _, price in prices._SCRIPTS]) / prices.UNITS
     singles = [0.9 * exact(char) for char in SINGLES]
-    ones = [price / prices.UNITS for price, _, _ in prices._ONE_TOKEN]
+    ones = [price / prices.UNITS for price, _ in prices._ONE_TOKEN]
     start = np.concatenate([pairs.ravel(), [0.1], np.zeros(len(MARKS)), scripts, singles, ones])
     low = np.concatenate(
         [

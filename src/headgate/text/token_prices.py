@@ -173,36 +173,29 @@ _LETTERS: tuple[tuple[int, str], ...] = (
     ),
 )
 
-# The characters that are one token of cl100k: their price, the first of them, and how far each is from the one before,
-# as a character from "#" on; "~" is 91 further.
-_ONE_TOKEN: tuple[tuple[int, str, str], ...] = (
+# The characters that are one token of cl100k, and their price.
+_ONE_TOKEN: tuple[tuple[int, str], ...] = (
     (
         33,
-        "一",
-        r"#*%$$%$(*%+)&(+$0$%7*C($%)*,&'$1(.$&+%.%*-$'%':%)I*)%'&'B/3)_'0BRC~;~<(@&'(%&$1$)$/~)$.4%'/%():q'$$*PS4$F"
-        r"**)*%?6<?'&+$%'(%.*($&'$3'$$&8($&>1382X*~F,~~~+~;&%@$D,+-)nfOZ&ZVu7&),'0%+&b-(l~~~~<*$1F%$1'&$7&0V&-,%&@2"
-        r"8?3~~~o*$/3$X^$%,3'$&2w)%0).V%026$*.:8%5M?-7W\@m3~~^$(D,.+N%83G[)%|/G6&K~~J~J*&($,K'657&,94(4;(/36P~M/+$'"
-        r"5,%%1,?%'=(//lES$'/~@~~~s~~m@G$$$1e=(`)@1@AG==6v)Y4~EV{~~~~~7q~08~~~#$D3~~{K$v&~~~+,,'%'4A~~~#,p@)',-$6~~"
-        r"3?~5~~9'M|/'$A.3%$T^t1*2E8)@X%:-3~~/+~HH%~~~~;$;(.')&&Z^@C~;%%*k~q~~Z,~G3~7~~~~~~~~)~~~~~~~#?~%~~'%-Y&%/4"
-        r"@+3|_~~a&-%-'&&4+(&$*%(&'+~&~~/%$$)/.V1~2~~)~~()&17%N,,$*$%&53$+4($&S~#]8s~E%$%%~~~~~~~t2s%<8t/+2i($)N76-"
-        r"5%~)$T,~&'~Y~J'.0*(~~f~~co~~~~~~~~~~~3",
+        "一万三上下不与专业东两个中串为主么义之也书了事二于五些交产享京人亿今介从他付代以们件价任份企优会传但位体何余作"
+        "你使例供価保信修倍值停像元先入全公共关其具内円册再写出击分列则初利别到制前力功加务动動包化北区十午华单南即历原"
+        "去县参及友反发取变口只可台右号司合同名后向否含听启告员周命和品哈商問器四回因国图土在地场址型城基報場填增声处备"
+        "复外多大天失头女好如始子字存学安宋完定实审客家容密对导将小少尔就局展山岁州工左已市布常平年并广序库应店度建开异"
+        "式引张当录形影径待後得微心必志态思性总息您情意感成我或户所手打找技投报拉持指按换据排接推提播支收改放政效数整文"
+        "料断新方族无日时明易星是時景更最月有服期木未本机权束条来板构析果查标样核格案检模次款止正此步歳段每比民気水求江"
+        "汽没治法注活流海消清游源火点無然片版物特率环现球理生用由电男画界番登的监目直相省看県真知码确示社票私种科秒称移"
+        "程稍税稿空立站章端笑符第等签简算管箱米类系素索约级线组经结给络统编网置美老考者而联能自至色节英藏行表装西要見见"
+        "规视角解言計記話読计认议记论设证评试话询该详语误说请读调象责败账货购费资起超路身车转软载辑输达过运近还这进连述"
+        "退送选通速造連道邮部都配释里重量金钟钮链销错键长開間関门闭问间队阳陆限院除雅集雷需非面音页项预频题额首验高黑",
     ),
     (
         23,
-        "가",
-        r"#'1-w?G0F8*~8~T+S~~~~~~i?~~~~~<4F?8*~~18b'~~-''S~~~~~~i?w\Z$~7~TC'+KC~PC4G~W~~-~T'~4$~S'~~-~~~~~~i'4+7b8*"
-        r"CW~T~T4J$&~~~~~~e[[??+S?w8*'?W[''+/?''+$.$7*x&4*?[~T~~1'W~~~~~~~b~~U~~)~~~~~p~8w'~~~~;'~~~~~~~B''+/~~1?'W",
+        "가간값개거게결경고공과구그글기나내는능니다당대도동되된드든들디라래러력로록료류른를름리만메면명목문미버번보복부"
+        "분비사산상색생서성세션소수스습시식신아야어에여열오와요용우운원위으은을음의이인일임입자작장재적전정제져조주지진"
+        "째체출치크태터턴트튼하한할함해호화환회",
     ),
 )
-_FAR = 91  # "~"
 LAST = 0x10000  # this and all code points beyond have one price
-
-
-def one_token_codes(first: str, gaps: str) -> npt.NDArray[np.int64]:
-    """The code points of characters that are one token each."""
-    steps = np.frombuffer(gaps.encode(), np.uint8).astype(np.int64) - ord("#")
-    codes: npt.NDArray[np.int64] = ord(first) + np.cumsum(steps)
-    return codes[steps < _FAR]
 
 
 def _price_codes() -> npt.NDArray[np.float32]:
@@ -210,8 +203,8 @@ def _price_codes() -> npt.NDArray[np.float32]:
     table = np.repeat(np.array(prices, np.float32), np.diff((*starts, LAST + 1)))
     for start, letters in _LETTERS:
         table[start : start + len(letters)] = [2 * _DIGITS.index(price) for price in letters]
-    for price, first, gaps in _ONE_TOKEN:
-        table[one_token_codes(first, gaps)] = price
+    for price, chars in _ONE_TOKEN:
+        table[list(map(ord, chars))] = price
     table[0xD800:0xE000] = table[LAST] / 2
     return table
 
