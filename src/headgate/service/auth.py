@@ -23,8 +23,9 @@ from headgate.errors import AccessError, ScopeError
 from headgate.keys import OURS, SCOPES, Keys, digest, is_well_formed
 from headgate.service.dashboard.cookies import key_in_cookie
 from headgate.service.failed_keys import FailedKeys, address_of
+from headgate.service.origin import Headers, is_same_origin
 from headgate.service.paths import is_proxied
-from headgate.service.request_state import Caller, Headers, is_same_origin, state_of
+from headgate.service.request_state import Caller, state_of
 from headgate.types import Key, Scope
 
 # How long a key that was read is trusted, and so how soon a revoked one stops working.

@@ -17,8 +17,9 @@ from starlette.types import Receive, Scope, Send
 from headgate.errors import AccessError, InputError, LimitError, MissingExtra, ScopeError
 from headgate.service.auth import missing_scope
 from headgate.service.body import BufferedReceive
+from headgate.service.origin import is_same_origin
 from headgate.service.problems import refusal
-from headgate.service.request_state import RequestState, is_same_origin, state_of
+from headgate.service.request_state import RequestState, state_of
 from headgate.service.state import ServiceState
 from headgate.text.bounded_json import HUGE, why_too_large
 

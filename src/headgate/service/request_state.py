@@ -1,14 +1,12 @@
 """RequestState: what is known about one HTTP request while it is served.
 
-It lives in the ASGI scope. Responses, the log, metrics and spans read it. `is_same_origin` tells which page sent it.
+It lives in the ASGI scope. Responses, the log, metrics and spans read it.
 """
 
 import asyncio
 import re
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 from starlette.requests import HTTPConnection
@@ -17,8 +15,6 @@ from starlette.types import Scope as AsgiScope
 from headgate.errors import HeadgateError
 from headgate.service.proxy.model_call import ModelCall
 from headgate.types import Trace
-
-Headers = Mapping[bytes, bytes]
 
 _SCOPE_KEY = "headgate"
 _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
@@ -75,16 +71,3 @@ def route_of(scope: AsgiScope) -> str:
     """The route's template, such as /v1/facts/{id}. Never the path itself: a label must have few values."""
     route = scope.get("route")
     return getattr(route, "path", "") or "unknown"
-
-
-def is_same_origin(headers: Headers) -> bool:
-    """Whether no page sent a request, or one of the very host that it was sent to."""
-    if headers.get(b"sec-fetch-site", b"none") not in (b"none", b"same-origin"):
-        return False
-    origin = headers.get(b"origin")
-    if origin is None:
-        return True
-    try:
-        return urlsplit(origin.decode("latin-1")).netloc.encode("latin-1") == headers.get(b"host")
-    except ValueError:
-        return False

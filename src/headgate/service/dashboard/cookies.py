@@ -14,8 +14,8 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from headgate.errors import ScopeError
+from headgate.service.origin import is_same_origin
 from headgate.service.paths import DASHBOARD, is_dashboard
-from headgate.service.request_state import is_same_origin
 
 KEY = "headgate_key"
 SECRET = "headgate_csrf"  # noqa: S105  (a cookie's name)
