@@ -10,7 +10,8 @@ from rich.progress import Progress
 from headgate.cli.options import json_option, open_existing, place_options, print_json
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError
-from headgate.evaluate.regression import CaseResult, case_of, describe, junit, record_case, run_case
+from headgate.evaluate.junit import junit
+from headgate.evaluate.regression import CaseResult, case_of, describe, record_case, run_case
 from headgate.evaluate.regression_file import as_toml, read_cases
 from headgate.gateway import Headgate
 from headgate.operations.presence import require_collections, whole_trace_id
