@@ -241,7 +241,7 @@ def join(place: Place, store: str | None, tenant: str | None, as_json: bool) -> 
 
 
 def _open(place: Place, store: str | None, tenant: str | None) -> Headgate:
-    """Open the store that the command names, or else the one named after `facts`."""
+    """Open the store given to the command itself, or else the one given to `facts` before it."""
     return open_existing(store or place[0], tenant or place[1])
 
 
