@@ -23,9 +23,13 @@ from tests.proxy.upstream import (
     said,
 )
 
+from headgate.guard.policy import GuardPolicy
+
 ROOT = Path(__file__).parents[2]
+
 FOLDER = ROOT / ".bench" / "node"
 PACKAGE = "openai@^7"
+
 HOW = "these tests drive the proxy with the real package: install Node.js 20 or newer with npm (https://nodejs.org), then run them again"
 
 
@@ -47,7 +51,8 @@ def package():
 
 
 @pytest.fixture(scope="module")
-def seen(rig, served, package):
+def seen(rig, package):
+    served = rig.serve(guard=GuardPolicy(keep_alive_s=0.25, tool_calls="whole"))
     call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}  # fmt: skip
     models = {
         "clean": rig.script(said(*PROSE, usage=(12, 40))),

@@ -28,8 +28,10 @@ from headgate.guard.dialects import (  # fmt: skip
     MessagesDialect,
     ResponsesDialect,
 )
+from headgate.guard.policy import GuardPolicy
 from headgate.guard.rollback import Session
 from headgate.policy import ProxyPolicy
+from headgate.service.byte_budget import ByteBudget, Share
 from headgate.service.proxy.relay import Relay
 from headgate.service.proxy.sse import KEEP_ALIVE
 
@@ -83,7 +85,7 @@ def long_dialect(kind):
     return LongDialect()
 
 
-async def relayed(dialect, calls, *, session=Session, policy=ProxyPolicy(), take=lambda _: None):  # noqa: B008
+async def relayed(dialect, calls, *, session=Session, policy=ProxyPolicy(), share=None):  # noqa: B008
     """What the client gets of these calls, each a list of parts."""
     responses, out = [Parts(parts) for parts in calls], []
 
@@ -94,7 +96,7 @@ async def relayed(dialect, calls, *, session=Session, policy=ProxyPolicy(), take
         out.append(data)
 
     machine = session(({"role": "user", "content": "Hi"},))
-    relay = Relay(dialect, machine, {}, policy=policy, call_again=call_again, write=write, take=take)  # fmt: skip
+    relay = Relay(dialect, machine, {}, policy=policy, call_again=call_again, write=write, share=share)  # fmt: skip
     await relay.run(responses.pop(0))
     return b"".join(out), machine.report
 
@@ -264,38 +266,83 @@ def waiting_calls(each, events):
         yield chunk({"tool_calls": calls})
 
 
+class WholeSession(Session):
+    """A session that holds each tool call until it is complete."""
+
+    def __init__(self, messages):
+        super().__init__(messages, policy=GuardPolicy(tool_calls="whole"))
+
+
 @pytest.mark.parametrize("each", [1, 5])
 async def test_what_waits_is_counted_as_the_memory_it_takes_and_given_back(each):
-    held, counted = [0], []
-
-    def take(more):
-        held[0] += more
-        counted.append(held[0])
-
+    share = CountingShare(ByteBudget())
     script = [*waiting_calls(each, 1_500), chunk({}, finish="tool_calls"), DONE]
     tracemalloc.start()
-    got, _ = await relayed(ChatDialect(), [script], take=take)
+    got, _ = await relayed(ChatDialect(), [script], session=WholeSession, share=share)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
+    assert got.replace(KEEP_ALIVE, b"") == b"".join(script)  # a slow machine may wait for long
+    assert share.held == 0
+    assert share.most > 1_500 * 600 * each
+    assert peak < 3 * share.most
+
+
+class CountingShare(Share):
+    """A share that remembers how much it held at most."""
+
+    most = 0
+
+    def try_hold(self, size):
+        held = super().try_hold(size)
+        self.most = max(self.most, self.held)
+        return held
+
+
+async def test_a_tool_call_that_streams_holds_nothing():
+    share = CountingShare(ByteBudget())
+    script = [*waiting_calls(1, 1_500), chunk({}, finish="tool_calls"), DONE]
+    got, _ = await relayed(ChatDialect(), [script], share=share)
     assert got == b"".join(script)
-    assert held == [0]
-    assert max(counted) > 1_500 * 600 * each
-    assert peak < 3 * max(counted)
+    assert share.most == 0
 
 
-async def test_many_small_events_that_wait_are_refused_by_the_memory_they_take():
-    policy = ProxyPolicy(max_held_bytes=100_000)
-    with pytest.raises(UpstreamError, match="max_held_bytes 100000"):
-        await relayed(ChatDialect(), [waiting_calls(1, 1_000)], policy=policy)
+FULL = {
+    "its own limit": (ProxyPolicy(max_held_bytes=100_000), ByteBudget),
+    "the budget of all": (ProxyPolicy(), lambda: ByteBudget(1)),
+}
+
+
+@pytest.mark.parametrize(("policy", "budget"), FULL.values(), ids=FULL)
+async def test_what_cannot_be_held_passes_unwatched_and_the_report_says_so(policy, budget):
+    full = budget()
+    with full.share() as other, full.share() as share:
+        assert other.try_hold(10)  # whoever is alone may hold anything
+        script = [*waiting_calls(1, 2_000), chunk({}, finish="tool_calls"), DONE]
+        got, report = await relayed(
+            ChatDialect(), [script], session=WholeSession, policy=policy, share=share
+        )
+    assert got == b"".join(script)
+    assert report.warnings == ["no room to hold more: not watched on"]
+    assert full.held == 0
+
+
+@pytest.mark.parametrize("api", CLEAN)
+async def test_an_event_too_large_to_be_held_passes_as_it_comes_and_so_does_the_rest(api):
+    kind, script = CLEAN[api]
+    large = b": " + b"x" * 2_000 + b"\n\n"
+    data = b"".join([*script[:3], large, *script[3:]])
+    policy = ProxyPolicy(max_event_bytes=1_500)
+    with ByteBudget().share() as share:
+        got, report = await relayed(kind(), [split(data, range(0, len(data), 100))], policy=policy, share=share)  # fmt: skip
+        assert share.held == 0
+    assert got == data
+    assert report.warnings == ["an event too large to be held: not watched on"]
+    assert report.state == "done"
 
 
 async def test_what_waits_in_a_loop_is_given_back_when_it_is_cut():
-    held = [0]
-
-    def take(more):
-        held[0] += more
-
     kind, calls = LOOPS["chat"]
-    _, report = await relayed(kind(), calls, take=take)
+    with ByteBudget().share() as share:
+        _, report = await relayed(kind(), calls, share=share)
+        assert share.held == 0
     assert report.rollbacks == 1
-    assert held == [0]

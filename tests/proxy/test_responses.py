@@ -48,9 +48,12 @@ def client(served):
         yield client
 
 
-def post(served, model, **more):
+WHOLE = {"x-headgate-guard-tool-calls": "whole"}
+
+
+def post(served, model, *, headers=None, **more):
     body = {"model": model, "input": "Tell me about headgates.", "stream": True, **more}
-    return web.post(f"{served.url}/v1/responses", json=body, timeout=20)
+    return web.post(f"{served.url}/v1/responses", json=body, headers=headers, timeout=20)
 
 
 def events(answer):
@@ -141,7 +144,7 @@ def test_a_whole_answer_keeps_its_text_when_the_second_call_only_calls_a_tool(ri
 def test_a_looping_function_call_is_asked_for_again_and_never_spliced(rig, client, upstream):
     looping = response_stream(call_item('{"q": "' + UNIT * 40))[:-2]
     model = rig.script(looping, response_stream(call_item('{"q": 1}', "resp_2"), id="resp_2"))
-    with client.responses.stream(model=model, input="Hi") as stream:
+    with client.responses.stream(model=model, input="Hi", extra_headers=WHOLE) as stream:
         final = stream.get_final_response()
     assert [item.arguments for item in final.output] == ['{"q": 1}']
     assert len(upstream.seen[model]) == 2
@@ -149,7 +152,7 @@ def test_a_looping_function_call_is_asked_for_again_and_never_spliced(rig, clien
 
 def test_complete_calls_stand_when_the_next_one_loops(rig, served):
     script = response_stream(call_item('{"a": 1}'), call_item('{"q": "' + UNIT * 40, number=2))
-    found = events(post(served, rig.script(script)))
+    found = events(post(served, rig.script(script), headers=WHOLE))
     assert found[-1]["type"] == "response.completed"
     assert [item["arguments"] for item in found[-1]["response"]["output"]] == ['{"a": 1}']
 
@@ -157,7 +160,7 @@ def test_complete_calls_stand_when_the_next_one_loops(rig, served):
 def test_structured_output_is_never_spliced(rig, client):
     model = rig.script(response_stream(texts=('{"a": "', *[UNIT] * 40)), response_stream(texts=('{"a": ', "1}"), id="resp_2"))  # fmt: skip
     form = {"format": {"type": "json_object"}}
-    with client.responses.stream(model=model, input="Hi", text=form) as stream:
+    with client.responses.stream(model=model, input="Hi", text=form, extra_headers=WHOLE) as stream:
         assert json.loads(stream.get_final_response().output_text) == {"a": 1}
 
 

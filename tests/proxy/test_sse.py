@@ -42,23 +42,14 @@ def test_data_on_several_lines_is_one():
     assert json.loads(payload(encode({"a": "ü\n"}, name="x"))) == {"a": "ü\n"}
 
 
-def test_an_event_without_end_is_an_error_that_names_the_limit():
-    splitter = Splitter(max_bytes=1000)
-    assert splitter.feed(b"x" * 900) == []
-    with pytest.raises(UpstreamError, match="max_event_bytes 1000"):
-        splitter.feed(b"x" * 200)
-
-
-@pytest.mark.parametrize(("size", "fits"), [(50, True), (51, False)])
-def test_an_unfinished_event_may_be_as_large_as_the_limit(size, fits):
-    splitter = Splitter(50)
-    if fits:
-        assert splitter.feed(b"x" * size) == []
-        assert splitter.end() == b"x" * size
-        assert splitter.end() == b""
-    else:
-        with pytest.raises(UpstreamError, match="max_event_bytes 50"):
-            splitter.feed(b"x" * size)
+def test_an_unfinished_event_is_pending_until_it_ends():
+    splitter = Splitter()
+    assert splitter.feed(b"x" * 50) == []
+    assert splitter.pending == 50
+    assert splitter.feed(b"\n\nda") == [b"x" * 50 + b"\n\n"]
+    assert splitter.pending == 2
+    assert splitter.end() == b"da"
+    assert (splitter.pending, splitter.end()) == (0, b"")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """A model service that does what a script says, down to the bytes and the moment the connection breaks.
 
-A script is a list of steps for one call: bytes (one chunk of the answer), a Head, a Pause, RESET, CLOSE. The n-th call
-for a model gets its n-th script, the last one repeats.
+A script is a list of steps for one call: bytes (one chunk of the answer), a Head, a Pause, an Event to wait for, RESET,
+CLOSE. The n-th call for a model gets its n-th script, the last one repeats.
 """
 
 import asyncio
@@ -141,6 +141,8 @@ class Upstream:
     async def _step(self, writer, head, step):
         if isinstance(step, Pause):
             await asyncio.sleep(step.seconds)
+        elif isinstance(step, asyncio.Event):
+            await step.wait()
         elif isinstance(step, Endless):
             while True:
                 await self._chunk(writer, head, step.chunk)

@@ -27,6 +27,8 @@ class Reply:
         self.status, self._headers = 200, list[tuple[bytes, bytes]]()
         self._body = b""
         self.begun = self.ended = False
+        self.takes_events = False
+        """Whether the body is a stream of events, so that an error can be told in one after it has begun."""
         self.begun_at: float | None = None
 
     def head(self, status: int, headers: Headers, more: Mapping[str, str] | None = None) -> None:
@@ -49,8 +51,9 @@ class Reply:
             await self._send({"type": "http.response.body", "body": data or self._body})
 
     async def break_off(self) -> None:
-        """Leave the reply without its end: the server breaks the connection, and the client asks again."""
-        await self.write(BROKEN_OFF)
+        """Leave the reply without its end: the server then breaks the connection, and the client asks again."""
+        if self.takes_events:
+            await self.write(BROKEN_OFF)
 
     def put_json(self, status: int, value: object, more: Mapping[str, str] | None = None) -> None:
         """A whole JSON reply; `end` sends it."""

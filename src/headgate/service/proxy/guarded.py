@@ -81,6 +81,7 @@ class GuardedExchange:
 
     async def _stream(self, response: Response, reply: Reply, headers: dict[str, str]) -> Response:
         reply.head(response.status, returned_headers(response), headers)
+        reply.takes_events = True
         with self._upstreams.budget.share() as share:
             relay = Relay(
                 self._dialect,
@@ -142,18 +143,13 @@ class GuardedExchange:
     async def _pass_large(
         self, begun: bytes, response: Response, reply: Reply, headers: dict[str, str]
     ) -> None:
-        """An answer that cannot be held, as it comes: without its usage, its size is what can be told of it."""
+        """Pass on an answer that cannot be held, as it comes. Nobody reads its usage, so its size is what is told."""
         reply.head(response.status, returned_headers(response), headers)
-        size, limit = len(begun), self._upstreams.policy.max_stream_bytes
         await reply.write(begun)
+        size = len(begun)
         while data := await response.read():
-            size += len(data)
-            if size > limit:
-                raise UpstreamError(
-                    f"the answer is longer than max_stream_bytes {limit}",
-                    hint="raise proxy.max_stream_bytes",
-                )
             await reply.write(data)
+            size += len(data)
         self._call.output_tokens = size // 4
 
     def _note_tokens(self, usage: UsageSum) -> None:

@@ -149,6 +149,11 @@ class Proxy:
         except HeadgateError as error:
             let_go(error)
             call.error = type(error).__name__
+            if (
+                reply.begun and not reply.takes_events
+            ):  # an error in the middle of JSON would be read as a part of it
+                self._report(scope, call, reply)
+                return
             if reply.begun:
                 event = dialect.error_event(error)
                 last = encode(event, name=dialect.event_name(event))

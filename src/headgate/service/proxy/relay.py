@@ -360,6 +360,10 @@ class Relay:
         """Release after an error what waits and is clean."""
         if self._is_over():
             return []
+        if self._verbatim:
+            return [
+                b"\n\n"
+            ]  # ends the event that is out in part, so that an error event can follow
         return [*self._emit(self.session.fail()), *self._write_rest()]
 
     def _finish(self) -> list[bytes]:

@@ -21,6 +21,7 @@ from headgate.text.bounded_json import loads
 GUARD_HEADERS = {
     "detector": "x-headgate-guard-detector",
     "divergence_token": "x-headgate-guard-divergence-token",
+    "tool_calls": "x-headgate-guard-tool-calls",
 }
 ENTROPY_HEADERS = {
     "window": "x-headgate-guard-window",
