@@ -142,25 +142,36 @@ def test_waiting_connections_make_room_for_new_ones(address, monkeypatch):
             client.close()
 
 
-def test_a_client_that_does_not_read_is_cut_off(monkeypatch):
-    monkeypatch.setattr(BoundedProtocol, "WRITE_S", 0.2)
-    aborted = []
+@pytest.mark.parametrize(("unsent", "waits"), [([900, 900], 1), ([900, 500, 100, 100], 3)])
+def test_a_client_is_cut_off_once_it_reads_nothing_for_a_while(unsent, waits):
+    aborted, timers, sizes = [], [], iter(unsent)
 
     class Transport:
+        size = next(sizes)
+
+        def get_write_buffer_size(self):
+            return self.size
+
         def abort(self):
             aborted.append(True)
 
     class Loop:
-        def call_later(self, seconds, work):
-            assert seconds == 0.2
-            work()
+        def call_later(self, seconds, *work):
+            assert seconds == BoundedProtocol.WRITE_S
+            timers.append(work)
             return type("Handle", (), {"cancel": lambda self: None})()
 
     one = BoundedProtocol.__new__(BoundedProtocol)
     one.transport, one.loop, one.connections = Transport(), Loop(), set()
     one.flow = type("Flow", (), {"pause_writing": lambda self: None})()
     one.pause_writing()
+    for size in sizes:
+        assert not aborted
+        one.transport.size = size
+        check, *given = timers[-1]
+        check(*given)
     assert aborted
+    assert len(timers) == waits
 
 
 LARGE = 30 << 20

@@ -2,7 +2,7 @@
 
 A head has at most 64 kB and 100 fields, and must be complete 10 seconds after its first byte; a new connection has as
 long to begin. Trailers are counted and dropped: they are no headers. A pipeline holds 16 requests. A client that does
-not read its answer for a minute is cut off, and before that where 16 MB of large answers are left unread together;
+not read its answer for five minutes is cut off, and before that where 16 MB of large answers are left unread together;
 those that leave most unread go first. When connections run out, the one that has waited longest for a head
 makes room. A shutdown starts the app's drain.
 """
@@ -57,7 +57,8 @@ class BoundedProtocol(HttpToolsProtocol):
     UNSENT_BYTES: ClassVar = 1 << 18  # of one answer, however many there are
     UNSENT_TOGETHER: ClassVar = 16 << 20  # of all larger ones
     HEAD_S: ClassVar = 10.0
-    WRITE_S: ClassVar = 60.0
+    # Without progress. The system takes on 200 kB at a time, which a client that reads 1 kB a second needs 200 seconds for.
+    WRITE_S: ClassVar = 300.0
 
     waiting_since = 0.0  # when it began to wait for a head; 0 while a request is under way
     _refused: RefusedHead | None = None
@@ -174,11 +175,11 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._await_head()
 
     def pause_writing(self) -> None:
-        """The client reads too slowly; give it a minute, or less where answers together hold too much memory."""
+        """The client reads too slowly; wait as long as it goes on, and less where answers together hold too much."""
         super().pause_writing()
         self._drop_unread()
         if self._write_timer is None:
-            self._write_timer = self.loop.call_later(self.WRITE_S, self.transport.abort)
+            self._await_progress()
 
     def resume_writing(self) -> None:
         """The client has read."""
@@ -186,6 +187,17 @@ class BoundedProtocol(HttpToolsProtocol):
             self._write_timer.cancel()
             self._write_timer = None
         super().resume_writing()
+
+    def _await_progress(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        self._write_timer = self.loop.call_later(self.WRITE_S, self._check_progress, unsent)
+
+    def _check_progress(self, unsent: int) -> None:
+        """Cut off a client that has read nothing; while writing pauses, what is unsent only shrinks."""
+        if self.transport.get_write_buffer_size() < unsent:
+            self._await_progress()
+        else:
+            self.transport.abort()
 
     def _drop_unread(self) -> None:
         """Hang up on the clients that leave most unread, until what is left may be held; not on this one, which has
