@@ -1,11 +1,17 @@
 """Requests that the guard does not read: of which model they are, and to whom they go."""
 
+import threading
+
 import pytest
+from tests.proxy import web
+from tests.proxy.upstream import answer
 
 from headgate.errors import NotFound
 from headgate.policy import ProxyPolicy
+from headgate.service.proxy import passthrough, request, whole_answer
 from headgate.service.proxy.passthrough import _find, _is_reached, _model_of
 from headgate.service.proxy.upstreams import Upstreams
+from headgate.text.bounded_json import loads
 
 JSON = [(b"content-type", b"application/json; charset=utf-8")]
 
@@ -48,3 +54,21 @@ def test_a_model_is_listed_by_the_upstream_that_would_answer_for_it(upstreams):
     assert not _is_reached(upstreams, "second", "ax")
     assert not _is_reached(upstreams, "first", "zz")
     assert not _is_reached(upstreams, "first", None)
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/v1/chat/completions"])
+def test_a_large_body_is_not_parsed_on_the_event_loop(rig, served, monkeypatch, path):
+    threads = []
+
+    def spy(body):
+        threads.append(threading.current_thread())
+        return loads(body)
+
+    for module in (passthrough, request, whole_answer):
+        monkeypatch.setattr(module, "loads", spy)
+    model = rig.script(answer(" ".join(str(n * n) for n in range(40_000))))
+    asked = {"model": model, "input": [], "messages": [{"role": "user", "content": "word " * 500_000}]}  # fmt: skip
+    got = web.post(served.url + path, json=asked, timeout=20)
+    assert got.status_code == 200
+    assert threads
+    assert rig.background.thread not in threads

@@ -57,7 +57,7 @@ class BoundedProtocol(HttpToolsProtocol):
     UNSENT_BYTES: ClassVar = 1 << 18  # of one answer, however many there are
     UNSENT_TOGETHER: ClassVar = 16 << 20  # of all larger ones
     HEAD_S: ClassVar = 10.0
-    # Without progress. The system takes on 200 kB at a time, which a client that reads 1 kB a second needs 200 seconds for.
+    # Without progress: the system takes 200 kB at a time, for which a client that reads 1 kB a second needs 200 s.
     WRITE_S: ClassVar = 300.0
 
     waiting_since = 0.0  # when it began to wait for a head; 0 while a request is under way

@@ -13,6 +13,7 @@ from starlette.types import Scope
 
 from headgate.errors import HeadgateError, NotFound, UpstreamError
 from headgate.policy import UpstreamPolicy
+from headgate.service.body_room import read_apart
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.request import parse_options
 from headgate.service.proxy.transport import Response, header
@@ -33,7 +34,7 @@ async def pass_on(
     if scope["path"] == MODELS and scope["method"] == "GET" and several and not options.upstream:
         await _list_models(upstreams, scope, reply)
         return "", ""
-    model = _model_of(scope, body)
+    model = await read_apart(body, _model_of, scope, body)
     name, upstream = _find(upstreams, model, options.upstream)
     # A request that names neither model nor upstream may be for any of several: none gets the client's key.
     unclear = several and not (model or options.upstream)
@@ -105,7 +106,7 @@ async def _models_of(upstreams: Upstreams, name: str, scope: Scope) -> list[dict
                     body += data
             finally:
                 await response.close()
-        found = loads(body)
+        found = await read_apart(body, loads, body)
     except (HeadgateError, TimeoutError, orjson.JSONDecodeError):
         return None
     rows = found.get("data") if isinstance(found, dict) and response.status == 200 else None

@@ -6,6 +6,7 @@ call's reply with the text of all calls in it, under the id of the first, and th
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -24,9 +25,10 @@ from headgate.text.tokens import estimate_tokens
 
 CallAgain = Callable[[Call], Awaitable[bytes]]
 Answer = dict[str, Any]
+Texts = dict[str, list[str]]
 
 SLICE = 65_536  # characters that the guard is given at a time
-LARGE = 200_000  # bytes of a reply that the guard reads in a thread, so that others are served meanwhile
+LARGE = 200_000  # bytes of a reply that is read in a thread, so that others are served meanwhile
 
 
 async def guard_answer(
@@ -37,21 +39,13 @@ async def guard_answer(
     call_again: CallAgain,
 ) -> bytes:
     """The reply that the client gets for the first call's reply; `usage` holds that of all calls."""
-    texts: dict[str, list[str]] = {CONTENT: [], REASONING: []}
+    texts: Texts = {CONTENT: [], REASONING: []}
     reply, first = body, None
     session.start()
     while True:
-        answer = _parse(reply)
+        read = partial(_read, reply, dialect, session, usage, texts)
+        answer, calls = await asyncio.to_thread(read) if len(reply) > LARGE else read()
         first = first or answer
-        try:
-            pieces = dialect.pieces(answer) if answer else []
-            usage.note(dialect.usage(answer or {}))
-        except STRANGE as error:
-            raise _shape_error(error) from error
-        if len(reply) > LARGE:
-            calls = await asyncio.to_thread(_feed, session, pieces, texts)
-        else:
-            calls = _feed(session, pieces, texts)
         if not session.stalled:
             break
         prompt = sum(estimate_tokens(str(m.get("content"))) for m in session.messages)
@@ -73,7 +67,20 @@ async def guard_answer(
     return orjson.dumps(joined)
 
 
-def _feed(session: Session, pieces: list[Piece], texts: dict[str, list[str]]) -> int:
+def _read(
+    reply: bytes, dialect: Dialect, session: Session, usage: UsageSum, texts: Texts
+) -> tuple[Answer | None, int]:
+    """The answer in a reply, which the guard has seen then, and how many of its tool calls stand."""
+    answer = _parse(reply)
+    try:
+        pieces = dialect.pieces(answer) if answer else []
+        usage.note(dialect.usage(answer or {}))
+    except STRANGE as error:
+        raise _shape_error(error) from error
+    return answer, _feed(session, pieces, texts)
+
+
+def _feed(session: Session, pieces: list[Piece], texts: Texts) -> int:
     """Feed a reply to the guard and collect the texts it lets out; how many tool calls it lets out."""
     out: list[Piece] = []
     for piece in chain.from_iterable(map(_slices, pieces)):
