@@ -9,6 +9,7 @@ from tests.proxy.upstream import (
     LOOP,
     PROSE,
     UNIT,
+    Head,
     Pause,
     chunk,
     event,
@@ -86,6 +87,40 @@ def test_a_stream_without_a_loop_arrives_byte_for_byte(rig, served, script):
     assert answer.content == b"".join(script)
     assert answer.headers["x-headgate-guard"] == "on"
     assert served.reports[-1].rollbacks == 0
+
+
+KINDS = {
+    "in capitals": (("content-type", "Text/Event-Stream; charset=utf-8"),),
+    "text/plain": (("content-type", "text/plain"),),
+    "none": (),
+    "JSON": (("content-type", "application/json"),),
+}
+
+
+@pytest.mark.parametrize("headers", KINDS.values(), ids=KINDS)
+def test_a_stream_is_watched_whatever_its_content_type(rig, served, headers):
+    model = rig.script([Head(200, headers), *said(*LOOP)], [Head(200, headers), *said("Well.")])
+    answer = post(served, model)
+    assert text(answer).endswith("Well.")
+    assert text(answer).count(UNIT) <= 3
+    script = told(*PROSE)
+    clean = post(served, rig.script([Head(200, headers), *script]), path="/v1/messages")
+    assert clean.content == b"".join(script)
+
+
+@pytest.mark.parametrize("parts", [[b"d", b"ata: "], [b"\n", b"data: "], [b"\xef\xbb\xbfdata: "], [b": hello\n\ndata: "]])  # fmt: skip
+def test_a_stream_without_a_content_type_is_known_by_how_it_begins(rig, served, parts):
+    script = [Head(200, ()), *parts, b"".join(said(*PROSE)).removeprefix(b"data: ")]
+    answer = post(served, rig.script(script))
+    assert answer.content == b"".join(script[1:])
+    assert served.calls[-1].outcome == "clean"
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "text/plain", "application/json"])
+def test_json_is_no_stream_whatever_its_content_type(rig, served, kind):
+    body = b'\n{"error": {"message": "no such model"}}'
+    answer = post(served, rig.script([Head(200, (("content-type", kind),)), body]))
+    assert answer.content == body
 
 
 @pytest.mark.parametrize("block", ["text", "thinking"])

@@ -6,10 +6,11 @@ from typing import Any
 
 from starlette.types import Scope
 
-from headgate.errors import UpstreamError
+from headgate.errors import HeadgateError, UpstreamError
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.dialects.usage import UsageSum
 from headgate.guard.policy import SAMPLING, GuardPolicy
+from headgate.guard.report import State
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
 from headgate.policy import UpstreamPolicy
@@ -19,12 +20,11 @@ from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.refusals import REFUSED, Refusals, names_any, read_refusal
 from headgate.service.proxy.relay import Relay
 from headgate.service.proxy.request import ProxyRequest
-from headgate.service.proxy.transport import Response, header
+from headgate.service.proxy.sse import is_stream
+from headgate.service.proxy.transport import Response
 from headgate.service.proxy.upstreams import Upstreams, returned_headers
 from headgate.service.proxy.whole_answer import guard_answer
 from headgate.text.tokens import estimate_tokens
-
-EVENT_STREAM = b"text/event-stream"
 
 
 @dataclass(slots=True)
@@ -68,16 +68,19 @@ class GuardedExchange:
 
     async def run(self, response: Response, reply: Reply, headers: dict[str, str]) -> Response:
         """From the first response to all but the end of the reply: the last response, which the caller releases."""
-        is_stream = header(response.headers, b"content-type").startswith(EVENT_STREAM)
         try:
-            if is_stream:
+            if await is_stream(response, self._request.fields):
                 return await self._stream(response, reply, headers)
             await self._answer(response, reply, headers)
-            return response
+        except HeadgateError:
+            if self._session.report.state is State.IDLE:  # nothing of the answer came
+                self._session.fail()
+            raise
         finally:
             self._session.leave()
             if self._session.report.cuts:
                 self._call.answer = self._session.text
+        return response
 
     async def _stream(self, response: Response, reply: Reply, headers: dict[str, str]) -> Response:
         reply.head(response.status, returned_headers(response), headers)

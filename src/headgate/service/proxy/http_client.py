@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from headgate.errors import MissingExtra, UpstreamError, UpstreamTimeout
-from headgate.service.proxy.transport import Headers, Request, Response, header
+from headgate.service.proxy.decoding import FORMATS, Decoder, Read, codings_of
+from headgate.service.proxy.transport import Headers, Request, Response
 
 try:
     import aiohttp
@@ -28,7 +29,6 @@ KEEP_S = 55.0  # an idle connection is not trusted for longer; common servers cl
 PART = 16_384  # bytes that are read at once; a part of crumbs takes long to work on
 LARGE = 1 << 20  # larger bodies are written in parts, so that other streams have their turn
 AUTO_HEADERS = ("accept", "accept-encoding", "user-agent", "content-type")
-DECODED = (b"", b"identity", b"gzip", b"deflate")
 ON_KEPT = "headgate_kept"  # marks a connection that has answered, and errors on it
 
 
@@ -36,8 +36,7 @@ class HttpClient:
     """HTTP/1.1 with kept connections."""
 
     def __init__(self) -> None:
-        self._sessions: dict[bool, aiohttp.ClientSession] = {}  # by whether they decompress
-        self._connector: aiohttp.TCPConnector | None = None
+        self._session: aiohttp.ClientSession | None = None
 
     async def send(self, request: Request) -> Response:
         """The response, once its head has come; UpstreamError says why there is none."""
@@ -58,10 +57,13 @@ class HttpClient:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _translate(error, place) from error
         response = HttpResponse(found, place, request.timeouts.idle_s)
-        if request.decompress and header(response.headers, b"content-encoding") not in DECODED:
-            await response.close()
-            raise _wrong_encoding(header(response.headers, b"content-encoding").decode("latin-1"))
-        return response.without_encoding() if request.decompress else response
+        if request.decompress:
+            try:
+                response.decompress()
+            except UpstreamError:
+                await response.close()
+                raise
+        return response
 
     async def _send(self, request: Request) -> aiohttp.ClientResponse:
         address = request.address
@@ -78,7 +80,7 @@ class HttpClient:
             body = _parts(request.body)
             headers.append(("content-length", str(len(request.body))))
         has_body = request.body or request.method in {"POST", "PUT", "PATCH"}
-        return await self._session(decompress=request.decompress).request(
+        return await self._open_session().request(
             request.method,
             url,
             headers=headers,
@@ -88,16 +90,13 @@ class HttpClient:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=request.timeouts.connect_s),
         )
 
-    def _session(self, *, decompress: bool) -> aiohttp.ClientSession:
-        if decompress not in self._sessions:
-            if self._connector is None:
-                self._connector = aiohttp.TCPConnector(
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
                     limit=0, keepalive_timeout=KEEP_S, ssl=_tls_context()
-                )
-            self._sessions[decompress] = aiohttp.ClientSession(
-                connector=self._connector,
-                connector_owner=False,
-                auto_decompress=decompress,
+                ),
+                auto_decompress=False,  # the library does not know every way to say gzip
                 cookie_jar=aiohttp.DummyCookieJar(),
                 skip_auto_headers=AUTO_HEADERS,
                 response_class=_BoundedResponse,
@@ -106,14 +105,12 @@ class HttpClient:
                 max_field_size=MAX_FIELD,
                 max_headers=MAX_HEADERS,
             )
-        return self._sessions[decompress]
+        return self._session
 
     async def close(self) -> None:
         """Close every connection."""
-        for session in self._sessions.values():
-            await session.close()
-        if self._connector is not None:
-            await self._connector.close()
+        if self._session is not None:
+            await self._session.close()
 
 
 async def _parts(body: bytes) -> AsyncIterator[bytes]:
@@ -133,20 +130,38 @@ class HttpResponse:
         self.headers: Headers = list(response.raw_headers)
         self._response, self._content, self._place = response, response.content, place
         self._idle_s = idle_s
+        self._next: Read = self._content.read
+        self._peeked = b""
         self._reading: asyncio.Future[bytes] | None = None
         self._loop = asyncio.get_running_loop()
         self._waits_since: float | None = None
         self._timer = self._loop.call_later(idle_s, self._check_silence)
 
-    def without_encoding(self) -> "HttpResponse":
-        """The same, its body decompressed by the library."""
-        gone = (b"content-encoding", b"content-length")
-        if header(self.headers, b"content-encoding"):
+    def decompress(self) -> None:
+        """Give the body plain from now on; UpstreamError where its coding is not known."""
+        codings = codings_of(self.headers)
+        for coding in reversed(codings):
+            if coding not in FORMATS:
+                raise UpstreamError(
+                    "the upstream compressed its answer although plain text was asked for: "
+                    + coding.decode("latin-1"),
+                    hint="turn its compression off, or send x-headgate-guard: off",
+                )
+            self._next = Decoder(self._next, coding).read
+        if codings:
+            gone = (b"content-encoding", b"content-length")
             self.headers = [pair for pair in self.headers if pair[0].lower() not in gone]
-        return self
+
+    async def peek(self) -> bytes:
+        """The first bytes, which `read` gives again."""
+        self._peeked = self._peeked or await self.read() or b""
+        return self._peeked
 
     async def read(self, tick_s: float | None = None) -> bytes | None:
         """The next bytes; b"" at the end; None after a tick of silence."""
+        if self._peeked:
+            data, self._peeked = self._peeked, b""
+            return data
         try:
             if tick_s is None and self._reading is None:
                 return await self._read()
@@ -164,7 +179,7 @@ class HttpResponse:
 
     async def _read(self) -> bytes:
         self._waits_since = self._loop.time()
-        data = await self._content.read(PART)
+        data = await self._next(PART)
         self._waits_since = None  # after an error the response is closed
         if len(data) == PART:  # more may be there already, which is read without waiting
             await asyncio.sleep(0)
@@ -235,13 +250,6 @@ def _tls_context() -> ssl.SSLContext:
     return context
 
 
-def _wrong_encoding(what: str) -> UpstreamError:
-    return UpstreamError(
-        f"the upstream compressed its answer although plain text was asked for: {what}",
-        hint="turn its compression off, or send x-headgate-guard: off",
-    )
-
-
 def _translate(error: Exception, place: str) -> UpstreamError:
     """An error of aiohttp as one of ours, which says what `place` did."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
@@ -252,8 +260,6 @@ def _translate(error: Exception, place: str) -> UpstreamError:
         what = f"{place} closed the connection"
     elif isinstance(error, aiohttp.ClientPayloadError):
         what = f"{place} closed the connection before the answer was complete: {error}"
-    elif isinstance(error, aiohttp.ClientResponseError) and "content-encoding" in error.message:
-        return _wrong_encoding(error.message)
     elif isinstance(error, aiohttp.ClientResponseError):
         what = f"{place} answered with a head that is too large or not HTTP: {error.message}"
     else:

@@ -5,16 +5,36 @@ Line ends may be LF, CRLF or CR, and may be split anywhere. What the guard needs
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from headgate.errors import UpstreamError
+from headgate.service.proxy.transport import Response, header, is_event_stream
 from headgate.text.bounded_json import loads
 
 END = re.compile(rb"(?:\r\n|\r(?!\n)|\n){2,}+")  # further blank lines say nothing
 LINE = re.compile(rb"\r\n|\r|\n")
 KEEP_ALIVE = b": keep-alive\n\n"
+FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")  # how a line of an event begins
+BLANK = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and spaces, which may stand before anything
+
+
+async def is_stream(response: Response, asked: Mapping[str, Any]) -> bool:
+    """Whether a response is a stream: by how it begins, since not every server says so in its head.
+
+    JSON begins with a bracket, which no event does. What begins like neither is what the head says.
+    """
+    begin = (await response.peek()).lstrip(BLANK)
+    if begin.startswith((b"{", b"[")):
+        return False
+    if begin and any(begin.startswith(name) or name.startswith(begin) for name in FIELDS):
+        return True
+    if begin or is_event_stream(response.headers):
+        return is_event_stream(response.headers)
+    says_json = b"json" in header(response.headers, b"content-type").lower()
+    return asked.get("stream") is True and not says_json
 
 
 class Splitter:

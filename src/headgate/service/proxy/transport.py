@@ -55,6 +55,9 @@ class Response(Protocol):
     def is_complete(self) -> bool:
         """Whether all of it has come."""
 
+    async def peek(self) -> bytes:
+        """The first bytes, which `read` gives again; b"" where there are none."""
+
     async def read(self, tick_s: float | None = None) -> bytes | None:
         """The next bytes; b"" at the end; None after a tick of silence."""
 
@@ -70,6 +73,12 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Close every idle connection."""
+
+
+def is_event_stream(headers: Headers) -> bool:
+    """Whether a head says that server-sent events follow."""
+    kind = header(headers, b"content-type").partition(b";")[0]
+    return kind.strip().lower() == b"text/event-stream"
 
 
 def header(headers: Headers, name: bytes) -> bytes:

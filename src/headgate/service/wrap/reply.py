@@ -10,9 +10,7 @@ from aiohttp import web
 from headgate.errors import HeadgateError
 from headgate.service.proxy.asgi import forwardable
 from headgate.service.proxy.sse import KEEP_ALIVE
-from headgate.service.proxy.transport import Headers, header
-
-EVENT_STREAM = b"text/event-stream"
+from headgate.service.proxy.transport import Headers, is_event_stream
 
 
 def response_for(status: int, headers: Headers) -> web.StreamResponse:
@@ -38,7 +36,7 @@ class AgentReply:
     async def begin(self, status: int, headers: Headers) -> None:
         """Send status and headers, if that was not done before."""
         if self.response is None:
-            self._is_stream = header(headers, b"content-type").startswith(EVENT_STREAM)
+            self._is_stream = is_event_stream(headers)
             self.response = response_for(status, headers)
             await self.response.prepare(self._request)
 
