@@ -75,7 +75,7 @@ def test_a_store_of_a_newer_version_is_refused(tmp_path):
 MISSING = "2 chunks of t/main lack the fingerprint of their text"
 
 
-@pytest.mark.parametrize("version", range(1, len(migrations.STEPS)))
+@pytest.mark.parametrize("version", range(1, 9))  # until then a chunk was stored as it is below
 def test_an_old_store_upgrades_and_keeps_what_it_holds(tmp_path, version):
     (tmp_path / "old").mkdir()
     raw = sqlite3.connect(tmp_path / "old" / FILE, isolation_level=None)

@@ -1,59 +1,27 @@
 """What one tenant may hold: documents, facts and edges together, counted inside the write."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from headgate.errors import QuotaError
 from headgate.gateway import Headgate
-from headgate.stores.sqlite.store import SqliteStore
-from headgate.types import Chunk, Document, Edge, Fact
+from headgate.stores.codec import encode
+from headgate.stores.sqlite import migrations
+from headgate.stores.sqlite.store import FILE, SqliteStore
+from headgate.testing.quota import QuotaContract
+from headgate.testing.samples import document
+from headgate.types import Edge, Fact
+
+BEFORE_COUNTED_RECORDS = migrations.STEPS[: migrations.STEPS.index(migrations.COUNTED_RECORDS)]
 
 
-def document(id, text):
-    return Document(id, chunks=(Chunk(id, text),))
-
-
-@pytest.fixture
-def store(tmp_path):
-    opened = SqliteStore(tmp_path, tenant_bytes=10_000)
-    yield opened
-    opened.close()
-
-
-def test_a_write_beyond_the_quota_is_refused_whole_and_says_which_limit(store):
-    store.put("t", [document("a", "x" * 6_000)])
-    with pytest.raises(QuotaError, match=r"limits\.tenant_bytes allows 10,000"):
-        store.put("t", [document("b", "y"), document("c", "x" * 6_000)])
-    assert list(store.digests("t", "main")) == ["a"]
-
-
-def test_a_tenant_that_is_full_may_remove_shrink_and_then_add_again(store):
-    store.put("t", [document("a", "x" * 9_900)])
-    with pytest.raises(QuotaError):
-        store.put("t", [document("b", "x" * 500)])
-    store.put("t", [document("a", "x" * 100)])
-    store.put("t", [document("b", "x" * 9_000)])
-    store.remove("t", "main", documents=["b"])
-    store.put("t", [document("c", "x" * 9_000)])
-
-
-def test_other_tenants_have_their_own(store):
-    store.put("t", [document("a", "x" * 9_000)])
-    store.put("u", [document("a", "x" * 9_000)])
-
-
-def test_metadata_facts_and_edges_count_too(store):
-    store.put("t", [Document("a", metadata={"note": "m" * 4_000}, chunks=(Chunk("a", "text"),))])
-    store.save_fact("t", Fact("f", "y" * 4_000))
-    with pytest.raises(QuotaError):
-        store.link("t", [Edge("s" * 900, f"{n}", "t" * 900) for n in range(2)])
-    with pytest.raises(QuotaError):
-        store.save_fact("t", Fact("g", "z" * 4_000))
-    assert [fact.id for fact in store.facts("t")] == ["f"]
-
-
-def test_texts_are_counted_as_they_are_stored_in_utf_8(store):
-    with pytest.raises(QuotaError):
-        store.put("t", [document("a", "語" * 4_000)])
+class TestSqliteQuota(QuotaContract):
+    @pytest.fixture
+    def store(self, tmp_path):
+        with closing(SqliteStore(tmp_path, tenant_bytes=10_000)) as store:
+            yield store
 
 
 def test_the_setting_holds_for_a_gate_over_a_folder(tmp_path):
@@ -62,3 +30,50 @@ def test_the_setting_holds_for_a_gate_over_a_folder(tmp_path):
         with pytest.raises(QuotaError, match="tenant_bytes"):
             gate.add([{"id": "b", "text": "long " * 1_000}])
         assert gate.collections()["main"].documents == 1
+
+
+def test_a_write_reads_none_of_the_other_edges_and_facts(tmp_path):
+    with closing(SqliteStore(tmp_path, tenant_bytes=10_000_000)) as store:
+        store.link("t", [Edge("a", "is", "b")])
+        store.save_fact("t", Fact("f", "a fact"))
+        alone = _steps_of(store, lambda: store.link("t", [Edge("a", "is", "c")]))
+        store.link("t", [Edge(f"{n}", "is", "b") for n in range(1_000)])
+        for n in range(100):
+            store.save_fact("t", Fact(f"{n}", f"fact {n}"))
+        among_many = _steps_of(store, lambda: store.link("t", [Edge("a", "is", "d")]))
+        assert 0 < among_many < 2 * alone
+
+
+@pytest.mark.parametrize("tenant", ["counted before", "new"])
+def test_an_older_store_counts_what_it_holds_when_it_is_opened(tmp_path, tenant):
+    with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as raw:
+        migrations.migrate(raw, tmp_path, steps=BEFORE_COUNTED_RECORDS)
+        raw.execute("INSERT INTO tenants (tenant, fact) VALUES ('counted before', 1)")
+        row = (tenant, "a", "is", "b", 0.5, "語" * 1_000)
+        raw.execute("INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?)", row)
+        fact = Fact("f", "y" * 3_000)
+        sql = "INSERT INTO facts (tenant, id, content, seq, body, key) VALUES (?, ?, ?, ?, ?, ?)"
+        raw.execute(sql, (tenant, fact.id, fact.content, 1, encode(fact), fact.key))
+    with closing(SqliteStore(tmp_path, tenant_bytes=10_000)) as store:
+        with pytest.raises(QuotaError):
+            store.put(tenant, [document("a", "x" * 5_000)])
+        store.put(tenant, [document("a", "x" * 1_000)])
+        store.unlink(tenant, [Edge("a", "is", "b")])
+        assert store.forget(tenant, "f")
+        store.put(tenant, [document("a", "x" * 9_500)])
+
+
+def _steps_of(store, write):
+    """How many instructions SQLite runs for a write."""
+    steps = 0
+
+    def count():
+        nonlocal steps
+        steps += 1
+
+    with store._pool.write() as connection:
+        connection.set_progress_handler(count, 1)
+    write()
+    with store._pool.write() as connection:
+        connection.set_progress_handler(None, 1)
+    return steps

@@ -5,6 +5,7 @@ import pytest
 
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing import StoreContract
+from headgate.testing.quota import QuotaContract
 from headgate.types import Chunk, Document
 
 
@@ -12,6 +13,14 @@ class TestPostgresStore(StoreContract):
     @pytest.fixture
     def store(self, postgres_url):
         store = PostgresStore(postgres_url)
+        yield store
+        store.close()
+
+
+class TestPostgresQuota(QuotaContract):
+    @pytest.fixture
+    def store(self, postgres_url):
+        store = PostgresStore(postgres_url, tenant_bytes=10_000)
         yield store
         store.close()
 

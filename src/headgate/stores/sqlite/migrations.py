@@ -7,6 +7,7 @@ the change feed, which holds one entry per chunk, present or removed.
 """
 
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 from headgate.errors import StoreError
@@ -171,6 +172,39 @@ UPDATE sizes SET bytes = (
 CREATE INDEX facts_size ON facts (tenant, length(CAST(body AS BLOB)))
 """
 
+# What a tenant's edges and facts hold is counted as they change: adding up 300 000 edges took 250 ms at every write.
+# Triggers do it, so that no statement that changes them can forget to.
+_EDGE_BYTES = "length(CAST({0}source || {0}predicate || {0}target || {0}provenance AS BLOB))"
+_FACT_BYTES = "length(CAST({0}body AS BLOB))"
+
+
+def _count_triggers(table: str, size: str) -> str:
+    new, old = size.format("new."), size.format("old.")
+    return f"""
+CREATE TRIGGER {table}_added AFTER INSERT ON {table} BEGIN
+  INSERT INTO tenants (tenant, record_bytes) VALUES (new.tenant, {new})
+  ON CONFLICT (tenant) DO UPDATE SET record_bytes = record_bytes + excluded.record_bytes;
+END;
+CREATE TRIGGER {table}_changed AFTER UPDATE ON {table} BEGIN
+  UPDATE tenants SET record_bytes = record_bytes + {new} - {old} WHERE tenant = new.tenant;
+END;
+CREATE TRIGGER {table}_deleted AFTER DELETE ON {table} BEGIN
+  UPDATE tenants SET record_bytes = record_bytes - {old} WHERE tenant = old.tenant;
+END;
+"""
+
+
+COUNTED_RECORDS = f"""
+ALTER TABLE tenants ADD COLUMN record_bytes INTEGER NOT NULL DEFAULT 0;
+INSERT OR IGNORE INTO tenants (tenant) SELECT tenant FROM edges UNION SELECT tenant FROM facts;
+UPDATE tenants SET record_bytes =
+  (SELECT coalesce(sum({_EDGE_BYTES.format("")}), 0) FROM edges e WHERE e.tenant = tenants.tenant)
+  + (SELECT coalesce(sum({_FACT_BYTES.format("")}), 0) FROM facts f WHERE f.tenant = tenants.tenant);
+DROP INDEX facts_size;
+{_count_triggers("edges", _EDGE_BYTES)}
+{_count_triggers("facts", _FACT_BYTES)}
+"""
+
 STEPS = (
     DOCUMENTS,
     RECORDS,
@@ -181,6 +215,7 @@ STEPS = (
     STORED_TRACES,
     INDEX_MARKS,
     SHARED_HEADS,
+    COUNTED_RECORDS,
 )
 
 
@@ -202,11 +237,20 @@ def migrate(connection: sqlite3.Connection, path: Path, *, steps: tuple[str, ...
     connection.create_function("fact_key", 1, fact_key, deterministic=True)
     connection.create_function("trace_summary", 1, summarize_json, deterministic=True)
     for step in steps[current:]:
-        for statement in step.split(";"):
-            if statement.strip():
-                connection.execute(statement)
+        for statement in _statements(step):
+            connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {len(steps)}")
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
+
+
+def _statements(step: str) -> Iterator[str]:
+    """The statements of a step; a trigger is one, with the statements inside it."""
+    statement = ""
+    for part in step.split(";"):
+        statement += f"{part};"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
 
 
 def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:

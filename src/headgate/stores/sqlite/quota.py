@@ -1,8 +1,8 @@
 """Quota: how much one tenant may hold in the SQLite store.
 
 Counted are ids, titles, metadata and texts as UTF-8, of documents, facts and edges: what a caller sent. What is derived
-from it comes on top. The check stands at the end of a write, inside its transaction, so no two writers pass it
-together.
+from it comes on top. `sizes` and `tenants` hold the counts, which follow every write. The check stands at the end of a
+write, inside its transaction, so no two writers pass it together.
 """
 
 import sqlite3
@@ -11,9 +11,7 @@ from headgate.errors import QuotaError
 
 _USED = """
 SELECT (SELECT coalesce(sum(bytes), 0) FROM sizes WHERE tenant = ?1)
-  + (SELECT coalesce(sum(length(CAST(body AS BLOB))), 0) FROM facts WHERE tenant = ?1)
-  + (SELECT coalesce(sum(length(CAST(source || predicate || target || provenance AS BLOB))), 0)
-     FROM edges WHERE tenant = ?1)
+  + coalesce((SELECT record_bytes FROM tenants WHERE tenant = ?1), 0)
 """
 
 
