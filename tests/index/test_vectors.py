@@ -163,6 +163,40 @@ def test_a_large_segment_is_searched_by_its_neighbor_graph_as_exactly_as_by_hand
     assert not {"c7", "c8"} & set(mapped.ids(mapped.nearest(query, 398)[0]))
 
 
+class Watched(vectors.NearestNeighbors):
+    """A neighbor graph that keeps how many rows it was asked for."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.asked = []
+
+    def search(self, query, k):
+        self.asked.append(k)
+        return super().search(query, k)
+
+
+@pytest.mark.parametrize("around_the_query", [False, True])
+def test_a_neighbor_graph_is_not_asked_for_all_that_are_dead(
+    tmp_path, monkeypatch, around_the_query
+):
+    monkeypatch.setattr(folder, "LARGE", 300)
+    monkeypatch.setattr(folder, "NearestNeighbors", Watched)
+    store = MemoryStore()
+    put(store, **{f"c{n}": f"c{n} text" for n in range(2_500)})
+    indexes = Indexes(store, tmp_path, Random())
+    indexes.snapshot("t", "main")
+    indexes.close()
+    query = Random().embed(["c9"])[0]
+    removed = by_hand(store, query, 600) if around_the_query else {f"c{n}" for n in range(1, 601)}
+    store.remove("t", "main", documents=sorted(removed))
+    mapped = Indexes(store, tmp_path, Random()).snapshot("t", "main")
+    (live,) = mapped.lives
+    assert len(live.dead) == 600
+    found = mapped.ids(mapped.nearest(query, 20)[0])
+    assert live.neighbors.asked == [vectors.SEARCH_WIDTH]
+    assert len(set(found) & by_hand(store, query, 20)) >= (20 if around_the_query else 19)
+
+
 def test_whoever_saves_a_neighbor_graph_searches_it_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(folder, "LARGE", 300)
     store = MemoryStore()

@@ -13,7 +13,7 @@ from headgate.classes import lazy_property
 from headgate.index.arrays import Ints
 from headgate.index.posting_list import Frequencies, living_counts
 from headgate.index.segment import Segment
-from headgate.index.vectors import Halves, NearestNeighbors, nearest
+from headgate.index.vectors import SEARCH_WIDTH, Halves, NearestNeighbors, nearest
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,13 @@ class LiveSegment:
         if self.neighbors is None or self.vectors is None:
             assert self.matrix is not None
             return nearest(self.matrix, self.dead, query, k)
-        rows = self.neighbors.search(query, k + len(self.dead))
+        # To ask for as many as the graph looks at anyway costs nothing more. A segment is rewritten when a quarter of it
+        # is dead, so that 300 of 450 live where the dead lie evenly; where they lie around the query, all vectors are
+        # multiplied. With 9 000 of 36 000 dead these take 2.5 and 22 ms, and asking for k + 9 000 took 142.
+        rows = self.neighbors.search(query, max(k, min(k + len(self.dead), SEARCH_WIDTH)))
         rows = rows[self.alive[rows]][:k]
+        if len(rows) < min(k, len(self) - len(self.dead)):
+            return nearest(self.vectors, self.dead, query, k)
         cosines = np.vecdot(self.vectors[rows].astype(np.float32), query)
         return rows, cosines.astype(np.float64)
 

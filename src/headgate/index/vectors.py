@@ -28,7 +28,9 @@ from headgate.types import Chunk
 Halves = npt.NDArray[np.float16]
 BATCH = 256  # chunks embedded and kept at a time, so that stopping loses little
 LARGE = 25_000  # chunks; below this multiplying all takes 3 ms at most
-_SEARCH_WIDTH = 450  # nodes a search considers: it finds .96 of the 20 nearest; 300 find .94, 600 .97 at a quarter more
+SEARCH_WIDTH = 450  # nodes a search considers: it finds .96 of the 20 nearest; 300 find .94, 600 .97 at a quarter more
+
+_ROWS = 4096  # half floats made floats at a time, 4 MB of them: all of 100 000 would take 100
 
 
 def embedded_text(chunk: Chunk) -> str:
@@ -90,11 +92,14 @@ class EmbeddingCache:
 
 
 def nearest(
-    matrix: npt.NDArray[np.float32], dead: Ints, query: npt.NDArray[np.float32], k: int
+    matrix: npt.NDArray[np.float32] | Halves, dead: Ints, query: npt.NDArray[np.float32], k: int
 ) -> tuple[Ints, npt.NDArray[np.float64]]:
     """The k living rows with the highest cosine, with all that equal the last of them, and their cosines."""
-    # row by row: a threaded product spins longer than it works, and rounds by the shape of the matrix
-    cosines = np.vecdot(matrix, query)
+    cosines = np.empty(len(matrix), np.float32)
+    for begin in range(0, len(matrix), _ROWS):
+        rows = matrix[begin : begin + _ROWS].astype(np.float32, copy=False)
+        # row by row: a threaded product spins longer than it works, and rounds by the shape of the matrix
+        np.vecdot(rows, query, out=cosines[begin : begin + _ROWS])
     cosines[dead] = -np.inf
     least = np.partition(cosines, -k)[-k] if k < len(cosines) else -np.inf
     best = np.flatnonzero((cosines >= least) & np.isfinite(cosines))
@@ -172,7 +177,7 @@ class NearestNeighbors:
 
     def __init__(self, path: Path) -> None:
         self._graph = _open_graph(path, view=True)
-        self._graph.expansion_search = _SEARCH_WIDTH
+        self._graph.expansion_search = SEARCH_WIDTH
 
     def search(self, query: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.int64]:
         """The rows that lie nearest, best first."""
