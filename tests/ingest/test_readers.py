@@ -262,6 +262,34 @@ def test_csv_lines_are_rows(store, folder, table, expected):
     assert texts(store) == expected
 
 
+@pytest.mark.parametrize(
+    ("head", "middle"),
+    [("id,text", 'b,"{}"'), ("id,note", 'b,"{}"'), ("id,text", "b,{}")],
+    ids=["text", "column", "without quotes"],
+)
+def test_a_huge_cell_costs_neither_its_row_nor_those_after_it(store, folder, head, middle):
+    huge = " ".join(f"word{n}" for n in range(110_000))
+    assert len(huge) > 1_000_000
+    table = "\n".join([head, "a,one", middle.format(huge), "c,three", ""])
+    (folder / "t.csv").write_text(table)
+    summary = add(store, folder)
+    assert not summary.skipped
+    joined = dict.fromkeys("abc", "")
+    for chunk in store.scan("t", "main"):
+        joined[chunk.document] += f" {chunk.text}"
+    assert joined["b"].split()[-110_000:] == huge.split()
+    assert joined["a"].endswith("one")
+    assert joined["c"].endswith("three")
+    add_rows(store, "t", [{"id": "b", "text": huge}, {"id": "d", "text": "four"}])
+    assert set(store.digests("t", "main")) == {*"abcd"}
+
+
+def test_cells_beyond_the_last_column_belong_to_it(store, folder):
+    (folder / "t.csv").write_text('id,text\na,one, two, three\nb,four,\nc,"five,"\n')
+    add(store, folder)
+    assert texts(store) == {"a": "one, two, three", "b": "four", "c": "five,"}
+
+
 def test_western_csv_is_read(store, folder):
     (folder / "t.csv").write_bytes("id,text\na,café\n".encode("cp1252"))
     add(store, folder)

@@ -5,7 +5,6 @@ depends on what it imports (depends_on). Bad lines are counted, and the first of
 line of a million does not stop the rest. A file that is not text is refused whole.
 """
 
-import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from headgate.errors import InputError
 from headgate.graph.knowledge import NAME_CHARS, edge
 from headgate.protocols import EdgeStore
 from headgate.text.bounded_json import describe_json_error
+from headgate.text.csv_rows import split_csv
 from headgate.types import Chunk, Edge
 
 BATCH = 10_000  # edges a transaction: large enough to be fast, small enough for memory
@@ -96,7 +96,7 @@ def read_edges(path: Path) -> Iterator[Edge | str]:
             f"{path.name} is not UTF-8: byte {error.object[error.start]:#04x}",
             hint="convert it, as in: iconv -f latin1 -t utf-8",
         ) from None
-    except (OSError, csv.Error) as error:
+    except OSError as error:
         raise InputError(f"{path.name} cannot be read: {error}") from None
 
 
@@ -131,14 +131,14 @@ def chunk_edges(chunks: Iterable[Chunk]) -> Iterator[Edge]:
 
 def _csv(path: Path, delimiter: str) -> Iterator[tuple[int, object]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader((line.replace("\0", "") for line in file), delimiter=delimiter)
+        rows = split_csv((line.replace("\0", "") for line in file), delimiter=delimiter)
         columns: Sequence[str] = ("source", "predicate", "target", "weight", "provenance")
-        for index, row in enumerate(rows):
+        for index, (number, row) in enumerate(rows):
             lowered = [cell.strip().lower() for cell in row]
             if index == 0 and any(name in lowered for name in _FIELD_NAMES["predicate"]):
                 columns = lowered
-            elif row:
-                yield rows.line_num, dict(zip(columns, row, strict=False))
+            elif any(row):
+                yield number, dict(zip(columns, row, strict=False))
 
 
 def _jsonl(path: Path) -> Iterator[tuple[int, object]]:

@@ -67,8 +67,8 @@ class LiveSegment:
         if self.neighbors is None or self.vectors is None:
             assert self.matrix is not None
             return nearest(self.matrix, self.dead, query, k)
-        # To ask for as many as the graph looks at anyway costs nothing more. A segment is rewritten when a quarter of it
-        # is dead, so that 300 of 450 live where the dead lie evenly; where they lie around the query, all vectors are
+        # To ask for as many as the graph looks at anyway costs nothing more. A segment is rewritten when a quarter is
+        # dead, so that 300 of 450 live where the dead lie evenly; where they lie around the query, all vectors are
         # multiplied. With 9 000 of 36 000 dead these take 2.5 and 22 ms, and asking for k + 9 000 took 142.
         rows = self.neighbors.search(query, max(k, min(k + len(self.dead), SEARCH_WIDTH)))
         rows = rows[self.alive[rows]][:k]

@@ -3,8 +3,7 @@
 A row without an id is named by its file and line. A line that is not a row is skipped with its number and reason.
 """
 
-import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -14,6 +13,7 @@ from headgate.errors import InputError
 from headgate.ingest.decode import HEAD, Undecodable, bom_encoding, decode, is_binary
 from headgate.ingest.rows import FILE, Skip, Text, parse_row
 from headgate.text.bounded_json import describe_json_error, loads
+from headgate.text.csv_rows import split_csv
 
 MAX_LINE = 64 << 20  # bytes of the longest row; a file without line ends is not a table
 
@@ -85,26 +85,34 @@ def csv_rows(path: Path, id: str, collection: str) -> Items:
 def _csv(file: TextIO, id: str, collection: str, head: bytes) -> Items:
     first = head.split(b"\n", 1)[0]
     delimiter = max(",;\t|", key=lambda mark: first.count(mark.encode()))
-    reader = csv.DictReader(file, delimiter=delimiter, restkey="")
-    while True:
-        try:
-            row = next(reader, None)
-        except (csv.Error, UnicodeDecodeError) as error:
-            yield Skip(f"{id}:{reader.line_num + 1}", f"cannot be read further: {error}")
-            return
-        if row is None:
-            return
-        full = {key: value for key, value in row.items() if key and value}
-        if not full:
-            continue
-        if not _has_text(full):
-            shown = "\n".join(
-                f"{key}: {value}" for key, value in full.items() if key not in _OWN_FIELDS
-            )
-            full = {key: full[key] for key in _OWN_FIELDS if key in full} | {"text": shown}
-        yield from _take_row(
-            full, f"{id}:{reader.line_num}", collection, sum(map(len, full.values()))
-        )
+    rows = split_csv(file, delimiter=delimiter)
+    number = 0
+    try:
+        number, columns = next(rows, (0, []))
+        for number, cells in rows:
+            full = {key: cell for key, cell in _pair(columns, cells, delimiter) if key and cell}
+            if full:
+                size = sum(map(len, full.values()))
+                yield from _take_row(_with_text(full), f"{id}:{number}", collection, size)
+    except UnicodeDecodeError as error:
+        yield Skip(f"{id}:{number + 1}", f"cannot be read further: {error}")
+
+
+def _pair(
+    columns: Sequence[str], cells: Sequence[str], delimiter: str
+) -> Iterator[tuple[str, str]]:
+    """The cells of a row with their columns; those beyond the last column belong to it, as `a, b` without quotes."""
+    last = len(columns) - 1
+    if any(cells[last + 1 :]):
+        cells = [*cells[:last], delimiter.join(cells[last:]).rstrip(delimiter)]
+    return zip(columns, cells, strict=False)
+
+
+def _with_text(row: Mapping[str, str]) -> Mapping[str, str]:
+    if _has_text(row):
+        return row
+    shown = "\n".join(f"{key}: {cell}" for key, cell in row.items() if key not in _OWN_FIELDS)
+    return {key: row[key] for key in _OWN_FIELDS if key in row} | {"text": shown}
 
 
 _OWN_FIELDS = ("id", "_id", "title", "collection")
