@@ -14,6 +14,7 @@ HeadgateError
 │   └── MissingExtra 500
 ├── StoreError 503
 │   ├── QuotaError 507
+│   ├── DamagedError 503
 │   └── NotReady 503
 ├── UpstreamError 502
 │   └── UpstreamTimeout 504
@@ -118,6 +119,10 @@ class QuotaError(StoreError):
     """The tenant would hold more than it may; nothing of the write was kept."""
 
     status = 507
+
+
+class DamagedError(StoreError):
+    """One record cannot be read: another version wrote it, or it is damaged. The rest of the store can be."""
 
 
 class NotReady(StoreError):

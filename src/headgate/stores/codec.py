@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from headgate.errors import InputError, StoreError
+from headgate.errors import DamagedError, InputError
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ def decode(kind: type[T], text: str | bytes) -> T:
         return _adapter(kind).validate_json(text)
     except (ValidationError, InputError) as error:
         why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error.message
-        raise StoreError(
+        raise DamagedError(
             f"a stored {kind.__name__} cannot be read: {why}",
             hint="it was written by another version, or damaged",
         ) from error

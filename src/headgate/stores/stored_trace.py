@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 
 import orjson
 
-from headgate.errors import StoreError
+from headgate.errors import DamagedError
 from headgate.notes import Stage
 from headgate.stores.codec import decode, encode
-from headgate.types import Candidate, Chunk, Step, Trace, Window
+from headgate.types import Candidate, Chunk, Step, Trace, TraceSummary, Window
 
 FULL = 20  # candidates that keep all their notes; the others keep the last one
 # a window with more than this is not kept, and its request cannot be run again
@@ -78,7 +78,7 @@ def unpack_trace(body: str | bytes, held: Held) -> Trace:
     try:
         stored = decode(_Stored, zlib.decompress(body))
     except zlib.error as error:
-        raise StoreError(
+        raise DamagedError(
             f"a stored trace cannot be read: {error}", hint="run: headgate check"
         ) from error
     known = _find_chunks(stored.trace.candidates, held)
@@ -91,6 +91,17 @@ def unpack_trace(body: str | bytes, held: Held) -> Trace:
 
     candidates = tuple(restore(candidate) for candidate in stored.trace.candidates)
     return replace(stored.trace, candidates=candidates)
+
+
+def read_summary(id: str, created: float, text: str) -> TraceSummary:
+    """A stored summary. One that cannot be read is a row that says so, so that a list of traces lacks nothing else."""
+    try:
+        return decode(TraceSummary, text)
+    except DamagedError as error:
+        return TraceSummary(
+            id, created, query="", session="", collection="", strategy="", tier="", pressure=0.0, skip=False,
+            budget=0, candidates=0, kept=0, seconds=0.0, degraded=(error.message,),
+        )  # fmt: skip
 
 
 def summarize_json(body: str) -> str:

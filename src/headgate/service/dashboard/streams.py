@@ -12,16 +12,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headgate.explain.interventions import interventions
-from headgate.gateway import Headgate
 from headgate.notes import Stage
 from headgate.service.auth import require_scope
 from headgate.service.dashboard.answer import HEIGHT, WIDTH, answer_parts, draw_curves
 from headgate.service.dashboard.render import link, redirect, render
 from headgate.service.dashboard.route import PageRoute, read_form
+from headgate.service.dashboard.traces import read_traces
 from headgate.service.paths import DASHBOARD
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
-from headgate.types import Step, Trace, TraceSummary
+from headgate.types import Step, Trace
 
 router = APIRouter(prefix=f"{DASHBOARD}/streams", route_class=PageRoute, include_in_schema=False)
 
@@ -66,13 +66,14 @@ async def show_streams(
     rows = [row for row in await gate.atraces(limit=READ) if row.outcome]
     rows = [row for row in rows if not session or row.session == session]
     shown = [row for row in rows if not only or row.outcome in ("recovered", "failed")][:CALLS]
-    traces = await asyncio.to_thread(_read, gate, rows[:200] if session else shown)
+    traces, missing = await asyncio.to_thread(read_traces, gate, rows[:200] if session else shown)
     spends = await gate.spending.alist_spends("session", limit=SPENDERS)
     return render(
         request,
         "streams.html",
         rows=shown,
         calls={trace.id: _call(trace) for trace in traces},
+        missing=missing,
         totals=add_up(traces),
         circles=find_circles(traces),
         rungs=sorted(gate.settings.circles.active),
@@ -132,10 +133,6 @@ def add_up(traces: Sequence[Trace]) -> GuardTotals:
         sum(_number(step, "saved_tokens") for step in calls),
         sum(_number(step, "wasted_tokens") for step in calls),
     )
-
-
-def _read(gate: Headgate, rows: Sequence[TraceSummary]) -> list[Trace]:
-    return [gate.trace(row.id) for row in rows]
 
 
 def _call(trace: Trace) -> Step | None:

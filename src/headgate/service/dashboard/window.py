@@ -13,7 +13,8 @@ from headgate.gateway import Headgate
 from headgate.service.auth import require_scope
 from headgate.service.dashboard.render import render
 from headgate.service.dashboard.route import PageRoute
-from headgate.service.dashboard.turns import Turn, turns_of, windows_of
+from headgate.service.dashboard.traces import ReadTraces, read_traces
+from headgate.service.dashboard.turns import turns_of, windows_of
 from headgate.service.paths import HOME
 from headgate.service.request_state import Caller
 from headgate.service.state import service_of
@@ -54,7 +55,10 @@ async def show_window(
     rows = await gate.atraces(limit=READ)
     sessions = list_sessions(rows)
     chosen = session or next((s.name for s in sessions if s.calls), sessions[0].name if sessions else "")  # fmt: skip
-    by_model = await asyncio.to_thread(_turns, gate, [row for row in rows if row.session == chosen])
+    traces, missing = await asyncio.to_thread(
+        _read_session, gate, [row for row in rows if row.session == chosen]
+    )
+    by_model = turns_of(traces)
     model = model if model in by_model else max(by_model, key=lambda name: len(by_model[name]), default="")  # fmt: skip
     turns = by_model.get(model, [])
     windows = windows_of(turns)
@@ -66,6 +70,7 @@ async def show_window(
         models=sorted(by_model),
         model=model,
         turns=turns,
+        missing=missing,
         bars=[segments(now, before) for before, now in zip((None, *windows), windows, strict=False)],
         chart=draw(windows, WIDTH, HEIGHT),
         labels=SEGMENTS,
@@ -91,7 +96,7 @@ def list_sessions(rows: Sequence[TraceSummary]) -> list[SessionRow]:
     ]
 
 
-def _turns(gate: Headgate, rows: Sequence[TraceSummary]) -> dict[str, list[Turn]]:
-    """The turns of a session: its model calls, or its requests for context if it has no calls."""
+def _read_session(gate: Headgate, rows: Sequence[TraceSummary]) -> ReadTraces:
+    """The traces of a session: its model calls, or its requests for context if it has no calls."""
     calls = [row for row in rows if row.outcome] or list(rows)
-    return turns_of(gate.trace(row.id) for row in reversed(calls[:TURNS]))
+    return read_traces(gate, reversed(calls[:TURNS]))

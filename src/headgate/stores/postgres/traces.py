@@ -7,11 +7,11 @@ from functools import partial
 
 from headgate.protocols import Clock
 from headgate.stores.chunk_rows import from_row
-from headgate.stores.codec import decode, encode
+from headgate.stores.codec import encode
 from headgate.stores.postgres.connection import Pool
 from headgate.stores.postgres.rows import COLUMNS, HERE, fetch_one, next_number
 from headgate.stores.postgres.shared import KnownTenants
-from headgate.stores.stored_trace import pack_trace, trim, unpack_trace
+from headgate.stores.stored_trace import pack_trace, read_summary, trim, unpack_trace
 from headgate.types import Chunk, Trace, TraceSummary
 
 DAY = 86_400.0
@@ -56,9 +56,12 @@ class PostgresTraces:
         return unpack_trace(rows[0][0], partial(self._stored_chunks, tenant)) if rows else None
 
     def traces(self, tenant: str, *, limit: int = 100) -> list[TraceSummary]:
-        sql = "SELECT summary FROM headgate.traces WHERE tenant = %s ORDER BY number DESC LIMIT %s"
+        sql = (
+            "SELECT id, created, summary FROM headgate.traces"
+            " WHERE tenant = %s ORDER BY number DESC LIMIT %s"
+        )
         rows = self._pool.fetch(tenant, sql, (tenant, max(limit, 0)))
-        return [decode(TraceSummary, summary) for (summary,) in rows]
+        return [read_summary(*row) for row in rows]
 
     def prune_traces(
         self, *, keep: int, age_s: float | None = None, max_bytes: int | None = None

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from headgate.protocols import Clock
-from headgate.stores.codec import decode, encode
+from headgate.stores.codec import encode
 from headgate.stores.sqlite.connection import Pool
 from headgate.stores.sqlite.rows import next_number, read_chunks
-from headgate.stores.stored_trace import pack_trace, trim, unpack_trace
+from headgate.stores.stored_trace import pack_trace, read_summary, trim, unpack_trace
 from headgate.types import Chunk, Trace, TraceSummary
 
 DAY = 86_400.0
@@ -70,10 +70,10 @@ class SqliteTraces:
     def traces(self, tenant: str, *, limit: int = 100) -> list[TraceSummary]:
         with self._pool.read() as connection:
             rows = connection.execute(
-                "SELECT summary FROM traces WHERE tenant = ? ORDER BY number DESC LIMIT ?",
+                "SELECT id, created, summary FROM traces WHERE tenant = ? ORDER BY number DESC LIMIT ?",
                 (tenant, max(limit, 0)),
             ).fetchall()
-        return [decode(TraceSummary, summary) for (summary,) in rows]
+        return [read_summary(*row) for row in rows]
 
     def prune_traces(
         self, *, keep: int, age_s: float | None = None, max_bytes: int | None = None
