@@ -10,7 +10,7 @@ keys that are not valid must wait.
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any
@@ -21,7 +21,7 @@ from starlette.types import Scope as AsgiScope
 
 from headgate.errors import AccessError, ScopeError
 from headgate.keys import OURS, SCOPES, Keys, digest, is_well_formed
-from headgate.service.dashboard.cookies import key_in_cookie
+from headgate.service.dashboard.cookies import keys_in_cookies
 from headgate.service.failed_keys import FailedKeys, address_of
 from headgate.service.origin import Headers, is_same_origin
 from headgate.service.paths import is_proxied
@@ -62,15 +62,24 @@ class Auth:
     async def caller(self, scope: AsgiScope) -> Caller:
         """Who sent a request. AccessError where the key is missing or not valid."""
         headers: Headers = dict(scope["headers"])
-        token = _token(headers) or key_in_cookie(scope)
+        token = _token(headers)
+        tokens = [token] if token else keys_in_cookies(scope)
         # On a proxied path another service's key is meant for that service.
-        if not token or (is_proxied(scope.get("path", "")) and not token.startswith(OURS)):
+        if not tokens or (is_proxied(scope.get("path", "")) and not token.startswith(OURS)):
             return await self._local_caller(scope, headers)
-        key = await self._key(token, scope)
-        if key is None or key.revoked is not None:
-            raise AccessError("the key is not valid", hint="make one with: headgate keys create")
+        key = await self._valid_key(tokens, scope)
+        if key is None:
+            invalid = AccessError(
+                "the key is not valid", hint="make one with: headgate keys create"
+            )
+            if token:
+                raise invalid
+            try:  # whatever else on this host set that cookie, it closes no page that needs no key
+                return await self._local_caller(scope, headers)
+            except AccessError:
+                raise invalid from None
         scopes = SCOPES if "admin" in key.scopes else key.scopes
-        return Caller(key.tenant, frozenset(scopes), key.id)
+        return Caller(key.tenant, frozenset(scopes), key.id, key.digest)
 
     async def _local_caller(self, scope: AsgiScope, headers: Headers) -> Caller:
         if not (_comes_from_loopback(scope) and _is_direct(scope, headers)):
@@ -82,17 +91,25 @@ class Auth:
             raise AccessError("a key is needed", hint=_SEND_KEY)
         return Caller(self._tenant, frozenset(SCOPES))
 
+    async def _valid_key(self, tokens: Sequence[str], scope: AsgiScope) -> Key | None:
+        """The first key that is valid; where none is, each that does not exist is counted."""
+        unknown = 0
+        for token in filter(is_well_formed, tokens):
+            key = await self._key(token, scope)
+            if key is not None and key.revoked is None:
+                return key
+            unknown += key is None
+        for _ in range(unknown):
+            self._failures.count(address_of(scope))
+        return None
+
     async def _key(self, token: str, scope: AsgiScope) -> Key | None:
-        if not is_well_formed(token):
-            return None
         hashed = digest(token)
         # A key that was valid before is read again whatever others at its address do.
         known = self._cache.get(hashed, (0.0, None))[1] is not None
         if not known:
             self._failures.check(address_of(scope))
         key: Key | None = await self._read_cached(hashed, lambda: self._keys.find(token))
-        if key is None:
-            self._failures.count(address_of(scope))
         return key
 
     async def _had_key(self) -> bool:

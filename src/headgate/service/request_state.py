@@ -22,11 +22,15 @@ _REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent a request: for which tenant, with which scopes, by which key ("" where none was needed)."""
+    """Who sent a request: for which tenant, with which scopes, by which key ("" where none was needed).
+
+    `digest` is the hash of the key's secret, which tells a holder of the key from whoever knows its id.
+    """
 
     tenant: str
     scopes: frozenset[str]
     key: str = ""
+    digest: str = field(default="", repr=False, compare=False)
 
     def may_use(self, upstream: str) -> bool:
         """Whether the caller may call an upstream with the key that is held for it."""

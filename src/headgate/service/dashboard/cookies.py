@@ -3,10 +3,12 @@
 Both are HttpOnly and SameSite=Strict, end with the browser, and go to paths of the dashboard alone. The token that a
 change must carry is an HMAC of the caller's key under the secret: neither a page of another origin nor one that can
 plant cookies knows both.
+
+A host's cookies are shared by all its ports and by whatever else runs there. So a name carries the port, other cookies
+may look as they like, and of several values of one name each is tried.
 """
 
 import hmac
-from http.cookies import CookieError, SimpleCookie
 from secrets import token_urlsafe
 
 from starlette.requests import Request
@@ -16,33 +18,38 @@ from starlette.types import Scope
 from headgate.errors import ScopeError
 from headgate.service.origin import is_same_origin
 from headgate.service.paths import DASHBOARD, is_dashboard
+from headgate.service.request_state import Caller, state_of
 
 KEY = "headgate_key"
 SECRET = "headgate_csrf"  # noqa: S105  (a cookie's name)
 FIELD = "csrf"
+_TRIED = (
+    4  # values of one name that are looked at: more than one means that somebody else set it too
+)
 
 
-def key_in_cookie(scope: Scope) -> str:
-    """The key that a request to the dashboard carries in its cookie; "" elsewhere."""
-    return _read(scope, KEY) if is_dashboard(scope.get("path", "")) else ""
+def keys_in_cookies(scope: Scope) -> list[str]:
+    """The keys that a request to the dashboard carries in cookies; none elsewhere."""
+    return _read(scope, KEY) if is_dashboard(scope.get("path", "")) else []
 
 
 def csrf_secret(request: Request) -> str:
     """The secret of this browser; a new one where it has none yet."""
-    return _read(request.scope, SECRET) or token_urlsafe(32)
+    return next(iter(_read(request.scope, SECRET)), "") or token_urlsafe(32)
 
 
-def csrf_token(secret: str, key: str) -> str:
-    """What a form must carry, for the holder of a key ("" where none was needed)."""
-    return hmac.digest(secret.encode(), key.encode(), "sha256").hex()
+def csrf_token(secret: str, caller: Caller | None) -> str:
+    """What a form must carry. Its caller is known by the hash of the key, which only its holder knows."""
+    digest = caller.digest if caller else ""
+    return hmac.digest(secret.encode(), digest.encode(), "sha256").hex()
 
 
 def check_csrf(request: Request, token: str) -> None:
     """ScopeError unless a change comes from a page of ours."""
-    secret = _read(request.scope, SECRET)
-    expected = csrf_token(secret, key_in_cookie(request.scope))
-    is_ours = is_same_origin(dict(request.scope["headers"]))
-    if not (secret and is_ours and hmac.compare_digest(expected.encode(), token.encode())):
+    caller = state_of(request).caller
+    expected = [csrf_token(secret, caller) for secret in _read(request.scope, SECRET)]
+    is_known = any(hmac.compare_digest(one.encode(), token.encode()) for one in expected)
+    if not (is_known and is_same_origin(dict(request.scope["headers"]))):
         raise ScopeError(
             "this form is not from a page of this dashboard, or too old",
             hint="open the page again and repeat what you did",
@@ -53,15 +60,21 @@ def set_cookie(response: Response, request: Request, name: str, value: str) -> N
     """Let the browser keep a value until it is closed; with an empty one, forget it."""
     encrypted = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
     response.set_cookie(
-        name, value, path=DASHBOARD, httponly=True, samesite="strict", secure=encrypted,
+        _with_port(name, request.scope), value, path=DASHBOARD, httponly=True, samesite="strict", secure=encrypted,
         max_age=None if value else 0,
     )  # fmt: skip
 
 
-def _read(scope: Scope, name: str) -> str:
-    sent = "; ".join(v.decode("latin-1") for n, v in scope["headers"] if n == b"cookie")
-    try:
-        cookie = SimpleCookie(sent)
-    except CookieError:
-        return ""
-    return cookie[name].value if name in cookie else ""
+def _read(scope: Scope, name: str) -> list[str]:
+    """The values of one of our cookies, in the order in which they were sent."""
+    name = _with_port(name, scope)
+    sent = b";".join(value for header, value in scope["headers"] if header == b"cookie")
+    pairs = (pair.partition("=") for pair in sent.decode("latin-1").split(";"))
+    values = (value.strip(' \t"') for found, _, value in pairs if found.strip() == name)
+    return [value for value in dict.fromkeys(values) if value][:_TRIED]
+
+
+def _with_port(name: str, scope: Scope) -> str:
+    host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
+    port = host.rpartition(":")[2] if ":" in host else ""
+    return f"{name}_{port}" if port.isdecimal() else name

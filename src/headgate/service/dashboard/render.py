@@ -86,7 +86,7 @@ def render(request: Request, template: str, *, status: int = 200, **values: obje
         values
         | {
             "caller": caller,
-            "csrf": cookies.csrf_token(secret, cookies.key_in_cookie(request.scope)),
+            "csrf": cookies.csrf_token(secret, caller),
             "here": request.url.path,
             "may": lambda scope: _has_scope(caller, scope),
             "signed_in": bool(caller and caller.key),
