@@ -163,6 +163,20 @@ def test_what_comes_over_a_pipe_may_be_a_conversation(run, data):
         assert hg.index("main").conversational
 
 
+def test_what_looks_like_a_chat_is_none_where_it_is_said_to_be_documents(run, tmp_path):
+    (tmp_path / "log.txt").write_text("[8 May 2023] Ann: words\n[9 May 2023] Bob: more\n" * 9)
+    run("add", "log.txt", "--documents", "--store", "kb")
+    assert len(held("kb")) == 1
+    with Headgate.open("kb") as hg:
+        assert not hg.index("main").conversational
+
+
+def test_a_conversation_and_documents_at_once_are_refused(run, tmp_path):
+    (tmp_path / "log.txt").write_text("words")
+    with pytest.raises(InputError, match="not both"):
+        run("add", "log.txt", "--documents", "--conversation", "--store", "kb")
+
+
 def test_a_folder_without_files_is_said_to_have_none(run, tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / ".hidden.md").write_text("words")

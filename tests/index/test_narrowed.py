@@ -271,7 +271,8 @@ def test_turns_beside_those_that_match_are_candidates(gates, monkeypatch):
     said = [f"So it goes, {n}." for n in range(40)]
     said[20:22] = ["Which lighthouse did you paint?", "The striped one."]
     who = ("Ann", "Bob")
-    small.add({"id": f"t{n}", "text": f"{who[n % 2]}: {text}"} for n, text in enumerate(said))
+    rows = ({"id": f"t{n}", "text": f"{who[n % 2]}: {text}"} for n, text in enumerate(said))
+    small.add(rows, kind="conversation")
     found, context = ranking(small, "lighthouse")
     assert "by words and names" in narrowed_step(context)
     assert found[:5] == ranking(wide, "lighthouse")[0][:5]

@@ -33,7 +33,39 @@ from headgate.text.turns import Turn, add_head, part, split_turns
     ],
 )
 def test_a_head_in_any_dress(text, date, speaker):
-    assert part(text) == Turn(date, speaker, "hi there")
+    assert part(text)[:3] == (date, speaker, "hi there")
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["[1 May]", "[May 1st]", "[8. März, 2023]", "[3 de mayo]", "[5月8日]", "[2023-03-12]", "12.03.2023", "3/12/23", "[21:14]"],
+)  # fmt: skip
+def test_a_speaker_with_a_time_is_certain(head):
+    assert part(f"{head} Ann: hi").certain
+    assert not part(f"{head} hi").certain
+
+
+@pytest.mark.parametrize("head", ["<ann>", "user:", "Assistant:", "**AI:**", "Ann (9:30 am):"])
+def test_a_head_in_angle_brackets_or_by_a_role_is_certain(head):
+    assert part(f"{head} hi").certain
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["Ann:", "**Ann:**", "[core] Added:", "[1.2.0] Fixed:", "[JIRA-12] Bug:", "[Issue 12] Bug:", "Added (v1.2):", "Fixed (#7):"],
+)  # fmt: skip
+def test_what_may_be_a_label_is_not_certain(head):
+    assert part(f"{head} hi").speaker
+    assert not part(f"{head} hi").certain
+
+
+def test_a_text_that_is_said_to_be_a_document_has_no_head():
+    text = "[8 May] Ann: hi"
+    assert part(text, {"kind": "documents", "role": "user"}) == Turn("", "", text)
+
+
+def test_a_changelog_is_no_chat_log_though_its_entries_name_their_parts():
+    assert list(split_turns("[core] Added: a table\n[ui] Fixed: a button\n" * 9)) == []
 
 
 @pytest.mark.parametrize(

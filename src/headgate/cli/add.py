@@ -30,6 +30,7 @@ SHOWN = 20  # skipped files that are listed for a person; --json lists up to a t
 @click.option("--ignored", is_flag=True, help="Also add what .gitignore files leave out.")
 @click.option("--prune", is_flag=True, help="Remove documents of files that are gone.")
 @click.option("--conversation", is_flag=True, help="The rows, or the lines of a text, are turns of a conversation.")  # fmt: skip
+@click.option("--documents", is_flag=True, help="What is added is no conversation, whatever it looks like.")  # fmt: skip
 @click.option("--id", default="stdin", show_default=True, help="Id of the text that '-' reads.")
 @json_option
 def add(
@@ -41,14 +42,20 @@ def add(
     ignored: bool,
     prune: bool,
     conversation: bool,
+    documents: bool,
     id: str,
     as_json: bool,
 ) -> None:
     """Add files and folders (PATH...), or what comes over a pipe (-)."""
     if "-" in paths and len(paths) > 1:
         raise InputError("'-' stands alone", hint="add the files in a second call")
+    if conversation and documents:
+        raise InputError(
+            "what is added is a conversation or documents, not both",
+            hint="leave out --conversation or --documents; or add each in a call of its own",
+        )
     last = Done()
-    kind: Kind = "conversation" if conversation else ""
+    kind: Kind = "conversation" if conversation else "documents" if documents else ""
     with open_gate(store, tenant) as hg, _bar(quiet=as_json, last=last) as on_progress:
         try:
             if paths == ("-",):

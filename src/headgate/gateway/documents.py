@@ -31,7 +31,8 @@ class Documents(Lifecycle):
         """Add rows {id, text, title, collection, metadata}; a row with a known id replaces what had it.
 
         A row that fits one chunk keeps its id. `kind` is "conversation" where rows are turns that nothing in
-        their text tells (see docs/ingest.md). `on_progress` is told of the progress after each batch.
+        their text tells, and "documents" where they are none, whatever they open with (see docs/ingest.md).
+        `on_progress` is told of the progress after each batch.
         """
         from headgate.ingest.load import add_rows  # noqa: PLC0415  (to read needs no ingest)
 

@@ -12,8 +12,8 @@ from itertools import takewhile
 import numpy as np
 
 from headgate.index.arrays import Keys
-from headgate.index.collection_kind import SHORT
-from headgate.index.drafts import CHARS, DECLARED, LANGUAGE, NAME_KEYS, Drafts, draft_chunks
+from headgate.index.collection_kind import CERTAIN, DECLARED, SHORT
+from headgate.index.drafts import CHARS, EVIDENCE, LANGUAGE, NAME_KEYS, Drafts, draft_chunks
 from headgate.index.posting_list import PostingList
 from headgate.index.segment import build
 from headgate.index.vectors import Halves
@@ -105,6 +105,7 @@ def _lists(part: PostingList, keys: Keys, first: int) -> list[tuple[int, bytes]]
 
 def _add(totals: Totals, drafts: Drafts, sign: int) -> Totals:
     header = drafts.header
+    evidence = header[:, EVIDENCE]
     languages = np.bincount(header[:, LANGUAGE], minlength=len(LANGUAGES))
     before = np.zeros(len(LANGUAGES), np.int64)
     before[: len(totals.languages)] = totals.languages
@@ -114,7 +115,8 @@ def _add(totals: Totals, drafts: Drafts, sign: int) -> Totals:
     speakers = sorted(lines)[:_SPEAKERS]
     return totals._replace(
         chunks=totals.chunks + sign * len(header),
-        declared_turns=totals.declared_turns + sign * int(header[:, DECLARED].sum()),
+        declared_turns=totals.declared_turns + sign * int((evidence & DECLARED > 0).sum()),
+        certain_heads=totals.certain_heads + sign * int((evidence & CERTAIN > 0).sum()),
         with_speaker=totals.with_speaker + sign * int((drafts.speakers > 0).sum()),
         short_texts=totals.short_texts + sign * int((header[:, CHARS] < SHORT).sum()),
         fields=tuple(np.add(totals.fields, sign * header[:, :4].sum(0)).tolist()),

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from headgate.classes import lazy_property
 from headgate.index.arrays import Ints, Keys, locate, offsets, ranges
-from headgate.index.collection_kind import is_conversation, name_languages
+from headgate.index.collection_kind import Heads, is_conversation, name_languages
 from headgate.index.drafts import CHARS, LANGUAGE, NAME_KEYS, PLACE, POSITION, Drafts
 from headgate.index.snapshot import Fetch, Snapshot
 from headgate.protocols import Hits, Sequences, Spots, Totals
@@ -77,15 +77,12 @@ class DraftSnapshot(Snapshot):
 
     @lazy_property
     def conversational(self) -> bool:
+        """As in a snapshot, but that nobody knows the order of all chunks: what may be labels is taken for labels."""
         t = self._totals
-        return is_conversation(
-            t.chunks,
-            declared=t.declared_turns,
-            with_speaker=t.with_speaker,
-            speakers=len(t.speakers),
-            most_of_one=max(t.lines, default=0),
-            short=t.short_texts,
-        )
+        heads = Heads(
+            t.chunks, t.declared_turns, t.with_speaker, t.certain_heads, np.array(t.lines), t.short_texts
+        )  # fmt: skip
+        return is_conversation(heads, lambda: False)
 
     @lazy_property
     def language(self) -> str:

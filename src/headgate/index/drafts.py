@@ -21,7 +21,7 @@ from headgate.index.segment import Segment
 # a name's key in a database is its own XOR this, so that it is no term's
 NAME_KEYS = np.uint64(0x9E3779B97F4A7C15)
 
-TITLE, DATE, SPEAKER_TERMS, BODY, NAMES, CASE, LABELS, CHARS, DECLARED, LANGUAGE, SPEAKER, PLACE, POSITION = range(13)  # fmt: skip
+TITLE, DATE, SPEAKER_TERMS, BODY, NAMES, CASE, LABELS, CHARS, EVIDENCE, LANGUAGE, SPEAKER, PLACE, POSITION = range(13)  # fmt: skip
 _HEADER = 13
 
 
@@ -36,7 +36,7 @@ def draft_chunks(segment: Segment) -> list[bytes]:
     header[:, LABELS] = np.add.reduceat(np.append(lengths, 0), names.own_starts[:-1]) * (
         header[:, NAMES] > 0
     )
-    columns = (segment.chars, segment.declared, segment.language, segment.speaker, segment.place, segment.position)  # fmt: skip
+    columns = (segment.chars, segment.evidence, segment.language, segment.speaker, segment.place, segment.position)  # fmt: skip
     for at, column in enumerate(columns, CHARS):
         header[:, at] = column
     drafts = []

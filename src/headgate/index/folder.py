@@ -35,7 +35,7 @@ from headgate.index.live_segment import LiveSegment
 from headgate.index.merging import give_back
 from headgate.index.vectors import LARGE, NearestNeighbors, build_graph, has_usearch
 
-FORMAT = 3
+FORMAT = 4
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What reading a damaged or hostile file of an index may raise."""
 _ROWS = 4_096  # embeddings that are written at a time

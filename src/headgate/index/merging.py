@@ -24,7 +24,7 @@ _Lists = Sequence[tuple[PostingList | Counts, Alive]]
 _Move = tuple[slice, Alive, Slots, Ints]
 
 _AT_ONCE = 1 << 16  # postings that are moved together: some 5 MB on the way
-_COLUMNS = ("place", "position", "fields", "chars", "speaker", "declared", "language")
+_COLUMNS = ("place", "position", "fields", "chars", "speaker", "evidence", "language")
 
 
 def merge(parts: Parts, out: ArrayFile) -> None:

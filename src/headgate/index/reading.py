@@ -15,6 +15,7 @@ import numpy.typing as npt
 from headgate.forks import ForkSafeLock, renew_in_children
 from headgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets, ranges
 from headgate.index.casing import count_case
+from headgate.index.collection_kind import CERTAIN, DECLARED
 from headgate.index.lexicon import KeyTable, Known, Pieces, Slots, current_lexicon
 from headgate.index.name_spans import find_spans
 from headgate.index.posting_list import Counts, PostingList, to_slots
@@ -142,7 +143,7 @@ class Reading:
     def __init__(self, chunks: Sequence[Chunk]) -> None:
         self.chars = array("q")
         self.speaker = array("Q")
-        self.declared = array("B")
+        self.evidence = array("B")
         self.language = array("B")
         self._lexicon = current_lexicon()
         self._passing: list[Known] = []
@@ -163,7 +164,7 @@ class Reading:
         lines = [part(chunk.text, chunk.metadata) for chunk in chunks]
         self.chars.extend([len(chunk.text) for chunk in chunks])
         self.speaker.extend([number(line.speaker) if line.speaker else 0 for line in lines])
-        self.declared.extend([line.declared for line in lines])
+        self.evidence.extend([DECLARED * line.declared | CERTAIN * line.certain for line in lines])
         texts = [
             (chunk.title, line.date, line.speaker, line.body)
             for chunk, line in zip(chunks, lines, strict=True)

@@ -33,7 +33,7 @@ class Segment:
     fields: Ints
     chars: Ints
     speaker: Keys
-    declared: Bytes
+    evidence: Bytes
     language: Bytes
     terms: PostingList
     names: PostingList
@@ -64,7 +64,7 @@ def build(chunks: Iterable[Chunk], places: Sequence[int]) -> Segment:
         fields=fields,
         chars=np.array(reading.chars, np.int64),
         speaker=np.array(reading.speaker, np.uint64),
-        declared=np.array(reading.declared, np.uint8),
+        evidence=np.array(reading.evidence, np.uint8),
         language=np.array(reading.language, np.uint8),
         terms=_index_terms(keys, own, fields),
         names=names,

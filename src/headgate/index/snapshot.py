@@ -14,7 +14,16 @@ import numpy.typing as npt
 from headgate.classes import lazy_property
 from headgate.index.arrays import Ints, Keys, find, offsets, ranges, split_texts
 from headgate.index.casing import INSIDE_LOWER, INSIDE_UPPER, STARTING_LOWER, case_key
-from headgate.index.collection_kind import SHORT, is_conversation, name_languages
+from headgate.index.collection_kind import (
+    CERTAIN,
+    DECLARED,
+    SHORT,
+    Heads,
+    alternate,
+    is_called,
+    is_conversation,
+    name_languages,
+)
 from headgate.index.live_segment import LiveSegment
 from headgate.index.posting_list import (
     Slots,
@@ -24,7 +33,7 @@ from headgate.index.posting_list import (
     total_counts,
 )
 from headgate.protocols import Hits, Sequences, Spots
-from headgate.rank.fields import BODY, DATE, SPEAKER, TITLE
+from headgate.rank.fields import BODY, DATE, IN_BODY, IN_HEAD, SPEAKER, TITLE
 from headgate.rank.lexical import distinct, within
 from headgate.rank.top import best
 from headgate.text.languages import LANGUAGES
@@ -125,15 +134,38 @@ class Snapshot:
     @lazy_property
     def conversational(self) -> bool:
         speaker = self._column("speaker")[self.alive].astype(np.uint64)
+        evidence = self._column("evidence")[self.alive].astype(np.uint8)
         lines = np.unique(speaker[speaker > 0], return_counts=True)[1]
-        return is_conversation(
+        heads = Heads(
             self.count,
-            declared=int(self._column("declared")[self.alive].sum()),
+            declared=int((evidence & DECLARED > 0).sum()),
             with_speaker=int(lines.sum()),
-            speakers=len(lines),
-            most_of_one=int(lines.max(initial=0)),
+            certain=int((evidence & CERTAIN > 0).sum()),
+            lines=lines,
             short=int((self._column("chars")[self.alive] < SHORT).sum()),
         )
+        return is_conversation(heads, self._take_turns)
+
+    def _take_turns(self) -> bool:
+        """Whether the heads follow each other as speakers do; two of them must also be called by their names."""
+        speaker = self._column("speaker").astype(np.uint64)
+        if not alternate(speaker[self._order[1]]):
+            return False
+        living = np.where(self.alive, speaker, 0)
+        heads, first, lines = np.unique(living, return_index=True, return_counts=True)
+        spoken = [(ord, n) for head, ord, n in zip(heads, first, lines, strict=True) if head]
+        return len(spoken) > 2 or all(self._is_called(int(ord), int(n)) for ord, n in spoken)
+
+    def _is_called(self, ord: int, lines: int) -> bool:
+        """Whether texts of others name the speaker of a chunk, who has so many lines, with a capital."""
+        (keys,) = self.names(np.array([ord]))
+        hits = self.find_names(keys)
+        owner = np.repeat(np.arange(len(keys)), hits.counts)
+        in_head = hits.values & IN_HEAD > 0
+        own = np.bincount(owner[in_head], minlength=len(keys)) > 0
+        mentions = np.bincount(owner[~in_head & (hits.values & IN_BODY > 0)], minlength=len(keys))
+        proper = self.is_proper(keys, share=0.5)
+        return any(is_called(int(n), lines) for n in mentions[own & proper])
 
     @lazy_property
     def language(self) -> str:

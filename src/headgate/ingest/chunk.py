@@ -42,12 +42,20 @@ class Passage(NamedTuple):
 
 
 def split_text(
-    text: str, policy: ChunkPolicy, *, kind: str = "markdown", tokens: int | None = None
+    text: str,
+    policy: ChunkPolicy,
+    *,
+    kind: str = "markdown",
+    tokens: int | None = None,
+    may_be_log: bool = True,
 ) -> list[Passage]:
-    """The passages of a text, of so many tokens where that is known, in reading order; none for white space."""
+    """The passages of a text, of so many tokens where that is known, in reading order; none for white space.
+
+    One that `may_be_log` is cut at its turns where it is a chat log.
+    """
     if not text or text.isspace():
         return []
-    turns: Sequence[int] = split_turns(text) if kind != "code" else []
+    turns: Sequence[int] = split_turns(text) if may_be_log and kind != "code" else []
     if kind == CONVERSATION and not turns:
         turns = [line.start() for line in _LINE.finditer(text)]
     if turns:

@@ -10,18 +10,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from headgate.errors import InputError
 from headgate.ingest import tables
 from headgate.ingest.decode import Undecodable, decode
 from headgate.ingest.policy import IngestPolicy
 from headgate.ingest.readers import SourceFile, read
-from headgate.ingest.rows import LINE, Skip, Text, assemble, digest, mark_turns, parse_row
+from headgate.ingest.rows import LINE, Skip, Text, assemble, declare, digest, parse_row
 from headgate.ingest.walk import document_id, stale_files, stale_lines, walk
 from headgate.protocols import DocumentStore
 from headgate.text.fingerprint import KIND, pack
 from headgate.text.tokens import estimate_all
+from headgate.text.turns import CONVERSATION
 from headgate.types import Attachment, Document
 
 _MAX_CHUNKS = 20_000  # written at a time, or one document of more
@@ -55,8 +56,8 @@ class Summary:
 
 
 OnProgress = Callable[[Progress], None]
-Kind = Literal["", "conversation"]
-"""What texts are said to be: turns of a conversation, or whatever they look like."""
+Kind = Literal["", "conversation", "documents"]
+"""What texts are said to be: turns of a conversation, documents whatever they open with, or what they look like."""
 
 
 def add_rows(
@@ -156,7 +157,7 @@ def _stream_items(data: bytes, id: str, collection: str, kind: Kind) -> Iterable
     if isinstance(first, Text):
         return tables.json_line_stream(BytesIO(data), id, collection)
     try:
-        cut = kind or "markdown"
+        cut = kind if kind == CONVERSATION else "markdown"
         return [Text(id, decode(data), kind=cut, collection=collection, size=len(data))]
     except Undecodable as error:
         return [Skip(id, str(error), len(data))]
@@ -178,6 +179,13 @@ class _Loader:
     seen: set[int] = field(default_factory=set)
     lines: set[str] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise InputError(
+                f'kind is {self.kind!r}; it must be "conversation" or "documents"',
+                hint="leave it out, and each text is what it looks like",
+            )
+
     def add(self, item: Text | Skip) -> None:
         """Add one text to the batch; write it when it is full."""
         self.progress.bytes += item.size
@@ -185,7 +193,7 @@ class _Loader:
             self.note_skip(item)
             return
         if self.kind:
-            item = mark_turns(item)
+            item = declare(item, self.kind)
         key = (item.collection, item.id)
         mark = hash(key)  # of a million ids the hashes take a tenth of the room
         if mark in self.seen:

@@ -15,7 +15,7 @@ import orjson
 from headgate.errors import InputError, LimitError
 from headgate.ingest.chunk import split_text
 from headgate.ingest.policy import ChunkPolicy
-from headgate.text.turns import CONVERSATION
+from headgate.text.turns import CONVERSATION, DOCUMENTS
 from headgate.types import METADATA_BYTES, TITLE_CHARS, Chunk, Document
 
 _KNOWN = frozenset({"id", "_id", "text", "content", "title", "collection", "source", "metadata"})
@@ -76,10 +76,14 @@ def parse_row(row: object, *, collection: str, id: str = "", size: int = 0) -> T
     )
 
 
-def mark_turns(item: Text) -> Text:
-    """A text that was said to be of a conversation: a row is a turn, a file holds one on each line."""
-    kind = CONVERSATION if item.origin == FILE else item.kind
-    return item._replace(kind=kind, metadata={"kind": CONVERSATION, **item.metadata})
+def declare(item: Text, kind: str) -> Text:
+    """A text whose kind was said, where its own metadata say nothing else.
+
+    Of a conversation a row is a turn, and a file holds one on each line.
+    """
+    is_log = kind == CONVERSATION and item.origin == FILE
+    metadata = {"kind": kind, **item.metadata}
+    return item._replace(kind=kind if is_log else item.kind, metadata=metadata)
 
 
 _HINT = 'give {"id": …, "text": …}, and where you like title, collection, source, metadata'
@@ -101,7 +105,8 @@ def assemble(
     item: Text, policy: ChunkPolicy, *, digest: str = "", tokens: int | None = None
 ) -> Document:
     """Split a text, of so many tokens, into the chunks of a document. A single chunk keeps the document's id."""
-    passages = split_text(item.text, policy, kind=item.kind, tokens=tokens)
+    may_be_log = item.metadata.get("kind") != DOCUMENTS
+    passages = split_text(item.text, policy, kind=item.kind, tokens=tokens, may_be_log=may_be_log)
     single = len(passages) == 1
     chunks = tuple(
         Chunk(

@@ -16,7 +16,8 @@ class Totals(NamedTuple):
     """What is known of a collection whose postings the store keeps: the last change seen, and sums over its chunks.
 
     `declared_turns` are chunks whose metadata says that they are turns of a conversation, `with_speaker` those that
-    open with a speaker (`lines` by each of the `speakers`), and `short_texts` those short enough for a turn. `vectors`
+    open with a speaker (`lines` by each of the `speakers`), `certain_heads` those of them whose head can hardly be a
+    label, and `short_texts` those short enough for a turn. `vectors`
     is the kind of embedding that the store searches as well, empty where it searches none. `blocks` is how many blocks
     are full, and `parts` how many chunks each part of the next one has. `saves` counts how often they were saved.
     """
@@ -25,6 +26,7 @@ class Totals(NamedTuple):
     chunks: int = 0
     declared_turns: int = 0
     with_speaker: int = 0
+    certain_heads: int = 0
     short_texts: int = 0
     fields: tuple[int, ...] = (0, 0, 0, 0)
     languages: tuple[int, ...] = ()

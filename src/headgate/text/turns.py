@@ -3,8 +3,9 @@
     [8 May, 2023] Ann: …     12/03/2023, 21:14 - Ann: …     <ann> …     **Ann:** …     ann (21:14): …     user: …
 
 A head is a date, a speaker, or both; what it does not have is empty. Metadata that name the speaker go before
-the form of the text, and `kind: conversation` marks a turn whose speaker nobody knows. One line never proves a
-conversation ("Note: …" looks like a turn): the whole collection does, see the index.
+the form of the text. `kind: conversation` marks a turn whose speaker nobody knows, and `kind: documents` a text that is
+no turn, whatever it opens with. A name before a colon proves no conversation ("Note: …" looks like a turn): the whole
+collection does, see the index.
 """
 
 from array import array
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 from headgate.text.late_pattern import compile_late
 
 CONVERSATION = "conversation"
+DOCUMENTS = "documents"
 _LONGEST = 60  # characters of a speaker's name
 _HEAD = 200  # characters of a line that are looked at for its head
 _AT_A_TIME = 65_536  # characters of a text whose lines are read together
@@ -41,18 +43,27 @@ _MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
+# What tells a time from any other note in brackets, such as "[core]" or "(v1.2)": a clock, a date with its year, a day
+# before a word ("8 May", "8. März"), an English month before a number, or a day as it is written in East Asia.
+_MOMENT = compile_late(
+    r"\b\d{1,2}:\d\d\b|\b\d{4}[./-]\d{1,2}[./-]\d{1,2}\b|\b\d{1,2}[./-]\d{1,2}[./-]\d{4}\b"
+    r"|\b\d{1,2}/\d{1,2}/\d\d\b|\b\d{1,2}\.?(?:st|nd|rd|th)?\s+(?:of\s+|de\s+)?[^\W\d_]{3}|\d{1,2}\s?[月월]"
+    rf"|\b(?i:{'|'.join(month[:3] for month in _MONTHS)})[a-z]*\.?\s+\d"
+)
 
 
 class Turn(NamedTuple):
     """A text parted into date, speaker and what is said; the first two are empty in most texts.
 
-    `declared` is whether metadata said that this is a turn.
+    `declared` is whether metadata said that this is a turn. `certain` is whether its head can hardly be a label: a
+    speaker with a time, in angle brackets, or by a role.
     """
 
     date: str
     speaker: str
     body: str
     declared: bool = False
+    certain: bool = False
 
 
 _NO_TURN = Turn("", "", "")
@@ -60,6 +71,8 @@ _NO_TURN = Turn("", "", "")
 
 def part(text: str, metadata: Mapping[str, Any] | None = None) -> Turn:
     """Part a text at the head of a chat line, and take from its metadata what they tell."""
+    if metadata and metadata.get("kind") == DOCUMENTS:
+        return Turn("", "", text)
     line = _part(text)
     return _complete(line, metadata) if metadata else line
 
@@ -79,8 +92,10 @@ def _part(text: str) -> Turn:
         return Turn("", "", text)
     if plain and not (date or when) and _is_label(plain, match[0]):
         return Turn("", "", text)
-    speaker = tag or marked or plain or above or ""
-    return Turn(date or when or moment or "", speaker.strip(), text[match.end() :])
+    speaker = (tag or marked or plain or above or "").strip()
+    date = date or when or moment or ""
+    certain = bool(tag or _MOMENT.search(date)) or speaker.lower() in _ROLES
+    return Turn(date, speaker, text[match.end() :], certain=certain)
 
 
 def _is_label(name: str, head: str) -> bool:
@@ -95,7 +110,8 @@ def _complete(line: Turn, metadata: Mapping[str, Any]) -> Turn:
     if not isinstance(speaker, str) or not (speaker or metadata.get("kind") == CONVERSATION):
         return line
     date = line.date or _date(metadata)
-    return Turn(date, line.speaker or speaker.strip()[:_LONGEST], line.body, declared=True)
+    speaker = line.speaker or speaker.strip()[:_LONGEST]
+    return Turn(date, speaker, line.body, declared=True, certain=line.certain)
 
 
 def _date(metadata: Mapping[str, Any]) -> str:
@@ -120,8 +136,8 @@ def add_head(text: str, metadata: Mapping[str, Any]) -> str:
 def split_turns(text: str) -> Sequence[int]:
     """Where the turns of a chat log begin, in order; nothing for a text that is none.
 
-    A log is known by lines whose heads cannot be anything else (date and speaker, <name>, or a role), which
-    make up half of its lines, by at least two of them from each speaker.
+    A log is known by lines whose heads are certain, which make up half of its lines, by at least two of them from each
+    speaker.
     """
     # most texts are short: their lines are read once
     own = [text.splitlines(keepends=True)] if len(text) <= _AT_A_TIME else None
@@ -139,7 +155,7 @@ def split_turns(text: str) -> Sequence[int]:
         if spare < 0:  # most texts are no log, and show it soon
             return []
         turn = _part(line[:_HEAD]) if _PROMISING.match(line, 0, _HEAD) else _NO_TURN
-        if turn.speaker and (turn.date or line[0] == "<" or turn.speaker.lower() in _ROLES):
+        if turn.certain:
             starts.append(place)
             speakers[turn.speaker] += 1
         else:
