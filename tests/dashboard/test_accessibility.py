@@ -1,16 +1,10 @@
 """axe-core, from its registry, on every view: nothing serious in light, and enough contrast in the dark."""
 
-import shutil
-import subprocess
-from pathlib import Path
-
 import pytest
 from tests.dashboard.browser import PHONE, opened
 from tests.dashboard.views import VIEWS, story
+from tests.programs import install_package
 
-FOLDER = Path(__file__).parents[2] / ".bench" / "axe"
-PACKAGE = "axe-core@^4"
-HOW = "these tests look at the pages with the real axe: install Node.js 20 or newer with npm (https://nodejs.org), then run them again"
 FIND = """only => axe.run(document, only ? {runOnly: only} : {}).then(found => found.violations
   .filter(one => ["serious", "critical"].includes(one.impact))
   .map(one => `${one.id}: ${one.nodes.map(node => node.html).slice(0, 3).join(" | ")}`))"""
@@ -18,19 +12,8 @@ FIND = """only => axe.run(document, only ? {runOnly: only} : {}).then(found => f
 
 @pytest.fixture(scope="module")
 def axe():
-    """The program, installed once."""
-    file = FOLDER / "node_modules" / "axe-core" / "axe.min.js"
-    if not file.exists():
-        npm = shutil.which("npm")
-        assert npm, f"npm was not found; {HOW}"
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        (FOLDER / "package.json").write_text('{"private": true}')
-        done = subprocess.run(
-            [npm, "install", "--no-audit", "--no-fund", "--silent", PACKAGE],
-            cwd=FOLDER, capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, f"npm could not install {PACKAGE}: {done.stderr[-500:]}"
-    return file.read_text()
+    """The program, as a text."""
+    return (install_package("axe-core", 4) / "node_modules/axe-core/axe.min.js").read_text()
 
 
 @pytest.fixture(scope="module")

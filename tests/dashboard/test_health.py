@@ -4,8 +4,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from playwright.sync_api import expect
-from tests.dashboard.browser import opened
+from tests.dashboard.browser import expect, opened
 
 from headgate.index.snapshot import BEHIND
 from headgate.service.dashboard.health import draw_charts, split

@@ -1,8 +1,7 @@
 """The list of requests: live, filtered, searched, and read without a script."""
 
 import pytest
-from playwright.sync_api import expect
-from tests.dashboard.browser import PHONE, opened
+from tests.dashboard.browser import PHONE, expect, opened
 
 WINDOW = ["Refunds are paid within 14 days to the card."]
 

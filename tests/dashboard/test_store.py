@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
-from tests.dashboard.browser import opened
+from tests.dashboard.browser import expect, opened
 
 from headgate.types import Edge
 

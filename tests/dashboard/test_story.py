@@ -3,8 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
-from tests.dashboard.browser import PHONE, opened
+from tests.dashboard.browser import PHONE, expect, opened
 from tests.service.clients import served, until
 
 from headgate.cli.demo_service import demo_settings, play

@@ -1,11 +1,11 @@
 """The openai package for JavaScript, from its registry, with the proxy as its base URL."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from tests.programs import find_program, install_package
 from tests.proxy.upstream import (
     DONE,
     LOOP,
@@ -25,29 +25,12 @@ from tests.proxy.upstream import (
 
 from headgate.guard.policy import GuardPolicy
 
-ROOT = Path(__file__).parents[2]
-
-FOLDER = ROOT / ".bench" / "node"
-PACKAGE = "openai@^7"
-
-HOW = "these tests drive the proxy with the real package: install Node.js 20 or newer with npm (https://nodejs.org), then run them again"
-
 
 @pytest.fixture(scope="module")
 def package():
-    """A folder with the package in it, installed once."""
-    node, npm = shutil.which("node"), shutil.which("npm")
-    assert node, f"node was not found; {HOW}"
-    assert npm, f"npm was not found; {HOW}"
-    if not (FOLDER / "node_modules" / "openai" / "package.json").exists():
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        (FOLDER / "package.json").write_text('{"private": true}')
-        done = subprocess.run(
-            [npm, "install", "--no-audit", "--no-fund", "--silent", PACKAGE],
-            cwd=FOLDER, capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, f"npm could not install {PACKAGE}: {done.stderr[-500:]}"
-    return node, FOLDER
+    """Node.js, and a folder with the package in it."""
+    folder = install_package("openai", 7)
+    return find_program("node", "nodejs", how="npm is there, so look at its installation"), folder
 
 
 @pytest.fixture(scope="module")
