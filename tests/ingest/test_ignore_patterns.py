@@ -1,28 +1,75 @@
-"""Patterns of git that match in time that grows with the path."""
+"""Ignore patterns: what git leaves out is left out, in time that grows with the path."""
 
-import re
+import os
+import subprocess
+from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pathspec import GitIgnoreSpec
 
-from headgate.ingest.ignore_patterns import close_groups, parse_patterns
+from headgate.errors import InputError
+from headgate.ingest.ignore import Ignore
+from headgate.ingest.ignore_patterns import parse_pattern
+from headgate.ingest.readers import SourceFile
+from headgate.ingest.walk import walk
 
-PIECES = ["*", "**", "/", "/", "a", "b", "?", "[ab]", "[!a]", "ab", "**/", "/**/"]
-PATTERNS = st.lists(st.sampled_from(PIECES), min_size=1, max_size=9).map("".join)
-PATHS = st.lists(st.sampled_from(["a", "b", "ab", "ba", "aab"]), min_size=1, max_size=5).map("/".join)  # fmt: skip
+# What is written in a `.gitignore`, and what git makes of it that one might not expect. `a**/b` is not among it: git
+# takes its stars for folders, against its own manual.
+PATTERNS = [
+    "a", "/a", "a/", "/a/", "a/b", "a/**", "**/a", "**/a/b", "a/**/b", "a/**/**/b", "**", "/**", "/*", "*/", "*", "**/",
+    "/", "//a", "a//b", "a//", "!a", "!", "*\n!*/\n!*.c", "*\n!a/", "a/*\n!a/b", "#a", r"\#a", r"\!a", r"a\ ", "a  ", "a ", r"a\  ",
+    r"\a", "a\\", r"\*", "*.c", "x.?", "?", "a*b", "*a*b*", "a**", "**a", "a/b**", "***", "***/a", "a/***", r"a\/b",
+    "[ab]", "[!a]", "[^a]", "[a-b]", "[b-a]", "[a--b]", "[a||b]", "[[x]", "[a&&b]", "[a~~b]", "[--a]", "[]a]", "[!]a]",
+    "[a", "[", "[!", "[]", "[a-", "[a-]", "[-a]", r"[\]]", r"[\a]", "[\\", "[[:alpha:]]", "[[:digit:][:upper:]]", "[![:alpha:]]", "[[:alph:]]", "[[:alpha]",
+    "[[:]", "[[::]]", "[[:punct:]]", "[[:space:]]b", "a[/]b", "[a/b]", "[a/b]c", "x[!y]c", "x[.]c", ".[a-z]", "[A-Z]", "a.", "|", "[|]", "(a)", "a+", "^", "$",
+]  # fmt: skip
+FILES = [
+    "a/b/a/b", "a/c", "a/ab", "b/a", "b/x.c", "c", "ab/a/b", "deep/a/b/a/b", "deep/ab", "deep/ac", "A", "ac", "aab", "x.c", "xyc", "7", " b", "a.",
+    "#a", "!a", "a ", "a\\", "[", "]", "-", "|", "&", "*", "(a)", "a+", "^", "$", "a|b", "[x]", "k/b", "k/-", "k/]", "k/x.c",
+]  # fmt: skip
+PIECES = ["*", "**", "/", "/", "a", "b", "?", "[ab]", "[!a]", "ab", "**/", "/**/", "[", "]", "-", "\\", "!", "[:", ":]", "\n!"]  # fmt: skip
+DRAWN = ["".join(Random(seed).choices(PIECES, k=1 + seed % 9)) for seed in range(60)]
+OWN = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "PATH": os.environ["PATH"]}
 
 
-@given(PATTERNS, st.lists(PATHS, max_size=6))
-def test_a_closed_pattern_matches_the_same_paths(pattern, paths):
-    try:
-        whole = GitIgnoreSpec.from_lines([pattern])
-    except ValueError:
-        return
-    closed = parse_patterns([pattern])
-    for path in [*paths, *(f"{path}/" for path in paths)]:
-        assert closed.check_file(path).include == whole.check_file(path).include, path
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("repository")
+    subprocess.run(["git", "init", "-q", folder], check=True, env=OWN)
+    for name in FILES:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("text")
+    return folder
+
+
+def left_by_git(folder):
+    command = ["git", "-C", folder, "ls-files", "-z", "--others", "--exclude-standard"]
+    done = subprocess.run(command, check=True, capture_output=True, env=OWN, text=True)
+    return set(done.stdout.split("\0")) - {"", ".gitignore"}
+
+
+@pytest.mark.parametrize("patterns", [PATTERNS, DRAWN], ids=["written", "drawn"])
+def test_git_leaves_out_the_same_files(repository, monkeypatch, patterns):
+    monkeypatch.chdir(repository)
+    differ = []
+    for lines in patterns:
+        (repository / ".gitignore").write_text(lines + "\n")
+        ours = {file.id for file in walk(["."]) if isinstance(file, SourceFile)}
+        if ours != (theirs := left_by_git(repository)):
+            differ.append((lines, ours ^ theirs))
+    assert differ == []
+
+
+def test_what_lies_below_an_ignored_folder_is_ignored_where_it_is_named(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    (repository / ".gitignore").write_text("/a\n*.c\n")
+    assert {file.id for file in walk(["b"])} == {"b/a"}
+    assert {file.id for file in walk(["a/b"])} == {"a/b/a/b"}
+
+
+def test_a_pattern_of_the_caller_that_matches_nothing_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"the pattern '\[a' cannot be read: it ends too early"):
+        Ignore.above(tmp_path, ["b", "[a"], gitignore=False)
 
 
 @pytest.mark.parametrize(
@@ -33,13 +80,8 @@ def test_a_closed_pattern_matches_the_same_paths(pattern, paths):
         ("a/**/" * 12 + "b", "a/" * 2_000 + "c"),
         ("*?" * 12 + "*b", "a" * 255),
         ("**/*a*a*a*/" * 6 + "b", ("a" * 40 + "/") * 90 + "c"),
+        ("*/" * 12 + "b", ("a" * 200 + "/") * 12 + "c"),
     ],
 )
 def test_a_pattern_of_many_stars_ends(pattern, path):
-    assert parse_patterns([pattern]).check_file(path).include is None
-
-
-def test_a_pattern_without_stars_stays_as_it_is():
-    regex = GitIgnoreSpec.from_lines(["/out/x.log"]).patterns[0].regex.pattern
-    assert close_groups(regex) == regex
-    assert re.compile(regex)
+    assert not parse_pattern(pattern).matches(path, is_folder=False)

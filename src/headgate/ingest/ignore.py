@@ -5,15 +5,14 @@ to the root of the repository, hold too. Of several that speak of a file the dee
 before all.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from headgate.errors import InputError
-
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
+from headgate.ingest.ignore_patterns import Pattern, parse_pattern
 
 _FILE = ".gitignore"
 _MOST_CHARS = 1_000_000  # of one file: tens of thousands of patterns
@@ -24,12 +23,15 @@ class _Rules:
     """The patterns of one folder."""
 
     folder: Path
-    spec: "GitIgnoreSpec"
+    patterns: tuple[Pattern, ...]
 
     def verdict(self, path: Path, *, is_folder: bool) -> bool | None:
         """Whether a path is left out; None where the patterns do not speak of it."""
         name = path.relative_to(self.folder).as_posix()
-        return self.spec.check_file(f"{name}/" if is_folder else name).include
+        for pattern in reversed(self.patterns):  # the last that matches decides
+            if pattern.matches(name, is_folder=is_folder):
+                return pattern.leaves_out
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +48,18 @@ class Ignore:
 
         Where the folder itself is ignored, whoever names it wants it all the same: no rule from above holds.
         """
-        patterns = list(exclude)
-        excluded = (_Rules(folder, _parse(patterns, "the pattern")),) if patterns else ()
+        excluded = (_Rules(folder, tuple(_given(exclude))),)
         empty = cls(excluded, gitignore=gitignore)
         repository = _repository(folder) if gitignore else None
         if repository is None:
             return empty
-        found = empty
-        for part in reversed(folder.parents):
-            if part.is_relative_to(repository):
+        found = cls(gitignore=gitignore)
+        for part in (*reversed(folder.parents), folder):
+            if found.leaves_out(part, is_folder=True):
+                return empty
+            if part != folder and part.is_relative_to(repository):
                 found = found.below(part)
-        ignored = cls(rules=found.rules).leaves_out(folder, is_folder=True)
-        return empty if ignored else found
+        return cls(excluded, found.rules, gitignore)
 
     def below(self, folder: Path) -> Self:
         """The same with the `.gitignore` of a folder, where it has one."""
@@ -65,13 +67,12 @@ class Ignore:
         if not self.gitignore or not file.is_file():
             return self
         try:
-            with file.open(encoding="utf-8", errors="replace") as source:
-                lines = source.read(_MOST_CHARS).splitlines()
+            with file.open(encoding="utf-8-sig", errors="replace") as source:
+                lines = source.read(_MOST_CHARS).split("\n")
         except OSError:  # a file that cannot be read says nothing
             return self
-        return type(self)(
-            self.excluded, (*self.rules, _Rules(folder, _parse(lines, str(file)))), self.gitignore
-        )
+        rules = _Rules(folder, tuple(_readable(lines)))
+        return type(self)(self.excluded, (*self.rules, rules), self.gitignore)
 
     def leaves_out(self, path: Path, *, is_folder: bool) -> bool:
         """Whether a file or folder is left out."""
@@ -82,13 +83,23 @@ class Ignore:
         return False
 
 
-def _parse(lines: Iterable[str], where: str) -> "GitIgnoreSpec":
-    from headgate.ingest.ignore_patterns import parse_patterns  # noqa: PLC0415  (most commands need none)
+def _readable(lines: Iterable[str]) -> Iterator[Pattern]:
+    """The patterns of a file. One that cannot be read matches nothing, as in git."""
+    for line in lines:
+        with suppress(ValueError):
+            if pattern := parse_pattern(line):
+                yield pattern
 
-    try:
-        return parse_patterns(lines)
-    except ValueError as error:
-        raise InputError(f"{where} cannot be read: {error}", hint="patterns are those of .gitignore") from error  # fmt: skip
+
+def _given(lines: Iterable[str]) -> Iterator[Pattern]:
+    """The patterns of a caller, who hears of one that cannot be read."""
+    for line in lines:
+        try:
+            pattern = parse_pattern(line)
+        except ValueError as error:
+            raise InputError(f"the pattern {line!r} cannot be read: {error}", hint="patterns are those of .gitignore") from error  # fmt: skip
+        if pattern:
+            yield pattern
 
 
 def _repository(folder: Path) -> Path | None:
