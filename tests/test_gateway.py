@@ -2,6 +2,8 @@
 
 import asyncio
 import inspect
+import os
+import sys
 import threading
 from dataclasses import fields
 
@@ -306,6 +308,33 @@ def test_a_gate_of_another_tenant_may_be_closed_and_the_store_stays_open():
         gate.for_tenant("other").close()
         gate.add(rows(1))
         assert gate.collections()["main"].chunks == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_gates_of_other_tenants_share_one_loop_and_open_nothing_of_their_own():
+    def loops_and_descriptors():
+        loops = [thread for thread in threading.enumerate() if thread.name == "headgate"]
+        return len(loops), len(os.listdir("/proc/self/fd"))
+
+    with Headgate.open(":memory:") as gate:
+        gate.for_tenant("first").add(rows(1))
+        assert gate.for_tenant("first").context("harbor").chunks
+        before = loops_and_descriptors()
+        for n in range(20):
+            assert gate.for_tenant(f"tenant {n}").context("harbor").chunks == ()
+        assert loops_and_descriptors() == before
+
+
+def test_closing_the_gate_of_a_tenant_leaves_the_calls_of_others_alone():
+    with Headgate.open(":memory:") as gate:
+        gate.add(rows(1))
+        with gate.for_tenant("other") as other:
+            assert other.context("harbor").chunks == ()
+        with pytest.raises(StoreError, match="closed"):
+            other.context("harbor")
+        assert gate.context("harbor").chunks
+    with pytest.raises(StoreError, match="closed"):
+        gate.for_tenant("late")
 
 
 def test_a_log_that_cannot_be_written_is_a_degraded_step_and_the_answer_stands(tmp_path):

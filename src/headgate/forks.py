@@ -1,116 +1,74 @@
-"""Forks: locks, threads and caches in a process that was forked.
+"""Forks: what a forked child must not find as its parent left it.
 
-A forked child inherits locks as they were, perhaps held by threads that it does not have, and no thread but one.
-Whatever owns a lock or a thread registers here, and its `renew` is called in every child before anything else runs.
-What must not be caught in the middle, as a transaction of SQLite, is paused while the fork happens; imports under way
-are waited for.
+A child has one thread and a copy of memory: locks may be held by threads that it does not have, and a connection of
+SQLite may not even be closed there. So three things happen. Stores finish their calls before a fork
+(`prepare_for_forks`) and work on both sides of it. Caches of modules begin empty in the child (`call_in_children`). A
+gate that finds itself in another process makes everything else anew over its store (gateway/lifecycle.py).
 """
 
 import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from importlib import import_module
+from collections.abc import Callable
+from itertools import count
 from threading import Lock
 from typing import Protocol
-from weakref import WeakSet
+from weakref import ref
 
 
-class Renewable(Protocol):
-    """An object that can be made usable in a forked child."""
+class Forkable(Protocol):
+    """Something that can be used on both sides of a fork, as a pool of connections."""
 
-    def renew(self) -> None:
-        """Replace locks and threads, and whatever a thread may have left half changed."""
+    def before_fork(self) -> None:
+        """Finish what is under way and let nothing begin."""
 
-
-class Pausable(Protocol):
-    """An object whose work must not be under way during a fork."""
-
-    def pause(self) -> None:
-        """Let no work begin, and wait a while for what is under way."""
-
-    def resume(self) -> None:
+    def after_fork(self) -> None:
         """Go on, in the process that forked."""
 
-
-_OBJECTS: "WeakSet[Renewable]" = WeakSet()
-
-
-_PAUSED: "WeakSet[Pausable]" = WeakSet()
+    def begin_in_child(self) -> None:
+        """Begin anew in the child, with new locks. A server that forks by itself may not have told of it before."""
 
 
-def pause_for_forks(one: Pausable) -> None:
-    """Call `one.pause()` before every fork, and `one.resume()` after it in the process that forked."""
-    _PAUSED.add(one)
+_NUMBERS = count()
+_OPEN: dict[int, "ref[Forkable]"] = {}
+_FORKING = Lock()  # one fork at a time
+_HELD: list[Forkable] = []  # by the fork under way
 
 
-def renew_in_children(one: Renewable) -> None:
-    """Call `one.renew()` in every child forked from now on, for as long as it lives."""
-    _OBJECTS.add(one)
+def prepare_for_forks(one: Forkable) -> None:
+    """Tell an object of every fork, for as long as it lives."""
+    number = next(_NUMBERS)
+    _OPEN[number] = ref(one, lambda _: _OPEN.pop(number, None))
 
 
-_FILES: set[int] = set()
+def call_in_children(action: Callable[[], object]) -> None:
+    """Call a function of a module in every forked child, before anything else runs there."""
+    if hasattr(os, "register_at_fork"):  # Windows has no fork
+        os.register_at_fork(after_in_child=action)
 
 
-@contextmanager
-def close_in_children(descriptor: int) -> Iterator[None]:
-    """Close an open file in every child forked inside the block: a lock on it would outlive its holder there."""
-    _FILES.add(descriptor)
-    try:
-        yield
-    finally:
-        _FILES.discard(descriptor)
+def _all_open() -> list[Forkable]:
+    return [one for found in list(_OPEN.values()) if (one := found()) is not None]
 
 
-class ForkSafeLock:
-    """A lock that is free in a forked child, whoever held it in the parent."""
-
-    def __init__(self) -> None:
-        self.renew()
-        renew_in_children(self)
-
-    def renew(self) -> None:
-        """Be free."""
-        self._lock = Lock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        # in a child that was forked inside the block the lock is another one, and free
-        if self._lock.locked():
-            self._lock.release()
+def _before() -> None:
+    _FORKING.acquire()
+    for one in _all_open():
+        _HELD.append(one)
+        one.before_fork()
 
 
-def _renew_all() -> None:
-    for descriptor in _FILES:
-        with suppress(OSError):
-            os.close(descriptor)
-    _FILES.clear()
-    for one in list(_OBJECTS):
-        one.renew()
+def _after() -> None:
+    while _HELD:
+        _HELD.pop().after_fork()
+    _FORKING.release()
 
 
-def _pause_all() -> None:
-    for one in list(_PAUSED):
-        one.pause()
-    _finish_imports()
+def _begin() -> None:
+    global _FORKING  # noqa: PLW0603  (it is held)
+    _FORKING = Lock()
+    _HELD.clear()
+    for one in _all_open():
+        one.begin_in_child()
 
 
-def _finish_imports() -> None:
-    """Wait for the modules that other threads are importing: in a child they would stay half imported, and locked, for
-    ever.
-    """
-    for name, module in list(sys.modules.items()):
-        if getattr(getattr(module, "__spec__", None), "_initializing", False):
-            with suppress(Exception):  # whoever imports it is told
-                import_module(name)
-
-
-def _resume_all() -> None:
-    for one in list(_PAUSED):
-        one.resume()
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(before=_pause_all, after_in_parent=_resume_all, after_in_child=_renew_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_begin)

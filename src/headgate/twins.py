@@ -16,7 +16,6 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from headgate.errors import StoreError
-from headgate.forks import renew_in_children
 
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -63,11 +62,6 @@ class BackgroundLoop:
     """An event loop in a daemon thread, started at first need. Blocking on it works inside other loops too."""
 
     def __init__(self) -> None:
-        self.renew()
-        renew_in_children(self)
-
-    def renew(self) -> None:
-        """No loop yet: a forked child does not have the thread of its parent's."""
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -71,6 +71,7 @@ class Parts:
     clock: Clock
     writes: DeferredWrites
     threads: StageThreads
+    own: Own
     log: PerformanceLog | None = None
     folder: Path | None = None
     """Where the store, or what is derived from it, lies on disk."""
@@ -113,15 +114,28 @@ def build(
     """
     settings = _pass_redact_on(settings)
     own = own or Own()
-    grader = own.grader or llm_grader(settings.grader)
-    vectors = own.embedder or embedder(settings.embed)
-    clock = own.clock or time.time
     store = own.store
     if store is None:
-        quota = settings.limits.tenant_bytes
+        clock, quota = own.clock or time.time, settings.limits.tenant_bytes
         store, folder = open_store(settings.store, clock=clock, tenant_bytes=quota)
     elif folder:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return _build_over(store, settings, own, folder, wait_for_index=wait_for_index)
+
+
+def build_again(parts: Parts) -> Parts:
+    """New parts over the same store, as a forked child needs them: without threads, and with empty caches."""
+    return _build_over(
+        parts.store, parts.settings, parts.own, parts.folder, wait_for_index=parts.wait_for_index
+    )
+
+
+def _build_over(
+    store: Store, settings: Settings, own: Own, folder: Path | None, *, wait_for_index: bool
+) -> Parts:
+    grader = own.grader or llm_grader(settings.grader)
+    vectors = own.embedder or embedder(settings.embed)
+    clock = own.clock or time.time
     shared = getattr(store, "segments", None)
     segments = open_storage(*shared) if shared else None
     index_folder = folder and folder / "index"
@@ -150,7 +164,7 @@ def build(
     pool.start(settings.tenant)
     return Parts(
         settings, store, indexes, wait_for_index, memory, engine, grader, count, clock, writes,
-        threads, log=_log(settings, folder), folder=folder,
+        threads, own, log=_log(settings, folder), folder=folder,
     )  # fmt: skip
 
 

@@ -144,17 +144,3 @@ def test_threads_that_add_at_once_lose_nothing():
         for slots in pool.map(read, range(4)):
             _, found, _ = lexicon.read(np.array(slots))
             assert found.tolist() == [term for piece in pieces for term in terms(piece)]
-
-
-def test_in_a_child_that_was_forked_while_another_thread_read_or_added_the_lexicon_goes_on():
-    lexicon = Lexicon()
-    (first,) = slots_of(lexicon, "english", ["harbors"])
-    before = known(lexicon, first)
-    read = [memoryview(part) for part in (lexicon._ends, lexicon._cases)]
-    lexicon._terms.append(7)  # of a piece that was being added
-    lexicon.renew()
-    for piece in PIECES[3:]:
-        (slot,) = slots_of(lexicon, "english", [piece])
-        assert known(lexicon, slot)[1] == terms(piece, "english")
-    assert known(lexicon, first) == before
-    assert len(read) == 2

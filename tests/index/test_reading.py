@@ -160,15 +160,3 @@ def test_the_language_of_a_long_body_is_told_by_its_beginning():
 def test_a_batch_of_nothing_is_empty():
     segment = build([], [])
     assert len(segment) == len(segment.terms.keys) == len(segment.case.keys) == 0
-
-
-def test_in_a_child_that_was_forked_while_another_thread_read_or_added_names_they_go_on():
-    slots = module._NameSlots()
-    found = slots.of(find_spans(["Oslo and Marta Vega"]))
-    slots.read()
-    read = [memoryview(part) for part in (slots._ends, slots._own, slots._keys)]
-    slots.renew()
-    again = slots.of(find_spans(["Oslo and Marta Vega", "Lisbon"]))
-    assert again[1].tolist()[: len(found[1])] == found[1].tolist()
-    assert len(slots.read()[0]) == len(slots.read()[1]) > len(found[1])
-    assert len(read) == 3

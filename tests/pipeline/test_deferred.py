@@ -1,9 +1,6 @@
 """Writes behind the answer: in order, bounded, said when lost, done before the end."""
 
-import os
 import threading
-
-import pytest
 
 from headgate.errors import StoreError
 from headgate.pipeline.deferred import DeferredWrites
@@ -148,18 +145,3 @@ def test_upkeep_runs_at_the_start_and_again_after_many_writes():
         writes.flush()
     writes.close()
     assert len(ran) == 3
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_writes_its_own_and_leaves_its_parents_alone():
-    go, done = threading.Event(), []
-    writes = DeferredWrites()
-    writes.put("the parent's", go.wait)
-    child = os.fork()
-    if child == 0:
-        writes.put("the child's", lambda: done.append("child"))
-        os._exit(0 if writes.flush() and done == ["child"] else 1)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
-    go.set()
-    writes.close()

@@ -1,7 +1,6 @@
-"""The threads of stages: few, shared, closed with the gate, and renewed in a forked child."""
+"""The threads of stages: few, shared, and closed with the gate."""
 
 import asyncio
-import os
 import threading
 from contextvars import ContextVar
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -76,15 +75,6 @@ async def test_closing_waits_for_what_runs_and_refuses_what_comes_later(threads)
     assert ended == [1]
     with pytest.raises(StoreError, match="closed"):
         await threads.run(int)
-
-
-def test_a_forked_child_has_threads_of_its_own(threads):
-    assert asyncio.run(threads.run(int)) == 0
-    child = os.fork()
-    if child == 0:
-        threading.Timer(20, os._exit, [2]).start()
-        os._exit(0 if asyncio.run(threads.run(int, "7")) == 7 else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_a_gate_ends_its_threads_when_it_is_closed(tmp_path):

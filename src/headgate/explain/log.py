@@ -18,7 +18,6 @@ from typing import Any
 
 import orjson
 
-from headgate.forks import close_in_children
 from headgate.policy import LogPolicy
 from headgate.text.redact import redact_once
 from headgate.types import Context
@@ -79,7 +78,7 @@ class _SharedFileHandler(RotatingFileHandler):
         if sys.platform == "win32":
             yield
         else:
-            with self._lock_file.open("ab") as lock, close_in_children(lock.fileno()):
+            with self._lock_file.open("ab") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 try:
                     yield

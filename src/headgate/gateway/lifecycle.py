@@ -1,10 +1,13 @@
 """Lifecycle: opening a store, acting for a tenant, and closing; what every other method stands on."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 from headgate.errors import StoreError
+from headgate.forks import call_in_children
 from headgate.protocols import (
     Clock,
     Embedder,
@@ -16,17 +19,68 @@ from headgate.protocols import (
 )
 from headgate.settings import Settings, load, with_changes
 from headgate.twins import BackgroundLoop, in_thread
-from headgate.wiring import Own, Parts, build
+from headgate.wiring import Own, Parts, build, build_again
+
+_following = Lock()
+
+
+def _free_lock() -> None:
+    global _following  # noqa: PLW0603  (a forked child may inherit it held)
+    _following = Lock()
+
+
+call_in_children(_free_lock)
+
+
+class OpenStore:
+    """What all gates over one open store share: its parts, and the loop on which their blocking calls run.
+
+    In a forked child both are made anew when they are first asked for.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._loop = BackgroundLoop()
+        self._process = os.getpid()
+        self._inherited: list[object] = []
+
+    @property
+    def parts(self) -> Parts:
+        """The parts, open or closed."""
+        self._follow_fork()
+        return self._parts
+
+    @property
+    def loop(self) -> BackgroundLoop:
+        """Where blocking calls run."""
+        self._follow_fork()
+        return self._loop
+
+    def close(self) -> None:
+        """Stop the loop and close the store; in a child that never used them they are the parent's, and left alone."""
+        if self._process == os.getpid():
+            self._loop.close()
+            self._parts.close()
+
+    def _follow_fork(self) -> None:
+        if self._process == os.getpid():
+            return
+        with _following:
+            if self._process != os.getpid() and not self._parts.closed.is_set():
+                fresh = build_again(self._parts)
+                # the former are kept, so that nothing ends here what goes on in the parent
+                self._inherited += [self._parts, self._loop]
+                self._parts, self._loop = fresh, BackgroundLoop()
+                self._process = os.getpid()
 
 
 class Lifecycle:
-    """The parts of one open store, and whose they are used for."""
+    """An open store, and for which tenant it is used."""
 
-    def __init__(self, parts: Parts, tenant: str, *, owns: bool = True) -> None:
+    def __init__(self, opened: OpenStore, tenant: str, *, owns: bool = True) -> None:
         self.tenant = tenant
-        self._all = parts
+        self._opened = opened
         self._owns = owns
-        self._background = BackgroundLoop()
         self._closed = False
 
     @classmethod
@@ -71,9 +125,8 @@ class Lifecycle:
         own = Own(store, embedder, grader, search, providers, counter, clock)
         # beside a store of the caller's own; else the store's own place
         folder = None if store is None or path in (None, ":memory:") else Path(str(path))
-        return cls(
-            build(settings, own, folder=folder, wait_for_index=wait_for_index), settings.tenant
-        )
+        parts = build(settings, own, folder=folder, wait_for_index=wait_for_index)
+        return cls(OpenStore(parts), settings.tenant)
 
     @property
     def settings(self) -> Settings:
@@ -91,15 +144,17 @@ class Lifecycle:
         return self._parts.folder
 
     def for_tenant(self, tenant: str) -> Self:
-        """The same gate for another tenant; closing it leaves the shared store open."""
-        return type(self)(self._parts, tenant, owns=False)
+        """The same gate for another tenant. It opens nothing of its own and need not be closed; closing it leaves the
+        store open.
+        """
+        self._check_open()
+        return type(self)(self._opened, tenant, owns=False)
 
     def close(self) -> None:
-        """Close the store and stop the background loop; what is called afterwards is an error."""
+        """Close the store, for all tenants, if this gate opened it; what is called afterwards is an error."""
         self._closed = True
-        self._background.close()
         if self._owns:
-            self._all.close()
+            self._opened.close()
 
     aclose = in_thread(close)
 
@@ -116,6 +171,10 @@ class Lifecycle:
         await self.aclose()
 
     @property
+    def _all(self) -> Parts:
+        return self._opened.parts
+
+    @property
     def _parts(self) -> Parts:
         """The parts, while they are open: every public method comes through here."""
         self._check_open()
@@ -129,4 +188,4 @@ class Lifecycle:
     def _loop(self) -> BackgroundLoop:
         """Where blocking calls run; checked before one is begun."""
         self._check_open()
-        return self._background
+        return self._opened.loop

@@ -8,9 +8,9 @@ equal, so a history in which nothing changed but 1 to true keeps its notes. Nobo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
-from headgate.forks import ForkSafeLock
 from headgate.guard.calls import events_of, is_plain
 from headgate.guard.ladder import Climb, Climber
 from headgate.guard.policy import CirclesPolicy, Rung
@@ -39,7 +39,7 @@ class ClimbCache:
     def __init__(self, *, entries: int = ENTRIES, max_weight: int = MAX_WEIGHT) -> None:
         self._most, self._max_weight = entries, max_weight
         self._entries: list[_Entry] = []  # least recently used first
-        self._lock = ForkSafeLock()
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._entries)

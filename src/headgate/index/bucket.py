@@ -31,6 +31,7 @@ _RETRY = timedelta(seconds=20)
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>([A-Za-z]{1,60})</Code>")  # what S3 calls the error
 _REFUSED = ("401", "403")
+_process = 0  # in which obstore started the threads that carry its requests
 
 
 class Bucket:
@@ -51,20 +52,19 @@ class Bucket:
                 },
                 retry_config={"max_retries": _RETRIES, "retry_timeout": _RETRY},
             )
-        self._process = os.getpid()
 
     def __str__(self) -> str:
         return self._name
 
     def list_files(self, folder: str) -> list[StoredFile]:
         """Every object below a folder."""
-        with self._translate_errors("listed"):
+        with self._request("listed"):
             found = self._store.list(f"{folder}/").collect()
         return [StoredFile(one["path"], one["last_modified"].timestamp()) for one in found]
 
     def download(self, key: str, target: Path) -> None:
         """Copy an object to a file."""
-        with target.open("wb") as write, self._translate_errors(f"read at {key}"):
+        with target.open("wb") as write, self._request(f"read at {key}"):
             for block in self._store.get(key).stream():
                 write.write(block)
             write.flush()
@@ -72,20 +72,28 @@ class Bucket:
 
     def upload(self, source: Path, key: str) -> None:
         """Copy a file to an object, in parts where it is large; it is there when all of it is."""
-        with source.open("rb") as file, self._translate_errors(f"written at {key}"):
+        with source.open("rb") as file, self._request(f"written at {key}"):
             self._store.put(key, file)
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete objects."""
-        with self._translate_errors("deleted from"):
+        with self._request("deleted from"):
             for key in keys:
                 self._store.delete(key)
 
     @contextmanager
+    def _request(self, what: str) -> Iterator[None]:
+        global _process  # noqa: PLW0603  (obstore has one set of threads a process)
+        _process = _process or os.getpid()
+        if _process != os.getpid():
+            raise StoreError(
+                f"{self._name} is not used in a forked process", hint="start processes with spawn"
+            )
+        with self._translate_errors(what):
+            yield
+
+    @contextmanager
     def _translate_errors(self, what: str) -> Iterator[None]:
-        if getattr(self, "_process", os.getpid()) != os.getpid():
-            # the threads that carry requests stayed in the parent
-            raise StoreError(f"{self._name} is not used in a forked process", hint="open the store after the fork")  # fmt: skip
         try:
             yield
         except (BaseError, FileNotFoundError) as error:

@@ -17,7 +17,6 @@ from threading import Lock
 import numpy as np
 
 from headgate.errors import ConfigError, NotReady, StoreError
-from headgate.forks import renew_in_children
 from headgate.index.files import DamagedIndex, is_large, join
 from headgate.index.folder import (
     IndexState,
@@ -87,11 +86,6 @@ class Collection:
         self._unchecked = False
         self._unsaved, self._saved_at = 0, time.monotonic()
         self._save_after = 0.0
-        self.renew()
-        renew_in_children(self)
-
-    def renew(self) -> None:
-        """A new lock: states and snapshots are replaced whole, so what a forked child inherits is whole too."""
         self._lock = Lock()
 
     def snapshot(self) -> Snapshot:

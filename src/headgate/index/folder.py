@@ -20,7 +20,6 @@ from uuid import uuid4
 
 import numpy as np
 
-from headgate.forks import close_in_children
 from headgate.index.files import (
     CHECKED,
     DamagedIndex,
@@ -236,7 +235,7 @@ def _delete_unnamed(folder: Path, named: set[str]) -> None:
 def write_lock(folder: Path) -> Iterator[bool]:
     """Hold the write lock; False, without waiting, when another process holds it."""
     make_folder(folder)
-    with (folder / "lock").open("a+b") as held, close_in_children(held.fileno()):
+    with (folder / "lock").open("a+b") as held:
         if not _try_lock(held.fileno()):
             yield False
             return

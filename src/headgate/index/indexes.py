@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from headgate.bugs import EXPECTED, LOGGER, describe, report
 from headgate.errors import NotReady
-from headgate.forks import renew_in_children
 from headgate.index.candidates import RecentReads
 from headgate.index.collection import Collection
 from headgate.index.folder import delete_index, folder_of
@@ -58,16 +57,10 @@ class Indexes:
         self._embedder = embedder
         self._vector = lru_cache(maxsize=1024)(self._embed)
         self._open: OrderedDict[Key, Collection] = OrderedDict()
-        self.renew()
-        renew_in_children(self)
-
-    def renew(self) -> None:
-        """New locks, and no thread yet."""
         self._changed = Condition()
         self._due: OrderedDict[Key, None] = OrderedDict()
         self._thread: Thread | None = None
         self._closing = False
-        self._open = self._open.copy()
 
     def snapshot(self, tenant: str, collection: str, query: str = "") -> Snapshot:
         """The postings of one collection, caught up with the store; of a large one those that matter to the query."""

@@ -10,11 +10,12 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from secrets import randbits
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
-from headgate.forks import ForkSafeLock, renew_in_children
+from headgate.forks import call_in_children
 from headgate.index.arrays import Ints, Keys, cut_texts, ranges
 from headgate.index.casing import cases_of
 from headgate.text.hashes import hash_slices
@@ -135,13 +136,7 @@ class Lexicon:
         self._terms = array("Q")
         self._ends = array("q", [0])
         self._cases = array("Q")
-        self._lock = ForkSafeLock()
-        renew_in_children(self)
-
-    def renew(self) -> None:
-        """In a forked child let go of what another thread was adding, last how pieces are written, or reading."""
-        self._ends = self._ends[: len(self._cases) + 1]
-        self._terms, self._cases = self._terms[: self._ends[-1]], self._cases[:]
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._cases)
@@ -232,6 +227,14 @@ def _read(pieces: list[str], language: str) -> Known:
 
 
 _current = Lexicon()
+
+
+def _begin_anew() -> None:
+    global _current  # noqa: PLW0603  (a cache)
+    _current = Lexicon()
+
+
+call_in_children(_begin_anew)
 
 
 def current_lexicon() -> Lexicon:

@@ -8,11 +8,12 @@ from array import array
 from collections.abc import Sequence
 from functools import cache
 from itertools import chain, islice
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
-from headgate.forks import ForkSafeLock, renew_in_children
+from headgate.forks import call_in_children
 from headgate.index.arrays import Bytes, Ints, Keys, join_texts, offsets, ranges
 from headgate.index.casing import count_case
 from headgate.index.collection_kind import CERTAIN, DECLARED
@@ -48,13 +49,7 @@ class _NameSlots:
         self._labels: list[str] = []
         self._keys = array("Q")
         self._size = 0
-        self._lock = ForkSafeLock()
-        renew_in_children(self)
-
-    def renew(self) -> None:
-        """In a forked child go on from copies: what another thread was reading cannot be resized."""
-        self._own, self._ends = self._own[: self._ends[-1]], self._ends[:]
-        self._keys = self._keys[:]
+        self._lock = Lock()
 
     @property
     def is_full(self) -> bool:
@@ -99,11 +94,18 @@ class _NameSlots:
 _current = _NameSlots()
 
 
+def _begin_anew() -> None:
+    global _current  # noqa: PLW0603  (a cache)
+    _current = _NameSlots()
+
+
+call_in_children(_begin_anew)
+
+
 def _forget_many_names() -> None:
     """Start anew if no more names can be remembered."""
-    global _current  # noqa: PLW0603  (a cache)
     if _current.is_full:
-        _current = _NameSlots()
+        _begin_anew()
 
 
 @cache

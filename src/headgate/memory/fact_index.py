@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from threading import Lock
 
-from headgate.forks import renew_in_children
 from headgate.protocols import FactStore
 from headgate.rank.lexical import idf
 from headgate.text.terms import terms
@@ -26,11 +25,6 @@ class FactIndex:
     def __init__(self, store: FactStore, tenant: str) -> None:
         self._store = store
         self._tenant = tenant
-        self.renew()
-        renew_in_children(self)
-
-    def renew(self) -> None:
-        """Begin empty: in a forked child a thread may have left everything half changed."""
         self._lock = Lock()
         self._seen = 0
         self._facts: dict[str, Fact] = {}

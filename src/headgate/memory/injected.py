@@ -8,10 +8,10 @@ Kept per tenant, newest last, up to a limit; what other processes injected is re
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from threading import Lock
 
 import numpy as np
 
-from headgate.forks import ForkSafeLock
 from headgate.notes import Fate, Stage
 from headgate.protocols import TraceStore
 from headgate.text.hashes import Tokens
@@ -44,7 +44,7 @@ class Injected:
 
     def __init__(self, traces: TraceStore) -> None:
         self._traces = traces
-        self._lock = ForkSafeLock()
+        self._lock = Lock()
         # tenant -> a shown text -> its tokens, read when somebody asks
         self._held: OrderedDict[str, OrderedDict[str, bytes]] = OrderedDict()
         self._seen: dict[str, OrderedDict[str, None]] = {}

@@ -7,9 +7,9 @@ its passages score the trust in the provider. Both keep to the plan, and a provi
 import time
 from collections import OrderedDict
 from functools import partial
+from threading import Lock
 from typing import Protocol
 
-from headgate.forks import ForkSafeLock
 from headgate.memory.facts import Facts, FactsPolicy
 from headgate.memory.injected import Injected
 from headgate.memory.provider_pool import ProviderPool
@@ -40,7 +40,7 @@ class Memory:
         self._store = store
         self._policy = policy or FactsPolicy()
         self._clock = clock
-        self._lock = ForkSafeLock()
+        self._lock = Lock()
         self._held: OrderedDict[str, Facts] = OrderedDict()
 
     def facts(self, tenant: str) -> Facts:

@@ -11,11 +11,11 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
+from threading import Lock
 
 from pydantic import Field
 
 from headgate.errors import ConfigError
-from headgate.forks import ForkSafeLock
 from headgate.memory.provider_slot import ProviderSlot, name_of
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
 from headgate.protocols import Clock, MemoryProvider
@@ -95,7 +95,7 @@ class ProviderPool:
     ) -> None:
         self.policy = policy or RecallPolicy()
         self._clock = clock
-        self._lock = ForkSafeLock()
+        self._lock = Lock()
         self._slots: dict[str, _Slot] = {}
         self._started = False
         for provider in providers:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from headgate.forks import renew_in_children
 from headgate.protocols import MemoryProvider
 
 OPTIONS = frozenset({"tenant", "session_id", "limit", "min_trust"})
@@ -30,11 +29,6 @@ class ProviderSlot:
         self.provider = provider
         self.accepts = accepted_options(provider.prefetch)
         self._initialize: Callable[[], Future[object]] | None = None
-        self.renew()
-        renew_in_children(self)
-
-    def renew(self) -> None:
-        """No loop and nothing under way: a forked child has no threads for either."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.RLock()
         self._ready: Future[object] | None = None

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from itertools import count
+from threading import Lock
 from typing import Protocol
 
 from headgate.errors import BusyError, InputError, LimitError, NotFound, NotReady, StoreError
-from headgate.forks import ForkSafeLock
 from headgate.memory.facts import LABEL_CHARS, NOTE_CHARS, Facts, Feedback
 from headgate.memory.trust import with_trust
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
@@ -79,7 +79,7 @@ class AskRate:
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._asked: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
-        self._lock = ForkSafeLock()
+        self._lock = Lock()
 
     def count(self, tenant: str, asker: str, most: int) -> None:
         """Count a new question; BusyError, and no count, where there were `most` of this caller in the last hour."""

@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 from headgate.bugs import EXPECTED, describe, report
 from headgate.errors import StoreError
-from headgate.forks import renew_in_children
 
 LOGGER = logging.getLogger("headgate")
 T = TypeVar("T")
@@ -46,11 +45,6 @@ class DeferredWrites:
     def __init__(self, *, upkeep: Callable[[], object] = lambda: None, most: int = MOST) -> None:
         self._upkeep = upkeep
         self._most = most
-        self.renew()
-        renew_in_children(self)
-
-    def renew(self) -> None:
-        """Begin with an empty queue: a forked child leaves its parent's writes to the parent."""
         self._changed = Condition()
         self._queue: deque[_Write] = deque()
         self._thread: Thread | None = None

@@ -13,7 +13,6 @@ from threading import Lock
 from typing import ParamSpec, Protocol, TypeVar
 
 from headgate.errors import StoreError
-from headgate.forks import renew_in_children
 from headgate.thread_work import WorkThreads
 
 COMPUTING = 2  # one long request must not stop all others
@@ -31,15 +30,10 @@ class InThread(Protocol):
 
 
 class StageThreads:
-    """At most so many threads, started at need. Safe to share between event loops, and after a fork."""
+    """At most so many threads, started at need. Safe to share between event loops."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self.renew()
-        renew_in_children(self)
-
-    def renew(self) -> None:
-        """No threads yet: a forked child does not have its parent's."""
         self._lock = Lock()
         self._pool: WorkThreads | None = None
         self._closed = False

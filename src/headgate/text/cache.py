@@ -7,10 +7,10 @@ appending, in blocks or in its last text, starts from the index it had.
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from threading import Lock
 from typing import Generic, TypeVar
 
 from headgate.errors import InputError
-from headgate.forks import ForkSafeLock
 from headgate.text.coverage import WindowIndex
 from headgate.text.fingerprint import unpack
 from headgate.text.hashes import U32, Tokens
@@ -40,7 +40,7 @@ class Recent(Generic[K, V]):
         self._left = size
         self._measure = measure
         self._items: OrderedDict[K, tuple[float, V]] = OrderedDict()
-        self._lock = ForkSafeLock()
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._items)

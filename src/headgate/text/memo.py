@@ -6,12 +6,11 @@ word.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from threading import Lock
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-
-from headgate.forks import ForkSafeLock
 
 LONGEST = 40
 """Characters of what is remembered; longer words are seldom met twice."""
@@ -138,8 +137,12 @@ class NumberTable:
     """
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all words; the lock is a new one, since a forked child may inherit it held."""
         self._hashes, self._numbers = np.zeros((2, 1 << _PLACE_BITS), np.uint64)
-        self._lock = ForkSafeLock()
+        self._lock = Lock()
 
     def of(
         self, words: Sequence[str], read: Callable[[set[str]], Mapping[str, int]], *, kind: int
@@ -160,7 +163,6 @@ class NumberTable:
             found[new] = fresh
             places, hashes = places[new], hashes[new]
             with self._lock:
-                self._hashes[places] = 0  # a child may be forked at any moment
                 self._numbers[places] = fresh
                 stays = self._numbers[places] == fresh
                 self._hashes[places[stays]] = hashes[stays]

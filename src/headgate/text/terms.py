@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import Stemmer
 
+from headgate.forks import call_in_children
 from headgate.text.languages import choose, choose_all
 from headgate.text.late_pattern import compile_late
 from headgate.text.letters import UNSPACED, fold, marks, signs
@@ -63,6 +64,7 @@ NUMBERS = Memo(number, Room(_NUMBERS))
 """A string -> its number."""
 WORDS = NumberTable()
 """What was read of the words of texts that are indexed."""
+call_in_children(WORDS.clear)
 
 
 def words(text: str) -> list[str]:

@@ -16,7 +16,6 @@ from pathlib import Path
 from threading import Lock
 
 from headgate.errors import StoreError
-from headgate.forks import renew_in_children
 from headgate.protocols import SharedState
 
 MEMORY = 4096  # values kept in memory
@@ -47,20 +46,11 @@ class Remembered:
         self._file_bytes = file_bytes
         self._memory: OrderedDict[bytes, bytes] = OrderedDict()
         self._connection: sqlite3.Connection | None = None
-        self._inherited: list[sqlite3.Connection] = []
         self._bytes = 0
         self._lock = Lock()
         self._writes = 0
         self.failure = ""
         """Why values cannot be kept, if so."""
-        renew_in_children(self)
-
-    def renew(self) -> None:
-        """In a forked child leave the inherited connection alone, as SQLite asks: neither use nor close it."""
-        if self._connection is not None:
-            self._inherited.append(self._connection)
-            self._connection = None
-        self._lock = Lock()
 
     async def get(self, key: bytes) -> bytes | None:
         """The value under a key, or None."""

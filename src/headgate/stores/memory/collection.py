@@ -8,17 +8,19 @@ from dataclasses import dataclass, field
 from threading import RLock
 
 from headgate.errors import StoreError
+from headgate.forks import prepare_for_forks
 from headgate.protocols import Clock
 from headgate.stores.validate import chunk_clash
 from headgate.types import Chunk, Document, Size
 
 
 class StoreLock:
-    """A reentrant lock; `with lock:` raises StoreError after `close`."""
+    """A reentrant lock; `with lock:` raises StoreError after `close`. No fork happens while a thread holds it."""
 
     def __init__(self) -> None:
         self._lock = RLock()
         self._closed = False
+        prepare_for_forks(self)
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -28,6 +30,15 @@ class StoreLock:
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
+
+    def before_fork(self) -> None:
+        self._lock.acquire()
+
+    def after_fork(self) -> None:
+        self._lock.release()
+
+    def begin_in_child(self) -> None:
+        self._lock = RLock()
 
     def close(self) -> None:
         """Refuse the lock from now on."""

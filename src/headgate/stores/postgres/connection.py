@@ -4,8 +4,8 @@ Every transaction begins by naming its tenant (`SET LOCAL headgate.tenant`). Row
 tenant and of no other, so a query that forgot its WHERE finds nothing of anybody else's. Nothing is set for longer than
 a transaction, so a pooler may stand between.
 
-Connections are made in the thread that asks, so a forked child needs none. An idle one that the server closed meanwhile
-is replaced unseen; one that raised an error is closed.
+Connections are made in the thread that asks. A forked child leaves its parent's alone and makes its own. An idle one
+that the server closed meanwhile is replaced unseen; one that raised an error is closed.
 """
 
 import logging
@@ -23,7 +23,7 @@ from psycopg.pq import Escaping, TransactionStatus
 from psycopg.rows import TupleRow
 
 from headgate.errors import HeadgateError, NotReady, StoreError
-from headgate.forks import renew_in_children
+from headgate.forks import prepare_for_forks
 from headgate.stores.postgres.address import Address
 from headgate.stores.postgres.failures import (
     is_coming_back,
@@ -85,11 +85,20 @@ class Pool:
         self._inherited: list[Connection] = []
         self._closed = False
         self._followed: dict[Ask, list[Ask]] = {}
-        self.renew()
-        renew_in_children(self)
+        self._lock = Condition()
+        self._made = 0
+        prepare_for_forks(self)
 
-    def renew(self) -> None:
-        """In a forked child leave inherited connections alone: they are the parent's."""
+    def before_fork(self) -> None:
+        """Hold the lock until the fork is over."""
+        self._lock.acquire()
+
+    def after_fork(self) -> None:
+        """Go on in the process that forked."""
+        self._lock.release()
+
+    def begin_in_child(self) -> None:
+        """Begin anew: inherited connections are the parent's, to be neither used nor closed."""
         self._inherited += self._idle
         self._idle = []
         self._lock = Condition()

@@ -3,20 +3,24 @@
 A connection serves one thread at a time and goes back to the pool. Readers see a snapshot and never wait.
 Writers begin IMMEDIATE: each waits its turn at the start, so that no transaction fails halfway because it
 read before another one wrote. A connection that raised an error is closed, not reused.
-After a fork the child leaves inherited connections alone, as SQLite asks, and opens its own.
+A process that forks has no connection open at that moment: SQLite in the child would take the parent's locks for its
+own, and what it writes would be lost when the parent closes.
 """
 
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Condition, get_ident
+from threading import Condition
 
 from headgate.errors import HeadgateError, NotReady, StoreError
-from headgate.forks import pause_for_forks, renew_in_children
+from headgate.forks import prepare_for_forks
 
 _IDLE = 8  # connections kept for the next call; a burst of threads opens more and closes them again
 _FORK_S = 20.0  # that a fork waits for calls under way: a busy disk may take seconds for one
+_INHERITED: dict[
+    Path, list[sqlite3.Connection]
+] = {}  # of files that were in use when this process was forked
 _CACHE_KIB = 8_192  # of each connection: pages that a write changes; what is read comes through memory, below
 # bytes of the file that are read through memory, a third faster than by calls
 _MMAP_BYTES = 1 << 30
@@ -77,33 +81,35 @@ class Pool:
         self._timeout = timeout_s
         self._max_bytes = max_bytes
         self._idle: list[sqlite3.Connection] = []
-        self._inherited: list[sqlite3.Connection] = []
         self._file: tuple[int, int] | None = None
         self._closed = False
         self._lock = Condition()
         self._busy = 0
-        self._pausing: int | None = None
-        renew_in_children(self)
-        pause_for_forks(self)
+        self._forking = False
+        prepare_for_forks(self)
 
-    def renew(self) -> None:
-        """In a forked child leave inherited connections alone, as SQLite asks: neither use nor close them."""
-        self._inherited += self._idle
+    def before_fork(self) -> None:
+        """Let no call begin, wait for those under way, and close all connections; the lock is held until it is over."""
+        self._lock.acquire()
+        self._forking = True
+        self._lock.wait_for(lambda: not self._busy, _FORK_S)
+        while self._idle:
+            self._idle.pop().close()
+
+    def after_fork(self) -> None:
+        """Go on in the process that forked."""
+        self._forking = False
+        self._lock.notify_all()
+        self._lock.release()
+
+    def begin_in_child(self) -> None:
+        """Begin anew. Where a connection was open after all, the child may neither close it nor open the file."""
+        if self._idle or self._busy:
+            _INHERITED[self.path.resolve()] = self._idle
         self._idle = []
-        self._lock = Condition()
         self._busy = 0
-        self._pausing = None
-
-    def pause(self) -> None:
-        """Before a fork wait for running calls: a child would inherit SQLite's locks of a transaction for good."""
-        with self._lock:
-            self._pausing = get_ident()
-            self._lock.wait_for(lambda: not self._busy, _FORK_S)
-
-    def resume(self) -> None:
-        with self._lock:
-            self._pausing = None
-            self._lock.notify_all()
+        self._forking = False
+        self._lock = Condition()
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
@@ -158,7 +164,7 @@ class Pool:
                     f"the store {self.path} was moved, deleted or replaced while it was open",
                     hint="put it back, or close this Headgate and open it again",
                 )
-            self._lock.wait_for(lambda: self._pausing in (None, get_ident()))
+            self._lock.wait_for(lambda: not self._forking)
             self._busy += 1
             if self._idle:
                 return self._idle.pop()
@@ -179,6 +185,11 @@ class Pool:
         connection.close()
 
     def _connect(self) -> sqlite3.Connection:
+        if self.path.resolve() in _INHERITED:
+            raise StoreError(
+                f"the store {self.path} was in use when this process was forked, and cannot be used here",
+                hint="fork while no call is under way, or start processes with spawn",
+            )
         try:
             connection = sqlite3.connect(
                 self._address(),
