@@ -2,10 +2,10 @@
 
 import asyncio
 import inspect
-import os
 import sys
 import threading
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -314,7 +314,7 @@ def test_a_gate_of_another_tenant_may_be_closed_and_the_store_stays_open():
 def test_gates_of_other_tenants_share_one_loop_and_open_nothing_of_their_own():
     def loops_and_descriptors():
         loops = [thread for thread in threading.enumerate() if thread.name == "headgate"]
-        return len(loops), len(os.listdir("/proc/self/fd"))
+        return len(loops), len(list(Path("/proc/self/fd").iterdir()))
 
     with Headgate.open(":memory:") as gate:
         gate.for_tenant("first").add(rows(1))

@@ -1,6 +1,7 @@
 """Writes behind the answer: in order, bounded, said when lost, done before the end."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from headgate.errors import StoreError
 from headgate.pipeline.deferred import DeferredWrites
@@ -145,3 +146,38 @@ def test_upkeep_runs_at_the_start_and_again_after_many_writes():
         writes.flush()
     writes.close()
     assert len(ran) == 3
+
+
+def test_a_flush_waits_for_what_is_queued_and_not_for_what_comes_after():
+    stop, written = threading.Event(), []
+    writes = DeferredWrites()
+
+    def write_and_queue_another():
+        written.append(1)
+        if not stop.is_set():
+            writes.put("another", write_and_queue_another)
+
+    writes.put("first", write_and_queue_another)
+    try:
+        assert writes.flush(timeout_s=30)
+        assert written
+    finally:
+        stop.set()
+        writes.close()
+
+
+def test_a_flush_ends_when_what_it_waits_for_is_given_up_at_the_end():
+    began, go = threading.Event(), threading.Event()
+    writes = DeferredWrites()
+
+    def wait():
+        began.set()
+        go.wait()
+
+    writes.put("slow", wait)
+    began.wait()
+    with ThreadPoolExecutor(1) as pool:
+        flushed = pool.submit(writes.flush, 30)
+        writes.close(timeout_s=0)
+        assert flushed.result()
+        go.set()

@@ -2,7 +2,8 @@
 
 What follows within milliseconds is written together where it is of one kind: a thread woken and a transaction cost more
 than a trace. The queue is bounded. What does not fit, and what cannot be written after several tries, is dropped,
-counted and logged, and the next answer says so. `flush` waits for what is queued; `close` flushes first.
+counted and logged, and the next answer says so. `flush` waits for what is queued when it is called, and not for what
+comes after; `close` writes what is queued.
 """
 
 import logging
@@ -47,6 +48,7 @@ class DeferredWrites:
         self._most = most
         self._changed = Condition()
         self._queue: deque[_Write] = deque()
+        self._left = 0  # writes that have left the queue so far
         self._thread: Thread | None = None
         self._closing = False
         self._upkeep_done = False
@@ -81,12 +83,13 @@ class DeferredWrites:
     def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until all that is queued now is written or dropped; False when that takes too long."""
         with self._changed:
+            last = self._left + len(self._queue)
             self._start()
             self._flushing += 1
             self._changed.notify_all()
             try:
                 return self._changed.wait_for(
-                    lambda: self._upkeep_done and not self._queue, timeout=timeout_s
+                    lambda: self._upkeep_done and self._left >= last, timeout=timeout_s
                 )
             finally:
                 self._flushing -= 1
@@ -102,7 +105,9 @@ class DeferredWrites:
         with self._changed:
             left = len(self._queue)
             self._queue.clear()
+            self._left += left
             self.dropped += left
+            self._changed.notify_all()
         if left:
             LOGGER.warning("%d writes were waiting at the end and are lost", left)
 
@@ -173,6 +178,7 @@ class DeferredWrites:
         with self._changed:
             for _ in range(min(count, len(self._queue))):
                 self._queue.popleft()
+                self._left += 1
             self.dropped += dropped
             self._changed.notify_all()
 
