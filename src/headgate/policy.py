@@ -157,10 +157,13 @@ class ProxyPolicy(Policy):
     max_body_bytes: Tuning[PositiveCount] = 33_554_432
     """Largest request, where the service has let it in (`service.body_bytes`)."""
     max_answer_bytes: Tuning[PositiveCount] = 8_388_608
-    """Largest answer that is not streamed."""
+    """Largest answer, not streamed, that is watched; a larger one passes on as it comes."""
     max_event_bytes: Tuning[PositiveCount] = 16_777_216
-    """Largest event of a stream."""
-    max_held_bytes: Tuning[PositiveCount] = 16_777_216
-    """Most memory for what waits of a stream for a verdict, as whole tool calls do."""
+    """Largest event of a stream that is read; with a larger one the rest of the stream passes on unread."""
+    max_held_bytes: Tuning[PositiveCount] = 67_108_864
+    """Most memory for what waits of one stream for a verdict; beyond it the rest passes on unwatched.
+
+    A tool call of 200 000 characters, three of them an event, takes that much while it is held whole.
+    """
     max_stream_bytes: Tuning[PositiveCount] = 1_073_741_824
     """Longest stream."""

@@ -44,7 +44,7 @@ class GuardedObjects(Generic[T]):
         self.report = GuardReport()
 
     async def stream(self, *, structured: bool = False, max_tokens: int = 0) -> AsyncGenerator[T]:
-        """The objects of an async stream, without loops. `structured` output is delivered whole."""
+        """The objects of an async stream, without loops. `structured` output is never spliced."""
         guard = Guard(self._open, **self._knobs)
         async with guard.stream((), structured=structured, max_tokens=max_tokens) as pieces:
             self.report = pieces.report

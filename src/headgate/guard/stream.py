@@ -111,8 +111,8 @@ class Guard:
     ) -> GuardedStream:
         """The guarded stream of one answer.
 
-        `structured` output is delivered whole; `max_tokens`, the limit of the request, lets the report say
-        what was saved.
+        `structured` output is never spliced: a loop in it is asked for again, or ends the stream. `max_tokens`, the
+        limit of the request, lets the report say what was saved.
         """
         session = self.session(
             messages, enabled=enabled, structured=structured, max_tokens=max_tokens
