@@ -5,6 +5,7 @@ from threading import Event
 
 import pytest
 
+from headgate.bugs import set_strict
 from headgate.errors import AccessError, BusyError, StoreError
 from headgate.notes import Stage
 from headgate.service.metrics import Metrics
@@ -91,12 +92,30 @@ async def test_a_short_conversation_is_read_by_whoever_writes_its_trace(size, th
     assert Stage.WINDOW in {step.stage for step in made[0]().steps}
 
 
-async def test_a_trace_that_cannot_be_stored_is_counted():
+async def test_a_trace_that_cannot_be_stored_is_counted_and_logged(caplog):
     service = Service(Gate(error=StoreError("gone")))
     observer = _Observer(service)
-    observer.observe(scope_of(), call_of())
+    call = call_of()
+    observer.observe(scope_of(), call)
     await observer.close()
     assert "headgate_traces_lost_total 1.0" in service.metrics.text().splitlines()
+    assert f"the trace of the model call {call.id} is lost: gone" in caplog.text
+
+
+@pytest.mark.parametrize("sent", [b"[" * 20_000, b'["no object"]'.ljust(20_000)])
+async def test_a_conversation_that_cannot_be_read_for_its_trace_is_counted_and_logged(caplog, sent):  # fmt: skip
+    service = Service(Gate())
+    observer = _Observer(service)
+    call = ModelCall("/v1/chat/completions", "chat", sent=sent)
+    before = set_strict(False)
+    try:
+        observer.observe(scope_of(), call)
+        await observer.close()
+    finally:
+        set_strict(before)
+    assert "headgate_traces_lost_total 1.0" in service.metrics.text().splitlines()
+    assert f"the trace of the model call {call.id} is lost" in caplog.text
+    assert observer._waiting == 0
 
 
 def test_who_calls_is_read_from_the_request():

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from headgate.bugs import EXPECTED, LOGGER, describe, report
 from headgate.errors import HeadgateError
 from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.error_codes import status_of
@@ -118,6 +119,11 @@ class _Observer:
         try:
             trace = make()
             self._save(caller, call, lambda: trace)
+        except EXPECTED as error:
+            self._lose(call, error)
+        except Exception as error:  # noqa: BLE001  a bug: nobody else looks at what this thread raises
+            self._lose(call, error)
+            report(error, "the trace of a model call")
         finally:
             self._count_waiting(-len(call.sent))
 
@@ -127,8 +133,12 @@ class _Observer:
         try:
             if gate.settings.trace.keep:
                 gate.save_trace_later(call.id, make)
-        except HeadgateError:
-            self._service.metrics.count_lost_trace()
+        except HeadgateError as error:
+            self._lose(call, error)
+
+    def _lose(self, call: ModelCall, error: Exception) -> None:
+        self._service.metrics.count_lost_trace()
+        LOGGER.warning("the trace of the model call %s is lost: %s", call.id, describe(error))
 
     async def close(self) -> None:
         """Wait for the last traces."""
