@@ -32,5 +32,10 @@ def report(error: Exception, where: str) -> None:
 
 
 def describe(error: BaseException) -> str:
-    """An error in one line: ours speak for themselves, others name their kind."""
-    return str(error) if isinstance(error, HeadgateError) else f"{type(error).__name__}: {error}"
+    """An error in one line: ours speak for themselves, others name their kind. Callers far away may read it, so it
+    names no file of this machine.
+    """
+    if isinstance(error, HeadgateError):
+        return str(error)
+    has_path = isinstance(error, OSError) and error.filename is not None
+    return f"{type(error).__name__}: {error.strerror if has_path else error}"

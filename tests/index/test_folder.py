@@ -123,9 +123,14 @@ def test_an_altered_segment_is_noticed_and_rebuilt(store, saved, tmp_path, share
 )
 def test_a_damaged_folder_is_rebuilt_and_said(store, saved, tmp_path, harm):
     harm(saved)
-    view = Indexes(store, tmp_path).snapshot("t", "main")
+    indexes = Indexes(store, tmp_path)
+    view = indexes.snapshot("t", "main")
     assert "rebuilt" in view.degraded
     assert ranking(view) == truth(store)
+    indexes.latest("t", "main")
+    for again in (indexes.latest("t", "main"), indexes.snapshot("t", "main")):
+        assert again.degraded == "", "that is over"
+        assert ranking(again) == truth(store)
 
 
 def test_an_index_of_another_store_is_rebuilt(saved, tmp_path):

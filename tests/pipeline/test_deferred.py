@@ -3,7 +3,8 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from headgate.errors import StoreError
+from headgate.bugs import set_strict
+from headgate.errors import InputError, StoreError
 from headgate.pipeline.deferred import DeferredWrites
 
 
@@ -92,7 +93,7 @@ def test_what_follows_soon_is_gathered(monkeypatch):
     assert done == [[0], [1, 2, 3, 4, 5, 6, 7, 8]]
 
 
-def test_a_write_that_fails_is_tried_again_and_the_next_answer_says_so(monkeypatch):
+def test_a_write_that_fails_is_tried_again_and_once_it_is_done_nobody_is_told(monkeypatch):
     monkeypatch.setattr("headgate.pipeline.deferred.PAUSE_S", 0.01)
     tries = []
 
@@ -106,8 +107,61 @@ def test_a_write_that_fails_is_tried_again_and_the_next_answer_says_so(monkeypat
     assert writes.flush()
     assert len(tries) == 2
     assert writes.dropped == 0
-    assert writes.put("next", lambda: None) == "not stored: the store is held"
+    assert writes.put("next", lambda: None) == ""
+    writes.close()
+
+
+def test_the_next_answer_says_what_was_lost_and_after_a_good_write_it_is_forgotten(monkeypatch):
+    monkeypatch.setattr("headgate.pipeline.deferred.PAUSE_S", 0.01)
+
+    def fail():
+        raise StoreError("the store is held")
+
+    writes = DeferredWrites()
+    writes.put("trace", fail)
+    assert writes.flush()
+    assert writes.put("next", fail) == "not stored: the store is held"
+    assert writes.put("good", lambda: None) == ""
+    assert writes.flush()
     assert writes.put("after", lambda: None) == ""
+    assert writes.dropped == 2
+    writes.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "logged"),
+    [
+        (PermissionError(13, "Permission denied", "/home/ann/kb"), "PermissionError: Permission denied"),
+        (InputError("it is no JSON"), "it is no JSON"),
+        (KeyError("role"), "a bug (KeyError)"),
+    ],
+)  # fmt: skip
+def test_what_no_second_try_can_mend_is_counted_too_and_told_without_a_path(caplog, error, logged):
+    def fail():
+        raise error
+
+    before = set_strict(False)
+    try:
+        writes = DeferredWrites()
+        writes.put("trace 7", fail)
+        assert writes.flush()
+    finally:
+        set_strict(before)
+    assert writes.dropped == 1
+    assert f"trace 7 is lost: not stored: {logged}" in caplog.text
+    assert writes.put("next", lambda: None) == f"not stored: {logged}"
+    writes.close()
+
+
+def test_upkeep_that_fails_is_logged_and_no_answer_says_that_it_was_not_stored(caplog):
+    def fail():
+        raise StoreError("the store is held")
+
+    writes = DeferredWrites(upkeep=fail)
+    writes.start()
+    assert writes.flush()
+    assert writes.put("trace", lambda: None) == ""
+    assert "old traces are not pruned: the store is held" in caplog.text
     writes.close()
 
 

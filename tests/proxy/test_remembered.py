@@ -2,6 +2,7 @@
 
 import asyncio
 
+from headgate.errors import StoreError
 from headgate.service.proxy import remembered as remembered_module
 from headgate.service.proxy.remembered import AGE_S, PRUNE_EVERY, Remembered
 
@@ -74,3 +75,36 @@ def test_a_file_that_cannot_be_opened_is_said_and_the_value_stands(tmp_path):
     remembered._write(b"a", b"1")
     assert remembered.failure == ""
     remembered.close()
+
+
+def test_a_failure_that_is_over_is_forgotten_and_named_no_path(tmp_path):
+    folder = tmp_path / "kb"
+    remembered = Remembered(folder / "proxy.db")  # its folder is not there
+    assert remembered._read([b"a"]) == {}
+    assert remembered.failure == "FileNotFoundError: No such file or directory"
+    folder.mkdir()
+    assert remembered._read([b"a"]) == {}
+    assert remembered.failure == "", "a read that works is enough: there may be nothing to write"
+    remembered.close()
+
+
+class SharedValues:
+    """A store that gateways share, which is down for a while."""
+
+    def __init__(self):
+        self.down = True
+
+    def recall(self, tenant, keys):
+        if self.down:
+            raise StoreError("the server does not answer")
+        return {}
+
+
+def test_a_failure_of_a_shared_store_is_forgotten_when_it_answers():
+    shared = SharedValues()
+    remembered = Remembered(shared=shared, tenant="t")
+    asyncio.run(remembered.get(b"a"))
+    assert remembered.failure == "the server does not answer"
+    shared.down = False
+    asyncio.run(remembered.get(b"a"))
+    assert remembered.failure == ""

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from headgate.bugs import describe
 from headgate.gateway.documents import Documents
 from headgate.gateway.traces import Traces
 from headgate.memory.fact_hits import FactHit
@@ -177,8 +178,11 @@ class Headgate(Documents, Traces):
         if part == "index":
             return parts.indexes.latest(_PROBE, "main").degraded
         health = parts.memory.providers.health().items()
+        # what they said may name places of this machine, and anybody may ask: traces have it
         return "; ".join(
-            f"{name}: {how.last_error or 'late'}" for name, how in health if how.failures_in_a_row
+            f"{name}: failures in a row: {how.failures_in_a_row}"
+            for name, how in health
+            if how.failures_in_a_row
         )
 
     aremember = in_thread(remember)
@@ -199,7 +203,7 @@ class Headgate(Documents, Traces):
             if parts.log is not None:
                 parts.log.write(context)
         except OSError as error:
-            lost.append(Step(Stage.LOG, 0.0, degraded=f"not written: {error}"))
+            lost.append(Step(Stage.LOG, 0.0, degraded=f"not written: {describe(error)}"))
         if not lost:
             return context
         return replace(context, trace=replace(trace, steps=(*trace.steps, *lost)))

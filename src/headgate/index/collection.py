@@ -16,6 +16,7 @@ from threading import Lock
 
 import numpy as np
 
+from headgate.bugs import describe
 from headgate.errors import ConfigError, NotReady, StoreError
 from headgate.index.files import DamagedIndex, is_large, join
 from headgate.index.folder import (
@@ -90,13 +91,14 @@ class Collection:
 
     def snapshot(self) -> Snapshot:
         """The collection as the store has it now; waits until the index is there."""
-        if not self._is_current():
-            with self._lock:
-                self._degraded = ""
-                self._load()
-                target = self._head()
-                while not self._follow_batch() or self._state.seen < target:
-                    pass
+        if self._is_current():
+            return self._take_current()
+        with self._lock:
+            self._degraded = ""
+            self._load()
+            target = self._head()
+            while not self._follow_batch() or self._state.seen < target:
+                pass
         return self._current
 
     def latest(self) -> tuple[Snapshot, bool]:
@@ -105,7 +107,7 @@ class Collection:
         A few changes are taken in, unless another thread is at it.
         """
         if self._is_current():
-            return self._current, False
+            return self._take_current(), False
         behind = True
         if self._lock.acquire(timeout=_PATIENCE_S if self._opened else _OPENING_S):
             try:
@@ -197,6 +199,17 @@ class Collection:
 
     def _is_current(self) -> bool:
         return self._opened and self._state.complete and self._head() == self._state.seen
+
+    def _take_current(self) -> Snapshot:
+        """The current snapshot. That the index was made anew is over once somebody was told."""
+        current = self._current
+        if self._degraded and self._lock.acquire(blocking=False):
+            try:
+                self._degraded = ""
+                self._set_state(self._state)
+            finally:
+                self._lock.release()
+        return current
 
     def _head(self) -> int:
         return self._store.head(self._tenant, self._name)
@@ -297,7 +310,9 @@ class Collection:
         except (OSError, StoreError) as error:
             # it goes on in memory, and is saved when that is possible again
             self._save_after = time.monotonic() + _RETRY_S
-            self._unsaved_reason = f"the index cannot be saved and lives in memory: {error}"
+            self._unsaved_reason = (
+                f"the index cannot be saved and lives in memory: {describe(error)}"
+            )
             self._set_state(replace(self._state, mark=_UNSAVED))
 
     def _publish(self) -> None:

@@ -15,6 +15,7 @@ from threading import Lock
 
 from pydantic import Field
 
+from headgate.bugs import describe
 from headgate.errors import ConfigError
 from headgate.memory.provider_slot import ProviderSlot, name_of
 from headgate.policy import Policy, Positive, PositiveCount, Tuning, Unit
@@ -152,7 +153,7 @@ class ProviderPool:
             error = future.exception() if future.done() else None
             if error is not None:
                 LOGGER.warning("memory provider %s cannot be initialized: %s", name, error)
-                self.report(name, error=f"failed: {type(error).__name__}: {error}")
+                self.report(name, error=f"failed: {describe(error)}")
 
     def close(self) -> None:
         """Close the providers that were started, and stop the event loops of async ones."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Literal
 
+from headgate.bugs import describe
 from headgate.memory.provider_pool import ProviderCall, ProviderPool, RecallPolicy
 from headgate.memory.provider_slot import ProviderUnavailable
 from headgate.notes import Fate, NoteCode, Stage
@@ -216,7 +217,7 @@ def _read_answer(provider: str, future: "Future[object]", most: int) -> Provider
     if isinstance(error, ProviderUnavailable):
         return ProviderAnswer(provider, "unavailable", reason="not available")
     if error is not None:
-        shown = " ".join(f"failed: {type(error).__name__}: {error}".split())
+        shown = " ".join(f"failed: {describe(error)}".split())
         return ProviderAnswer(provider, "failed", reason=shown[:REASON_CHARS])
     said = future.result(timeout=0)
     if said is not None and not isinstance(said, str):

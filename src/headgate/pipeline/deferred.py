@@ -2,8 +2,8 @@
 
 What follows within milliseconds is written together where it is of one kind: a thread woken and a transaction cost more
 than a trace. The queue is bounded. What does not fit, and what cannot be written after several tries, is dropped,
-counted and logged, and the next answer says so. `flush` waits for what is queued when it is called, and not for what
-comes after; `close` writes what is queued.
+counted and logged, and while that goes on the next answer says so. `flush` waits for what is queued when it is called,
+and not for what comes after; `close` writes what is queued.
 """
 
 import logging
@@ -120,7 +120,8 @@ class DeferredWrites:
         due, writes, last = 0.0, 0, 0.0
         while True:
             if time.monotonic() >= due or writes >= UPKEEP_WRITES:
-                self._attempt(_Write("upkeep", lambda _: self._upkeep()))
+                if problem := self._attempt(_Write("upkeep", lambda _: self._upkeep()))[0]:
+                    LOGGER.warning("old traces are not pruned: %s", problem)
                 due, writes = time.monotonic() + UPKEEP_S, 0
                 with self._changed:
                     self._upkeep_done = True
@@ -158,6 +159,7 @@ class DeferredWrites:
         if len(writes) > 1:
             with suppress(Exception):  # then each by itself, which tells what is wrong with it
                 writes[0].action([write.item for write in writes])
+                self._problem = ""
                 self._finish(len(writes))
                 return
         for write in writes:
@@ -165,14 +167,18 @@ class DeferredWrites:
                 self._write(write)
 
     def _write(self, write: _Write) -> None:
-        done = self._attempt(write)
-        for _ in range(TRIES - 1):
-            if done or self._wait_for_close():
+        """Try it a few times. What went wrong with it or those before it is forgotten when it is written."""
+        problem = ""
+        for n in range(TRIES):
+            if n and self._wait_for_close():
                 break
-            done = self._attempt(write)
-        if not done:
-            LOGGER.warning("%s is lost: %s", write.what, self._problem)
-        self._finish(1, dropped=not done)
+            problem, may_be_over = self._attempt(write)
+            self._problem = problem and f"not stored: {problem}"
+            if not may_be_over:
+                break
+        if problem:
+            LOGGER.warning("%s is lost: not stored: %s", write.what, problem)
+        self._finish(1, dropped=bool(problem))
 
     def _finish(self, count: int, *, dropped: bool = False) -> None:
         with self._changed:
@@ -187,19 +193,16 @@ class DeferredWrites:
         with self._changed:
             return self._changed.wait_for(lambda: self._closing, PAUSE_S)
 
-    def _attempt(self, write: _Write) -> bool:
-        """Whether it is done. What no second try can mend counts as done, and is logged."""
+    def _attempt(self, write: _Write) -> tuple[str, bool]:
+        """What is wrong with a write, "" when it is done; and whether that may be over at the next try."""
         try:
             write.action([write.item])
-        except StoreError as error:
-            self._problem = f"not stored: {error}"
-            return False
         except EXPECTED as error:
-            self._problem = f"not stored: {describe(error)}"
-            LOGGER.warning("%s is lost: %s", write.what, describe(error))
+            return describe(error), isinstance(error, StoreError)
         except Exception as error:  # noqa: BLE001  a bug: logged, and the thread goes on
             report(error, write.what)
-        return True
+            return f"a bug ({type(error).__name__})", False
+        return "", False
 
     def _reason_suffix(self) -> str:
         return f" ({self._problem})" if self._problem else ""

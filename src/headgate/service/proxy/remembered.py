@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from threading import Lock
 
+from headgate.bugs import describe
 from headgate.errors import StoreError
 from headgate.protocols import SharedState
 
@@ -50,7 +51,7 @@ class Remembered:
         self._lock = Lock()
         self._writes = 0
         self.failure = ""
-        """Why values cannot be kept, if so."""
+        """Why values cannot be kept, if so, until one is read or written again. A header tells it to callers."""
 
     async def get(self, key: bytes) -> bytes | None:
         """The value under a key, or None."""
@@ -92,10 +93,12 @@ class Remembered:
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         if self._shared is not None:
             try:
-                return self._shared.recall(self._tenant, keys)
+                recalled = self._shared.recall(self._tenant, keys)
             except StoreError as error:
                 self.failure = error.message
                 return {}
+            self.failure = ""
+            return recalled
         found: dict[bytes, bytes] = {}
         with self._lock:
             try:
@@ -105,7 +108,9 @@ class Remembered:
                     for (value,) in connection.execute(sql, (key,)):
                         found[key] = value
             except (sqlite3.Error, OSError) as error:
-                self.failure = str(error)
+                self.failure = describe(error)
+                return found
+        self.failure = ""
         return found
 
     def _write(self, key: bytes, value: bytes) -> bytes:
@@ -129,7 +134,7 @@ class Remembered:
                 with closing(connection.execute(sql, (key,))) as rows:
                     row = rows.fetchone()
             except (sqlite3.Error, OSError) as error:
-                self.failure = str(error)
+                self.failure = describe(error)
                 return value
         self.failure = ""
         return value if row is None else bytes(row[0])

@@ -57,12 +57,12 @@ _MESSAGES = {
 }
 
 
-def translate(path: Path, error: sqlite3.Error) -> StoreError:
-    """SQLite's error as a StoreError that says what happened and what to do."""
+def translate(store: object, error: sqlite3.Error) -> StoreError:
+    """SQLite's error as a StoreError that says what happened to which store, and what to do."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the kind
     what, todo = _MESSAGES.get(code, ("failed", "if it happens again, report it with this message"))
     kind = NotReady if code == sqlite3.SQLITE_BUSY else StoreError
-    return kind(f"the store {path} {what}: {error}", hint=todo)
+    return kind(f"the store {store} {what}: {error}", hint=todo)
 
 
 class Pool:
@@ -119,7 +119,7 @@ class Pool:
             yield connection
         except sqlite3.Error as error:
             connection.close()
-            raise translate(self.path, error) from error
+            raise translate(self._shown_name(), error) from error
         finally:
             self._give_back(connection)
             with self._lock:
@@ -158,10 +158,10 @@ class Pool:
     def _take(self) -> sqlite3.Connection:
         with self._lock:
             if self._closed:
-                raise StoreError(f"the store {self.path} is closed", hint="open it again")
+                raise StoreError(f"the store {self._shown_name()} is closed", hint="open it again")
             if self._file is not None and self._file != _identity(self.path):
                 raise StoreError(
-                    f"the store {self.path} was moved, deleted or replaced while it was open",
+                    f"the store {self._shown_name()} was moved, deleted or replaced while it was open",
                     hint="put it back, or close this Headgate and open it again",
                 )
             self._lock.wait_for(lambda: not self._forking)
@@ -199,16 +199,22 @@ class Pool:
                 check_same_thread=False,
             )
         except sqlite3.Error as error:
-            raise translate(self.path, error) from error
+            raise translate(self._shown_name(), error) from error
         try:
             self._prepare(connection)
         except BaseException as error:
             connection.close()
             if isinstance(error, sqlite3.Error):
-                raise translate(self.path, error) from error
+                raise translate(self._shown_name(), error) from error
             raise
         self._file = self._file or _identity(self.path)
         return connection
+
+    def _shown_name(self) -> str:
+        """What errors call the store: by its path to whoever opens it. Later errors may reach callers of a service, who
+        are told no path of this machine.
+        """
+        return str(self.path) if self._file is None else repr(self.path.absolute().parent.name)
 
     def _address(self) -> str:
         """The file as an address that makes a new file only the first time, and never where it may only be read."""
