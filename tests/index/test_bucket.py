@@ -9,7 +9,6 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from moto.moto_server.threaded_moto_server import ThreadedMotoServer
 
 from headgate.errors import ConfigError, MissingExtra, StoreError
 from headgate.index import bucket, published
@@ -26,6 +25,8 @@ SECRET = "wJalrXUtnFEMI-not-to-be-shown"
 
 @pytest.fixture(scope="module")
 def service():
+    from moto.moto_server.threaded_moto_server import ThreadedMotoServer
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     yield "http://{}:{}".format(*server.get_host_and_port())

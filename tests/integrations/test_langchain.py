@@ -1,16 +1,6 @@
 """LangChain's own parts with Headgate inside: retriever, compressor, guarded chat model."""
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.documents import Document
-from langchain_core.language_models import (
-    BaseChatModel,
-    FakeListChatModel,
-    GenericFakeChatModel,
-)
-from langchain_core.language_models.chat_models import generate_from_stream
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import Field
 from tests.integrations.samples import (
     AFTER,
@@ -25,36 +15,52 @@ from tests.integrations.samples import (
 )
 
 from headgate.errors import LoopError
-from headgate.integrations.langchain import (
-    GuardedChatModel,
-    HeadgateCompressor,
-    HeadgateRetriever,
-)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def framework():
+    """Imported here: each process of a test run reads this file, and few run it."""
+    global BaseCallbackHandler, Document, FakeListChatModel, GenericFakeChatModel, AIMessage, AIMessageChunk, HumanMessage, ChatGenerationChunk, ChatResult, GuardedChatModel, HeadgateCompressor, HeadgateRetriever, Looping  # fmt: skip
+    from langchain_core.callbacks import BaseCallbackHandler
+    from langchain_core.documents import Document
+    from langchain_core.language_models import (
+        BaseChatModel,
+        FakeListChatModel,
+        GenericFakeChatModel,
+    )
+    from langchain_core.language_models.chat_models import generate_from_stream
+    from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
+    from langchain_core.outputs import ChatGenerationChunk, ChatResult
+
+    from headgate.integrations.langchain import (
+        GuardedChatModel,
+        HeadgateCompressor,
+        HeadgateRetriever,
+    )
+
+    class Looping(BaseChatModel):
+        """Loops until it is asked to go on; remembers what it was sent."""
+
+        asked: list = Field(default_factory=list)
+
+        @property
+        def _llm_type(self):
+            return "looping"
+
+        def _generate(self, messages, stop=None, run_manager=None, **options):
+            return generate_from_stream(self._stream(messages))
+
+        def _stream(self, messages, stop=None, run_manager=None, **options):
+            self.asked.append(messages)
+            texts = tokens(AFTER) if len(self.asked) > 1 else looping()
+            for text in texts:
+                yield ChatGenerationChunk(message=AIMessageChunk(text))
 
 
 @pytest.fixture
 def gate():
     with open_gate() as gate:
         yield gate
-
-
-class Looping(BaseChatModel):
-    """Loops until it is asked to go on; remembers what it was sent."""
-
-    asked: list = Field(default_factory=list)
-
-    @property
-    def _llm_type(self):
-        return "looping"
-
-    def _generate(self, messages, stop=None, run_manager=None, **options):
-        return generate_from_stream(self._stream(messages))
-
-    def _stream(self, messages, stop=None, run_manager=None, **options):
-        self.asked.append(messages)
-        texts = tokens(AFTER) if len(self.asked) > 1 else looping()
-        for text in texts:
-            yield ChatGenerationChunk(message=AIMessageChunk(text))
 
 
 def test_the_retriever_gives_documents_that_lead_back_to_their_trace(gate):

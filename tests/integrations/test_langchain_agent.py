@@ -3,40 +3,44 @@
 from itertools import pairwise
 
 import pytest
-from langchain.agents import create_agent
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import Field
 from tests.integrations.samples import AFTER, FACT, QUESTION, UNIT, looping, open_gate, tokens
 
-from headgate.integrations.langchain_agent import HeadgateMiddleware
 
+@pytest.fixture(autouse=True, scope="module")
+def framework():
+    """Imported here: each process of a test run reads this file, and few run it."""
+    global create_agent, AIMessage, AIMessageChunk, HumanMessage, HeadgateMiddleware, Scripted, Looping  # fmt: skip
+    from langchain.agents import create_agent
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage
+    from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
-class Scripted(BaseChatModel):
-    """Answers with the next message of its script, the last one again and again; remembers what it was sent."""
+    from headgate.integrations.langchain_agent import HeadgateMiddleware
 
-    script: list = Field(default_factory=list)
-    asked: list = Field(default_factory=list)
+    class Scripted(BaseChatModel):
+        """Answers with the next message of its script, the last one again and again; remembers what it was sent."""
 
-    @property
-    def _llm_type(self):
-        return "scripted"
+        script: list = Field(default_factory=list)
+        asked: list = Field(default_factory=list)
 
-    def bind_tools(self, tools, **options):
-        return self
+        @property
+        def _llm_type(self):
+            return "scripted"
 
-    def _generate(self, messages, stop=None, run_manager=None, **options):
-        self.asked.append(messages)
-        message = self.script[min(len(self.asked), len(self.script)) - 1]
-        return ChatResult(generations=[ChatGeneration(message=message)])
+        def bind_tools(self, tools, **options):
+            return self
 
+        def _generate(self, messages, stop=None, run_manager=None, **options):
+            self.asked.append(messages)
+            message = self.script[min(len(self.asked), len(self.script)) - 1]
+            return ChatResult(generations=[ChatGeneration(message=message)])
 
-class Looping(Scripted):
-    def _stream(self, messages, stop=None, run_manager=None, **options):
-        self.asked.append(messages)
-        for text in tokens(AFTER) if len(self.asked) > 1 else looping():
-            yield ChatGenerationChunk(message=AIMessageChunk(text))
+    class Looping(Scripted):
+        def _stream(self, messages, stop=None, run_manager=None, **options):
+            self.asked.append(messages)
+            for text in tokens(AFTER) if len(self.asked) > 1 else looping():
+                yield ChatGenerationChunk(message=AIMessageChunk(text))
 
 
 def look(place: str) -> str:

@@ -1,18 +1,24 @@
 """LlamaIndex's own parts with Headgate inside: retriever, postprocessor, memory block."""
 
 import pytest
-from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.llms import MockLLM
-from llama_index.core.memory import Memory
-from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
 from tests.integrations.samples import FACT, QUESTION, ROWS, open_gate
 
-from headgate.integrations.llamaindex import (
-    HeadgateMemoryBlock,
-    HeadgatePostprocessor,
-    HeadgateRetriever,
-)
+
+@pytest.fixture(autouse=True, scope="module")
+def framework():
+    """Imported here: each process of a test run reads this file, and few run it."""
+    global ChatMessage, MockLLM, Memory, RetrieverQueryEngine, MetadataMode, NodeWithScore, TextNode, HeadgateMemoryBlock, HeadgatePostprocessor, HeadgateRetriever  # fmt: skip
+    from llama_index.core.base.llms.types import ChatMessage
+    from llama_index.core.llms import MockLLM
+    from llama_index.core.memory import Memory
+    from llama_index.core.query_engine import RetrieverQueryEngine
+    from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
+
+    from headgate.integrations.llamaindex import (
+        HeadgateMemoryBlock,
+        HeadgatePostprocessor,
+        HeadgateRetriever,
+    )
 
 
 @pytest.fixture

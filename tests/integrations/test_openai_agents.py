@@ -1,19 +1,6 @@
 """The OpenAI Agents SDK with Headgate: input filter, session and guarded model, over a scripted model."""
 
 import pytest
-from agents import Agent, ModelSettings, RunConfig, Runner, SQLiteSession, function_tool
-from agents.models.interface import Model
-from openai.types.responses import (
-    Response,
-    ResponseCompletedEvent,
-    ResponseCreatedEvent,
-    ResponseFunctionToolCall,
-    ResponseOutputItemAddedEvent,
-    ResponseOutputItemDoneEvent,
-    ResponseOutputMessage,
-    ResponseOutputText,
-    ResponseTextDeltaEvent,
-)
 from tests.integrations.samples import (
     AFTER,
     FACT,
@@ -26,7 +13,50 @@ from tests.integrations.samples import (
 )
 
 from headgate.errors import LoopError
-from headgate.integrations.openai_agents import GuardedModel, RecallingSession, add_context
+
+
+@pytest.fixture(autouse=True, scope="module")
+def framework():
+    """Imported here: each process of a test run reads this file, and few run it."""
+    global look, Agent, ModelSettings, RunConfig, Runner, SQLiteSession, Response, ResponseCompletedEvent, ResponseCreatedEvent, ResponseFunctionToolCall, ResponseOutputItemAddedEvent, ResponseOutputItemDoneEvent, ResponseOutputMessage, ResponseOutputText, ResponseTextDeltaEvent, GuardedModel, RecallingSession, add_context, Scripted  # fmt: skip
+    from agents import Agent, ModelSettings, RunConfig, Runner, SQLiteSession, function_tool
+    from agents.models.interface import Model
+    from openai.types.responses import (
+        Response,
+        ResponseCompletedEvent,
+        ResponseCreatedEvent,
+        ResponseFunctionToolCall,
+        ResponseOutputItemAddedEvent,
+        ResponseOutputItemDoneEvent,
+        ResponseOutputMessage,
+        ResponseOutputText,
+        ResponseTextDeltaEvent,
+    )
+
+    from headgate.integrations.openai_agents import GuardedModel, RecallingSession, add_context
+
+    class Scripted(Model):
+        """Streams the next of its scripts, the last one again and again; remembers what it was sent."""
+
+        def __init__(self, *scripts):
+            self.scripts, self.sent, self.closed = [list(script) for script in scripts], [], 0
+
+        async def stream_response(self, system, input, settings, *others, **named):
+            self.sent.append(input)
+            try:
+                for event in self.scripts[min(len(self.sent), len(self.scripts)) - 1]:
+                    yield event
+            finally:
+                self.closed += 1
+
+        async def get_response(self, *given, **named):
+            raise NotImplementedError("the guard streams")
+
+    @function_tool
+    def look(place: str) -> str:
+        """Look somewhere."""
+        return "nothing there"
+
 
 QUIET = {"tracing_disabled": True}
 
@@ -75,30 +105,6 @@ def calling(item):
     yield ResponseOutputItemAddedEvent(type="response.output_item.added", item=item, output_index=0, sequence_number=1)  # fmt: skip
     yield ResponseOutputItemDoneEvent(type="response.output_item.done", item=item, output_index=0, sequence_number=2)  # fmt: skip
     yield ResponseCompletedEvent(type="response.completed", response=response(item), sequence_number=3)  # fmt: skip
-
-
-class Scripted(Model):
-    """Streams the next of its scripts, the last one again and again; remembers what it was sent."""
-
-    def __init__(self, *scripts):
-        self.scripts, self.sent, self.closed = [list(script) for script in scripts], [], 0
-
-    async def stream_response(self, system, input, settings, *others, **named):
-        self.sent.append(input)
-        try:
-            for event in self.scripts[min(len(self.sent), len(self.scripts)) - 1]:
-                yield event
-        finally:
-            self.closed += 1
-
-    async def get_response(self, *given, **named):
-        raise NotImplementedError("the guard streams")
-
-
-@function_tool
-def look(place: str) -> str:
-    """Look somewhere."""
-    return "nothing there"
 
 
 def agent_on(model, tools=()):

@@ -1,13 +1,19 @@
 """pydantic-ai agents with Headgate as history processor and toolset, on models of functions."""
 
 import pytest
-from pydantic_ai import Agent
-from pydantic_ai.capabilities import ProcessHistory
-from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, UserPromptPart
-from pydantic_ai.models.function import FunctionModel
 from tests.integrations.samples import FACT, QUESTION, open_gate
 
-from headgate.integrations.pydantic_ai import add_context, toolset
+
+@pytest.fixture(autouse=True, scope="module")
+def framework():
+    """Imported here: each process of a test run reads this file, and few run it."""
+    global Agent, ProcessHistory, ModelResponse, TextPart, ToolCallPart, UserPromptPart, FunctionModel, add_context, toolset  # fmt: skip
+    from pydantic_ai import Agent
+    from pydantic_ai.capabilities import ProcessHistory
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart, UserPromptPart
+    from pydantic_ai.models.function import FunctionModel
+
+    from headgate.integrations.pydantic_ai import add_context, toolset
 
 
 @pytest.fixture
