@@ -45,9 +45,16 @@ def test_an_opposing_fact_is_hinted_at(run):
 
 def test_facts_fade_and_merge(run):
     remembered(run, "Backups run nightly at the Frankfurt site")
-    remembered(run, "Nightly backups run at the site Frankfurt")
-    assert "1 merged" in run("facts", "merge")[1]
+    other = remembered(run, "The backups run nightly at the Frankfurt site", "--trust", "0.4")
+    out = run("facts", "merge")[1]
+    assert f"would take in {other}  The backups run nightly" in out
+    assert "1 could be merged" in out
+    assert len(json.loads(run("facts", "--json")[1])) == 2
+    assert f"took in {other}" in run("facts", "merge", "--yes")[1]
     assert json.loads(run("facts", "merge", "--json")[1]) == []
+    (kept,) = json.loads(run("facts", "--json")[1])
+    assert kept["wordings"] == ["The backups run nightly at the Frankfurt site"]
+    assert "also worded: The backups run" in run("facts", "show", kept["id"])[1]
     assert "faded" in run("facts", "decay", "--half-life", "30")[1]
     assert len(json.loads(run("facts", "--json")[1])) == 1
 

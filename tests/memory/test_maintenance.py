@@ -4,7 +4,7 @@ import pytest
 
 from headgate.errors import InputError
 from headgate.memory.facts import Facts
-from headgate.memory.maintenance import decay, merge
+from headgate.memory.maintenance import Wording, decay, merge, propose_merges
 from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FixedClock
 
@@ -36,16 +36,74 @@ def test_a_half_life_out_of_range_is_refused(days):
 def test_wordings_of_one_fact_become_one():
     clock = FixedClock()
     facts = Facts(MemoryStore(), "t", clock=clock)
-    first = facts.add("Backups run nightly at the Frankfurt site", tags=["ops"], trust=0.4).fact
+    said = "Backups run nightly at the Frankfurt site"
+    first = facts.add(said, tags=["ops"], trust=0.4).fact
     clock.advance(5)
-    best = facts.add("Nightly backups run at the site Frankfurt", tags=["db"], trust=0.6).fact
+    best = facts.add("The backups run nightly at the Frankfurt site", tags=["db"], trust=0.6).fact
     other = facts.add("Backups run weekly at the Dublin site").fact
     facts.feedback(first.id, helpful=True)
+    proposed = propose_merges(facts)
+    assert {f.id for f in facts.all()} == {first.id, best.id, other.id}
     (done,) = merge(facts)
-    assert (done.kept, done.gone) == (best.id, (first.id,))
+    assert proposed == [done]
+    assert (done.kept.id, done.gone) == (best.id, (Wording(first.id, said),))
     kept = facts.get(best.id)
     assert (kept.tags, kept.helpful, kept.trust) == (("db", "ops"), 1, 0.6)
     assert kept.created == first.created
     assert kept.history[-1].reason == f"merged {first.id}"
     assert {f.id for f in facts.all()} == {best.id, other.id}
     assert merge(facts) == []
+
+
+def test_what_was_merged_can_be_read_however_often_facts_are_merged_and_judged():
+    facts = Facts(MemoryStore(), "t", clock=FixedClock())
+    best = facts.add("The build of the service runs on Python", trust=0.9).fact
+    for wording in (
+        "A build of the service runs on Python",
+        "This build of the service runs on Python",
+    ):
+        facts.add(wording)
+        merge(facts)
+    for _ in range(200):
+        facts.feedback(best.id, helpful=True)
+    wordings = facts.get(best.id).wordings
+    assert wordings == (
+        "A build of the service runs on Python",
+        "This build of the service runs on Python",
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ann reports to Bob", "Bob reports to Ann"),
+        ("The night train runs from Rome to Oslo", "The night train runs to Rome from Oslo"),
+        ("Anna berichtet an Bob", "Bob berichtet an Anna"),
+        ("Die Katze jagt den Hund im Garten", "Den Hund jagt die Katze im Garten nicht"),
+        ("Η Άννα βοηθά τον Πέτρο", "Ο Πέτρος βοηθά την Άννα"),
+        ("安娜向鲍勃汇报工作", "鲍勃向安娜汇报工作"),
+        ("アンはボブに報告する", "ボブはアンに報告する"),
+    ],
+)
+def test_opposite_facts_are_not_merged(one, other):
+    facts = Facts(MemoryStore(), "t", clock=FixedClock())
+    facts.add(one)
+    facts.add(other)
+    assert propose_merges(facts) == merge(facts) == []
+    assert len(facts.all()) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Die Sicherung der Datenbank läuft jede Nacht", "Die Sicherung von der Datenbank läuft jede Nacht"),
+        ("Η βάση δεδομένων αντιγράφεται κάθε νύχτα", "Βάση δεδομένων αντιγράφεται κάθε νύχτα"),
+        ("数据库每晚备份", "数据库，每晚备份。"),
+        ("База данных копируется каждую ночь", "И база данных копируется каждую ночь"),
+    ],
+)  # fmt: skip
+def test_wordings_in_other_languages_are_merged(one, other):
+    facts = Facts(MemoryStore(), "t", clock=FixedClock())
+    facts.add(one)
+    facts.add(other)
+    assert len(merge(facts)) == len(facts.all()) == 1

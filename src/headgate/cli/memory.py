@@ -19,7 +19,7 @@ from headgate.cli.options import (
 from headgate.cli.terminal import SafeConsole, echo, format_minute
 from headgate.errors import InputError
 from headgate.gateway import Headgate
-from headgate.memory.maintenance import decay, merge
+from headgate.memory.maintenance import decay, merge, propose_merges
 from headgate.text.bounded_json import describe_json_error
 from headgate.types import Fact
 
@@ -225,19 +225,25 @@ def fade(
 
 
 @facts.command("merge")
+@click.option("--yes", is_flag=True, help="Merge them; without it they are only shown.")
 @place_options
 @json_option
 @click.pass_obj
-def join(place: Place, store: str | None, tenant: str | None, as_json: bool) -> None:
-    """Join different wordings of one fact."""
+def join(place: Place, yes: bool, store: str | None, tenant: str | None, as_json: bool) -> None:
+    """Show which facts are wordings of one; with --yes, join them."""
     with _open(place, store, tenant) as hg:
-        merges = merge(hg.facts)
+        merges = merge(hg.facts) if yes else propose_merges(hg.facts)
     if as_json:
         print_json(merges)
         return
-    for done in merges:
-        echo(f"{done.kept}  took in {', '.join(done.gone)}")
-    echo(f"{len(merges)} merged")
+    for one in merges:
+        echo(f"{one.kept.id}  {one.kept.content}")
+        for wording in one.gone:
+            echo(f"  {'took in' if yes else 'would take in'} {wording.id}  {wording.content}")
+    if merges and not yes:
+        echo(f"{len(merges)} could be merged; `headgate facts merge --yes` does it")
+    else:
+        echo(f"{len(merges)} merged")
 
 
 def _open(place: Place, store: str | None, tenant: str | None) -> Headgate:
@@ -277,6 +283,7 @@ def describe_fact(fact: Fact) -> str:
         f"{fact.id}  {fact.content}",
         f"  trust {fact.trust:.2f}, {fact.category}, tags: {', '.join(fact.tags) or '-'}",
         f"  names: {', '.join(fact.entities) or '-'}",
+        *(f"  also worded: {wording}" for wording in fact.wordings),
         f"  helpful {fact.helpful}, unhelpful {fact.unhelpful}, recalled {fact.recalled}",
     ]
     lines += [

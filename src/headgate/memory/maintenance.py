@@ -1,7 +1,8 @@
 """Maintenance of facts: lower the trust of old ones, and merge different wordings of one fact.
 
-Both are recorded in the facts' histories. Decay updates a fact, so that doing it twice in a day
-lowers trust no more than doing it once.
+Both are recorded in the facts' histories. Decay updates a fact, so that doing it twice in a day lowers trust no more
+than doing it once. Merging is proposed first, since words alone do not prove that two facts are one; what a merged
+fact said is kept with the one that took it in.
 """
 
 from dataclasses import dataclass, replace
@@ -17,11 +18,19 @@ from headgate.types import Fact
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
-    """A fact that was kept, and the ids of its other wordings, which are gone."""
+class Wording:
+    """What a fact says."""
 
-    kept: str
-    gone: tuple[str, ...]
+    id: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A fact that stays, and other wordings of it that go."""
+
+    kept: Wording
+    gone: tuple[Wording, ...]
 
 
 def decay(facts: Facts, half_life_days: float) -> list[Feedback]:
@@ -40,22 +49,41 @@ def decay(facts: Facts, half_life_days: float) -> list[Feedback]:
     return done
 
 
+def propose_merges(facts: Facts) -> list[Merge]:
+    """Which facts seem to be wordings of one: the most trusted, then oldest, of them would stay. Changes nothing."""
+    return [
+        Merge(_wording(fact), tuple(map(_wording, copies))) for fact, copies in _find_copies(facts)
+    ]
+
+
 def merge(facts: Facts) -> list[Merge]:
     """Join different wordings of one fact into the most trusted, then oldest, of them."""
-    gone: set[str] = set()
     merges = []
+    for fact, copies in _find_copies(facts):
+        # the kept fact is written first: a crash in between leaves a copy and loses nothing
+        facts.amend(fact.id, partial(_join, copies=copies, now=facts.now()))
+        for copy in copies:
+            facts.forget(copy.id)
+        merges.append(Merge(_wording(fact), tuple(map(_wording, copies))))
+    return merges
+
+
+def _find_copies(facts: Facts) -> list[tuple[Fact, list[Fact]]]:
+    gone: set[str] = set()
+    found = []
     for fact in sorted(facts.all(), key=lambda f: (-f.trust, f.created, f.id)):
         if fact.id in gone:
             continue
-        copies = [other for other in facts.similar(fact) if is_same_fact(fact, other)]
+        similar = [other for other in facts.similar(fact) if other.id not in gone]
+        copies = [other for other in similar if is_same_fact(fact, other)]
         if copies:
-            # the kept fact is written first: a crash in between leaves a copy and loses nothing
-            facts.amend(fact.id, partial(_join, copies=copies, now=facts.now()))
-            for copy in copies:
-                facts.forget(copy.id)
-            gone |= {copy.id for copy in copies}
-            merges.append(Merge(fact.id, tuple(copy.id for copy in copies)))
-    return merges
+            gone |= {fact.id, *(copy.id for copy in copies)}
+            found.append((fact, copies))
+    return found
+
+
+def _wording(fact: Fact) -> Wording:
+    return Wording(fact.id, fact.content)
 
 
 def _decay_fact(fact: Fact, *, now: float, half_life_days: float) -> Fact:
@@ -71,5 +99,9 @@ def _join(fact: Fact, *, copies: list[Fact], now: float) -> Fact:
         unhelpful=fact.unhelpful + sum(copy.unhelpful for copy in copies),
         recalled=fact.recalled + sum(copy.recalled for copy in copies),
         created=min(fact.created, *(copy.created for copy in copies)),
+        wordings=(
+            *fact.wordings,
+            *(said for copy in copies for said in (copy.content, *copy.wordings)),
+        ),
     )
     return with_trust(merged, fact.trust, f"merged {', '.join(copy.id for copy in copies)}", now)

@@ -32,7 +32,10 @@ class TrustChange:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Something worth remembering, with the trust it has earned and how it came to it (oldest first)."""
+    """Something worth remembering, with the trust it has earned and how it came to it (oldest first).
+
+    `wordings` are what facts said that were merged into this one.
+    """
 
     id: str
     content: str
@@ -46,6 +49,7 @@ class Fact:
     created: float = 0.0
     updated: float = 0.0
     history: tuple[TrustChange, ...] = ()
+    wordings: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

@@ -12,7 +12,7 @@ from headgate.errors import ScopeError
 from headgate.gateway import Headgate
 from headgate.memory.fact_hits import FactHit
 from headgate.memory.facts import AddedFact, Feedback
-from headgate.memory.maintenance import Merge, decay, merge
+from headgate.memory.maintenance import Merge, decay, merge, propose_merges
 from headgate.service.auth import require_scope
 from headgate.service.parse import Body, Page, StrictRoute, Text
 from headgate.service.request_state import Caller
@@ -80,10 +80,18 @@ class DecayOut(BaseModel):
     changed: list[Feedback]
 
 
-class MergeOut(BaseModel):
-    """The facts that were kept, and the other wordings that went into each."""
+class MergeIn(Body):
+    """Whether to merge what seems to be one fact."""
 
-    merged: list[Merge]
+    apply: bool = False
+    """Whether to merge; else it is only proposed."""
+
+
+class MergeOut(BaseModel):
+    """Facts that stay, and other wordings that go into each; whether that was done or is only proposed."""
+
+    merges: list[Merge]
+    applied: bool
 
 
 class ForgottenOut(BaseModel):
@@ -150,9 +158,12 @@ async def decay_facts(body: DecayIn, request: Request, caller: Writer) -> Respon
 
 
 @router.post("/merge", summary="Join wordings of one fact", responses=response_schema(MergeOut))
-async def merge_facts(request: Request, caller: Writer) -> Response:
-    """Join different wordings of one fact into the most trusted of them."""
-    return respond({"merged": await asyncio.to_thread(merge, _gate(request, caller).facts)})
+async def merge_facts(request: Request, caller: Writer, body: MergeIn | None = None) -> Response:
+    """Propose which facts are wordings of one, or join them into the most trusted of them."""
+    applied = body is not None and body.apply
+    work = merge if applied else propose_merges
+    found = await asyncio.to_thread(work, _gate(request, caller).facts)
+    return respond({"merges": found, "applied": applied})
 
 
 @router.delete("/{id}", summary="Forget a fact", responses=response_schema(ForgottenOut))
