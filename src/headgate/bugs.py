@@ -37,5 +37,6 @@ def describe(error: BaseException) -> str:
     """
     if isinstance(error, HeadgateError):
         return str(error)
-    has_path = isinstance(error, OSError) and error.filename is not None
-    return f"{type(error).__name__}: {error.strerror if has_path else error}"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{type(error).__name__}: {error.strerror}"
+    return f"{type(error).__name__}: {error}"

@@ -3,6 +3,8 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from headgate.bugs import set_strict
 from headgate.errors import InputError, StoreError
 from headgate.pipeline.deferred import DeferredWrites
