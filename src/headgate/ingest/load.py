@@ -5,7 +5,6 @@ Whatever cannot be read is skipped with its reason, and everything else goes on.
 before the next begins, so that stopping at any moment leaves a consistent store.
 """
 
-import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -214,17 +213,11 @@ class _Loader:
 
     def flush(self) -> None:
         """Write the batch, and then say so: an index that follows has the room that the batch took."""
-        was_on = gc.isenabled()
-        gc.disable()  # a batch has very many objects to look through, and no cycles
-        try:
-            batch, self.batch, self.batch_chars = self.batch, {}, 0
-            self._write_changed(batch.values())
-            del batch
-            if self.on_progress:
-                self.on_progress(self.progress)
-        finally:
-            if was_on:
-                gc.enable()
+        batch, self.batch, self.batch_chars = self.batch, {}, 0
+        self._write_changed(batch.values())
+        del batch
+        if self.on_progress:
+            self.on_progress(self.progress)
 
     def _write_changed(self, items: Iterable[Text]) -> None:
         """Write only what changed, and all of it or, where one is bad, all but that."""

@@ -7,7 +7,6 @@ orjson reads lists in lists four times as deep as it writes them. What is too de
 read.
 """
 
-import gc
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from json import JSONDecodeError
@@ -27,7 +26,6 @@ HUGE = 8 << 20  # bytes from which a body is measured
 DEEPEST = 200  # lists and objects inside each other; orjson writes 254
 _MARKS = b",[{"
 _PAGE, _FEW_PAGES = 4_096, 16
-_LONG = 1 << 16  # bytes from which the garbage collector would set in
 _PIECE = 1 << 20  # bytes that are looked at together
 _ESCAPED = 1  # stands for what was escaped; no JSON holds it
 _VALUE = 120  # bytes of a value without its text, at worst
@@ -45,7 +43,7 @@ def loads(data: bytes) -> Any:  # noqa: ANN401  (any JSON value)
     """
     if why := why_too_large(data):
         raise orjson.JSONDecodeError(why, "", 0)
-    value = _parse(data)
+    value = orjson.loads(data) if len(data) <= HUGE else _parse_huge(data)
     if len(data) > 2 * DEEPEST and (len(data) > _SHORT or _count_openings(data) > DEEPEST):
         _check_depth(value)
     return value
@@ -58,17 +56,6 @@ def why_too_large(data: bytes) -> str:
     if len(data) > HUGE and measure(data) > MOST_BYTES:
         return f"it takes more than {MOST_BYTES:,} bytes once it is read"
     return ""
-
-
-def _parse(data: bytes) -> Any:  # noqa: ANN401
-    parse = orjson.loads if len(data) <= HUGE else _parse_huge
-    if len(data) <= _LONG or not gc.isenabled():
-        return parse(data)
-    gc.disable()  # nobody else can go on while it looks through everything
-    try:
-        return parse(data)
-    finally:
-        gc.enable()
 
 
 def _parse_huge(data: bytes) -> Any:  # noqa: ANN401
