@@ -1,5 +1,9 @@
 """Injected: memory never learns from what Headgate itself has said."""
 
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from headgate.gateway import Headgate
@@ -152,3 +156,41 @@ def _of(trace, *, tenant, text=None):
         candidates = tuple(replace(c, chunk=replace(c.chunk, text=text)) for c in shown)
     request = replace(trace.request, tenant=tenant)
     return replace(trace, id=f"{tenant}{text}", request=request, candidates=candidates)
+
+
+class SlowStore(MemoryStore):
+    """A store in which the traces of one tenant are not read before it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def traces(self, tenant, *, limit=100):
+        if tenant == "slow":
+            self.asked.set()
+            assert self.go.wait(60)
+        return super().traces(tenant, limit=limit)
+
+
+def test_a_tenant_whose_memory_is_slow_holds_up_neither_others_nor_the_event_loop():
+    store = SlowStore()
+
+    async def others():
+        fast = gate.for_tenant("fast")
+        added = asyncio.ensure_future(fast.aremember("The ferry leaves at nine."))
+        # on the event loop, which must go on: what a request showed is noted there
+        shown = await fast.acontext("who looks after refunds?")
+        return await added, shown
+
+    with Headgate.open(store=store) as gate, ThreadPoolExecutor(2) as pool:
+        gate.for_tenant("fast").add(ROWS)
+        slow = pool.submit(gate.for_tenant("slow").remember, "The harbor is closed.")
+        try:
+            assert store.asked.wait(60)
+            added, shown = pool.submit(asyncio.run, others()).result(timeout=60)
+            assert added.new
+            assert shown.chunks
+            assert not slow.done()
+        finally:
+            store.go.set()
+        assert slow.result().new

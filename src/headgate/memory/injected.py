@@ -3,11 +3,12 @@
 An agent that reads a block and then remembers what it read would store the same text again, as news. A text is an echo
 when each of its sentences stands word for word in one injected piece; citations, and words around it that only frame a
 quotation ("according to the notes"), aside. One other word, number or "not" makes it news: a correction is never lost.
-Kept per tenant, newest last, up to a limit; what other processes injected is read from their stored traces.
+Kept per tenant, newest last, up to a limit; what other processes injected is read from their stored traces. The lock is
+all tenants', and requests take it on the event loop, so nothing is read while it is held.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from threading import Lock
 
 import numpy as np
@@ -56,28 +57,39 @@ class Injected:
 
     def echoes(self, tenant: str, text: str) -> bool:
         """Whether all that the text says was injected."""
-        with self._lock:
-            self._catch_up(tenant)
-            texts = self._held.get(tenant, OrderedDict())
-            unread = [known for known, read in texts.items() if not read]
-            for known, read in zip(unread, Tokens.of(unread).split(), strict=True):
-                texts[known] = read.tobytes()
-            held = _BETWEEN.join(reversed(texts.values()))
+        held = self._tokens(tenant)
         parts = (part for part in _SENTENCE.split(_CITATION.sub(" ", text)) if tokens(part))
         sentences = [part for part in parts if not is_framing(part)]
         stated = any(len(tokens(part)) >= STATEMENT for part in sentences)
         return stated and all(_stands_in(part, held) for part in sentences)
 
-    def _catch_up(self, tenant: str) -> None:
-        """Read the traces that other processes have stored since the last look."""
+    def _tokens(self, tenant: str) -> bytes:
+        """The tokens of all that was injected, newest first."""
+        fresh = self._read_traces(tenant)
+        with self._lock:
+            for trace in fresh:
+                self._add(trace)
+            texts = dict(self._held.get(tenant, {}))
+        unread = [text for text, read in texts.items() if not read]
+        if unread:
+            parts = Tokens.of(unread).split()
+            fresh_tokens = dict(zip(unread, (part.tobytes() for part in parts), strict=True))
+            texts |= fresh_tokens
+            with self._lock:
+                held = self._held.get(tenant, OrderedDict())
+                held.update((text, read) for text, read in fresh_tokens.items() if text in held)
+        return _BETWEEN.join(reversed(texts.values()))
+
+    def _read_traces(self, tenant: str) -> list[Trace]:
+        """The traces that other processes have stored since the last look, oldest first."""
         newest = self._traces.traces(tenant, limit=1)
-        seen: Mapping[str, None] = self._seen.get(tenant, {})
-        if newest and newest[0].id not in seen:
-            for summary in reversed(self._traces.traces(tenant, limit=TRACES_READ)):
-                unread = summary.id not in seen
-                trace = self._traces.trace(tenant, summary.id) if unread else None
-                if trace is not None:
-                    self._add(trace)
+        with self._lock:
+            seen = set(self._seen.get(tenant, ()))
+        if not newest or newest[0].id in seen:
+            return []
+        stored = reversed(self._traces.traces(tenant, limit=TRACES_READ))
+        found = (self._traces.trace(tenant, one.id) for one in stored if one.id not in seen)
+        return [trace for trace in found if trace is not None]
 
     def _add(self, trace: Trace) -> None:
         tenant = trace.request.tenant
