@@ -1,8 +1,12 @@
 """From a question to a verdict and its fallbacks, through the whole engine."""
 
+import asyncio
 from dataclasses import fields
 
 import pytest
+from hypothesis import given
+from hypothesis import settings as settings_of_hypothesis
+from hypothesis import strategies as st
 
 from headgate import Headgate, wiring
 from headgate.errors import StoreError, UpstreamError
@@ -12,7 +16,7 @@ from headgate.notes import NoteCode, Stage
 from headgate.pipeline.engine import Engine, Policies
 from headgate.settings import Settings
 from headgate.text.tokens import estimate_tokens
-from headgate.types import ContextBudget, Request, Window
+from headgate.types import Chunk, ContextBudget, Request, Window
 
 CITIES = ["Oslo", "Turin", "Quito", "Dakar", "Perth", "Lagos", "Kyoto", "Porto"]
 THINGS = ["bridge", "harbor", "museum", "library", "market", "garden", "tower", "station"]
@@ -287,3 +291,30 @@ def test_an_empty_collection_is_named():
         assert reason == "nothing is in collection mian, and no search could help"
         assert hg.context("How long do refunds take?", collection=["mian", "main"]).chunks
         assert "nothing relevant found" in hg.context("Who sells zebras?").fallback_reason
+
+
+class Copies:
+    """A search that gives every chunk an id that a stored one has."""
+
+    def __init__(self, *ids):
+        self.ids = ids
+
+    async def search(self, query, *, limit):
+        return [Chunk(id, f"{WRONG} Floss. {n}", source="web") for n, id in enumerate(self.ids)]
+
+
+@settings_of_hypothesis(max_examples=10, deadline=None)
+@given(places=st.sets(st.integers(0, 30), min_size=1, max_size=5))
+def test_a_web_result_with_the_id_of_a_stored_chunk_is_another_candidate(parts, places):
+    alone = asyncio.run(engine(parts, grader=Judge(0.0)).build(Request(WRONG + RIGHT, budget=900)))
+    stored = [c.chunk.id for c in alone.trace.candidates]
+    taken = [stored[at % len(stored)] for at in sorted(places)]
+    ids = list(dict.fromkeys(taken))
+    made = engine(parts, grader=Judge(0.0), search=Copies(*ids))
+    trace = asyncio.run(made.build(Request(WRONG + RIGHT, budget=900))).trace
+    found = [(c.chunk.id, c.chunk.source) for c in trace.candidates]
+    assert len(found) == len({id for id, _ in found}) == sum(step.added for step in trace.steps)
+    assert {id for id, source in found if source != "web"} == {*stored}
+    assert sorted(id for id, source in found if source == "web") == sorted(
+        f"web:{id}" for id in ids
+    )

@@ -151,6 +151,21 @@ def test_what_comes_from_outside_carries_no_admission():
     assert sifted.kept[0].chunk.admission is None
 
 
+IDS = st.sampled_from(["a", "b", "web:a", "web:web:a", "web:b"])
+
+
+@given(st.lists(IDS, max_size=8), st.sets(IDS))
+def test_what_comes_from_outside_takes_no_id_that_is_taken_and_none_twice(given_ids, taken):
+    chunks = [Chunk(id, f"text of {id}", source="web") for id in given_ids]
+    sifted = outside_candidates(chunks, taken=taken)
+    assert sifted.kept == sifted.added
+    found = [c.chunk.id for c in sifted.kept]
+    assert len({*found} - taken) == len(found)
+    assert [c.chunk.text for c in sifted.kept] == [
+        f"text of {id}" for id in dict.fromkeys(given_ids)
+    ]
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 async def test_nothing_is_lost_and_nothing_is_admitted(marks):
     rows = found(len(marks), admission="token")

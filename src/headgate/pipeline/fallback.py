@@ -5,7 +5,7 @@ and when that is off, fails or is no better, the context is empty and says what 
 it, the question waits in the review queue for a person.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
@@ -63,9 +63,11 @@ def grade_policy_for(plan: Plan, grader: Grader, policy: GradePolicy) -> GradePo
     return policy.model_copy(update={"floor": lower})
 
 
-async def search_outside(search: WebSearch, query: str, *, limit: int) -> Sifted:
-    """What a search outside brings, as untrusted candidates."""
-    return outside_candidates(await search.search(query, limit=limit))
+async def search_outside(
+    search: WebSearch, query: str, *, limit: int, taken: Container[str]
+) -> Sifted:
+    """What a search outside brings, as untrusted candidates whose ids are not `taken`."""
+    return outside_candidates(await search.search(query, limit=limit), taken=taken)
 
 
 def ask_person(

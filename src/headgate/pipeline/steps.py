@@ -344,10 +344,11 @@ class Steps:
         if search is None:
             return None
         limit = self.policy.grade.search_limit
+        taken = {candidate.chunk.id for candidate in self.candidates}
         came = await self.recorder.arun(
             Stage.SEARCH,
             (),
-            lambda: search_outside(search, self.request.query, limit=limit),
+            lambda: search_outside(search, self.request.query, limit=limit, taken=taken),
             instead=failed,
         )
         return None if came is failed else came.kept

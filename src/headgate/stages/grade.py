@@ -10,7 +10,7 @@ sentences, the strips graded, the best rejoined in reading order, as a rendering
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -206,15 +206,27 @@ def split_strips(text: str, sentences: int) -> list[str]:
     ] or [text]
 
 
-def outside_candidates(chunks: Sequence[Chunk], *, best: float = 1.0) -> Sifted:
-    """Chunks from a fallback as candidates: marked untrusted, scored by their rank, best first, ids once."""
-    seen: dict[str, Candidate] = {}
+def outside_candidates(
+    chunks: Sequence[Chunk], *, best: float = 1.0, taken: Container[str] = ()
+) -> Sifted:
+    """Chunks from a fallback as candidates: marked untrusted, scored by their rank, best first, ids once.
+
+    A candidate is known by its id, and a search may give any. One that is `taken` gets "web:" before it.
+    """
+    first: dict[str, Chunk] = {}
     for chunk in chunks:
-        marked = replace(chunk, metadata={**chunk.metadata, "untrusted": True}, admission=None)
-        score = best / (1 + len(seen))
-        found = Candidate(marked, score).with_note(Stage.SEARCH, Fate.ADD, NoteCode.FOUND_OUTSIDE)
-        seen.setdefault(chunk.id, found)
-    added = tuple(seen.values())
+        first.setdefault(chunk.id, chunk)
+    found: dict[str, Candidate] = {}
+    for id, chunk in first.items():
+        free = id
+        while free in taken or free in found:
+            free = f"web:{free}"
+        metadata = {**chunk.metadata, "untrusted": True}
+        marked = Candidate(
+            replace(chunk, id=free, metadata=metadata, admission=None), best / (1 + len(found))
+        )
+        found[free] = marked.with_note(Stage.SEARCH, Fate.ADD, NoteCode.FOUND_OUTSIDE)
+    added = tuple(found.values())
     return Sifted(kept=added, added=added)
 
 
