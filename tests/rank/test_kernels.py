@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headgate.evaluate.bm25 import fill_budget
 from headgate.index.indexes import Indexes
-from headgate.rank.edge_walk import carry, fire
+from headgate.rank.edge_walk import Node, carry, fire, link_nodes
 from headgate.rank.fields import pack, table
 from headgate.rank.lexical import idf, rarity
 from headgate.rank.top import best, top
@@ -258,8 +258,9 @@ def test_a_signal_at_the_floor_and_a_potential_at_the_threshold_count():
     passed = fire(["s"], wires(halves), leak=1.0, floor=0.25, threshold=0.25)
     assert passed == {"x": 0.5, "y": 0.25}
     edges = [Edge("s", "p", "x", 0.5), Edge("x", "p", "y", 0.5), Edge("y", "p", "z", 0.5)]
-    carried = carry({"s": 1.0}, edges, leak=1.0, floor=0.25, hops=3)
-    assert carried == {"x": 0.5, "y": 0.25}
+    links = link_nodes(edges, view_of("words"))
+    carried = carry({Node("s"): 1.0}, links, leak=1.0, floor=0.25, hops=3)
+    assert carried == {Node("x"): 0.5, Node("y"): 0.25}
 
 
 @pytest.mark.parametrize("frequency", [0, 1, 7, 10])
@@ -275,8 +276,38 @@ def test_a_term_in_more_chunks_than_were_counted_is_as_common_as_can_be():
 
 def test_edges_carry_the_strongest_signal_both_ways():
     edges = [Edge("A", "p", "B"), Edge("C", "p", "B", 0.5), Edge("C", "p", "D", 0.02)]
-    got = carry({"a": 1.0}, edges, leak=0.85, floor=0.02, hops=3)
-    assert got == pytest.approx({"B": 0.85, "C": 0.85 * 0.5 * 0.85})
+    links = link_nodes(edges, view_of("words"))
+    got = carry({Node("a"): 1.0}, links, leak=0.85, floor=0.02, hops=3)
+    assert got == pytest.approx({Node("b"): 0.85, Node("c"): 0.85 * 0.5 * 0.85})
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("abcd"), st.sampled_from("bcde"), st.sampled_from([0.3, 0.6, 1.0])
+        ),
+        max_size=8,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_a_name_is_one_node_however_each_edge_spells_it(wired, dice):
+    view = view_of("words")
+    plain = [Edge(one, "p", other, weight) for one, other, weight in wired]
+    cased = [
+        Edge(dice.choice([e.source, e.source.upper()]), "p", dice.choice([e.target, e.target.upper()]), e.weight)
+        for e in plain
+    ]  # fmt: skip
+    walk = {"leak": 0.85, "floor": 0.02, "hops": 3}
+    reached = [carry({Node("a"): 1.0}, link_nodes(e, view), **walk) for e in (plain, cased)]
+    assert reached[0] == reached[1]
+
+
+def test_chunks_whose_ids_differ_in_case_alone_are_two_nodes():
+    view = view_of("the first", "the second")
+    edges = [Edge("harbor", "p", "c0"), Edge("C0", "p", "c1")]
+    walk = {"leak": 0.5, "floor": 0.02, "hops": 3}
+    reached = carry({Node("harbor"): 1.0}, link_nodes(edges, view), **walk)
+    assert reached == {Node("c0", is_chunk=True): 0.5}, "the name C0 is another node"
 
 
 @given(

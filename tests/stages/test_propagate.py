@@ -1,5 +1,7 @@
 """Propagate: what shared names and given edges lead to. The kernels below it have tests of their own."""
 
+import pytest
+
 from headgate.index.indexes import Indexes
 from headgate.stages.propagate import PropagatePolicy, propagate, start_of
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -29,6 +31,29 @@ def test_a_stronger_edge_lifts_its_chunk_higher():
     wired = propagate(found, query, view, policy, start=start, edges=edges)
     scores = {c.chunk.id: c.score for c in wired.kept}
     assert scores["c0"] > scores["c1"] > scores["c2"] > 0
+
+
+@pytest.mark.parametrize("mode", ["entities", "fire"])
+def test_an_edge_leads_to_the_chunk_whose_id_it_spells(mode):
+    store = MemoryStore()
+    texts = {
+        "harbor": "The harbor opened late.",
+        "README": "Thyme and rye.",
+        "readme": "Goats and hay.",
+    }
+    texts |= {f"f{n}": f"Filler number {n} about rivers." for n in range(20)}
+    store.put(
+        "default",
+        [Document(id, chunks=(Chunk(id, text, document=id),)) for id, text in texts.items()],
+    )
+    view = Indexes(store).snapshot("default", "main")
+    query, policy = "harbor", PropagatePolicy(mode=mode)
+    found = retrieve(query, view, RetrievePolicy(feedback=0))
+    start = start_of(found, query, view, policy)
+    edges = [Edge("harbor", "near", "readme", 1.0), Edge("harbor", "near", "ReadMe", 0.6)]
+    wired = propagate(found, query, view, policy, start=start, edges=edges)
+    assert [c.chunk.id for c in wired.added] == ["readme"]
+    assert "README" not in {c.chunk.id for c in wired.kept}
 
 
 def test_signals_go_to_the_lines_beside_a_line():

@@ -1,7 +1,8 @@
 """Edge walk: signals that travel along edges, from where we are to what they lead to.
 
-A signal is charge × weight × leak, and weak ones are discarded. `carry` follows given knowledge edges: nodes are names
-or chunk ids, compared without case, edges work both ways, and a node keeps the strongest signal that reaches it.
+A signal is charge × weight × leak, and weak ones are discarded. `carry` follows given knowledge edges: they work both
+ways, and a node keeps the strongest signal that reaches it. A node is a chunk, by its id as it is spelled, or a name,
+however its letters are cased: "README" and "readme" are one name, and two chunks.
 
 `fire` is leaky integrate-and-fire over a graph. Seeds start with charge 1.0. In each of at most 3 synchronous steps a
 node sends what reached it in the step before. A signal never goes back to the node it came from, so one edge of weight
@@ -10,6 +11,7 @@ set. Nodes are visited in the order of their ids, so sums are the same on every 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,55 +20,69 @@ from headgate.rank.lexical import Ints, number_keys
 from headgate.rank.name_hop import gather
 from headgate.types import Edge
 
-Links = dict[str, list[tuple[str, float]]]
-Edges = Callable[[str], Iterable[tuple[str, float]]]
+
+class Node(NamedTuple):
+    """Where an edge begins or ends: the id of a chunk, or a name in lower case."""
+
+    text: str
+    is_chunk: bool = False
 
 
-def links_of(edges: Iterable[Edge]) -> Links:
-    """Edges by either end (lower case), strongest first."""
-    links: Links = {}
+Links = Mapping[Node, Sequence[tuple[Node, float]]]
+K = TypeVar("K", str, Node)
+
+
+def link_nodes(edges: Sequence[Edge], view: Postings) -> Links:
+    """The nodes linked to each node, those of the strongest edge first."""
+    ends = list(dict.fromkeys(end for edge in edges for end in (edge.source, edge.target)))
+    found = view.find(ends).tolist()
+    nodes = {
+        end: Node(end, is_chunk=True) if ord >= 0 else Node(end.lower())
+        for end, ord in zip(ends, found, strict=True)
+    }
+    links: dict[Node, list[tuple[Node, float]]] = {}
     for edge in edges:
-        links.setdefault(edge.source.lower(), []).append((edge.target, edge.weight))
-        links.setdefault(edge.target.lower(), []).append((edge.source, edge.weight))
-    return {node: sorted(found, key=lambda n: (-n[1], n[0])) for node, found in links.items()}
+        source, target = nodes[edge.source], nodes[edge.target]
+        links.setdefault(source, []).append((target, edge.weight))
+        links.setdefault(target, []).append((source, edge.weight))
+    return {node: sorted(near, key=lambda n: (-n[1], n[0])) for node, near in links.items()}
 
 
 def carry(
-    charges: Mapping[str, float], edges: Sequence[Edge], *, leak: float, floor: float, hops: int
-) -> dict[str, float]:
+    charges: Mapping[Node, float], links: Links, *, leak: float, floor: float, hops: int
+) -> dict[Node, float]:
     """What reaches each node that was not charged from the start."""
-    links = links_of(edges)
-    started = {node.lower() for node in charges}
-    reached: dict[str, float] = {}
-    current = {node.lower(): charge for node, charge in charges.items()}
+    reached: dict[Node, float] = {}
+    current = charges
     for _ in range(hops):
-        arriving: dict[str, float] = {}
+        arriving: dict[Node, float] = {}
         for node in sorted(current):
             for other, weight in links.get(node, ()):
                 signal = current[node] * weight * leak
-                if signal >= floor and other.lower() not in started:
+                if signal >= floor and other not in charges:
                     arriving[other] = max(arriving.get(other, 0.0), signal)
-        fresh = {node: force for node, force in arriving.items() if force > reached.get(node, 0.0)}
-        reached |= fresh
-        current = {node.lower(): force for node, force in fresh.items()}
+        current = {
+            node: force for node, force in arriving.items() if force > reached.get(node, 0.0)
+        }
+        reached |= current
     return reached
 
 
 def fire(
-    seeds: Sequence[str],
-    edges: Edges,
+    seeds: Sequence[K],
+    edges: Callable[[K], Iterable[tuple[K, float]]],
     *,
     leak: float = 0.85,
     floor: float = 0.02,
     hops: int = 3,
     threshold: float = 0.5,
-) -> dict[str, float]:
-    """The potential of every node that fires (seeds aside), by id."""
-    # node -> what it has to pass on, by the node that it came from
-    charges: dict[str, dict[str, float]] = {seed: {"": 1.0} for seed in sorted(seeds)}
-    potential: dict[str, float] = {}
+) -> dict[K, float]:
+    """The potential of every node that fires, seeds aside."""
+    # node -> what it has to pass on, by the node that it came from, None for a seed
+    charges: dict[K, dict[K | None, float]] = {seed: {None: 1.0} for seed in sorted(seeds)}
+    potential: dict[K, float] = {}
     for _ in range(hops):
-        arriving: dict[str, dict[str, float]] = {}
+        arriving: dict[K, dict[K | None, float]] = {}
         for node in sorted(charges):
             came, total = charges[node], sum(charges[node].values())
             for other, weight in sorted(edges(node)):
@@ -90,30 +106,31 @@ class Neighbors:
     def __init__(
         self, view: Postings, edges: Sequence[Edge], *, beside: float, limit: int, share: float
     ) -> None:
-        self._view, self._links = view, links_of(edges)
+        self._view, self._links = view, link_nodes(edges, view)
         self._weight, self._limit, self._share = beside, limit, share
 
-    def edges(self, node: str) -> Iterator[tuple[str, float]]:
+    def edges(self, node: Node) -> Iterator[tuple[Node, float]]:
         """Where signals from this node go, and with what weight."""
-        yield from self._links.get(node.lower(), ())
-        ords = self._view.find([node])
-        if ords[0] >= 0:
+        yield from self._links.get(node, ())
+        ords = self._view.find([node.text])
+        if node.is_chunk and ords[0] >= 0:
             yield from self._beside(ords)
             yield from self._sharing(ords)
 
-    def _beside(self, ords: Ints) -> Iterator[tuple[str, float]]:
+    def _beside(self, ords: Ints) -> Iterator[tuple[Node, float]]:
         if not self._view.conversational:
             return
         rank, standing = self._view.order()
         at = rank[ords[0]] + np.array([-1, 1])
         near = standing[at[(at >= 0) & (at < len(standing))]]
-        yield from ((id, self._weight) for id in self._view.ids(near))
+        yield from ((Node(id, is_chunk=True), self._weight) for id in self._view.ids(near))
 
-    def _sharing(self, ords: Ints) -> Iterator[tuple[str, float]]:
+    def _sharing(self, ords: Ints) -> Iterator[tuple[Node, float]]:
         """A name in df chunks gives each of the others 1 / (df - 1): a name shared by two wires them fully."""
         found = gather(self._view, ords, limit=self._limit, share=self._share)
         others = found.ords != ords[0]
         weight = 1.0 / np.maximum(found.counts[found.which[others]] - 1, 1)
         near, slots = number_keys(found.ords[others])
         total = np.minimum(np.bincount(slots, weight, minlength=len(near)), 1.0)
-        yield from zip(self._view.ids(near), total.tolist(), strict=True)
+        nodes = [Node(id, is_chunk=True) for id in self._view.ids(near)]
+        yield from zip(nodes, total.tolist(), strict=True)

@@ -21,7 +21,7 @@ from headgate.classes import lazy_property
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit, Weight
 from headgate.protocols import Hits, Postings
-from headgate.rank.edge_walk import Neighbors, carry, fire
+from headgate.rank.edge_walk import Neighbors, Node, carry, fire, link_nodes
 from headgate.rank.lexical import Floats, Ints, Keys, distinct, rarity, within
 from headgate.rank.name_hop import (
     NONE,
@@ -206,12 +206,13 @@ def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[
         gain = min(gain, start.open_weight(worth))
     if gain <= 0:
         return _Lift(Reach(start.seeds[:0], np.zeros(0)))
-    extra = np.array(sorted({number(node.lower()) for node in carried}), np.uint64)
+    extra = np.array(sorted({number(node.text.lower()) for node in carried}), np.uint64)
     led = start.gather(extra) if carried else start.names
     mass = name_masses(view, led, start.strength, without=start.own)
     given = np.zeros(len(led.keys))
     for node, force in carried.items():
-        given[led.keys == number(node.lower())] += force
+        named = led.keys == number(node.text.lower())
+        given[named] = np.maximum(given[named], force)
     mass = np.vstack([mass, given])
     way = posting_shares(led, gamma=policy.spread, title=policy.title)
     receive = receptivity(start.hits, worth, start.seeds, least=policy.min_share)
@@ -227,22 +228,25 @@ def _hop(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence[
 
 def _carry_mass(
     view: Postings, start: Start, edges: Sequence[Edge], policy: PropagatePolicy
-) -> dict[str, float]:
+) -> dict[Node, float]:
     """How much mass given edges carry to which nodes, from the query's names and the seeds outward."""
     seeds = start.seeds
-    charges = dict.fromkeys(start.said, policy.edge)
+    charges = dict.fromkeys(map(Node, start.said), policy.edge)
+    # a word of the query may be the id of a chunk too
+    charges |= dict.fromkeys((Node(word, is_chunk=True) for word in start.said), policy.edge)
     force = policy.edge * (start.strength / start.strength[0]) ** 2
     for id, mine, mass in zip(view.ids(seeds), view.names(seeds), force.tolist(), strict=True):
-        charges[id] = mass
+        charges[Node(id, is_chunk=True)] = mass
         for label in view.labels(mine):
-            charges.setdefault(label, mass / len(mine))
-    return carry(charges, edges, leak=policy.leak, floor=policy.floor, hops=policy.hops)
+            charges.setdefault(Node(label), mass / len(mine))
+    links = link_nodes(edges, view)
+    return carry(charges, links, leak=policy.leak, floor=policy.floor, hops=policy.hops)
 
 
-def _join_linked(view: Postings, reach: Reach, carried: dict[str, float]) -> Reach:
+def _join_linked(view: Postings, reach: Reach, carried: dict[Node, float]) -> Reach:
     """What was reached through names, joined with the chunks that edges lead to by their ids."""
-    nodes = sorted(carried)
-    linked = view.find(nodes)
+    nodes = sorted(node for node in carried if node.is_chunk)
+    linked = view.find([node.text for node in nodes])
     if not (linked >= 0).any():
         return reach
     force = np.array([carried[node] for node in nodes])[linked >= 0]
@@ -262,14 +266,15 @@ def _fire(view: Postings, start: Start, policy: PropagatePolicy, edges: Sequence
     limit = min(_limit(view, policy), policy.max_name_chunks)
     graph = Neighbors(view, edges, beside=policy.neighbor_weight, limit=limit, share=policy.proper)
     fired = fire(
-        view.ids(start.seeds),
+        [Node(id, is_chunk=True) for id in view.ids(start.seeds)],
         graph.edges,
         leak=policy.leak,
         floor=policy.floor,
         hops=policy.hops,
         threshold=policy.threshold,
     )
-    potential = dict(zip(view.find(list(fired)).tolist(), fired.values(), strict=True))
+    chunks = {node.text: force for node, force in fired.items() if node.is_chunk}
+    potential = dict(zip(view.find(list(chunks)).tolist(), chunks.values(), strict=True))
     ords = np.array(sorted(ord for ord in potential if ord >= 0), np.int64)
     force = np.array([potential[ord] for ord in ords.tolist()], float)
     peak = force.max() if len(force) else 1.0
