@@ -63,6 +63,9 @@ class Gateway:
     def end_turn(self):
         self.turns.append(-1)
 
+    def note_sign_of_life(self):
+        pass
+
     async def is_alive(self):
         if not self.alive:
             self.failed.set()
@@ -100,13 +103,18 @@ class Pool:
         self.successes += 1
 
 
-async def take(upstream, *gateways, patience_s=5.0, body=b"{}"):
-    """A turn over these gateways: the turn, the pool, the status and the body that the agent got (None: broken)."""
+async def take(
+    upstream, *gateways, patience_s=5.0, body=b"{}", reply_class=AgentReply, read_when=None
+):
+    """A turn over these gateways: the turn, the pool, the status and the body that the agent got (None: broken).
+
+    The agent reads its answer when the event `read_when` has come.
+    """
     pool, turns = Pool(*gateways, patience_s=patience_s), []
     request = AgentRequest("POST", "/chat", HEADERS, body, Address("http", "127.0.0.1", 1))
 
     async def serve(http):
-        reply = AgentReply(http)
+        reply = reply_class(http)
         turn = Turn("7", request, reply, path="/v1/chat", pool=pool, transport=upstream)
         for gateway in gateways:
             gateway.turn = turn
@@ -121,6 +129,8 @@ async def take(upstream, *gateways, patience_s=5.0, body=b"{}"):
         ClientSession() as client,
         client.post(server.make_url("/")) as reply,
     ):
+        if read_when:
+            await read_when.wait()
         try:
             got = await reply.read()
         except ClientError:
@@ -140,6 +150,13 @@ async def test_while_nothing_comes_the_agent_gets_a_comment_between_two_events()
     gateway = Gateway(None, b"data: 1\n\n", None, b"data:", None, b" 2\n\n")
     _, _, _, got = await take(Upstream(), gateway)
     assert got == KEEP_ALIVE + b"data: 1\n\n" + KEEP_ALIVE + b"data: 2\n\n"
+
+
+async def test_a_stream_is_one_however_its_type_is_written():
+    gateway = Gateway(None, b"data: 1\n\n")
+    gateway.answer.headers = [(b"content-type", b"Text/Event-Stream; charset=utf-8")]
+    _, _, _, got = await take(Upstream(), gateway)
+    assert got == KEEP_ALIVE + b"data: 1\n\n"
 
 
 async def test_the_gateway_gets_the_turns_name_and_what_the_agent_wants_of_it_but_no_key():
@@ -214,6 +231,48 @@ async def test_a_gateway_that_takes_its_time_is_not_waited_for():
     slow = Gateway(b"late", silent_s=30)
     turn, _, _, got = await take(Upstream(Answer(b"straight")), slow, patience_s=0.1)
     assert (turn.route, got, slow.turns) == ("straight", b"straight", [1, -1])
+
+
+async def test_a_gateway_is_not_waited_for_after_one_that_failed_while_the_agent_was_slow():
+    said, second_asked = (
+        b"x" * 20_000_000,
+        asyncio.Event(),
+    )  # more than the sockets between them hold
+
+    class Failing(Gateway):
+        async def fail_when_the_agent_is_slow(self):
+            while not self.turn.reply.waits_for_agent:  # noqa: ASYNC110  (it tells nobody)
+                await asyncio.sleep(0)
+            self.failed.set()
+
+        async def send(self, *request):
+            self.failing = asyncio.ensure_future(self.fail_when_the_agent_is_slow())
+            return await super().send(*request)
+
+    class Silent(Gateway):
+        async def send(self, *request):
+            second_asked.set()
+            self.turn.call(b"{}")
+            await asyncio.Event().wait()
+
+    upstream = Upstream(Answer(said))
+    async with asyncio.timeout(60):
+        turn, _, _, got = await take(upstream, Failing(said, calls=[b"{}"]), Silent(), patience_s=0.1, read_when=second_asked)  # fmt: skip
+    assert (turn.route, got == said) == ("straight", True)
+
+
+async def test_a_reply_that_is_complete_needs_no_gateway_for_its_end():
+    first, second = Gateway(b"one"), Gateway(b"never asked")
+
+    class Reply(AgentReply):
+        async def end(self):
+            first.failed.set()
+            for _ in range(20):  # the agent takes its time
+                await asyncio.sleep(0)
+            await super().end()
+
+    turn, _, _, got = await take(Upstream(), first, second, reply_class=Reply)
+    assert (turn.route, got, second.headers) == ("guarded", b"one", [])
 
 
 class Cut(Gateway):

@@ -42,17 +42,24 @@ class AgentReply:
 
     async def write(self, data: bytes) -> None:
         """Send more of the body."""
-        assert self.response is not None
         self.sent += data
-        self.waits_for_agent = True
-        await self.response.write(data)
-        self.waits_for_agent = False
+        await self._send(data)
 
     async def keep_alive(self) -> None:
         """Send a comment between two events, so that an agent that waits knows we are there."""
         whole = not self.sent or self.sent.endswith((b"\n\n", b"\r\n\r\n"))
         if self.response is not None and self._is_stream and whole:
-            await self.response.write(KEEP_ALIVE)
+            await self._send(KEEP_ALIVE)
+
+    async def _send(self, data: bytes) -> None:
+        assert self.response is not None
+        self.waits_for_agent = True
+        try:
+            await self.response.write(data)
+        finally:
+            self.waits_for_agent = (
+                False  # also where the writer is cancelled: another goes on with the reply
+            )
 
     async def end(self) -> None:
         """The reply is complete."""

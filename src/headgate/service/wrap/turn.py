@@ -102,6 +102,9 @@ class Turn:
                 if await self._try(gateway):
                     self.route = "guarded" if self._attempt == 1 else "resumed"
                     self._pool.note_success()
+                    await (
+                        self.reply.end()
+                    )  # all is there: what the gateway does now no longer matters
                     return
             await self._go_straight()
         finally:
@@ -209,10 +212,7 @@ class Turn:
             return False
         finally:
             await response.close()
-        if at < len(self.reply.sent):
-            return False
-        await self.reply.end()
-        return True
+        return at >= len(self.reply.sent)
 
     async def _next(self, response: Response) -> bytes:
         """The next bytes of a response; while none come, the agent gets keep-alives."""
