@@ -1,14 +1,20 @@
 """The gateways of a wrapped agent: which settings they have, who may ask them, and how they replace one another."""
 
 import asyncio
+import os
+import signal
+import sys
 import threading
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
 
 from headgate.errors import ConfigError, UpstreamError
+from headgate.service.proxy.http_client import HttpClient
 from headgate.service.wrap import gateways
 from headgate.service.wrap.gateway import SecretApp, settings_for
+from headgate.service.wrap.gateway_process import LOG_TAIL
 from headgate.service.wrap.gateways import (
     MAX_RESTART_S,
     RESERVE_S,
@@ -17,6 +23,7 @@ from headgate.service.wrap.gateways import (
     GatewayPool,
 )
 from headgate.service.wrap.spec import MEMORY, SECRET_HEADER, GatewaySpec
+from headgate.service.wrap.supervisor import Supervisor
 
 UPSTREAM = "http://127.0.0.1:1/x/v1"
 
@@ -177,6 +184,100 @@ async def test_a_gateway_that_does_not_answer_its_health_has_failed(transport, a
     assert gateway.failed.is_set() is not alive
     if alive:
         assert (SECRET_HEADER, b"s3cret") in transport.request.headers
+
+
+SERVER = """
+import os, socket, sys, threading
+def serve():
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=answer, args=[connection], daemon=True).start()
+def answer(connection):
+    while connection.recv(65536):
+        connection.sendall(b"HTTP/1.1 200 OK\\r\\ncontent-length: 2\\r\\n\\r\\nok")
+listener = socket.socket(fileno=int(sys.argv[1]))
+threading.Thread(target=serve, daemon=True).start()
+while os.read(0, 100):
+    pass
+"""
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """Lets gateways be a script."""
+
+    def write(text):
+        monkeypatch.setattr(gateways, "COMMAND", (sys.executable, "-S", "-c", text))
+
+    return write
+
+
+@pytest.fixture
+async def client():
+    client = HttpClient()
+    yield client
+    await client.close()
+
+
+def is_running(pid):
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+async def test_what_a_gateway_prints_is_its_log_and_nothing_else(script, client):
+    noise = (
+        "import sys; print('a banner', flush=True); print(300_000 * 'y' + 'end', file=sys.stderr)"
+    )
+    script(noise + SERVER)
+    gateway = await Gateway.start(GatewaySpec("", "", MEMORY), client)
+    try:
+        assert await gateway.is_alive()
+    finally:
+        await gateway.close()
+    assert gateway.log.endswith("yyyend")
+    assert len(gateway.log) <= LOG_TAIL
+    assert not is_running(gateway.pid)
+
+
+async def test_a_gateway_that_ends_before_it_serves_is_an_error_with_what_it_wrote(script, client):
+    script("print('a banner'); raise SystemExit('the store is locked')")
+    with pytest.raises(ConfigError, match="does not start: a banner\nthe store is locked"):
+        await Gateway.start(GatewaySpec("", ""), client)
+
+
+async def test_a_gateway_that_never_answers_is_given_up(script, client, monkeypatch):
+    monkeypatch.setattr(gateways, "START_S", 0.1)
+    monkeypatch.setattr(gateways, "STOP_S", 0.1)
+    script("import time; time.sleep(1000)")
+    with pytest.raises(ConfigError, match="gave no answer within"):
+        await Gateway.start(GatewaySpec("", ""), client)
+
+
+async def test_a_gateway_whose_start_is_broken_off_is_ended(script, client, tmp_path):
+    started = tmp_path / "pid"
+    os.mkfifo(started)
+    script(
+        f"import os, time; open({str(started)!r}, 'w').write(str(os.getpid())); time.sleep(1000)"
+    )
+    starting = asyncio.ensure_future(Gateway.start(GatewaySpec("", ""), client))
+    pid = int(await asyncio.to_thread(started.read_text))
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert not is_running(pid)
+
+
+async def test_a_session_ends_although_its_gateway_was_stopped(script, tmp_path):
+    script(SERVER)
+    supervisor = Supervisor(store=str(tmp_path), patience_s=0.2)
+    await supervisor.start()
+    pid = supervisor.pool.current.pid
+    os.kill(pid, signal.SIGSTOP)
+    async with asyncio.timeout(60):
+        await supervisor.close()
+    assert not is_running(pid)
 
 
 async def test_a_gateway_has_work_while_it_has_a_turn():

@@ -1,14 +1,17 @@
-"""The gateway's own process: `python -m headgate.service.wrap.gateway`, started and ended by the supervisor.
+"""The gateway's own process: `python -m headgate.service.wrap.gateway SOCKET`, started and ended by the supervisor.
 
-Its first line of input says what it shall be; it answers with one line, the port or what is wrong. It serves until its
-input ends, so that it never outlives the supervisor. Its only upstream is the supervisor, and no one without the
-supervisor's secret is served: a store must not be open to everybody on a shared machine.
+The first line of its input says what it shall be, and it inherits the socket on which it serves. What it prints is a
+log and nothing else. It serves until its input ends, so that it never outlives the supervisor. Its only upstream is the
+supervisor, and no one without the supervisor's secret is served: a store must not be open to everybody on a shared
+machine.
 """
 
 import hmac
+import os
 import socket
 import sys
 import threading
+import time
 
 import orjson
 import uvicorn
@@ -17,7 +20,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headgate.errors import HeadgateError
 from headgate.service.app import from_settings
-from headgate.service.server import LOGGING, bind, configure
+from headgate.service.protocol import MARGIN_S
+from headgate.service.server import LOGGING, configure
 from headgate.service.wrap.spec import MEMORY, SECRET_HEADER, UPSTREAM, GatewaySpec
 from headgate.settings import Settings, load
 
@@ -60,24 +64,13 @@ class SecretApp:
         await self._app(scope, receive, send)
 
 
-class _Server(uvicorn.Server):
-    """uvicorn's server, which tells its port once it serves, and ends with its input."""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so."""
-        await super().startup(sockets)
-        if self.started and sockets:
-            _answer({"port": sockets[0].getsockname()[1]})
-            threading.Thread(target=self._end_with_input, daemon=True).start()
-
-    def _end_with_input(self) -> None:
-        sys.stdin.buffer.read()
-        self.should_exit = True
-
-
-def _answer(value: dict[str, object]) -> None:
-    sys.stdout.buffer.write(orjson.dumps(value) + b"\n")
-    sys.stdout.buffer.flush()
+def _end_with_input(server: uvicorn.Server, wait_s: float) -> None:
+    """End the server when the input ends, and the process if that takes longer than `wait_s`: nobody else would."""
+    while os.read(0, 4096):  # not sys.stdin, whose lock would be held while the process ends
+        pass
+    server.should_exit = True
+    time.sleep(wait_s)
+    os._exit(1)
 
 
 def main() -> None:
@@ -87,12 +80,15 @@ def main() -> None:
         settings = settings_for(spec)
         app = SecretApp(from_settings(settings), spec.secret)
     except HeadgateError as error:
-        _answer({"error": error.message, "hint": error.hint})
-        return
+        sys.exit(f"{error.message}\nhint: {error.hint}" if error.hint else error.message)
     config = configure(settings, log_config=LOGGING)
     config.app, config.factory = app, False
-    with bind(settings.service) as listener:
-        _Server(config).run(sockets=[listener])
+    server = uvicorn.Server(config)
+    # running requests may take it once, and the store as long again
+    wait_s = 2 * (settings.service.drain_s + MARGIN_S)
+    threading.Thread(target=_end_with_input, args=(server, wait_s), daemon=True).start()
+    with socket.socket(fileno=int(sys.argv[1])) as listener:
+        server.run(sockets=[listener])
 
 
 if __name__ == "__main__":

@@ -5,10 +5,7 @@ at once; another is started in the background, later and later when they keep fa
 """
 
 import asyncio
-import os
-import signal
 import sys
-from collections import deque
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import asdict
@@ -24,8 +21,11 @@ from headgate.service.proxy.transport import (
     Timeouts,
     Transport,
 )
+from headgate.service.wrap.gateway_process import GatewayProcess
 from headgate.service.wrap.spec import MEMORY, SECRET_HEADER, GatewaySpec
 
+# -P: the folder that the agent works in must not shadow what the gateway imports
+COMMAND = (sys.executable, "-P", "-m", "headgate.service.wrap.gateway")
 START_S = 60.0  # importing everything takes seconds on a busy machine
 STOP_S = 5.0
 PING_S = 0.1  # how often a gateway with work is asked for a sign of life
@@ -38,73 +38,53 @@ NEVER_S = 86_400.0
 class Gateway:
     """One gateway process that serves."""
 
-    def __init__(
-        self,
-        process: asyncio.subprocess.Process,
-        port: int,
-        spec: GatewaySpec,
-        transport: Transport,
-    ) -> None:
+    def __init__(self, process: GatewayProcess, spec: GatewaySpec, transport: Transport) -> None:
         self.metrics = ""
         """Its numbers, as it told them last."""
         self.failed = asyncio.Event()
         self.pid = process.pid
         self._process, self._spec, self._transport = process, spec, transport
-        self._address = Address("http", "127.0.0.1", port)
+        self._address = Address("http", "127.0.0.1", process.port)
         # without a sign of life for so long it counts as hung; a healthy one answers within milliseconds
         self._silence_s = spec.patience_s / 2
         self._turns = 0
         self._has_work = asyncio.Event()
-        self._log: deque[bytes] = deque(maxlen=20)
-        self._tasks = [
-            asyncio.ensure_future(work())
-            for work in (self._watch_exit, self._watch_silence, self._drain_log)
-        ]
+        self._watch = asyncio.ensure_future(self._watch_silence())
+        process.exited.add_done_callback(lambda _: self.failed.set())
 
     @classmethod
     async def start(cls, spec: GatewaySpec, transport: Transport) -> "Gateway":
         """Start one and wait until it serves; ConfigError says why it does not."""
-        # -P: the folder that the agent works in must not shadow what the gateway imports
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "headgate.service.wrap.gateway",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )  # fmt: skip
-        assert process.stdin is not None
-        assert process.stdout is not None
+        process = await GatewayProcess.start(COMMAND, orjson.dumps(asdict(spec)) + b"\n")
+        gateway = cls(process, spec, transport)
         try:
-            async with asyncio.timeout(START_S):
-                process.stdin.write(orjson.dumps(asdict(spec)) + b"\n")
-                line = await process.stdout.readline()
-        except BaseException as error:
-            await _kill(process)
-            if isinstance(error, TimeoutError):
-                raise ConfigError(f"the gateway did not start within {START_S:g} s") from error
+            # This leads to our own side, and takes many times as long as any request that follows.
+            response = await gateway.send("GET", "/v1/models", answer_s=START_S)
+            await response.close()
+        except UpstreamError as error:
+            await gateway._end(STOP_S)  # where it is about to end by itself, it still writes why
+            why = process.log[-500:] or error.message
+            raise ConfigError(f"the gateway does not start: {why}") from error
+        except BaseException:
+            await gateway._end(0.0)
             raise
-        told = orjson.loads(line) if line.strip() else {}
-        if "port" not in told:
-            _, log = await process.communicate()
-            why = told.get("error") or log.decode("utf-8", "replace").strip()[-500:]
-            raise ConfigError(f"the gateway does not start: {why}", hint=told.get("hint", ""))
-        gateway = cls(process, int(told["port"]), spec, transport)
-        await gateway.warm_up()
         return gateway
 
     async def send(
-        self, method: str, target: str, headers: Headers | None = None, body: bytes = b""
+        self,
+        method: str,
+        target: str,
+        headers: Headers | None = None,
+        body: bytes = b"",
+        *,
+        answer_s: float = NEVER_S,
     ) -> Response:
         """Its response to a request, once the head has come."""
         known = [*(headers or []), (SECRET_HEADER, self._spec.secret.encode())]
-        limits = Timeouts(self._silence_s, NEVER_S, NEVER_S)
+        limits = Timeouts(self._silence_s, answer_s, NEVER_S)
         return await self._transport.send(
             Request(method, self._address, target, known, body, limits)
         )
-
-    async def warm_up(self) -> None:
-        """Send a first request, to our own side of it, which takes many times as long as any that follows."""
-        with suppress(UpstreamError, TimeoutError):
-            async with asyncio.timeout(START_S):
-                await self._get("/v1/models")
 
     def begin_turn(self) -> None:
         """It has one more turn to work on."""
@@ -144,46 +124,26 @@ class Gateway:
             raise UpstreamError(f"the gateway answered {target} with {response.status}")
         return b"".join(parts)
 
-    async def _watch_exit(self) -> None:
-        await self._process.wait()
-        self.failed.set()
-
     async def _watch_silence(self) -> None:
         while not self.failed.is_set():
             await self._has_work.wait()
             if await self.is_alive():
                 await asyncio.sleep(PING_S)
 
-    async def _drain_log(self) -> None:
-        assert self._process.stderr is not None
-        async for line in self._process.stderr:
-            self._log.append(line)
-
     @property
     def log(self) -> str:
-        """The last lines that it wrote."""
-        return b"".join(self._log).decode("utf-8", "replace")
+        """The end of what it wrote."""
+        return self._process.log
 
     async def close(self) -> None:
         """End it: in order where it has something to store and can, else by force."""
         stores = self._spec.store != MEMORY and not self.failed.is_set()
-        if stores and self._process.stdin is not None:
-            self._process.stdin.close()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(STOP_S):
-                    await self._process.wait()
-        await _kill(self._process)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.wait(self._tasks)
+        await self._end(STOP_S if stores else 0.0)
 
-
-async def _kill(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            # not process.kill(), which may reap the process before asyncio does
-            os.kill(process.pid, signal.SIGKILL)
-    await process.wait()
+    async def _end(self, wait_s: float) -> None:
+        self._watch.cancel()
+        await asyncio.wait({self._watch})
+        await self._process.end(wait_s)
 
 
 class GatewayPool:
