@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from contextlib import suppress
 from types import SimpleNamespace
 
@@ -19,6 +20,7 @@ from headgate.service.wrap.gateways import (
     MAX_RESTART_S,
     RESERVE_S,
     RESTART_S,
+    SILENT_STEPS,
     Gateway,
     GatewayPool,
 )
@@ -179,11 +181,40 @@ class Transport:
 async def test_a_gateway_that_does_not_answer_its_health_has_failed(transport, alive):
     gateway = object.__new__(Gateway)
     gateway._transport, gateway._spec, gateway._silence_s = transport, GatewaySpec("", "s3cret"), 1.0  # fmt: skip
-    gateway._address, gateway.failed = None, asyncio.Event()
+    gateway._address, gateway.failed, gateway._heard = None, asyncio.Event(), 0
     assert await gateway.is_alive() is alive
     assert gateway.failed.is_set() is not alive
     if alive:
         assert (SECRET_HEADER, b"s3cret") in transport.request.headers
+
+
+async def test_a_gateway_from_which_more_of_a_turn_comes_is_no_silent_one():
+    class Late(Transport):
+        async def send(self, request):
+            for _ in range(4 * SILENT_STEPS):
+                gateway.note_sign_of_life()
+                await asyncio.sleep(gateway._silence_s / SILENT_STEPS / 2)
+            return await super().send(request)
+
+    gateway = object.__new__(Gateway)
+    gateway._transport, gateway._spec, gateway._silence_s = Late(), GatewaySpec("", ""), 0.1
+    gateway._address, gateway.failed, gateway._heard = None, asyncio.Event(), 0
+    assert await gateway.is_alive()
+
+
+async def test_a_moment_in_which_we_were_stopped_ourselves_is_no_silence_of_the_gateway():
+    class Waiting(Transport):
+        async def send(self, request):
+            await asyncio.sleep(0)
+            time.sleep(3 * gateway._silence_s)  # noqa: ASYNC251  (all of us stands still)
+            for _ in range(5):
+                await asyncio.sleep(0)
+            return await super().send(request)
+
+    gateway = object.__new__(Gateway)
+    gateway._transport, gateway._spec, gateway._silence_s = Waiting(), GatewaySpec("", ""), 0.1
+    gateway._address, gateway.failed, gateway._heard = None, asyncio.Event(), 0
+    assert await gateway.is_alive()
 
 
 SERVER = """

@@ -29,6 +29,7 @@ COMMAND = (sys.executable, "-P", "-m", "headgate.service.wrap.gateway")
 START_S = 60.0  # importing everything takes seconds on a busy machine
 STOP_S = 5.0
 PING_S = 0.1  # how often a gateway with work is asked for a sign of life
+SILENT_STEPS = 4  # in which it is waited for
 RESERVE_S = 2.0  # the reserve starts when the agent has started, which needs the processor itself
 RESTART_S = 0.5  # the wait before the first restart, doubled for each failure that follows
 MAX_RESTART_S = 30.0
@@ -47,7 +48,7 @@ class Gateway:
         self._address = Address("http", "127.0.0.1", process.port)
         # without a sign of life for so long it counts as hung; a healthy one answers within milliseconds
         self._silence_s = spec.patience_s / 2
-        self._turns = 0
+        self._turns = self._heard = 0
         self._has_work = asyncio.Event()
         self._watch = asyncio.ensure_future(self._watch_silence())
         process.exited.add_done_callback(lambda _: self.failed.set())
@@ -86,6 +87,10 @@ class Gateway:
             Request(method, self._address, target, known, body, limits)
         )
 
+    def note_sign_of_life(self) -> None:
+        """More of a turn came from it: it works, however long it takes to say so when asked."""
+        self._heard += 1
+
     def begin_turn(self) -> None:
         """It has one more turn to work on."""
         self._turns += 1
@@ -98,12 +103,22 @@ class Gateway:
             self._has_work.clear()
 
     async def is_alive(self) -> bool:
-        """Whether it answers in time; one that does not has failed."""
+        """Whether it gives a sign of life in time: an answer, or more of any turn. One that does not has failed.
+
+        The time is counted in steps, so that one in which we ourselves were stopped is no longer than the others.
+        """
+        answer = asyncio.ensure_future(self._get("/healthz"))
+        silent = 0
         try:
-            async with asyncio.timeout(self._silence_s):
-                await self._get("/healthz")
+            while silent < SILENT_STEPS and not answer.done():
+                heard = self._heard
+                await asyncio.wait({answer}, timeout=self._silence_s / SILENT_STEPS)
+                silent = silent + 1 if heard == self._heard else 0
+            await asyncio.wait_for(answer, 0)
         except (UpstreamError, TimeoutError):
             self.failed.set()
+        finally:
+            answer.cancel()
         return not self.failed.is_set()
 
     async def read_metrics(self) -> None:

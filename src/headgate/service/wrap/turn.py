@@ -202,6 +202,7 @@ class Turn:
             await self.reply.begin(response.status, response.headers)
             at = 0
             while data := await self._next(response):
+                gateway.note_sign_of_life()
                 known = bytes(self.reply.sent[at : at + len(data)])
                 if not data.startswith(known):
                     return False  # not what the agent has: no one can go on from there
