@@ -1,26 +1,12 @@
-"""Run: an agent under the supervisor, from its start to the summary.
+"""Run: an agent under the supervisor, from its start to the summary."""
 
-It runs as if it had been started by the shell itself: its terminal, its signals, its exit code. It stays in our process
-group, so the terminal's signals (interrupt, quit, stop, window size) reach it directly; we take no notice of those.
-Signals that are sent to us alone (terminate, hang up) are handed on. When it is stopped we stop too, so that the shell
-gets its terminal back, and whoever continues the group continues both.
-"""
-
-import asyncio
 import logging
-import os
-import signal
-import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 
-from headgate.errors import InputError
+from headgate.service.wrap.agent_process import run_child
 from headgate.service.wrap.agents import find_command, plan_launch
 from headgate.service.wrap.summary import Summary, summarize
 from headgate.service.wrap.supervisor import Supervisor
-
-LEFT_TO_CHILD = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
-HANDED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
 async def run_wrapped(
@@ -52,34 +38,3 @@ def _keep_terminal_clean() -> None:
     for name in ("aiohttp", "asyncio"):
         logging.getLogger(name).addHandler(logging.NullHandler())
         logging.getLogger(name).propagate = False
-
-
-async def run_child(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command to its end: its exit code, 128 + N where signal N ended it."""
-    loop = asyncio.get_running_loop()
-    process: subprocess.Popen[bytes]
-
-    def hand_on(number: int) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, number)
-
-    for number in LEFT_TO_CHILD:
-        # a handler, since a signal that is ignored would be ignored in the child too
-        loop.add_signal_handler(number, lambda: None)
-    for number in HANDED_ON:  # before the child is there, for one that comes while it starts
-        loop.add_signal_handler(number, hand_on, number)
-    try:
-        process = subprocess.Popen(arguments, env=dict(environment))  # noqa: ASYNC220, S603  (waited for below)
-    except OSError as error:
-        raise InputError(f"{arguments[0]} cannot be started: {error.strerror}") from error
-    try:
-        while True:
-            _, status = await asyncio.to_thread(os.waitpid, process.pid, os.WUNTRACED)
-            if not os.WIFSTOPPED(status):
-                break
-            os.kill(os.getpid(), signal.SIGSTOP)
-    finally:
-        for number in (*LEFT_TO_CHILD, *HANDED_ON):
-            loop.remove_signal_handler(number)
-    process.returncode = code = os.waitstatus_to_exitcode(status)
-    return code if code >= 0 else 128 - code

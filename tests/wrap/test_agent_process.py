@@ -10,7 +10,7 @@ import time
 import pytest
 
 RUN = (
-    "import asyncio, os, sys; from headgate.service.wrap.run import run_child; "
+    "import asyncio, os, sys; from headgate.service.wrap.agent_process import run_child; "
     "sys.exit(asyncio.run(run_child(sys.argv[1:], os.environ)))"
 )
 
@@ -46,6 +46,30 @@ def test_a_signal_that_is_sent_to_us_reaches_the_command():
         process.terminate()
         assert process.stdout.read() == "got it\n"
     assert process.returncode == 7
+
+
+def test_a_signal_that_is_ignored_is_ignored_by_the_command_too():
+    asks = "import signal as s; print([s.getsignal(n) is s.SIG_IGN for n in (s.SIGHUP, s.SIGINT, s.SIGTERM)])"  # fmt: skip
+    for ignored, shown in (("HUP INT", "[True, True, False]"), ("", "[False, False, False]")):
+        given = command(sys.executable, "-c", asks)
+        shell = ["sh", "-c", f'trap "" {ignored}; exec "$@"', "sh", *given]
+        done = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
+        assert done.stdout.strip() == shown, done.stderr
+
+
+def test_signals_that_come_when_the_command_has_ended_break_off_nothing():
+    ends = (
+        "import asyncio, os, signal, sys; from headgate.service.wrap.agent_process import run_child\n"
+        "async def main():\n"
+        "    code = await run_child(['sh', '-c', 'exit 6'], os.environ)\n"
+        "    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):\n"
+        "        os.kill(os.getpid(), number)\n"
+        "        await asyncio.sleep(0)\n"
+        "    return code\n"
+        "sys.exit(asyncio.run(main()))"
+    )
+    done = subprocess.run([sys.executable, "-c", ends], capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    assert done.returncode == 6, done.stderr
 
 
 class Terminal:
