@@ -1,6 +1,9 @@
 """`headgate wrap`: what of its options reaches the agent's supervisor, and what is printed at the end."""
 
 import os
+import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -29,6 +32,15 @@ def test_the_agents_arguments_and_exit_code_are_its_own(run, wrapped):
     assert run("wrap", "--quiet", "claude")[2] == ""
     assert [command for command, _ in wrapped] == [("claude", "-p", "--", "hello"), ("claude", "-p"), ("claude",)]  # fmt: skip
     assert wrapped[0][1]["environ"] is os.environ
+
+
+def test_the_exit_code_is_the_agents_even_if_nobody_can_read_the_summary(run, wrapped, monkeypatch):
+    with Path("/dev/full").open("w", buffering=1) as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        assert run("wrap", "claude")[0] == 7
+        monkeypatch.undo()
+        with suppress(OSError):
+            full.close()
 
 
 @pytest.mark.parametrize(

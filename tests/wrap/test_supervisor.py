@@ -1,6 +1,8 @@
 """The supervisor without any gateway: whose calls it takes, where they go, and what it passes on as it came."""
 
+import asyncio
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 from aiohttp import ClientError, ClientSession, web
@@ -142,6 +144,23 @@ async def test_a_call_of_a_gateway_for_which_nobody_waits_is_gone(turn):
     async with supervised(upstream, openai=OPENAI) as (_, ask):
         assert (await ask("POST", "/gateway/v1/chat/completions", headers={"headgate-turn": turn}))[0] == 410  # fmt: skip
     assert upstream.asked == []
+
+
+async def test_a_call_whose_turn_left_the_gateway_before_the_call_was_whole_is_gone():
+    upstream = Upstream(b"x")
+    async with supervised(upstream, openai=OPENAI) as (supervisor, ask):
+        turn = SimpleNamespace(name="1.1", gateway=object())
+        supervisor._turns["1"] = turn
+
+        async def body():
+            yield b"{"
+            for _ in range(100):  # until the supervisor has its head
+                await asyncio.sleep(0)
+            turn.name = "1.2"
+            yield b"}"
+
+        headers = {"headgate-turn": "1.1"}
+        assert (await ask("POST", "/gateway/v1/chat/completions", headers=headers, data=body()))[0] == 410  # fmt: skip
 
 
 async def test_a_proxy_that_the_environment_names_is_used_but_for_hosts_that_are_exempt(

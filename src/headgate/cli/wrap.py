@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+from contextlib import suppress
 
 import click
 
@@ -71,8 +72,9 @@ def wrap(
         )
     )
     if not quiet:
-        for line in summary.lines():
-            echo(f"headgate: {line}", err=True)
+        with suppress(OSError):  # nobody can read it; the exit code is still the agent's
+            for line in summary.lines():
+                echo(f"headgate: {line}", err=True)
     sys.exit(code)
 
 

@@ -10,6 +10,7 @@ import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from itertools import count
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -21,7 +22,7 @@ from headgate.service.proxy.http_client import HttpClient
 from headgate.service.proxy.transport import Headers, header
 from headgate.service.proxy.upstreams import parse_address
 from headgate.service.wrap.agents import CHATGPT, CHATGPT_HEADER, PROVIDERS
-from headgate.service.wrap.gateways import GatewayPool
+from headgate.service.wrap.gateways import STOP_S, GatewayPool
 from headgate.service.wrap.recording import Recording
 from headgate.service.wrap.reply import AgentReply, response_for
 from headgate.service.wrap.spec import GatewaySpec
@@ -79,12 +80,20 @@ class Supervisor:
             raise
 
     async def close(self) -> None:
-        """End the gateways and stop listening; every gateway's last numbers are read before."""
-        if gateway := self.pool.current:
-            await gateway.read_metrics()
-        await asyncio.gather(*self._aside)
-        await self.pool.close()
+        """Stop listening and end the gateways; every gateway's last numbers are read before.
+
+        Turns that run for somebody whom the agent left behind are broken off, so that no gateway waits for their end.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_S):
+                if (gateway := self.pool.current) and await gateway.is_alive():
+                    await gateway.read_metrics()
         await self._runner.cleanup()
+        for task in self._aside:
+            task.cancel()
+        if self._aside:
+            await asyncio.wait(self._aside)
+        await self.pool.close()
         await self._transport.close()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
@@ -167,12 +176,13 @@ class Supervisor:
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
         """Answer a call that a gateway makes for a turn with that of the turn's upstream."""
+        body = await request.read()  # first, for the turn may leave the gateway while it comes
         name = request.headers.get(TURN_HEADER.decode(), "")
         turn = self._turns.get(name.rpartition(".")[0])
         gateway = turn.gateway if turn is not None and turn.name == name else None
         if turn is None or gateway is None:
             return web.Response(status=410)  # nobody waits for it any more
-        recording = turn.call(await request.read())
+        recording = turn.call(body)
         try:
             return await _play(recording, request)
         except (asyncio.CancelledError, ConnectionError):
