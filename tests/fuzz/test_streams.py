@@ -147,7 +147,7 @@ def test_any_whole_answer_is_passed_on_or_is_an_error_of_ours(rng):
 
         session = Session(({"role": "user", "content": "hi"},))
         with suppress(HeadgateError):
-            await guard_answer(body, dialect, session, UsageSum(), call_again)
+            await guard_answer(body, dialect, session, UsageSum(), call_again, fields={})
 
     coroutine = answer()
     with suppress(StopIteration):

@@ -89,10 +89,11 @@ def test_anthropics_cached_input_counts(rig, gate, address, stream):
     assert spent(gate) == 355
 
 
-def test_an_answer_that_nobody_watched_is_booked_as_it_was_held(rig, gate, address):
-    model = rig.script(answer("Well."))
-    post(address, model, stream=False, n=2)
-    assert 100 < spent(gate) < 200
+def test_an_answer_that_nobody_watched_is_booked_as_told_else_as_it_was_held(rig, gate, address):
+    post(address, rig.script(answer("Well.", usage=(10, 5))), stream=False, n=2)
+    assert spent(gate) == 15
+    post(address, rig.script([json_head(), b'{"choices": []}']), stream=False, n=2)
+    assert 100 < spent(gate) - 15 < 200
 
 
 def test_an_upstream_that_refuses_or_breaks_costs_nothing_or_what_it_said(rig, gate, address):

@@ -3,16 +3,19 @@
 import pytest
 
 from headgate.errors import PausedError, StoreError
-from headgate.guard.dialects.usage import CachedInput
+from headgate.guard.dialects.usage import CachedInput, estimate_prompt
 from headgate.guard.fuse import FusePolicy, Reading
-from headgate.service.proxy.fuse import BYTES_PER_TOKEN, Fuse, _spent
+from headgate.service.proxy.fuse import LARGE, Fuse, _spent, count_prompt
 from headgate.service.proxy.model_call import ModelCall
 from headgate.spending import Hold
 from headgate.types import Amount
 
 
 class Request:
-    model, fields, body = "m", {"max_tokens": 50}, b"x" * (BYTES_PER_TOKEN * 10 + 1)
+    model, fields, body = "m", {"prompt": "When are refunds paid?"}, b"{}"
+
+
+PROMPT = estimate_prompt(Request.fields)
 
 
 class Dialect:
@@ -50,8 +53,8 @@ def hold_of(state="open"):
     return Hold((), Amount(60), (Reading("session", "s", state, 10, 100, "tokens"),))
 
 
-@pytest.mark.parametrize(("limit", "tokens"), [(50, 60), (0, 710)])
-async def test_a_call_is_held_at_its_body_and_its_limit_or_the_usual_output(limit, tokens):
+@pytest.mark.parametrize(("limit", "tokens"), [(50, PROMPT + 50), (0, PROMPT + 700)])
+async def test_a_call_is_held_at_its_prompt_and_its_limit_or_the_usual_output(limit, tokens):
     book, call = Book(hold_of()), ModelCall("/v1/x", session="s")
     held, headers = await fuse_over(book).hold({}, Request, Dialect(limit), call)
     assert book.asked == [("s", "k", tokens)]
@@ -78,24 +81,29 @@ async def test_a_store_that_cannot_count_is_said_and_an_error_of_the_call_goes_b
     book, call = Book(error=StoreError("gone")), ModelCall("/", session="s")
     fuse = fuse_over(book)
     assert await fuse.hold({}, Request, Dialect(1), call) == (None, {"x-headgate-degraded": "fuse: gone"})  # fmt: skip
-    await fuse.settle({}, hold_of(), call, answered=True)
+    await fuse.settle({}, hold_of(), call)
     assert call.error == "not booked: gone"
     call.error = "the upstream broke off"
-    await fuse.settle({}, hold_of(), call, answered=True)
+    await fuse.settle({}, hold_of(), call)
     assert call.error == "the upstream broke off"
 
 
-@pytest.mark.parametrize(("answered", "output", "booked"), [(True, 5, 12), (True, 0, 60), (False, 5, 0)])  # fmt: skip
-async def test_booked_is_what_the_upstream_told_else_what_was_held_and_nothing_where_it_refused(
-    answered, output, booked
-):
+@pytest.mark.parametrize(("facts", "booked"), [({"input_tokens": 7, "output_tokens": 5}, 12), ({}, 0), ({"is_untold": True}, 60)])  # fmt: skip
+async def test_booked_is_what_a_call_spent_and_its_likely_size_where_nobody_knows(facts, booked):
     book = Book()
-    call = ModelCall("/", session="s", input_tokens=7 if output else 0, output_tokens=output)
-    await fuse_over(book).settle({}, hold_of(), call, answered=answered)
+    call = ModelCall("/", session="s", **facts)
+    await fuse_over(book).settle({}, hold_of(), call)
     assert book.booked == [booked]
     assert call.readings == ("read",)
 
 
 def test_cached_input_counts_once():
     call = ModelCall("/", input_tokens=10, output_tokens=1, cached_input=CachedInput(within=4, read=3, written=2))  # fmt: skip
-    assert _spent(None, hold_of(), call).tokens == 10 + 3 + 2 + 1
+    assert _spent(None, call).tokens == 10 + 3 + 2 + 1
+
+
+async def test_the_prompt_of_a_call_is_counted_once():
+    call = ModelCall("/")
+    large = type("Large", (), {"body": b" " * (LARGE + 1), "fields": {"prompt": "word " * 1_000}})
+    assert await count_prompt(large, call) == estimate_prompt(large.fields)
+    assert await count_prompt(Request, call) == estimate_prompt(large.fields)

@@ -21,7 +21,7 @@ from headgate.guard.policy import GuardPolicy
 from headgate.guard.resume import ANSWER_NOW, FINISH, NUDGE
 from headgate.policy import ProxyPolicy
 from headgate.service.proxy.proxy import Proxy
-from headgate.service.proxy.refusals import FORGET_S, MOST, Refusals
+from headgate.service.proxy.refusals import FORGET_S, MOST, ExpiringSet
 
 ASK = [{"role": "user", "content": "Tell me about headgates."}]
 REFUSES = [json_head(400), b'{"error": {"message": "temperature is not supported", "type": "t", "code": "c"}}']  # fmt: skip
@@ -66,13 +66,13 @@ def test_one_refused_resume_does_not_switch_sampling_off_for_the_model(rig, upst
 
 def test_a_refusal_is_forgotten_after_a_while_and_there_are_never_many():
     now = [100.0]
-    refusals = Refusals(clock=lambda: now[0])
-    assert ("up", "m", "sampling") not in refusals
-    refusals.add("up", "m", "sampling")
-    assert ("up", "m", "sampling") in refusals
+    refusals = ExpiringSet(clock=lambda: now[0])
+    assert ("up", "m", "refuses sampling") not in refusals
+    refusals.add("up", "m", "refuses sampling")
+    assert ("up", "m", "refuses sampling") in refusals
     assert ("up", "m", "usage") not in refusals
     now[0] += FORGET_S + 1
-    assert ("up", "m", "sampling") not in refusals
+    assert ("up", "m", "refuses sampling") not in refusals
     for n in range(MOST + 1):
         refusals.add("up", f"m{n}", "sampling")
     assert ("up", "m0", "sampling") not in refusals

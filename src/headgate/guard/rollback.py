@@ -111,6 +111,14 @@ class Session:
         return self.report.state is RECOVERING
 
     @property
+    def generated_tokens(self) -> int:
+        """About how many tokens the current call has generated so far."""
+        longest = max(
+            (self._content, self._reasoning, self._current), key=lambda channel: len(channel.tail)
+        )
+        return self._generated_tokens(longest)
+
+    @property
     def done(self) -> bool:
         """Whether the answer is complete."""
         return self.report.state is State.DONE
@@ -141,6 +149,7 @@ class Session:
         if not isinstance(piece, Piece):
             piece = Piece(CONTENT, piece)
         if not self._watching or (piece.channel == REASONING and not self.policy.reasoning):
+            self._generated += len(piece)
             return self._book([piece])
         if piece.channel == EVENT:
             return self._pass_event(piece)

@@ -2,7 +2,7 @@
 
 {time, level, request_id, method, route, status, ms, tenant, key, session, trace, candidates, penalized,
 exact_duplicates, expansion, novel, tokens, degraded}, and for a call through the proxy {call, model, upstream, guard,
-unwatched, rollbacks, cut_chars, input_tokens, output_tokens, first_byte_ms, error}; the query only where
+unwatched, rollbacks, cut_chars, input_tokens, output_tokens, estimated, first_byte_ms, error}; the query only where
 `service.log_query` allows it, and never the text of a chunk.
 """
 
@@ -122,6 +122,7 @@ def call_figures(call: ModelCall) -> dict[str, Any]:
         "cut_chars": report.cut_chars if report else 0,
         "input_tokens": call.input_tokens,
         "output_tokens": call.output_tokens,
+        "estimated": call.estimated,
         "first_byte_ms": round(1000 * call.first_byte_s, 3) if call.first_byte_s else None,
         "error": call.error,
     }

@@ -1,6 +1,6 @@
 """Usage over several calls: what was reported counts, what was not is estimated and marked so."""
 
-from headgate.guard.dialects.usage import CachedInput, UsageSum
+from headgate.guard.dialects.usage import FILE_TOKENS, CachedInput, UsageSum, estimate_prompt
 
 
 def test_later_numbers_of_a_call_replace_earlier_ones():
@@ -24,6 +24,46 @@ def test_a_severed_call_counts_with_estimates_for_what_it_did_not_report():
     assert severed == {"input_tokens": 9, "output_tokens": 3, "estimated": True}
     assert "estimated" not in last
     assert total["headgate"]["rollbacks"] == 1
+
+
+def test_an_estimate_is_told_whatever_else_was_reported():
+    usage = UsageSum()
+    usage.note({"input_tokens": 9, "cache_read_input_tokens": 4, "service_tier": "standard"})
+    usage.sever({"input_tokens": 7, "output_tokens": 3})
+    (severed, _) = usage.total({}, {})["headgate"]["calls"]
+    assert severed["estimated"] is True
+    assert (severed["input_tokens"], severed["output_tokens"]) == (9, 3)
+    assert usage.has_estimates
+
+
+def test_input_that_came_from_the_cache_alone_is_not_estimated_again():
+    usage = UsageSum()
+    usage.note({"input_tokens": 0, "cache_read_input_tokens": 400, "output_tokens": 5})
+    usage.sever({"input_tokens": 390, "output_tokens": 3})
+    assert usage.tokens() == (0, 5)
+    assert not usage.has_estimates
+
+
+def test_only_a_call_that_is_under_way_lacks_what_it_did_not_report():
+    usage = UsageSum()
+    assert usage.gaps() == (True, True)
+    usage.note({"input_tokens": 9})
+    assert usage.gaps() == (False, True)
+    usage.sever({"input_tokens": 9, "output_tokens": 3})
+    assert usage.gaps() == (False, False)
+    usage.begin()
+    assert usage.gaps() == (True, True)
+
+
+def test_a_prompt_is_estimated_with_its_tools_and_files_at_a_flat_price():
+    ask = {"messages": [{"role": "user", "content": "When are refunds paid?"}]}
+    bare = estimate_prompt(ask)
+    assert 6 < bare < 30
+    assert estimate_prompt({**ask, "tools": [{"name": "look", "description": "word " * 500}]}) > bare + 400  # fmt: skip
+    for data in ("data:image/png;base64," + "iVBORw0KGgo" * 90_000, "iVBORw0KGgo+/" * 90_000 + "=="):  # fmt: skip
+        assert FILE_TOKENS < estimate_prompt({**ask, "image": {"url": data}}) < FILE_TOKENS + bare + 20  # fmt: skip
+    assert estimate_prompt({"prompt": "世界" * 500}) < 3_000
+    assert estimate_prompt({"prompt": "x" * 500}) < FILE_TOKENS
 
 
 def test_a_severed_call_that_reported_everything_is_no_estimate():

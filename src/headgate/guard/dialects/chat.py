@@ -74,6 +74,14 @@ class ChatDialect(Dialect):
             {"reasoning_effort": "low"} if isinstance(fields.get("reasoning_effort"), str) else {}
         )
 
+    def ask_usage(self, fields: Fields) -> dict[str, Any]:
+        options = fields.get("stream_options") or {}
+        if fields.get("stream") is not True or not isinstance(options, Mapping):
+            return {}
+        if options.get("include_usage"):
+            return {}
+        return {"stream_options": {**options, "include_usage": True}}
+
     # Turns
 
     def preamble(self, fields: Fields) -> tuple[str, ...]:  # it is a message here
@@ -152,6 +160,9 @@ class ChatDialect(Dialect):
     def usage(self, found: Event) -> Usage | None:
         usage = found.get("usage")
         return usage if isinstance(usage, dict) else None
+
+    def is_usage_event(self, event: Event) -> bool:
+        return event.get("choices") == [] and isinstance(event.get("usage"), dict)
 
     def with_usage(self, found: Event, usage: Usage) -> Event:
         return {**found, "usage": usage}

@@ -67,6 +67,10 @@ class RequestFormat(Protocol):
     def answer_now(self, fields: Fields) -> dict[str, Any]:
         """The fields that end the reasoning, or shorten it, where the request asked for it."""
 
+    def ask_usage(self, fields: Fields) -> dict[str, Any]:
+        """The fields that ask for usage, where the stream would not tell it otherwise."""
+        return {}
+
 
 class TurnFormat(Protocol):
     """Who said what, for context that is added to a request."""
@@ -120,6 +124,10 @@ class StreamFormat(Protocol):
 
     def usage(self, found: Event) -> Usage | None:
         """The usage inside an event or a whole answer, or None."""
+
+    def is_usage_event(self, event: Event) -> bool:
+        """Whether an event brings usage and nothing else, as it comes where usage was asked for."""
+        return False
 
     def with_usage(self, found: Event, usage: Usage) -> Event:
         """The event or whole answer with another usage."""

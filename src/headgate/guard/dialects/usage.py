@@ -3,14 +3,26 @@
 A call that was severed reported no usage in most APIs, so its share is estimated and marked so.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from headgate.guard.dialects.dialect import Usage
+import orjson
+
+from headgate.guard.dialects.dialect import Fields, Usage
+from headgate.text.tokens import estimate_tokens
 
 INPUT = ("prompt_tokens", "input_tokens")
+CACHED = ("cache_read_input_tokens", "cache_creation_input_tokens")  # counted beside the input
 DETAILS = ("prompt_tokens_details", "input_tokens_details")
 OUTPUT = ("completion_tokens", "output_tokens")
+
+
+FILE_CHARS = 1_000  # a text of so many characters that is all base64 is a file
+FILE_TOKENS = (
+    1_600  # of a file: what a picture of a megapixel costs at most at Anthropic; 765 at OpenAI
+)
+_file = re.compile(rb"(?:data:[\w.+/;=-]*,)?[A-Za-z0-9+/_-]++=*+")
 
 
 class CachedInput(NamedTuple):
@@ -28,11 +40,16 @@ class UsageSum:
 
     def __init__(self) -> None:
         self._severed: list[Usage] = []
+        self._under_way = True
         self.current: Usage = {}
         """What the current call said last; later numbers replace earlier ones."""
 
     def __bool__(self) -> bool:
         return bool(self._severed)
+
+    def begin(self) -> None:
+        """A further call has begun to answer."""
+        self._under_way = True
 
     def note(self, usage: Usage | None) -> None:
         """The current call reports its usage."""
@@ -41,10 +58,26 @@ class UsageSum:
 
     def sever(self, estimate: Usage) -> None:
         """The current call was severed: what it reported, and estimates for the rest."""
-        reported = {name: value for name, value in self.current.items() if value}
-        is_estimate = reported.keys() < estimate.keys()
+        lacks_input, lacks_output = self.gaps()
+        reported = {
+            name: value
+            for name, value in self.current.items()
+            if value or (name in INPUT and not lacks_input)
+        }
+        is_estimate = lacks_input or lacks_output
         self._severed.append({**estimate, **reported, "estimated": is_estimate})
-        self.current = {}
+        self.current, self._under_way = {}, False
+
+    def gaps(self) -> tuple[bool, bool]:
+        """Whether a call is under way that has reported no input, and one that has reported no output."""
+        if not self._under_way:
+            return False, False
+        return not _sum([self.current], (*INPUT, *CACHED)), not _sum([self.current], OUTPUT)
+
+    @property
+    def has_estimates(self) -> bool:
+        """Whether a share of a severed call is an estimate."""
+        return any(call["estimated"] for call in self._severed)
 
     def total(self, usage: Usage, figures: Mapping[str, Any]) -> Usage:
         """The usage of the last call with all others added; the figures and the share of each call beside it."""
@@ -65,14 +98,26 @@ class UsageSum:
             within=_sum(
                 [found for found in details if isinstance(found, dict)], ("cached_tokens",)
             ),
-            read=_sum(calls, ("cache_read_input_tokens",)),
-            written=_sum(calls, ("cache_creation_input_tokens",)),
+            read=_sum(calls, CACHED[:1]),
+            written=_sum(calls, CACHED[1:]),
         )
 
     def tokens(self) -> tuple[int, int]:
         """Input and output tokens of all calls so far, whatever their API calls them."""
         calls = [*self._severed, self.current]
         return _sum(calls, INPUT), _sum(calls, OUTPUT)
+
+
+def estimate_prompt(fields: Fields) -> int:
+    """About how many tokens the model reads of a request: all of its fields, and each file at a flat price."""
+    body = orjson.dumps(fields).replace(b'\\"', b"'").replace(b"\\n", b"\n")
+    texts, files = [], 0
+    for text in body.split(b'"'):
+        if len(text) >= FILE_CHARS and _file.fullmatch(text):
+            files += 1
+        else:
+            texts.append(text)
+    return estimate_tokens(b'"'.join(texts).decode()) + FILE_TOKENS * files
 
 
 def _sum(calls: Sequence[Usage], names: Sequence[str]) -> int:

@@ -64,6 +64,7 @@ def _call_step(call: ModelCall) -> Step:
         "wasted_tokens": call.report.wasted_tokens if call.report else 0,
         "input_tokens": call.input_tokens,
         "output_tokens": call.output_tokens,
+        "estimated": 1 if call.estimated else "",
         "first_byte_s": round(call.first_byte_s or 0.0, 4),
         "unwatched": call.unwatched,
         "rescued_by": call.rescued_by,

@@ -3,21 +3,22 @@
 Where the store fails, the call goes on uncounted, and the reply says so: a broken counter must not stop work.
 """
 
+import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from starlette.types import Scope
 
 from headgate.errors import StoreError
 from headgate.guard.dialects.dialect import Dialect
+from headgate.guard.dialects.usage import estimate_prompt
 from headgate.guard.fuse import FusePolicy, Price, amount_of
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.request import ProxyRequest
 from headgate.spending import Hold, Spending
 from headgate.types import Amount
 
-BYTES_PER_TOKEN = (
-    4  # of a request's JSON; only a first guess, the usage that the upstream tells is booked
-)
+LARGE = 200_000  # bytes of a request whose tokens are counted in a thread
 
 
 class Fuse:
@@ -40,7 +41,7 @@ class Fuse:
             return None, {}
         likely = amount_of(
             self._policy.price(request.model),
-            input_tokens=len(request.body) // BYTES_PER_TOKEN,
+            input_tokens=await count_prompt(request, call),
             output_tokens=dialect.token_limit(request.fields) or self._policy.output_tokens,
         )
         try:
@@ -53,18 +54,25 @@ class Fuse:
         told = "; ".join(reading.describe() for reading in held.warnings)
         return held, {"x-headgate-fuse": told} if told else {}
 
-    async def settle(self, scope: Scope, held: Hold, call: ModelCall, *, answered: bool) -> None:
-        """Book what the call spent: as the upstream told it, else as it was held; nothing where it refused."""
-        spent = _spent(self._policy.price(call.model), held, call) if answered else Amount()
+    async def settle(self, scope: Scope, held: Hold, call: ModelCall) -> None:
+        """Book what the call spent; nothing where the upstream refused it."""
+        spent = held.amount if call.is_untold else _spent(self._policy.price(call.model), call)
         try:
             call.readings = await self._spending(scope).asettle(held, spent)
         except StoreError as error:
             call.error = call.error or f"not booked: {error.message}"
 
 
-def _spent(price: Price | None, held: Hold, call: ModelCall) -> Amount:
-    if not call.input_tokens and not call.output_tokens:
-        return held.amount
+async def count_prompt(request: ProxyRequest, call: ModelCall) -> int:
+    """The tokens of a call's prompt, estimated; in a thread where that takes a millisecond and more."""
+    if call.prompt_tokens is None:
+        count = partial(estimate_prompt, request.fields)
+        is_large = len(request.body) > LARGE
+        call.prompt_tokens = await asyncio.to_thread(count) if is_large else count()
+    return call.prompt_tokens
+
+
+def _spent(price: Price | None, call: ModelCall) -> Amount:
     cached = call.cached_input
     return amount_of(
         price,

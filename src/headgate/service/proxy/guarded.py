@@ -17,7 +17,7 @@ from headgate.policy import UpstreamPolicy
 from headgate.service.byte_budget import Share
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.model_call import ModelCall
-from headgate.service.proxy.refusals import REFUSED, Refusals, names_any, read_refusal
+from headgate.service.proxy.refusals import REFUSED, ExpiringSet, names_any, read_refusal
 from headgate.service.proxy.relay import Relay
 from headgate.service.proxy.request import ProxyRequest
 from headgate.service.proxy.sse import is_stream
@@ -33,7 +33,8 @@ class Target:
 
     name: str
     upstream: UpstreamPolicy
-    refusals: Refusals = field(default_factory=Refusals)
+    known: ExpiringSet = field(default_factory=ExpiringSet)
+    """What it refused or took lately, with which model."""
 
 
 class GuardedExchange:
@@ -50,11 +51,14 @@ class GuardedExchange:
         scope: Scope,
         call: ModelCall,
         earlier_loops: int = 0,
+        asks: Mapping[str, Any] | None = None,
     ) -> None:
         self._dialect, self._request, self._target = dialect, request, target
         self._upstreams, self._guard, self._scope, self._call = upstreams, guard, scope, call
+        self._asks = asks or {}  # for usage, which the client did not ask for
+        self._usage = UsageSum()
         fields = request.fields
-        cold = (target.name, request.model, "sampling") in target.refusals
+        cold = (target.name, request.model, "refuses sampling") in target.known
         self._session = Session(
             request.messages,
             policy=guard,
@@ -78,6 +82,7 @@ class GuardedExchange:
             raise
         finally:
             self._session.leave()
+            self._note_tokens()
             if self._session.report.cuts:
                 self._call.answer = self._session.text
         return response
@@ -94,16 +99,16 @@ class GuardedExchange:
                 call_again=self._call_again,
                 write=reply.write,
                 share=share,
+                usage=self._usage,
+                hides_usage=bool(self._asks),
             )
             try:
                 return await relay.run(response)
             finally:
-                self._note_tokens(relay.usage)
                 if relay.said_error:
                     self._call.error = "upstream_error_event"
 
     async def _answer(self, response: Response, reply: Reply, headers: dict[str, str]) -> None:
-        usage = UsageSum()
         self._session.hold_calls_whole()  # nothing is out before all of it is read
         with self._upstreams.budget.share() as share:
             body, is_whole = await self._read(response, share)
@@ -126,10 +131,10 @@ class GuardedExchange:
                     raise UpstreamError("the answer of a further call is too large to be held")
                 return body
 
-            try:
-                body = await guard_answer(body, self._dialect, self._session, usage, call_again)
-            finally:
-                self._note_tokens(usage)
+            fields = self._request.fields
+            body = await guard_answer(
+                body, self._dialect, self._session, self._usage, call_again, fields=fields
+            )
         headers["x-headgate-rollbacks"] = str(self._session.report.rollbacks)
         reply.head(response.status, returned_headers(response), headers)
         reply.put(body)
@@ -153,13 +158,18 @@ class GuardedExchange:
         while data := await response.read():
             await reply.write(data)
             size += len(data)
-        self._call.output_tokens = size // 4
+        self._usage.note(self._dialect.estimate_usage(0, size // 4))
 
-    def _note_tokens(self, usage: UsageSum) -> None:
-        """The tokens of all calls: as the upstream reported them, else estimated from what the client has."""
-        self._call.input_tokens, reported = usage.tokens()
-        self._call.cached_input = usage.cached_input()
-        self._call.output_tokens = reported or estimate_tokens(self._session.text)
+    def _note_tokens(self) -> None:
+        """The tokens of all calls: as the upstream reported them, else estimated."""
+        call, usage = self._call, self._usage
+        call.input_tokens, call.output_tokens = usage.tokens()
+        call.cached_input = usage.cached_input()
+        lacks_input, lacks_output = usage.gaps()
+        generated = self._session.generated_tokens if lacks_output else 0
+        call.output_tokens += generated
+        call.untold_prompts += lacks_input
+        call.estimated = usage.has_estimates or generated > 0
 
     # Asking again
 
@@ -175,7 +185,7 @@ class GuardedExchange:
         response = await self._ask({**self._going_on(call), **changed})
         if response.status in REFUSED and changed:
             if names_any(await read_refusal(response), sampling):
-                self._target.refusals.add(self._target.name, self._request.model, "sampling")
+                self._target.known.add(self._target.name, self._request.model, "refuses sampling")
             response = await self._ask(self._going_on(session.reword()))
         if response.status != 200:
             status = response.status
@@ -192,8 +202,9 @@ class GuardedExchange:
         }
 
     async def _ask(self, changed: Mapping[str, Any]) -> Response:
-        body = self._request.with_fields(changed).body
-        return await self._upstreams.send(self._target.upstream, self._scope, body, plain=True)
+        body = self._request.with_fields({**changed, **self._asks}).body
+        with self._call.waiting():
+            return await self._upstreams.send(self._target.upstream, self._scope, body, plain=True)
 
     async def _ask_rescue(self) -> Response | None:
         """The last try at another upstream; None where there is none, or it does not answer.
@@ -209,9 +220,10 @@ class GuardedExchange:
         changed = {"model": model, **self._going_on(self._session.reword())}
         body = self._request.with_fields(changed).body
         try:
-            response = await self._upstreams.send(
-                upstream, self._scope, body, plain=True, own_key_only=True
-            )
+            with self._call.waiting():
+                response = await self._upstreams.send(
+                    upstream, self._scope, body, plain=True, own_key_only=True
+                )
         except UpstreamError:
             return None
         if response.status != 200:

@@ -12,7 +12,7 @@ from typing import Any
 
 from headgate.errors import MissingExtra, UpstreamError, UpstreamTimeout
 from headgate.service.proxy.decoding import FORMATS, Decoder, Read, codings_of
-from headgate.service.proxy.transport import Headers, Request, Response
+from headgate.service.proxy.transport import Headers, NotReached, Request, Response
 
 try:
     import aiohttp
@@ -51,18 +51,14 @@ class HttpClient:
                     found = await self._send(request)
         except TimeoutError as error:
             if isinstance(error, aiohttp.ServerTimeoutError):  # of the connection
-                raise UpstreamTimeout(f"{place} cannot be reached in time") from error
+                raise NotReached(f"{place} cannot be reached in time") from error
             limit = request.timeouts.answer_s
             raise UpstreamTimeout(f"{place} gave no answer within {limit:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _translate(error, place) from error
         response = HttpResponse(found, place, request.timeouts.idle_s)
         if request.decompress:
-            try:
-                response.decompress()
-            except UpstreamError:
-                await response.close()
-                raise
+            response.decompress()
         return response
 
     async def _send(self, request: Request) -> aiohttp.ClientResponse:
@@ -138,19 +134,14 @@ class HttpResponse:
         self._timer = self._loop.call_later(idle_s, self._check_silence)
 
     def decompress(self) -> None:
-        """Give the body plain from now on; UpstreamError where its coding is not known."""
+        """Give the body plain from now on, if its codings are known."""
         codings = codings_of(self.headers)
+        if not codings or not FORMATS.keys() >= set(codings):
+            return
         for coding in reversed(codings):
-            if coding not in FORMATS:
-                raise UpstreamError(
-                    "the upstream compressed its answer although plain text was asked for: "
-                    + coding.decode("latin-1"),
-                    hint="turn its compression off, or send x-headgate-guard: off",
-                )
             self._next = Decoder(self._next, coding).read
-        if codings:
-            gone = (b"content-encoding", b"content-length")
-            self.headers = [pair for pair in self.headers if pair[0].lower() not in gone]
+        gone = (b"content-encoding", b"content-length")
+        self.headers = [pair for pair in self.headers if pair[0].lower() not in gone]
 
     async def peek(self) -> bytes:
         """The first bytes, which `read` gives again."""

@@ -1,14 +1,19 @@
 """ModelCall: what is known of one call that went through the proxy, for metrics, log, spans and traces."""
 
 import time
+from asyncio import CancelledError
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 from uuid import uuid4
 
+from headgate.errors import UpstreamTimeout
 from headgate.guard.dialects.usage import CachedInput
 from headgate.guard.fuse import Reading
 from headgate.guard.ladder import Climb
 from headgate.guard.report import GuardReport, State
+from headgate.service.proxy.transport import NotReached
 
 Outcome = Literal["off", "clean", "recovered", "failed", "abandoned"]
 
@@ -46,6 +51,14 @@ class ModelCall:
     """The rungs of the ladder that this call's messages reached, and whether the turn was ended for it."""
     readings: tuple[Reading, ...] = ()
     """How its spenders stand to their caps, where they have any."""
+    prompt_tokens: int | None = None
+    """The tokens of its prompt, estimated; None as long as nobody had to."""
+    untold_prompts: int = 0
+    """How often an upstream got the prompt and did not tell its tokens; they are estimated when the call is over."""
+    is_untold: bool = False
+    """Whether nobody knows what it spent: it is booked at its likely size."""
+    estimated: bool = False
+    """Whether some of its tokens are an estimate."""
     input_tokens: int = 0
     cached_input: CachedInput = field(default_factory=CachedInput)
     output_tokens: int = 0
@@ -66,6 +79,15 @@ class ModelCall:
         if report.state is State.CLOSED:
             return "abandoned"
         return "recovered" if report.rollbacks or report.cuts else "clean"
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """The call waits for the head of a response. If nobody waits for it any more, its prompt may still be read."""
+        try:
+            yield
+        except (UpstreamTimeout, CancelledError) as error:
+            self.untold_prompts += not isinstance(error, NotReached)
+            raise
 
     def end(self, begun_at: float | None) -> None:
         """The call is over; the reply began at this time, if it did."""

@@ -18,6 +18,7 @@ from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.request import parse_options
 from headgate.service.proxy.transport import Response, header
 from headgate.service.proxy.upstreams import Upstreams, returned_headers
+from headgate.service.proxy.usage_tap import UsageTap
 from headgate.text.bounded_json import loads
 
 MODELS = "/v1/models"
@@ -46,14 +47,19 @@ async def pass_on(
     return model, name
 
 
-async def copy(response: Response, reply: Reply, headers: Mapping[str, str]) -> None:
-    """The response to the client, byte for byte, all but the end of the reply."""
+async def copy(
+    response: Response, reply: Reply, headers: Mapping[str, str], tap: UsageTap | None = None
+) -> None:
+    """The response to the client, byte for byte, all but the end of the reply; what a tap takes out is left out."""
     returned = returned_headers(response)
     length = header(response.headers, b"content-length")
-    if length and response.status not in BODILESS:
+    if length and response.status not in BODILESS and not (tap and tap.hides):
         returned.append((b"content-length", length))
     reply.head(response.status, returned, headers)
     while data := await response.read():
+        if data := tap.feed(data) if tap else data:
+            await reply.write(data)
+    if tap and (data := tap.end()):
         await reply.write(data)
 
 

@@ -5,10 +5,11 @@ out. Everything else under /v1 that is not ours is passed on as it is. Each app 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from math import ceil
 from pathlib import Path
+from typing import Any
 
 import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -27,24 +28,29 @@ from headgate.service.body_room import read_apart
 from headgate.service.problems import let_go
 from headgate.service.proxy.asgi import Reply, run_while_connected
 from headgate.service.proxy.circles import apply_ladder, describe, end_turn
-from headgate.service.proxy.fuse import Fuse
+from headgate.service.proxy.decoding import codings_of
+from headgate.service.proxy.fuse import Fuse, count_prompt
 from headgate.service.proxy.guarded import GuardedExchange, Target
 from headgate.service.proxy.inject import Gate, inject
 from headgate.service.proxy.looped_calls import LoopedCalls
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.passthrough import copy, pass_on
-from headgate.service.proxy.refusals import Refusals
+from headgate.service.proxy.refusals import REFUSED, ExpiringSet, names_any
 from headgate.service.proxy.remembered import Remembered
 from headgate.service.proxy.request import ProxyRequest, parse_request
 from headgate.service.proxy.sessions import session_of
-from headgate.service.proxy.sse import encode
+from headgate.service.proxy.sse import encode, is_stream
+from headgate.service.proxy.transport import Response
 from headgate.service.proxy.upstreams import MayUse, Upstreams, request_path
+from headgate.service.proxy.usage_tap import UsageTap
+from headgate.spending import Hold
 from headgate.text.bounded_json import HUGE
 
 MAX_QUERY = 100_000  # characters of a question that its trace keeps
 LARGE = 200_000  # bytes of a request whose conversation is read in a thread
 
 Observe = Callable[[Scope, ModelCall], None]
+SendBody = Callable[[bytes], Awaitable[Response]]
 Work = Callable[[bytes], Coroutine[None, None, None]]
 
 
@@ -86,7 +92,7 @@ class Proxy:
                 )
         self.upstreams = Upstreams(policy, may_use=may_use)
         self._remembered = remembered or Remembered(folder / "proxy.db" if folder else None)
-        self._refusals, self._looped = Refusals(), LoopedCalls()
+        self._known, self._looped = ExpiringSet(), LoopedCalls()
         self._gate, self._tenant, self._observe = gate, tenant, observe
 
     async def close(self) -> None:
@@ -210,17 +216,27 @@ class Proxy:
         if call.climb.ended:
             await end_turn(dialect, request, call.climb.ended, reply, headers)
             return
-        target = Target(name, upstream, self._refusals)
+        target = Target(name, upstream, self._known)
+        held: Hold | None = None
+        if self._fuse is not None:
+            held, told = await self._fuse.hold(scope, request, dialect, call)
+            headers |= told
+        asks = dialect.ask_usage(request.fields) if held else {}
         ask = partial(self._ask, dialect, scope, request, reply, call, target=target)
-        if self._fuse is None:
-            await ask(headers=headers)
-            return
-        held, told = await self._fuse.hold(scope, request, dialect, call)
         try:
-            await ask(headers=headers | told)
+            await ask(headers=headers, is_capped=held is not None, asks=asks)
         finally:
-            if held is not None:
-                await asyncio.shield(self._fuse.settle(scope, held, call, answered=call.answered))
+            await asyncio.shield(self._settle(scope, request, call, held))
+
+    async def _settle(
+        self, scope: Scope, request: ProxyRequest, call: ModelCall, held: Hold | None
+    ) -> None:
+        """The call is over: estimate the prompts that nobody told the tokens of, and book what was spent."""
+        if call.untold_prompts:
+            call.input_tokens += call.untold_prompts * await count_prompt(request, call)
+            call.estimated = True
+        if self._fuse is not None and held is not None:
+            await self._fuse.settle(scope, held, call)
 
     async def _ask(
         self,
@@ -232,18 +248,30 @@ class Proxy:
         *,
         target: Target,
         headers: dict[str, str],
+        is_capped: bool,
+        asks: Mapping[str, Any],
     ) -> None:
         """Ask the model, and give its answer to the client, under the guard where that is wanted."""
         guard = self._guard_for(request)
         watched = self._is_watched(guard, dialect, request, call)
-        response = await self.upstreams.send(target.upstream, scope, request.body, plain=watched)
+        send = partial(self._send, scope, target, call, plain=watched or is_capped)
+        response, asks = await self._send_asking(send, request, target, asks)
         call.answered = response.status == 200
+        codings = codings_of(response.headers) if watched and call.answered else []
+        if codings:  # unasked, and unknown: else it would be plain by now
+            watched = False
+            call.unwatched = f"the answer is compressed: {b', '.join(codings).decode('latin-1')}"
         try:
             if not watched or not call.answered:
                 headers["x-headgate-guard"] = "off"
                 if call.unwatched:
                     headers["x-headgate-guard-reason"] = call.unwatched
-                await copy(response, reply, headers)
+                if is_capped and call.answered:
+                    await self._copy_counted(
+                        dialect, request, response, reply, call, headers=headers, hides=bool(asks)
+                    )
+                else:
+                    await copy(response, reply, headers)
                 await response.close()
                 return
             headers["x-headgate-guard"] = "on"
@@ -257,6 +285,7 @@ class Proxy:
                 scope=scope,
                 call=call,
                 earlier_loops=int(self._looped.has(owner, request)),
+                asks=asks,
             )
             try:
                 response = await exchange.run(response, reply, headers)
@@ -268,6 +297,62 @@ class Proxy:
             raise
         await self.upstreams.release(response)
         await self._remember_answer(dialect, call)
+
+    async def _send(
+        self, scope: Scope, target: Target, call: ModelCall, body: bytes, *, plain: bool
+    ) -> Response:
+        with call.waiting():
+            return await self.upstreams.send(target.upstream, scope, body, plain=plain)
+
+    async def _send_asking(
+        self, send: SendBody, request: ProxyRequest, target: Target, asks: Mapping[str, Any]
+    ) -> tuple[Response, Mapping[str, Any]]:
+        """The response, and the fields that were added to the request.
+
+        An upstream that refuses them is asked again without, and the next time at once: what we add may not cost the
+        client its answer.
+        """
+        known, who = target.known, (target.name, request.model)
+        if not asks or (*who, "refuses usage") in known:
+            return await send(request.body), {}
+        response = await send(request.with_added(asks))
+        if response.status not in REFUSED:
+            if response.status == 200:
+                known.add(*who, "takes usage")
+            return response, asks
+        is_named = names_any(await response.peek(), asks)
+        if not is_named and (*who, "takes usage") in known:
+            return response, asks
+        await response.close()
+        response = await send(request.body)
+        if is_named or response.status == 200:
+            known.add(*who, "refuses usage")
+        return response, {}
+
+    async def _copy_counted(
+        self,
+        dialect: Dialect,
+        request: ProxyRequest,
+        response: Response,
+        reply: Reply,
+        call: ModelCall,
+        *,
+        headers: dict[str, str],
+        hides: bool,
+    ) -> None:
+        """Pass an answer on unwatched, and read what it spent."""
+        call.is_untold = call.estimated = True
+        if codings_of(response.headers):
+            await copy(response, reply, headers)
+            return
+        streams = await is_stream(response, request.fields)
+        tap = UsageTap(dialect, is_stream=streams, hides=hides)
+        try:
+            await copy(response, reply, headers, tap)
+        finally:
+            call.is_untold = call.estimated = any(tap.usage.gaps())
+            call.input_tokens, call.output_tokens = tap.usage.tokens()
+            call.cached_input = tap.usage.cached_input()
 
     def _guard_for(self, request: ProxyRequest) -> GuardPolicy:
         """The guard's policy for this model, with the changes of the headers."""

@@ -18,15 +18,15 @@ ERROR_BYTES = (
 )
 
 
-class Refusals:
-    """Which upstream, with which model, refused what."""
+class ExpiringSet:
+    """What is known of upstreams and models, each fact for a while."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._until: dict[tuple[str, ...], float] = {}
 
     def add(self, *what: str) -> None:
-        """Remember a refusal."""
+        """Remember a fact."""
         if len(self._until) >= MOST:
             self._until.clear()
         self._until[what] = self._clock() + FORGET_S

@@ -13,7 +13,7 @@ from contextlib import suppress
 from headgate.errors import HeadgateError, UpstreamError
 from headgate.guard.channels import Piece
 from headgate.guard.dialects.dialect import Dialect, Event, Fields
-from headgate.guard.dialects.usage import UsageSum
+from headgate.guard.dialects.usage import UsageSum, estimate_prompt
 from headgate.guard.report import State
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
@@ -22,7 +22,7 @@ from headgate.service.byte_budget import ByteBudget, Share
 from headgate.service.proxy.sse import KEEP_ALIVE, Splitter, encode, encode_data, parse, payload
 from headgate.service.proxy.transport import Response
 from headgate.service.proxy.upstreams import DRAIN_S
-from headgate.text.tokens import estimate_tokens
+from headgate.service.proxy.usage_tap import hide_usage
 
 WAITING = (
     600  # bytes that a piece of an event takes while it waits, beside the event's own (tracemalloc)
@@ -67,12 +67,15 @@ class Relay:
         call_again: CallAgain,
         write: Write,
         share: Share | None = None,
+        usage: UsageSum | None = None,
+        hides_usage: bool = False,
     ) -> None:
         self.dialect, self.session = dialect, session
-        self.usage = UsageSum()
+        self.usage = UsageSum() if usage is None else usage
         self.said_error = False
         """Whether the upstream sent an error event."""
         self._fields, self._policy = fields, policy
+        self._hides_usage = hides_usage  # it was asked for, but not by the client
         self._call_again, self._write = call_again, write
         self._share = share or Share(ByteBudget())
         self._frame: Frame | None = None  # the one that is out in part
@@ -116,11 +119,12 @@ class Relay:
     def _begin_call(self) -> None:
         self._calls += 1
         self.dialect.restart()
+        self.usage.begin()
         self._share.drop(self._held)
         self._held = 0
 
     def _count_severed(self) -> None:
-        prompt = sum(estimate_tokens(str(m.get("content"))) for m in self.session.messages)
+        prompt = estimate_prompt(self._fields)
         self.usage.sever(self.dialect.estimate_usage(prompt, self.session.severed_tokens))
 
     async def _read_call(self, response: Response) -> None:
@@ -234,6 +238,10 @@ class Relay:
 
     def _read(self, event: bytes, found: Event) -> Sequence[bytes]:
         """One event of the model. Plain content is not taken apart further: it goes out as it is, or waits."""
+        if self._hides_usage and "usage" in found:
+            self.usage.note(self.dialect.usage(found))
+            if not (event := hide_usage(event, found, self.dialect)):
+                return ()
         plain = self._begun and self._calls == 1 and self._frame is None
         text = self.dialect.plain_text(found) if plain else None
         if text is None:

@@ -69,6 +69,12 @@ class ProxyRequest:
         fields = {**self.fields, **changed}
         return replace(self, fields=fields, body=orjson.dumps(fields))
 
+    def with_added(self, added: Mapping[str, Any]) -> bytes:
+        """The body with more fields at its end, and all else as the client wrote it."""
+        if added.keys() & self.fields.keys():
+            return self.with_fields(added).body
+        return b"%b,%b" % (self.body.rstrip()[:-1], orjson.dumps(added)[1:])
+
     def with_messages(self, messages: Sequence[Message], dialect: Dialect) -> "ProxyRequest":
         """The same request with another conversation."""
         changed = self.with_fields(dialect.replace_conversation(messages))

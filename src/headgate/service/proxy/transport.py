@@ -8,7 +8,13 @@ client alive. Closing a response that is not complete severs the connection at o
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from headgate.errors import UpstreamTimeout
+
 Headers = list[tuple[bytes, bytes]]
+
+
+class NotReached(UpstreamTimeout):
+    """No connection in time: the upstream has nothing of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ class Request:
     timeouts: Timeouts = Timeouts()
     proxy: str = ""
     decompress: bool = False
-    """Whether a body that came compressed is given plain; else it is passed on as it came."""
+    """Whether a body that came compressed is given plain, if its coding is known; else it is passed on as it came."""
 
 
 class Response(Protocol):

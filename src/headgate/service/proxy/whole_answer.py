@@ -14,14 +14,13 @@ import orjson
 
 from headgate.errors import UpstreamError
 from headgate.guard.channels import CONTENT, REASONING, TOOL, Piece
-from headgate.guard.dialects.dialect import Dialect
-from headgate.guard.dialects.usage import UsageSum
+from headgate.guard.dialects.dialect import Dialect, Fields
+from headgate.guard.dialects.usage import UsageSum, estimate_prompt
 from headgate.guard.report import State
 from headgate.guard.resume import Call
 from headgate.guard.rollback import Session
 from headgate.service.proxy.relay import STRANGE
 from headgate.text.bounded_json import loads
-from headgate.text.tokens import estimate_tokens
 
 CallAgain = Callable[[Call], Awaitable[bytes]]
 Answer = dict[str, Any]
@@ -37,6 +36,8 @@ async def guard_answer(
     session: Session,
     usage: UsageSum,
     call_again: CallAgain,
+    *,
+    fields: Fields,
 ) -> bytes:
     """The reply that the client gets for the first call's reply; `usage` holds that of all calls."""
     texts: Texts = {CONTENT: [], REASONING: []}
@@ -48,9 +49,9 @@ async def guard_answer(
         first = first or answer
         if not session.stalled:
             break
-        prompt = sum(estimate_tokens(str(m.get("content"))) for m in session.messages)
-        usage.sever(dialect.estimate_usage(prompt, session.severed_tokens))
+        usage.sever(dialect.estimate_usage(estimate_prompt(fields), session.severed_tokens))
         reply = await call_again(session.resume())
+        usage.begin()
     if not session.report.cuts or answer is None or first is None:
         return body
     try:
@@ -58,7 +59,10 @@ async def guard_answer(
             answer, {name: "".join(parts) for name, parts in texts.items()}, calls, first
         )
         if usage:
-            last = dialect.usage(answer) or dialect.estimate_usage(0, 0)
+            last = dialect.usage(answer) or {
+                **dialect.estimate_usage(estimate_prompt(fields), session.generated_tokens),
+                "estimated": True,
+            }
             report = session.report
             figures = {"rollbacks": report.rollbacks, "cut_chars": report.cut_chars}
             joined = dialect.with_usage(joined, usage.total(last, figures))
