@@ -100,11 +100,16 @@ class ServicePolicy(Policy):
     body_bytes: PositiveCount = 32 << 20
     """Largest request body."""
     rate: Positive = 6000.0
-    """Requests a minute for one key, on average; callers without a key are not limited by rate."""
+    """Requests a minute for one key, on average: in each process, or over all that share a PostgreSQL store.
+
+    Callers without a key are not limited by rate.
+    """
     burst: Tuning[PositiveCount] = 600
     """Requests one key may send at once after a pause."""
     concurrency: PositiveCount = 128
     """Requests of one key, or of all callers without one, that one process works on at the same time."""
+    memory_bytes: Count = 0
+    """Memory for request bodies and answers over 1 MiB that are held at once; 0: a quarter of the machine's memory."""
     deadline_s: Positive = 60.0
     """Longest a request may take; then it is answered with 504."""
     drain_s: Tuning[Positive] = 10.0

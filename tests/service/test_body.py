@@ -1,11 +1,14 @@
-"""A body is read whole, up to a limit, from whatever pieces it comes in."""
+"""A body is read whole, up to a limit, from whatever pieces it comes in; a large one is read in a thread."""
+
+import threading
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import LimitError
-from headgate.service.body import ClientGone, read_body
+from headgate.service.body import ClientGone, read_apart, read_body, weigh
+from headgate.service.byte_budget import ORDINARY, ByteBudget, Share
 
 
 def sending(pieces, end="http.request"):
@@ -48,3 +51,35 @@ async def test_a_client_that_goes_away_is_told_apart_from_one_that_sends_nothing
     with pytest.raises(ClientGone):
         await read_body(scope(), sending([b"half"], "http.disconnect"), limit=9, setting="x")
     assert await read_body(scope(), sending([]), limit=9, setting="x") == b""
+
+
+@pytest.mark.parametrize("length", [None, b"%d" % (3 * ORDINARY)])
+async def test_a_large_body_holds_all_that_it_will_need_before_it_goes_on(length):
+    share, held = Share(ByteBudget()), []
+    pieces = [b"x" * ORDINARY] * 3
+    source = sending(pieces)
+
+    async def receive():
+        held.append(share.held)
+        return await source()
+
+    most = 8 * ORDINARY
+    body = await read_body(scope(length), receive, limit=most, setting="x", share=share)
+    assert (len(body), share.held) == (3 * ORDINARY, 3 * ORDINARY)
+    whole = 3 * ORDINARY if length else most  # one that does not tell may be as large as any
+    assert held == [0, ORDINARY, whole, whole]
+
+
+def test_a_body_of_many_values_weighs_more_than_its_bytes():
+    prose = b'{"text": "%b"}' % (b"Refunds are paid, as a rule, within 14 days. " * 5_000)
+    lists = b"[" + b"[]," * 70_000 + b"0]"
+    assert weigh(prose) == len(prose)
+    assert weigh(lists) > 9 * len(lists)
+    assert weigh(lists[:9_000]) == 9_000, "whatever it holds, it is ordinary"
+
+
+async def test_only_a_large_body_is_read_in_a_thread():
+    here = threading.get_ident()
+    assert await read_apart(b" " * ORDINARY, threading.get_ident) == here
+    assert await read_apart(b" " * (ORDINARY + 1), threading.get_ident) != here
+    assert await read_apart(b"[]," * 70_000, threading.get_ident) != here

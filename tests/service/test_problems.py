@@ -1,8 +1,5 @@
 """Bad input gets a problem that says what, where and what to do; never a 500 or a traceback."""
 
-import gc
-import weakref
-
 import pytest
 from tests.service.clients import connected
 from tests.service.conftest import ROWS
@@ -10,7 +7,7 @@ from tests.service.conftest import ROWS
 from headgate.errors import AccessError, BusyError, InputError, StoreError
 from headgate.gateway import Headgate
 from headgate.service.app import create
-from headgate.service.problems import let_go, refusal
+from headgate.service.problems import refusal
 from headgate.stores.memory.store import MemoryStore
 from headgate.testing import FailingStore
 
@@ -223,28 +220,3 @@ def test_a_refusal_says_when_to_come_back_or_how_to_sign_in(error, header, value
     assert reply.headers[header] == value
     assert len({"retry-after", "www-authenticate"} & set(reply.headers)) == 1
     assert not {"retry-after", "www-authenticate"} & set(refusal(InputError("no"), "r").headers)
-
-
-class Body:
-    """A body that can be watched."""
-
-
-def refuse(body):
-    """Refuse a body as many do: the error is held by the frame that it passes, and holds that frame."""
-    error = InputError(f"{body} cannot be read")
-    raise error
-
-
-def test_what_was_refused_need_not_wait_for_the_garbage_collector():
-    body = Body()
-    watched = weakref.ref(body)
-    gc.disable()
-    try:
-        with pytest.raises(InputError) as refused:
-            refuse(body)
-        del body
-        assert watched() is not None
-        let_go(refused.value)
-        assert watched() is None
-    finally:
-        gc.enable()

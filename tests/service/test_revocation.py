@@ -10,6 +10,7 @@ from headgate.service import auth as auths
 from headgate.service import revocation
 from headgate.service.admission import Admission, InFlight
 from headgate.service.auth import Auth
+from headgate.service.byte_budget import ByteBudget
 from headgate.service.limits import CallerLimits
 
 
@@ -48,6 +49,7 @@ async def serve(gate, app, token):
         policy=policy,
         auth=Auth(gate.keys, "default"),
         limits=CallerLimits(policy),
+        budget=ByteBudget(),
         in_flight=InFlight(),
     )
     scope = {

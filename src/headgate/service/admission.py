@@ -4,6 +4,10 @@ request id ─▶ caller ─▶ limits ─▶ body ─▶ turn ─▶ the app, a
 spans) see the request. One that its deadline cuts off gets an error response, unless its response has begun; one that
 goes on after its key was revoked is cut off in the same way (`revocation.py`). At shutdown
 `InFlight.drain` shortens the deadlines of running requests, and new ones are refused.
+
+A body is held in a share of the byte budget, and a large answer too, until the client has read it. Large bodies are
+worked on one at a time: threads that compute share one interpreter, and several would keep everybody else from it. A
+request that is cut off keeps both until its threads have ended (`thread_work.py`).
 """
 
 import asyncio
@@ -12,21 +16,25 @@ from contextlib import ExitStack
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headgate.errors import ClosingError, DeadlineError, HeadgateError
+from headgate.errors import BusyError, ClosingError, DeadlineError, HeadgateError
 from headgate.policy import ServicePolicy
 from headgate.service.auth import Auth
-from headgate.service.body import BufferedReceive, ClientGone, read_body
-from headgate.service.body_room import ORDINARY, BodyRoom, Turns, weigh, weigh_work
+from headgate.service.body import BufferedReceive, ClientGone, read_body, weigh
+from headgate.service.byte_budget import ORDINARY, ByteBudget, Share
 from headgate.service.limits import CallerLimits
-from headgate.service.malloc import give_back
 from headgate.service.paths import is_open, is_proxied
-from headgate.service.problems import let_go, refusal
-from headgate.service.request_state import Caller, RequestState, start
+from headgate.service.problems import refusal
+from headgate.service.request_state import RequestState, start
 from headgate.service.revocation import end_when_revoked
 from headgate.thread_work import follow_threads
 
 # Load balancers and tools may read these without a key.
 OPEN_PATHS = frozenset({"/healthz", "/readyz", "/openapi.json"})
+# Bytes of an answer that are sent at once: four times what the connection buffers before it makes us wait.
+PIECE = 1 << 18
+# A text that is kept is cut and indexed: that takes eight times the CPU and memory that a window of its size takes.
+KEEPING_PATHS = ("/v1/documents", "/v1/turns", "/mcp")
+KEEPING = 8
 
 Observer = Callable[[RequestState, Scope], None]
 ErrorResponse = Callable[[HeadgateError, Scope, str], ASGIApp]
@@ -68,6 +76,7 @@ class Admission:
         policy: ServicePolicy,
         auth: Auth,
         limits: CallerLimits,
+        budget: ByteBudget,
         in_flight: InFlight,
         observers: Sequence[Observer] = (),
         error_response: ErrorResponse = lambda error, _, request_id: refusal(error, request_id),
@@ -76,12 +85,11 @@ class Admission:
         self._policy = policy
         self._auth = auth
         self._limits = limits
+        self._budget = budget
         self._in_flight = in_flight
         self._observers = observers
         self._error_response = error_response
-        # Calls to models have a room of their own.
-        self._own, self._proxied = BodyRoom(policy.body_bytes), BodyRoom(policy.body_bytes)
-        self._turns = Turns()
+        self._large_work = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request. Anything else (lifespan) goes straight to the app."""
@@ -115,7 +123,9 @@ class Admission:
         finally:
             self._in_flight.remove(timeout)
 
-    async def _admit(self, scope: Scope, receive: Receive, send: Send, state: RequestState) -> None:
+    async def _admit(
+        self, scope: Scope, receive: Receive, send: "_Sender", state: RequestState
+    ) -> None:
         if scope["path"] in OPEN_PATHS or is_open(scope["path"]):
             await self._app(scope, receive, send)
             return
@@ -123,16 +133,18 @@ class Admission:
             raise _closing()
         state.caller = await self._auth.caller(scope)
         await self._limits.take_shared(state.caller)
-        proxied = is_proxied(scope["path"])
         held = ExitStack()
+        share = held.enter_context(self._budget.share())
+        held.callback(send.turn.close)
+        proxied = is_proxied(scope["path"])
+        if not proxied:  # which counts answers itself
+            send.share = share
         with self._limits.hold(state.caller, proxied=proxied), follow_threads() as work:
             try:
-                weight, buffered = await self._read_body(scope, receive, state.caller, held)
-                # A call to a model need not wait for a turn.
-                work_weight = 0 if proxied else weigh_work(scope["path"], weight)
-                held.callback(await self._turns.wait(work_weight))
-                if max(weight, work_weight) > ORDINARY:
-                    held.callback(give_back)
+                buffered, weight = await self._read_body(scope, receive, share)
+                # A call to a model mostly waits for it.
+                if not proxied and weight * _work_factor(scope["path"]) > ORDINARY:
+                    await self._wait_for_turn(send.turn)
                 with end_when_revoked(self._auth, scope, state):
                     await self._app(scope, buffered, send)
             except ClientGone:
@@ -141,19 +153,30 @@ class Admission:
                 work.end(held.close)
 
     async def _read_body(
-        self, scope: Scope, receive: Receive, caller: Caller, held: ExitStack
-    ) -> tuple[int, BufferedReceive]:
-        """The body, which takes its share of the room until that is given back, and what it weighs."""
-        proxied = is_proxied(scope["path"])
-        room = self._proxied if proxied else self._own
-        take = held.enter_context(room.share((caller.tenant, caller.key)))
+        self, scope: Scope, receive: Receive, share: Share
+    ) -> tuple[BufferedReceive, int]:
+        """The body, held in a share of the budget with the values that it will be parsed into, and its weight."""
+        limit = self._policy.body_bytes
         body = await read_body(
-            scope, receive, limit=self._policy.body_bytes, setting="service.body_bytes", take=take
+            scope, receive, limit=limit, setting="service.body_bytes", share=share
         )
         weight = weigh(body)
-        # A call to a model lasts long, and there are many: of its body only what swells is held on.
-        take(weight - (2 if proxied else 1) * len(body))
-        return weight, BufferedReceive(body, receive)  # whoever reads it may let it go
+        await share.hold(weight - len(body))
+        return BufferedReceive(body, receive), weight  # whoever reads the body may let it go
+
+    async def _wait_for_turn(self, turn: ExitStack) -> None:
+        """Wait until no other large body is worked on, for half the deadline at most: the work takes its time too."""
+        wait_s = self._policy.deadline_s / 2
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._large_work.acquire()
+        except TimeoutError:
+            raise BusyError(
+                f"large requests are worked on one at a time, and this one waited {wait_s:g} seconds",
+                retry_after=1.0,
+                hint="try again, or send less; service.deadline_s sets twice the wait",
+            ) from None
+        turn.callback(self._large_work.release)
 
     def _cut_off(self) -> HeadgateError:
         """Why a request did not end in time: the service closes, or the deadline passed."""
@@ -167,7 +190,6 @@ class Admission:
     async def _refuse(
         self, error: HeadgateError, scope: Scope, send: "_Sender", state: RequestState
     ) -> None:
-        let_go(error)
         # Once the response has begun, only a broken connection can tell the client.
         if send.started:
             raise error
@@ -175,12 +197,19 @@ class Admission:
 
 
 class _Sender:
-    """Sends messages, adds the request id, and records the status and whether the response has begun."""
+    """Sends messages, adds the request id, and records the status and whether the response has begun.
+
+    A large answer goes out a piece at a time, each when the client has read the one before: so the request is under
+    way, and holds its share, until its answer is read. A client may take its time for that: the deadline is for making
+    the answer, and whoever stops reading is cut off by `protocol.py`.
+    """
 
     def __init__(self, send: Send, state: RequestState) -> None:
         self._send = send
         self._state = state
         self.started = False
+        self.share: Share | None = None
+        self.turn = ExitStack()  # gives back the turn of a large body
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -190,7 +219,26 @@ class _Sender:
                 *message.get("headers", ()),
                 (b"x-request-id", self._state.id.encode()),
             ]
-        await self._send(message)
+        if len(message.get("body", b"")) <= PIECE:
+            await self._send(message)
+        else:
+            await self._send_in_pieces(message["body"], more=message.get("more_body", False))
+
+    async def _send_in_pieces(self, body: bytes, *, more: bool) -> None:
+        self.turn.close()  # the work is done
+        deadline = self._state.deadline
+        if deadline is not None and not deadline.expired():
+            deadline.reschedule(None)
+        if self.share is not None:
+            self.share.add(len(body))
+        for at in range(0, len(body), PIECE):
+            last = at + PIECE >= len(body) and not more
+            part = body[at : at + PIECE]
+            await self._send({"type": "http.response.body", "body": part, "more_body": not last})
+
+
+def _work_factor(path: str) -> int:
+    return KEEPING if path in KEEPING_PATHS else 1
 
 
 async def _receive_disconnect() -> Message:

@@ -19,10 +19,10 @@ from headgate.protocols import SharedState
 from headgate.service import mcp, problems
 from headgate.service.admission import Admission, InFlight
 from headgate.service.auth import Auth
+from headgate.service.byte_budget import MEMORY_SHARE, ByteBudget, machine_memory
 from headgate.service.dashboard import app as dashboard
 from headgate.service.limits import CallerLimits
 from headgate.service.log import request_logger
-from headgate.service.malloc import give_back_regularly
 from headgate.service.metrics import Metrics
 from headgate.service.openapi import install_schema
 from headgate.service.parse import StrictRoute
@@ -42,16 +42,17 @@ with the fate of every candidate."""
 def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = None) -> FastAPI:
     """The service over an open gate; with `close_gate` the gate is closed when the service ends.
 
-    `folder` is where the processes of one service share their metrics and rates.
+    `folder` is where the processes of one service share their metrics.
     """
-    service = ServiceState(gate, Metrics(folder), InFlight())
+    policy = gate.settings.service
+    memory = policy.memory_bytes or machine_memory() // MEMORY_SHARE
+    budget = ByteBudget(max(1, memory // policy.workers))
+    service = ServiceState(gate, Metrics(folder), InFlight(), budget)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[dict[str, Any]]:
         asyncio.get_running_loop().set_default_executor(WorkThreads(thread_name_prefix="headgate"))
-        giving_back = asyncio.ensure_future(give_back_regularly())
         yield {"in_flight": service.in_flight}
-        giving_back.cancel()
         for close in service.on_shutdown:
             await close()
         if close_gate:
@@ -69,7 +70,7 @@ def create(gate: Headgate, *, close_gate: bool = False, folder: str | None = Non
     )
     app.state.service = service
     app.router.route_class = StrictRoute
-    _admit(app, service, folder)
+    _admit(app, service)
     problems.install(app)
     for router in ROUTERS:
         app.router.routes += router.routes  # one list: routers are asked in turn
@@ -86,7 +87,7 @@ def from_settings(settings: Settings, folder: str | None = None) -> FastAPI:
     return create(gate, close_gate=True, folder=folder)
 
 
-def _admit(app: FastAPI, service: ServiceState, folder: str | None) -> None:
+def _admit(app: FastAPI, service: ServiceState) -> None:
     """Put every request of the app under keys, limits, log and metrics."""
     gate = service.gate
     policy = gate.settings.service
@@ -99,8 +100,9 @@ def _admit(app: FastAPI, service: ServiceState, folder: str | None) -> None:
         policy=policy,
         auth=Auth(gate.keys, gate.settings.tenant, keyless=policy.keyless),
         limits=CallerLimits(
-            policy, folder, shared=gate.store if isinstance(gate.store, SharedState) else None
+            policy, shared=gate.store if isinstance(gate.store, SharedState) else None
         ),
+        budget=service.budget,
         in_flight=service.in_flight,
         observers=(
             service.metrics.count_request,

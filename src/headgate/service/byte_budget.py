@@ -3,7 +3,8 @@
 One number bounds request bodies, answers that are read whole and events that the guard holds back: a share of the
 machine's memory. A large request waits for room, in the order of arrival, and is refused with 429 if none comes free
 in time. An answer is never refused: whoever cannot hold it passes it on (`Share.try_hold`). What is ordinary in size
-never waits, so a caller with large bodies cannot keep others out.
+never waits, so a caller with large bodies cannot keep others out. A large one that is alone with ordinary ones always
+has room, so the budget may be smaller than the largest request.
 """
 
 import asyncio
@@ -49,8 +50,9 @@ class ByteBudget:
     def __init__(self, total: int = 0, *, wait_s: float = WAIT_S) -> None:
         self.total = total or machine_memory() // MEMORY_SHARE
         self.held = 0
-        self._wait_s = wait_s
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self.wait_s = wait_s
+        self._large: set[Share] = set()  # those that hold more than what is ordinary
+        self._waiting: deque[tuple[Share, int, asyncio.Future[None]]] = deque()
 
     @contextmanager
     def share(self) -> Iterator["Share"]:
@@ -61,48 +63,54 @@ class ByteBudget:
         finally:
             share.close()
 
-    def has_room(self, size: int) -> bool:
-        """Whether so many bytes fit. Whoever holds nothing else beside always has room."""
-        return not self.held or self.held + size <= self.total
+    def has_room(self, share: "Share", size: int) -> bool:
+        """Whether a share may hold so many bytes more: within the total, or beside no other large one."""
+        return self.held + size <= self.total or self._large <= {share}
 
-    async def wait_for_room(self, size: int) -> None:
-        """Take so many bytes, behind those who came before. BusyError if there is no room in time."""
-        if not self._waiting and self.has_room(size):
-            self.held += size
+    async def wait_for_room(self, share: "Share", size: int) -> None:
+        """Let a share hold so many bytes more, behind those who came before. BusyError if there is no room in time."""
+        if not self._waiting and self.has_room(share, size):
+            self.change(share, size)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        entry = (size, turn)
+        entry = (share, size, turn)
         self._waiting.append(entry)
         try:
-            async with asyncio.timeout(self._wait_s):
+            async with asyncio.timeout(self.wait_s):
                 await turn
         except BaseException as error:
             if entry in self._waiting:
                 self._waiting.remove(entry)
+                self._let_in()
             elif not turn.cancelled():  # let in just when it gave up
-                self.held -= size
-            self._let_in()
+                self.change(share, -size)
             if isinstance(error, TimeoutError):
                 raise self._busy(size) from None
             raise
 
-    def release(self, size: int) -> None:
-        """Give so many bytes back."""
-        self.held -= size
-        self._let_in()
+    def change(self, share: "Share", size: int) -> None:
+        """Let a share hold so many bytes more, or fewer, whether there is room or not."""
+        self.held += size
+        share.held += size
+        if share.held > ORDINARY:
+            self._large.add(share)
+        else:
+            self._large.discard(share)
+        if size < 0:
+            self._let_in()
 
     def _let_in(self) -> None:
-        while self._waiting and self.has_room(self._waiting[0][0]):
-            size, turn = self._waiting.popleft()
+        while self._waiting and self.has_room(*self._waiting[0][:2]):
+            share, size, turn = self._waiting.popleft()
             if not turn.done():
-                self.held += size
+                self.change(share, size)
                 turn.set_result(None)
 
     def _busy(self, size: int) -> BusyError:
         return BusyError(
-            f"requests under way hold {self.held:,} of {self.total:,} bytes, and this one needs {size:,}",
+            f"requests under way hold {self.held:,} of {self.total:,} bytes, and this one needs {size:,} more",
             retry_after=1.0,
-            hint="try again, or send less; service.memory_bytes raises the limit",
+            hint="try again, or send less; service.memory_bytes sets the limit",
         )
 
 
@@ -115,24 +123,25 @@ class Share:
 
     async def hold(self, size: int) -> None:
         """Hold so many bytes more; a large share waits for room. BusyError if none comes free in time."""
-        if self.held + size <= ORDINARY:
-            self._budget.held += size
+        if size and self.held + size > ORDINARY:
+            await self._budget.wait_for_room(self, size)
         else:
-            await self._budget.wait_for_room(size)
-        self.held += size
+            self._budget.change(self, size)
 
     def try_hold(self, size: int) -> bool:
         """Hold so many bytes more if there is room, without waiting; whether they are held."""
-        if self.held + size > ORDINARY and not self._budget.has_room(size):
+        if self.held + size > ORDINARY and not self._budget.has_room(self, size):
             return False
-        self._budget.held += size
-        self.held += size
+        self._budget.change(self, size)
         return True
+
+    def add(self, size: int) -> None:
+        """Hold so many bytes more, whether there is room or not: those of an answer that is there already."""
+        self._budget.change(self, size)
 
     def drop(self, size: int) -> None:
         """Hold so many bytes fewer."""
-        self.held -= size
-        self._budget.release(size)
+        self._budget.change(self, -size)
 
     def close(self) -> None:
         """Give everything back."""

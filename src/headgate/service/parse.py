@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headgate.service.body_room import read_apart
+from headgate.service.body import read_apart
 from headgate.text.bounded_json import loads
 
 _MOST_FIELDS = 100  # of a body: each unknown one would be described

@@ -6,7 +6,6 @@ their status. Any other exception becomes a 500 that reveals nothing of the insi
 
 import math
 from collections.abc import Mapping, Sequence
-from traceback import clear_frames
 from typing import Any, cast
 
 import orjson
@@ -66,13 +65,14 @@ def refusal(error: HeadgateError, request_id: str) -> Response:
     )  # fmt: skip
 
 
-def let_go(error: BaseException | None) -> None:
-    """Empty the frames that an answered error has passed.
+def drop_traceback(error: BaseException | None) -> None:
+    """Forget where an error came from that is answered and not logged.
 
-    One of them often holds the error itself, so that all they hold, a huge body too, waits for the garbage collector.
+    A frame that it has passed often holds it, so that all those frames hold, a huge body too, would wait for the
+    garbage collector.
     """
     while error is not None:
-        clear_frames(error.__traceback__)
+        error.__traceback__ = None
         error = error.__context__
 
 
@@ -85,12 +85,12 @@ def install(app: FastAPI) -> None:
 
 
 async def _headgate_error(request: Request, error: Exception) -> Response:
-    let_go(error)
+    drop_traceback(error)
     return refusal(cast(HeadgateError, error), state_of(request).id)
 
 
 async def _validation_error(request: Request, error: Exception) -> Response:
-    let_go(error)
+    drop_traceback(error)
     errors = [
         {"where": ".".join(map(str, item["loc"])), "what": _printable(item["msg"])}
         for item in cast(RequestValidationError, error).errors()[:20]

@@ -12,14 +12,12 @@ from functools import partial
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
 
 from headgate.errors import ConfigError
 from headgate.gateway import Headgate
 from headgate.policy import ServicePolicy
 from headgate.service.app import from_settings
 from headgate.service.auth import has_active_key, is_loopback
-from headgate.service.malloc import share_heap
 from headgate.service.protocol import MARGIN_S, BoundedProtocol
 from headgate.service.workers import run_workers
 from headgate.settings import Settings
@@ -84,7 +82,7 @@ def configure(
     """How uvicorn runs the service of some settings; `folder` is what its processes share."""
     policy = settings.service
     return uvicorn.Config(
-        partial(_start, settings, folder),
+        partial(from_settings, settings, folder),
         factory=True,
         http=BoundedProtocol,
         workers=policy.workers,
@@ -97,12 +95,6 @@ def configure(
         timeout_graceful_shutdown=int(policy.drain_s + MARGIN_S),
         timeout_worker_healthcheck=HEALTHCHECK_S,
     )
-
-
-def _start(settings: Settings, folder: str | None) -> FastAPI:
-    """The service, made inside the process that is to run it."""
-    share_heap()
-    return from_settings(settings, folder)
 
 
 def serve(settings: Settings, listener: socket.socket) -> None:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from headgate.gateway import Headgate
 from headgate.service.admission import InFlight
+from headgate.service.byte_budget import ByteBudget
 from headgate.service.metrics import Metrics
 from headgate.service.request_state import Caller
 
@@ -21,7 +22,7 @@ Check = Callable[[], Awaitable[str]]
 
 @dataclass(slots=True)
 class ServiceState:
-    """The gate, the metrics, the requests in flight, and the checks behind /readyz.
+    """The gate, the metrics, the requests in flight and what they hold, and the checks behind /readyz.
 
     Without the parts in `checks` nothing works; those in `soft_checks` only degrade an answer. `on_shutdown` closes
     what other parts opened. `whole_documents` is held while one is read: each may have megabytes.
@@ -30,6 +31,7 @@ class ServiceState:
     gate: Headgate
     metrics: Metrics
     in_flight: InFlight
+    budget: ByteBudget
     checks: dict[str, Check] = field(default_factory=dict)
     soft_checks: dict[str, Check] = field(default_factory=dict)
     on_shutdown: list[Callable[[], Awaitable[None]]] = field(default_factory=list)

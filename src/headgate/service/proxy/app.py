@@ -21,7 +21,7 @@ from headgate.guard.dialects import dialect_for
 from headgate.guard.dialects.error_codes import status_of
 from headgate.protocols import SharedState
 from headgate.service.auth import missing_scope
-from headgate.service.body_room import weigh
+from headgate.service.body import weigh
 from headgate.service.paths import is_proxied
 from headgate.service.problems import refusal
 from headgate.service.proxy.call_trace import call_trace
@@ -67,6 +67,7 @@ def mount(app: FastAPI, service: ServiceState) -> None:
         circles=settings.circles,
         fuse=Fuse(settings.fuse, spending, _key),
         key=_key,
+        budget=service.budget,
     )
     app.router.routes[:0] = routes(proxy, wrap=_admit)  # first: they are in a hurry
     service.on_shutdown += [proxy.close, observer.close]

@@ -14,7 +14,7 @@ from headgate.guard.dialects.dialect import Dialect, OwnAnswer
 from headgate.guard.ladder import Climb, annotate, ending
 from headgate.guard.policy import CirclesPolicy
 from headgate.guard.tools import Circle
-from headgate.service.body_room import weigh
+from headgate.service.body import weigh
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.request import ProxyRequest
 from headgate.service.proxy.sse import encode

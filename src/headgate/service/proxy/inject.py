@@ -16,7 +16,7 @@ import orjson
 from headgate.errors import HeadgateError, InputError
 from headgate.guard.dialects.dialect import Dialect
 from headgate.guard.resume import Message
-from headgate.service.body_room import read_apart
+from headgate.service.body import read_apart
 from headgate.service.proxy.remembered import Remembered
 from headgate.service.proxy.request import Options, ProxyRequest
 from headgate.text.tokens import estimate_tokens

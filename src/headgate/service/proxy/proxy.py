@@ -23,9 +23,9 @@ from headgate.guard.dialects.error_codes import status_of
 from headgate.guard.policy import CirclesPolicy, GuardPolicy
 from headgate.keys import KEYLESS
 from headgate.policy import ProxyPolicy
-from headgate.service.body import ClientGone, read_body
-from headgate.service.body_room import read_apart
-from headgate.service.problems import let_go
+from headgate.service.body import ClientGone, read_apart, read_body
+from headgate.service.byte_budget import ByteBudget
+from headgate.service.problems import drop_traceback
 from headgate.service.proxy.asgi import Reply, run_while_connected
 from headgate.service.proxy.circles import apply_ladder, describe, end_turn
 from headgate.service.proxy.decoding import codings_of
@@ -60,7 +60,7 @@ class Proxy:
     `gate` builds contexts (Headgate.acontext_for), `tenant` says whose a request is, `may_use` which upstreams
     its sender may use with a held key, `observe` gets every call when it is over, `folder` or `remembered` holds
     injected blocks, `circles` is the ladder for agents that repeat their tool calls, `fuse` counts what calls spend,
-    `key` says by which key a request came.
+    `key` says by which key a request came, `budget` bounds what answers hold in memory.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Proxy:
         circles: CirclesPolicy | None = None,
         fuse: Fuse | None = None,
         key: Callable[[Scope], str] = lambda _: "",
+        budget: ByteBudget | None = None,
     ) -> None:
         self.policy, self.guard = policy, guard or GuardPolicy()
         self._circles, self._fuse, self._key = circles or CirclesPolicy(), fuse, key
@@ -90,7 +91,7 @@ class Proxy:
                     f"guard.rescue_upstream is {rescue!r}, which is no upstream",
                     hint=f"upstreams: {', '.join(sorted(policy.upstreams)) or 'none'}",
                 )
-        self.upstreams = Upstreams(policy, may_use=may_use)
+        self.upstreams = Upstreams(policy, may_use=may_use, budget=budget)
         self._remembered = remembered or Remembered(folder / "proxy.db" if folder else None)
         self._known, self._looped = ExpiringSet(), LoopedCalls()
         self._gate, self._tenant, self._observe = gate, tenant, observe
@@ -153,7 +154,7 @@ class Proxy:
             await reply.break_off()
             return
         except HeadgateError as error:
-            let_go(error)
+            drop_traceback(error)
             call.error = type(error).__name__
             if (
                 reply.begun and not reply.takes_events
