@@ -8,6 +8,7 @@ from tests.service.clients import connected
 from headgate.errors import BusyError
 from headgate.gateway import Headgate
 from headgate.policy import ServicePolicy
+from headgate.service import limits as limits_module
 from headgate.service.app import create
 from headgate.service.limits import CallerLimits
 from headgate.service.request_state import Caller
@@ -68,11 +69,9 @@ def test_the_description_tells_the_limits_in_force():
     assert asked["query"]["maxLength"] == 50
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_a_bucket_fills_at_its_rate_up_to_its_burst(tmp_path, shared):
+def test_a_bucket_fills_at_its_rate_up_to_its_burst():
     clock = FixedClock(0.0)
-    folder = str(tmp_path) if shared else None
-    limits = CallerLimits(ServicePolicy(rate=60, burst=2), folder, clock=clock)
+    limits = CallerLimits(ServicePolicy(rate=60, burst=2), clock=clock)
 
     def ask(key="a"):
         with limits.hold(caller(key)):
@@ -90,15 +89,23 @@ def test_a_bucket_fills_at_its_rate_up_to_its_burst(tmp_path, shared):
         ask()
 
 
-def test_two_processes_draw_from_one_bucket_and_tenants_do_not(tmp_path):
-    policy, clock = ServicePolicy(rate=60, burst=2), FixedClock(0.0)
-    one, other = (CallerLimits(policy, str(tmp_path), clock=clock) for _ in range(2))
-    for limits in (one, other):
-        with limits.hold(caller("a")):
-            pass
-    with pytest.raises(BusyError), one.hold(caller("a")):
+def test_each_tenant_has_its_own_bucket_for_a_key_of_the_same_id():
+    limits = CallerLimits(ServicePolicy(rate=60, burst=1), clock=FixedClock(0.0))
+    with limits.hold(caller("a")):
         pass
-    with one.hold(caller("a", tenant="u")):
+    with pytest.raises(BusyError), limits.hold(caller("a")):
+        pass
+    with limits.hold(caller("a", tenant="u")):
+        pass
+
+
+def test_of_many_callers_those_that_asked_longest_ago_start_anew(monkeypatch):
+    monkeypatch.setattr(limits_module, "MAX_BUCKETS", 2)
+    limits = CallerLimits(ServicePolicy(rate=60, burst=1), clock=FixedClock(0.0))
+    for key in ("a", "b", "c", "a"):
+        with limits.hold(caller(key)):
+            pass
+    with pytest.raises(BusyError), limits.hold(caller("c")):
         pass
 
 

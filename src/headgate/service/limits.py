@@ -1,10 +1,9 @@
 """Limits: how many requests one key may send.
 
-The rate is a token bucket: it fills at `rate` a minute up to `burst`, and each request takes one. The processes of a
-service share the buckets through files in a folder, each locked while it is updated; a single process keeps them in
-memory. Gateways over a store that they share take from its buckets first. Where the store does not answer, their own
-still hold. Concurrency counts the requests in flight in this process. A refusal names its limit and says how long to
-wait.
+The rate is a token bucket: it fills at `rate` a minute up to `burst`, and each request takes one. Each process has its
+own buckets. Gateways over a store that they share take from its buckets first; where the store does not answer, their
+own still hold. Concurrency counts the requests in flight in this process. A refusal names its limit and says how long
+to wait.
 """
 
 import asyncio
@@ -12,10 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from hashlib import blake2b
-from pathlib import Path
-from struct import Struct
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from headgate.errors import BusyError, StoreError
 from headgate.policy import ServicePolicy
@@ -35,30 +31,19 @@ class Bucket(NamedTuple):
     when: float
 
 
-Update = Callable[[Bucket | None], Bucket]
-
-
-class Buckets(Protocol):
-    """Where buckets are kept."""
-
-    def update(self, id: CallerId, change: Update) -> None:
-        """Replace one bucket by what `change` makes of it, as one atomic step."""
-
-
 class CallerLimits:
-    """Rate and concurrency of every caller; with a folder, the rate is shared by all processes of the service."""
+    """Rate and concurrency of every caller."""
 
     def __init__(
         self,
         policy: ServicePolicy,
-        folder: str | None = None,
         *,
         shared: SharedState | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._policy = policy
         self._clock = clock
-        self._buckets: Buckets = FileBuckets(Path(folder)) if folder else MemoryBuckets()
+        self._buckets: OrderedDict[CallerId, Bucket] = OrderedDict()
         self._shared = shared
         self._in_flight: dict[tuple[str, str, bool], int] = {}
 
@@ -108,20 +93,13 @@ class CallerLimits:
     def _take(self, id: CallerId) -> None:
         policy, now = self._policy, self._clock()
         per_second = policy.rate / 60
-        wait_s = 0.0
-
-        def take_one(bucket: Bucket | None) -> Bucket:
-            nonlocal wait_s
-            left, when = bucket or Bucket(policy.burst, now)
-            left = min(policy.burst, left + max(0.0, now - when) * per_second)
-            if left < 1:
-                wait_s = (1 - left) / per_second
-                return Bucket(left, now)
-            return Bucket(left - 1, now)
-
-        self._buckets.update(id, take_one)
-        if wait_s:
-            raise _too_many(policy, wait_s)
+        left, when = self._buckets.pop(id, Bucket(policy.burst, now))
+        left = min(policy.burst, left + max(0.0, now - when) * per_second)
+        self._buckets[id] = Bucket(left - 1 if left >= 1 else left, now)
+        while len(self._buckets) > MAX_BUCKETS:
+            self._buckets.popitem(last=False)
+        if left < 1:
+            raise _too_many(policy, (1 - left) / per_second)
 
 
 def _too_many(policy: ServicePolicy, wait_s: float) -> BusyError:
@@ -130,43 +108,3 @@ def _too_many(policy: ServicePolicy, wait_s: float) -> BusyError:
         retry_after=wait_s,
         hint="slow down, or wait as Retry-After says",
     )
-
-
-class MemoryBuckets:
-    """The buckets of a service of one process. Only its event loop uses them."""
-
-    def __init__(self) -> None:
-        self._buckets: OrderedDict[CallerId, Bucket] = OrderedDict()
-
-    def update(self, id: CallerId, change: Update) -> None:
-        """Replace one bucket by what `change` makes of it."""
-        self._buckets[id] = change(self._buckets.pop(id, None))
-        while len(self._buckets) > MAX_BUCKETS:
-            self._buckets.popitem(last=False)
-
-
-class FileBuckets:
-    """The buckets of a service of several processes: a file each, locked for the microseconds of an update."""
-
-    _FORMAT = Struct("<dd")
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def update(self, id: CallerId, change: Update) -> None:
-        """Replace one bucket by what `change` makes of it."""
-        import fcntl  # noqa: PLC0415  (workers share a socket, which Windows cannot do either)
-
-        name = blake2b("\0".join(id).encode(), digest_size=16).hexdigest()
-        with (self._folder / f"{name}.bucket").open("a+b", buffering=0) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            try:
-                file.seek(0)
-                raw = file.read(self._FORMAT.size)
-                whole = len(raw) == self._FORMAT.size
-                stored = Bucket(*self._FORMAT.unpack(raw)) if whole else None
-                file.truncate(0)
-                file.write(self._FORMAT.pack(*change(stored)))
-            finally:
-                # closing is not enough: a child forked just now may hold the file open too
-                fcntl.flock(file, fcntl.LOCK_UN)

@@ -1,6 +1,6 @@
 """Workers: several processes under uvicorn's supervisor, which shares the socket and replaces those that die.
 
-What is added here: the private folder through which the workers share metrics and rates; an end to the service when
+What is added here: the private folder through which the workers share metrics; an end to the service when
 workers keep dying as soon as they start; and a limit on how long the others may take to stop.
 """
 
