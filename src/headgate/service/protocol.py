@@ -2,15 +2,13 @@
 
 A head has at most 64 kB and 100 fields, and must be complete 10 seconds after its first byte; a new connection has as
 long to begin. Trailers are counted and dropped: they are no headers. A pipeline holds 16 requests. A client that does
-not read its answer for five minutes is cut off, and before that where 16 MB of large answers are left unread together;
-those that leave most unread go first. When connections run out, the one that has waited longest for a head
+not read its answer for five minutes is cut off. When connections run out, the one that has waited longest for a head
 makes room. A shutdown starts the app's drain.
 """
 
 import sys
 from asyncio import TimerHandle, Transport
 from contextlib import suppress
-from operator import itemgetter
 from socket import SO_SNDBUF, SOL_SOCKET
 from typing import ClassVar
 
@@ -51,12 +49,10 @@ class BoundedProtocol(HttpToolsProtocol):
     HEAD_FIELDS: ClassVar = 100
     PIPELINE: ClassVar = 16
     UNREAD_BYTES: ClassVar = 262_144  # of a body that arrives after its request was answered
-    # What clients leave unread. The system's buffers are kept small: they would take some megabytes of each answer, and
-    # hide that the whole answer is held until the last of it is sent.
-    SYSTEM_BYTES: ClassVar = 1 << 18
-    UNSENT_BYTES: ClassVar = 1 << 18  # of one answer, however many there are
-    UNSENT_TOGETHER: ClassVar = 16 << 20  # of all larger ones
     HEAD_S: ClassVar = 10.0
+    # The system's buffer for an answer is kept small: it would take some megabytes, and hide for minutes that a slow
+    # client goes on reading.
+    SYSTEM_BYTES: ClassVar = 1 << 18
     # Without progress: the system takes 200 kB at a time, for which a client that reads 1 kB a second needs 200 s.
     WRITE_S: ClassVar = 300.0
 
@@ -175,9 +171,8 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._await_head()
 
     def pause_writing(self) -> None:
-        """The client reads too slowly; wait as long as it goes on, and less where answers together hold too much."""
+        """The client reads too slowly; wait as long as it goes on."""
         super().pause_writing()
-        self._drop_unread()
         if self._write_timer is None:
             self._await_progress()
 
@@ -198,20 +193,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self._await_progress()
         else:
             self.transport.abort()
-
-    def _drop_unread(self) -> None:
-        """Hang up on the clients that leave most unread, until what is left may be held; not on this one, which has
-        only begun to read.
-        """
-        ours = [c.transport for c in self.connections if isinstance(c, BoundedProtocol)]
-        unsent = [(t.get_write_buffer_size(), t) for t in ours if not t.is_closing()]
-        large = sorted((pair for pair in unsent if pair[0] > self.UNSENT_BYTES), key=itemgetter(0))
-        held = sum(size for size, _ in large)
-        while large and held > self.UNSENT_TOGETHER:
-            size, transport = large.pop()
-            if transport is not self.transport:
-                transport.abort()
-                held -= size
 
     def shutdown(self) -> None:
         """Begin the app's drain, then let uvicorn close the connection or wait for its request."""
