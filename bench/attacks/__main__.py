@@ -3,8 +3,9 @@
     python bench/attacks [--only NAME] [--seconds 5]
 
 A hostile client, a reader, a writer and a hostile upstream each do their worst for some seconds, while a second client
-asks /healthz ten times a second. It fails where /healthz took longer than a second or failed, where the service holds
-over 100 MB more than before the attack, where it answered 500, or where an attack got what it wanted.
+asks /healthz ten times a second. The service has the memory budget of a machine with 1 GB. It fails where /healthz took
+longer than a second or failed, where the service holds more than before the attack by its budget and 100 MB, where it
+answered 500, or where an attack got what it wanted.
 """
 
 import argparse
@@ -33,7 +34,10 @@ from workload import serve, status
 
 from headgate.gateway import Headgate
 
-HEALTH_S, MEMORY_MB = 1.0, 100.0
+HEALTH_S, BUDGET_MB = 1.0, 256
+MEMORY_MB = (
+    BUDGET_MB + 100.0
+)  # what is held in the budget, and what one large request takes while it is worked on
 
 WATCHER = """
 import http.client, sys, time
@@ -105,7 +109,11 @@ async def attack_all(names, seconds):
         read = gate.keys.create(scopes=("read",)).token
         write = gate.keys.create(scopes=("read", "write")).token
     upstreams = {"hostile": {"url": f"http://127.0.0.1:{port}/v1", "idle_s": 5, "answer_s": 20}}
-    server, url = serve(folder, HEADGATE_PROXY__UPSTREAMS=json.dumps(upstreams))
+    server, url = serve(
+        folder,
+        HEADGATE_PROXY__UPSTREAMS=json.dumps(upstreams),
+        HEADGATE_SERVICE__MEMORY_BYTES=str(BUDGET_MB << 20),
+    )
     target = Target(url, read, write, seconds)
     wrong = []
     try:

@@ -83,8 +83,9 @@ def admit(gate):
     return make
 
 
-async def answer(send, body=b"", status=200):
-    await send({"type": "http.response.start", "status": status, "headers": []})
+async def answer(send, body=b""):
+    length = (b"content-length", b"%d" % len(body))
+    await send({"type": "http.response.start", "status": 200, "headers": [length]})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -279,7 +280,7 @@ async def test_a_large_answer_is_held_until_it_is_read_and_nobody_is_cut_off_for
         # its work is done, so that others need not wait until it has read
         assert await Caller("/other", b" " * LARGE).ask(admission) == 200
         assert slow.scope["headgate"].deadline.when() is None
-        assert budget.held == 2 * LARGE
+        assert budget.held == LARGE, "the answer, and no longer the body"
         slow.may_read.set()
         assert await task == 200
     parts = [message["body"] for message in slow.sent[1:]]
@@ -287,6 +288,26 @@ async def test_a_large_answer_is_held_until_it_is_read_and_nobody_is_cut_off_for
     assert b"".join(parts) == whole
     assert [message["more_body"] for message in slow.sent[1:]] == [True] * (len(parts) - 1) + [False]  # fmt: skip
     assert budget.held == 0
+
+
+async def test_large_answers_that_nobody_reads_make_others_come_again(admit):
+    async def app(scope, receive, send):
+        await answer(send, b"x" * (LARGE if scope["path"] == "/large" else ORDINARY))
+
+    budget = ByteBudget(2 * LARGE, wait_s=0.01)
+    admission = admit(app, budget)
+    slow = [Caller("/large", b" " * ORDINARY, slow=True) for _ in range(2)]
+    async with asking(admission, *slow) as tasks:
+        for one in slow:
+            await one.has_head.wait()
+        refused = Caller("/large", b" ")
+        assert await refused.ask(admission) == 429
+        assert b"service.memory_bytes" in b"".join(part["body"] for part in refused.sent[1:])
+        assert await Caller("/ordinary", b" " * ORDINARY).ask(admission) == 200
+        for one in slow:
+            one.may_read.set()
+        assert await asyncio.gather(*tasks) == [200, 200]
+    assert await Caller("/large", b" ").ask(admission) == 200
 
 
 def test_the_budget_of_a_process_is_its_part_of_the_setting_or_of_the_machine():

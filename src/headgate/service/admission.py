@@ -137,7 +137,7 @@ class Admission:
         share = held.enter_context(self._budget.share())
         held.callback(send.turn.close)
         proxied = is_proxied(scope["path"])
-        if not proxied:  # which counts answers itself
+        if not proxied:
             send.share = share
         with self._limits.hold(state.caller, proxied=proxied), follow_threads() as work:
             try:
@@ -147,6 +147,8 @@ class Admission:
                     await self._wait_for_turn(send.turn)
                 with end_when_revoked(self._auth, scope, state):
                     await self._app(scope, buffered, send)
+                if send.refusal is not None:
+                    raise send.refusal
             except ClientGone:
                 state.status = 499  # as other servers log it; nobody receives it
             finally:
@@ -190,6 +192,7 @@ class Admission:
     async def _refuse(
         self, error: HeadgateError, scope: Scope, send: "_Sender", state: RequestState
     ) -> None:
+        send.refusal = None
         # Once the response has begun, only a broken connection can tell the client.
         if send.started:
             raise error
@@ -199,19 +202,25 @@ class Admission:
 class _Sender:
     """Sends messages, adds the request id, and records the status and whether the response has begun.
 
-    A large answer goes out a piece at a time, each when the client has read the one before: so the request is under
-    way, and holds its share, until its answer is read. A client may take its time for that: the deadline is for making
-    the answer, and whoever stops reading is cut off by `protocol.py`.
+    A large answer takes the place of its request's body in the share; one that finds no room becomes a `refusal`. It
+    goes out a piece at a time, each when the client has read the one before: so the request is under way, and holds its
+    share, until its answer is read. A client may take its time for that: the deadline is for making the answer, and
+    whoever stops reading is cut off by `protocol.py`.
     """
 
     def __init__(self, send: Send, state: RequestState) -> None:
         self._send = send
         self._state = state
         self.started = False
-        self.share: Share | None = None
+        self.share: Share | None = None  # of a model call, the proxy counts the answer
         self.turn = ExitStack()  # gives back the turn of a large body
+        self.refusal: BusyError | None = None
 
     async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await self._make_room(message)
+        if self.refusal is not None:
+            return
         if message["type"] == "http.response.start":
             self.started = True
             self._state.status = message["status"]
@@ -219,22 +228,27 @@ class _Sender:
                 *message.get("headers", ()),
                 (b"x-request-id", self._state.id.encode()),
             ]
-        if len(message.get("body", b"")) <= PIECE:
+        body, more = message.get("body", b""), message.get("more_body", False)
+        if len(body) <= PIECE:
             await self._send(message)
-        else:
-            await self._send_in_pieces(message["body"], more=message.get("more_body", False))
+            return
+        for at in range(0, len(body), PIECE):
+            part = {"body": body[at : at + PIECE], "more_body": more or at + PIECE < len(body)}
+            await self._send({**message, **part})
 
-    async def _send_in_pieces(self, body: bytes, *, more: bool) -> None:
+    async def _make_room(self, start: Message) -> None:
+        size = int(dict(start.get("headers", ())).get(b"content-length", b"0"))
+        if self.share is None or size <= PIECE:
+            return
         self.turn.close()  # the work is done
         deadline = self._state.deadline
         if deadline is not None and not deadline.expired():
             deadline.reschedule(None)
-        if self.share is not None:
-            self.share.add(len(body))
-        for at in range(0, len(body), PIECE):
-            last = at + PIECE >= len(body) and not more
-            part = body[at : at + PIECE]
-            await self._send({"type": "http.response.body", "body": part, "more_body": not last})
+        self.share.drop(self.share.held)
+        try:
+            await self.share.hold(size)
+        except BusyError as error:
+            self.refusal = error
 
 
 def _work_factor(path: str) -> int:

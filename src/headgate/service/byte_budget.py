@@ -135,10 +135,6 @@ class Share:
         self._budget.change(self, size)
         return True
 
-    def add(self, size: int) -> None:
-        """Hold so many bytes more, whether there is room or not: those of an answer that is there already."""
-        self._budget.change(self, size)
-
     def drop(self, size: int) -> None:
         """Hold so many bytes fewer."""
         self._budget.change(self, -size)
