@@ -68,7 +68,10 @@ def test_a_hostile_upstream_is_an_error_in_bounded_memory(rig, narrow, script, w
 
 ENDLESS = {
     "a bomb of gzip in a stream": ([GZIP, bomb(b": ")], b"max_stream_bytes"),
-    "a bomb of gzip as JSON": ([json_head(**{"content-encoding": "gzip"}), bomb(b'{"a": "')], b"xxx"),
+    "a bomb of gzip as JSON": (
+        [json_head(**{"content-encoding": "gzip"}), bomb(b'{"a": "')],
+        b"xxx",
+    ),
     "an answer without end": ([json_head(), Endless(b"x" * 65_536)], b""),
 }
 

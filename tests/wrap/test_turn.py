@@ -7,6 +7,7 @@ from aiohttp import ClientError, ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from headgate.errors import UpstreamError
+from headgate.service.proxy.asgi import BROKEN_OFF
 from headgate.service.proxy.sse import KEEP_ALIVE
 from headgate.service.proxy.transport import Address
 from headgate.service.wrap.reply import AgentReply
@@ -296,6 +297,13 @@ async def test_a_reply_that_was_cut_waits_for_another_gateway_and_breaks_off_wit
     turn, pool, _, got = await take(upstream(), *tried)
     assert (turn.route, got) == ("broken", None)
     assert [len(gateway.headers) for gateway in tried] == [1, 1, 1, 1, 0, 0]
+
+
+async def test_what_a_gateway_breaks_off_on_purpose_is_broken_off_for_the_agent_too():
+    broken = Cut(b"half a call", BROKEN_OFF, UpstreamError("closed"))
+    turn, pool, _, got = await take(Upstream(Answer(b"looping")), broken, Gateway(b"never asked"))
+    assert (turn.route, got) == ("broken", None)
+    assert pool.gateways  # no other was tried: the agent asks again
 
 
 async def test_an_upstream_that_fails_is_an_error_with_a_status():

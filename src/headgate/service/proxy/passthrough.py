@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from headgate.errors import HeadgateError, NotFound, UpstreamError
 from headgate.policy import UpstreamPolicy
-from headgate.service.body_room import read_apart
+from headgate.service.body import read_apart
 from headgate.service.proxy.asgi import Reply
 from headgate.service.proxy.request import parse_options
 from headgate.service.proxy.transport import Response, header

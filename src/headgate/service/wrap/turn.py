@@ -6,7 +6,8 @@ The supervisor stands on both sides of the gateway: it hands the request in, and
 makes of it. So it knows what the agent has, and holds what the upstream said. When the gateway dies, falls silent or
 takes its time, the next gateway gets the same request and the recorded answers, and the reply goes on behind the last
 byte that the agent has: the same input gives the same output. Without another gateway the upstream's own bytes go on
-from there. Only a reply that the guard has cut must wait for a gateway.
+from there. Only a reply that the guard has cut must wait for a gateway. One that the gateway broke off because a tool
+call looped is broken off for the agent too, which asks again by itself.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from headgate.errors import UpstreamError
-from headgate.service.proxy.asgi import forwardable
+from headgate.service.proxy.asgi import BROKEN_OFF, forwardable
 from headgate.service.proxy.transport import (
     Address,
     Headers,
@@ -102,9 +103,14 @@ class Turn:
                 if await self._try(gateway):
                     self.route = "guarded" if self._attempt == 1 else "resumed"
                     self._pool.note_success()
-                    await (
-                        self.reply.end()
-                    )  # all is there: what the gateway does now no longer matters
+                    # all is there: what the gateway does now no longer matters
+                    await self.reply.end()
+                    return
+                if self.reply.sent.endswith(
+                    BROKEN_OFF
+                ):  # the gateway means it, and so does the guard
+                    self.route = "broken"
+                    await self.reply.fail(UpstreamError("a tool call looped"))
                     return
             await self._go_straight()
         finally:
