@@ -72,6 +72,9 @@ class Response:
     async def send(self, request):
         return Response(self.status, self.headers[0][1], self._parts)
 
+    async def peek(self):
+        return self._left[0] if self._left else b""
+
     async def read(self, timeout_s=None):
         return self._left.pop(0) if self._left else b""
 

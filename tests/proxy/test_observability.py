@@ -16,6 +16,7 @@ from tests.proxy.upstream import LOOP, PROSE, json_head, response_stream, said
 
 from headgate.cli import app
 from headgate.gateway import Headgate
+from headgate.guard.dialects.usage import estimate_prompt
 from headgate.policy import ProxyPolicy
 from headgate.service.app import create
 from headgate.service.metrics import MAX_MODELS, Metrics
@@ -166,13 +167,15 @@ def test_errors_of_an_upstream_are_counted_with_their_status(rig, address):
     assert statuses == {"status=429", "status=400"}
 
 
-@pytest.mark.parametrize(("usage", "told"), [((70, 9), {"input": 70, "output": 9}), (None, {"output": None})])  # fmt: skip
-def test_tokens_are_those_that_the_upstream_reports_else_an_estimate_of_the_answer(rig, address, usage, told):  # fmt: skip
-    model = rig.script(said(*PROSE, usage=usage) if usage else said(*PROSE))
+@pytest.mark.parametrize("usage", [(70, 9), None])
+def test_tokens_are_those_that_the_upstream_reports_else_an_estimate(rig, address, upstream, usage):
+    model = rig.script(said(*PROSE, usage=usage))
     post(address, model)
     tokens = {key[1]: n for key, n in samples(address).items() if key[0] == "headgate_model_tokens_total" and f"model={model}" in key}  # fmt: skip
-    expected = estimate_tokens("".join(PROSE))
-    assert tokens == {f"direction={name}": expected if n is None else n for name, n in told.items()}
+    sent = upstream.seen[model][0].json
+    assert "stream_options" not in sent, "without a cap the request goes out as it came"
+    expected = usage or (estimate_prompt(sent), estimate_tokens("".join(PROSE)))
+    assert tokens == {"direction=input": expected[0], "direction=output": expected[1]}
 
 
 def test_of_a_huge_request_no_more_than_the_beginning_of_its_question_waits_to_be_traced(rig):
