@@ -18,6 +18,7 @@ from headgate.memory.memory import Memory
 from headgate.memory.review import Defer
 from headgate.pipeline.fallback import Verdict, conclude, verdict_without_grading
 from headgate.pipeline.resources import Policies, Resources, Vectors, Views
+from headgate.pipeline.sizes import CollectionTokens
 from headgate.pipeline.steps import Candidates, Steps
 from headgate.pipeline.threads import InThread
 from headgate.policy import Limits
@@ -55,6 +56,7 @@ class Engine:
         self.resources = Resources(
             store, views, vectors, count, memory, grader, search,
             clock=clock, tick=tick, name=name, cache=WindowCache(clock=time.monotonic), defer=defer,
+            sizes=CollectionTokens(store, count, policy.compose.notice),
         )  # fmt: skip
 
     async def build(self, request: Request) -> Context:

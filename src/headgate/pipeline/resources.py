@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from headgate.graph.knowledge import GraphPolicy
 from headgate.memory.memory import Memory
 from headgate.memory.review import AskRate, Defer, ReviewPolicy
+from headgate.pipeline.sizes import CollectionTokens
 from headgate.policy import Limits
 from headgate.protocols import Clock, Grader, Postings, Store, TokenCounter, WebSearch
 from headgate.stages.compose import ComposePolicy
@@ -63,5 +64,6 @@ class Resources:
     tick: Callable[[], float]
     name: Callable[[], str]
     cache: WindowCache
+    sizes: CollectionTokens
     defer: Defer | None = None
     ask_rate: AskRate = field(default_factory=AskRate)

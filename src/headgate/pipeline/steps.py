@@ -38,7 +38,6 @@ from headgate.stages.gate import Gated, gate, report
 from headgate.stages.grade import CRISIS, Action, Graded, grade
 from headgate.stages.propagate import propagate
 from headgate.stages.retrieve import retrieve
-from headgate.stages.strategy import estimate_content_tokens
 from headgate.text.fence import fence_secret
 from headgate.text.languages import choose
 from headgate.types import (
@@ -49,7 +48,6 @@ from headgate.types import (
     Plan,
     Request,
     Sifted,
-    Size,
     Strategy,
     Trace,
 )
@@ -108,21 +106,26 @@ class Steps:
         return self.resources.store.has_edges(self.request.tenant)
 
     def decide(self) -> Plan:
-        """Whether to retrieve, and how much."""
-        request, store = self.request, self.resources.store
-        none: list[Size] = []
-        asked = self.recorder.attempt(
-            Stage.DECIDE,
-            lambda: [store.size(request.tenant, name) for name in request.collections],
-            instead=none,
-        )
+        """Whether to retrieve, and how much. What the collections hold matters where the window is known."""
+        tokens: int | None = None
+        chunks: int | None = None
+        if self.request.context_budget is not None:
+            tokens, chunks = self.recorder.attempt(
+                Stage.DECIDE, self._measure_collections, instead=(tokens, chunks)
+            )
         self.plan = decide(
-            request,
-            self.policy.decide,
-            content_tokens=estimate_content_tokens(char_count=sum(size.chars for size in asked)),
-            content_chunks=sum(size.chunks for size in asked),
+            self.request, self.policy.decide, content_tokens=tokens, content_chunks=chunks
         )
         return self.plan
+
+    def _measure_collections(self) -> tuple[int | None, int | None]:
+        request, resources = self.request, self.resources
+        tokens = chunks = 0
+        for name in request.collections:
+            size = resources.store.size(request.tenant, name)
+            chunks += size.chunks
+            tokens += resources.sizes.tokens(request.tenant, name, size, most=request.budget)
+        return tokens, chunks
 
     def open_indexes(self) -> None:
         """Open the collections' indexes; a wrong setting is the caller's to mend, anything else leaves one out."""
