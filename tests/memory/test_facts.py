@@ -32,6 +32,15 @@ def test_a_fact_is_remembered_whole():
     assert (fact.trust, fact.helpful, fact.created) == (0.5, 0, 1_750_000_000.0)
 
 
+@pytest.mark.parametrize(
+    "content", ["数据库每晚备份。", "データベースは毎晩複製！", "डेटा हर रात सहेजा जाता है।"]
+)
+def test_a_closing_stop_of_any_script_makes_no_other_fact(content):
+    facts = new_facts()
+    assert facts.add(content).new
+    assert not facts.add(content[:-1]).new
+
+
 @pytest.mark.parametrize("again", ["Bob likes tea", "bob  likes TEA.", " Bob likes tea! "])
 def test_a_repeated_fact_is_the_existing_one(again):
     facts = new_facts()
@@ -338,3 +347,17 @@ def test_the_fact_index_is_the_same_whatever_path_led_there(names, random):
             facts.feedback(fact.id, helpful=random.random() < 0.5)
     again = Facts(store, "t", clock=clock)
     assert facts.search("thing x a b", min_trust=0) == again.search("thing x a b", min_trust=0)
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ("The Alpine Club meets in Bern.", ("Alpine Club", "Bern")),
+        ("Die Datenbanken werden jede Nacht in Bern gesichert.", ("Datenbanken", "Nacht", "Bern")),
+        ("Η Άννα μένει στο Βερολίνο.", ("Άννα", "Βερολίνο")),
+        ("Οι βάσεις δεδομένων αντιγράφονται κάθε νύχτα.", ()),
+        ("安娜住在柏林。", ()),
+    ],
+)
+def test_an_article_that_opens_a_fact_is_no_part_of_a_name(content, named):
+    assert new_facts().add(content).fact.entities == named

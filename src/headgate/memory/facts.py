@@ -15,7 +15,7 @@ from heapq import nsmallest
 from itertools import islice
 
 from headgate.errors import InputError, LimitError, NotFound
-from headgate.memory.conflicts import Conflict, conflict
+from headgate.memory.conflicts import Conflict, conflict, language_of
 from headgate.memory.fact_hits import FactHit, rank_key, sift_hits
 from headgate.memory.fact_index import FactIndex, unique_names
 from headgate.memory.injected import is_framing
@@ -145,7 +145,7 @@ class Facts:
             content=content,
             category=_label(category) or "general",
             tags=_labels(tags),
-            entities=unique_names(_labels(names), entities(content)),
+            entities=unique_names(_labels(names), _entities(content)),
             trust=check_trust(self.policy.trust if trust is None else trust),
             created=now,
             updated=now,
@@ -281,8 +281,8 @@ class Facts:
 
     def _reword(self, fact: Fact, content: str) -> Fact:
         other = self._index.same_fact(content)
-        named = [n for n in fact.entities if n not in entities(fact.content)]
-        worded = replace(fact, content=content, entities=unique_names(named, entities(content)))
+        named = [n for n in fact.entities if n not in _entities(fact.content)]
+        worded = replace(fact, content=content, entities=unique_names(named, _entities(content)))
         saved = other or worded
         if saved.id == fact.id:
             saved = self._store.save_fact(self._tenant, worded)
@@ -317,6 +317,10 @@ class Facts:
             if self._store.fact(self._tenant, f"f-{digest[:12]}") is None:
                 return f"f-{digest[:12]}"
         raise InputError("no free id was found for the fact")
+
+
+def _entities(content: str) -> tuple[str, ...]:
+    return entities(content, language_of(content))
 
 
 def _labels(texts: Iterable[str]) -> tuple[str, ...]:

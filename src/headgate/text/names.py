@@ -7,13 +7,13 @@ and the index counts how a word is written elsewhere (`ends` tells where a sente
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from itertools import chain
 
 from headgate.text.late_pattern import compile_late
-from headgate.text.letters import capitals
+from headgate.text.letters import capitals, fold
 from headgate.text.memo import Memo, Room
-from headgate.text.stopwords import ENGLISH
+from headgate.text.stopwords import ENGLISH, stopwords
 
 ENTITY_CHARS = 80  # longer matches are sentences
 TEXT_CHARS = 20_000  # entities of a longer text are those of its beginning
@@ -112,12 +112,12 @@ def spelled_words(text: str) -> Iterator[str]:
             yield match[0]
 
 
-def entities(text: str) -> tuple[str, ...]:
-    """The entities in a text, in order of appearance, each once (letter case aside)."""
+def entities(text: str, language: str = "english") -> tuple[str, ...]:
+    """The entities in a text of that language, in order of appearance, each once (letter case aside)."""
     text = text[:TEXT_CHARS]
     found = [(m.start(), next(g for g in m.groups() if g)) for m in _MARKED.finditer(text)]
     found += [(m.start(), m[0].rstrip(".,;:")) for m in _SHAPED.finditer(text)]
-    found += _runs(text)
+    found += _runs(text, stopwords(language))
     unique: dict[str, str] = {}
     for _, name in sorted(found):
         tidy = name.strip(" .,;:'’-")
@@ -126,11 +126,12 @@ def entities(text: str) -> tuple[str, ...]:
     return tuple(unique.values())
 
 
-def _runs(text: str) -> list[tuple[int, str]]:
+def _runs(text: str, stops: Container[str]) -> list[tuple[int, str]]:
     kept = []
     for match in (_ASCII_RUN if text.isascii() else _RUN).finditer(text):
-        name = _without_opener(match[0]) if _opens(text, match.start()) else match[0]
-        if name and name.lower() not in ENGLISH:
+        opens = _opens(text, match.start())
+        name = _without_opener(match[0], stops) if opens else match[0]
+        if name and fold(name) not in stops:
             kept.append((match.start(), re.sub(r"['’]s$", "", name)))
     return kept
 
@@ -140,8 +141,8 @@ def _opens(text: str, place: int) -> bool:
     return "\n" in before or not before.strip() or before.rstrip()[-1] in _OPENERS
 
 
-def _without_opener(run: str) -> str:
+def _without_opener(run: str, stops: Container[str]) -> str:
     """A sentence's first run without a leading function word: "The Alpine Club" is "Alpine Club"."""
     first, _, rest = run.partition(" ")
-    common = first.lower() in ENGLISH or first.lower() in _COMMON
+    common = fold(first) in stops or first.lower() in _COMMON
     return rest if common else run

@@ -57,9 +57,12 @@ class Fact:
         return fact_key(self.content)
 
 
+_STOPS = ".! 。！．｡।۔"  # what closes a sentence in Latin, East Asian, Indic and Arabic scripts
+
+
 def fact_key(content: str) -> str:
     """The content in lower case, with single spaces and without a closing stop."""
-    return " ".join(content.lower().split()).rstrip(".! ")
+    return " ".join(content.lower().split()).rstrip(_STOPS)
 
 
 @dataclass(frozen=True, slots=True)
