@@ -24,6 +24,7 @@ router = APIRouter(prefix="/v1/facts", tags=["facts"], route_class=StrictRoute)
 
 Reader = Annotated[Caller, Depends(require_scope("read"))]
 Writer = Annotated[Caller, Depends(require_scope("write"))]
+Apply = Annotated[bool, Query(description="Whether to merge; else it is only proposed.")]
 Trust = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -78,13 +79,6 @@ class DecayOut(BaseModel):
     """The facts whose trust fell, from what to what."""
 
     changed: list[Feedback]
-
-
-class MergeIn(Body):
-    """Whether to merge what seems to be one fact."""
-
-    apply: bool = False
-    """Whether to merge; else it is only proposed."""
 
 
 class MergeOut(BaseModel):
@@ -158,12 +152,11 @@ async def decay_facts(body: DecayIn, request: Request, caller: Writer) -> Respon
 
 
 @router.post("/merge", summary="Join wordings of one fact", responses=response_schema(MergeOut))
-async def merge_facts(request: Request, caller: Writer, body: MergeIn | None = None) -> Response:
+async def merge_facts(request: Request, caller: Writer, *, apply: Apply = False) -> Response:
     """Propose which facts are wordings of one, or join them into the most trusted of them."""
-    applied = body is not None and body.apply
-    work = merge if applied else propose_merges
+    work = merge if apply else propose_merges
     found = await asyncio.to_thread(work, _gate(request, caller).facts)
-    return respond({"merges": found, "applied": applied})
+    return respond({"merges": found, "applied": apply})
 
 
 @router.delete("/{id}", summary="Forget a fact", responses=response_schema(ForgottenOut))
