@@ -12,9 +12,9 @@ from hypothesis import settings
 
 from headgate.testing import strict
 
-# `make test` draws few examples, `make test-all` the usual hundred (--hypothesis-profile=large), both always the same
+# `make test` draws few examples, `make test-all` two hundred (--hypothesis-profile=large), both always the same
 settings.register_profile("small", deadline=None, derandomize=True, database=None, max_examples=20)
-settings.register_profile("large", deadline=None, derandomize=True, database=None)
+settings.register_profile("large", deadline=None, derandomize=True, database=None, max_examples=200)
 settings.load_profile("small")
 
 # What a run that may skip nothing still skips (SKIP_NOTHING=1, as .ci/run sets it): what this machine cannot have.

@@ -129,7 +129,7 @@ def test_an_interrupt_leaves_a_consistent_store(tmp_path):
     while process.poll() is None and not store.head("default", "main"):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 130, said
     assert "what was added is kept" in said
     assert "Traceback" not in said

@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from headgate.errors import LoopError
@@ -117,7 +117,6 @@ resumes = st.sampled_from(["continuation", "prefill"])
 
 
 @given(units(SHORT, 400), turns, leads, lengths, resumes, st.sampled_from(SIZES))
-@settings(max_examples=150, deadline=None, derandomize=True)
 def test_a_loop_that_comes_back_after_each_rollback_never_shows_a_third_copy_of_its_unit(
     unit, turns, leads, lengths, resume, size
 ):
@@ -129,7 +128,6 @@ def test_a_loop_that_comes_back_after_each_rollback_never_shows_a_third_copy_of_
 
 
 @given(units(1, SHORT - 1), turns, leads, lengths, resumes, st.sampled_from(SIZES))
-@settings(max_examples=150, deadline=None, derandomize=True)
 def test_of_a_short_unit_the_client_gets_some_characters_more_than_the_first_copy(
     unit, turns, leads, lengths, resume, size
 ):

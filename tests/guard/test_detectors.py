@@ -4,7 +4,7 @@ import random
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import InputError
@@ -179,7 +179,6 @@ pieces = st.lists(
 
 
 @given(pieces, st.lists(st.integers(0, 90), min_size=1, max_size=50))
-@settings(max_examples=150, deadline=None)
 def test_the_verdict_does_not_depend_on_chunking(text, sizes):
     def stalls(chunks):
         detector = RepeatDetector()
@@ -194,7 +193,6 @@ def test_the_verdict_does_not_depend_on_chunking(text, sizes):
 
 
 @given(pieces)
-@settings(max_examples=150, deadline=None)
 def test_a_stall_names_a_true_and_maximal_run(text):
     stall = RepeatDetector().feed(text)
     if stall is None:

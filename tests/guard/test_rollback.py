@@ -4,7 +4,7 @@ import asyncio
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import (
@@ -613,7 +613,6 @@ scripts = st.lists(
 
 
 @given(scripts, st.integers(1, 200))
-@settings(max_examples=80, deadline=None)
 def test_whatever_the_model_does_the_client_never_sees_a_third_copy_of_a_long_unit(answers, size):
     session = Session(tuple(ASK))
     text, error = play(session, answers, size)

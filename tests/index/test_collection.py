@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.index import collection as collection_module
@@ -75,9 +75,9 @@ def play(store, action, value):
         store.remove("t", "main", documents=[value])
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", [texts, spoken], ids=["prose", "talk"])
 def test_a_followed_index_ranks_as_one_built_at_once(kind):
-    @settings(max_examples=60, deadline=None)
     @given(st.lists(st.one_of(puts(kind), puts(kind), removals), min_size=1, max_size=25))
     def check(actions):
         store = MemoryStore()

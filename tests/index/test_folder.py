@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import headgate.index.folder as folders
@@ -269,7 +269,6 @@ def test_two_indexes_in_one_folder_never_mix(store, tmp_path):
     assert ranking(Indexes(store, tmp_path).snapshot("t", "main")) == truth(store)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["put", "remove", "reopen", "save"]), st.integers(0, 9)),

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.index import files, merging
@@ -52,7 +52,6 @@ def arrays(part, prefix=""):
     st.randoms(use_true_random=False),
     st.sampled_from([1, 5, 1 << 16]),
 )
-@settings(max_examples=60, deadline=None)
 def test_the_living_chunks_of_several_segments_make_the_segment_they_make_at_once(
     texts, rng, at_once
 ):

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import ConfigError
@@ -32,7 +32,6 @@ def bare(text):
 
 
 @given(TEXTS, st.sampled_from(["markdown", "text", "code"]))
-@settings(max_examples=300, deadline=None)
 def test_pieces_hold_every_character_once_in_order(text, kind):
     pieces = split_text(text, SMALL, kind=kind)
     assert bare("".join(piece.text for piece in pieces)) == bare(text)
@@ -40,14 +39,12 @@ def test_pieces_hold_every_character_once_in_order(text, kind):
 
 
 @given(TEXTS, st.sampled_from(["markdown", "text", "code"]))
-@settings(max_examples=300, deadline=None)
 def test_no_piece_is_larger_than_the_maximum(text, kind):
     # a piece is measured where it stands; alone, its first character may cost a little more
     assert all(estimate_tokens(p.text) <= 40 + 2 for p in split_text(text, SMALL, kind=kind))
 
 
 @given(TEXTS)
-@settings(max_examples=200, deadline=None)
 def test_blocks_do_not_overlap(text):
     end = 0
     for block in blocks(text, "markdown"):

@@ -111,6 +111,7 @@ def test_turns_are_kept_without_the_blocks_that_were_injected(hg):
     assert turn.text.endswith("User: And who looks after parcels?")
 
 
+@pytest.mark.slow
 def test_a_thousand_turns_leave_no_echo(hg):
     """The agent remembers what it reads, in several wordings, and what its user tells it."""
     known = hg.remember("The desk in the north wing closes at noon.").fact

@@ -14,5 +14,5 @@ def web():
         yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
         process.stdout.close()

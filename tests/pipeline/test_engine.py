@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate import ContextBudget, Headgate
@@ -123,7 +123,6 @@ def test_a_store_that_fails_leaves_an_empty_context_that_says_so():
 texts = st.text("abc. \n#[]<>/é漢😀0", max_size=120)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     rows=st.lists(texts.filter(str.strip), min_size=1, max_size=8),
     budget=st.integers(0, 200),

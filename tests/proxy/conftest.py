@@ -28,7 +28,7 @@ class Loop:
         self.thread.start()
 
     def run(self, work):
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(120)
 
     def close(self):
         self.loop.call_soon_threadsafe(self.loop.stop)

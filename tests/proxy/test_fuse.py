@@ -1,13 +1,13 @@
 """The fuse in the proxy: counted by what the upstream told, warned, paused, resumed; in trace, metrics and why."""
 
 import json
-import time
 
 import pytest
 from bench.agent_sessions import MadeCall, Turn, render
 from click.testing import CliRunner
 from tests.proxy import web
 from tests.proxy.upstream import PROSE, RESET, answer, json_head, said, told
+from tests.waiting import until
 
 from headgate.cli import app
 from headgate.gateway import Headgate
@@ -44,14 +44,6 @@ def post(address, model, session="s", path="/v1/chat/completions", **more):
 
 def spent(gate, name="s"):
     return next(row.total_tokens for row, _ in gate.spending.list_spends() if row.name == name)
-
-
-def until(found):
-    for _ in range(200):
-        if (value := found()) is not None:
-            return value
-        time.sleep(0.02)
-    raise AssertionError("it never came")
 
 
 def trace_of(gate, reply):

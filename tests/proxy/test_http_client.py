@@ -9,6 +9,7 @@ import zlib
 import pytest
 from tests.proxy import web
 from tests.proxy.upstream import CLOSE, PROSE, Endless, Head, Pause, chunk, json_head, said
+from tests.waiting import until
 
 from headgate.errors import UpstreamError
 from headgate.guard.policy import GuardPolicy
@@ -192,11 +193,7 @@ async def test_reading_pauses_while_nobody_reads_and_closing_severs_at_once(rig,
     assert await response.read()
     await response.close()
     await client.close()
-    for _ in range(200):
-        if upstream.severed > before:
-            break
-        await asyncio.sleep(0.01)
-    assert upstream.severed > before
+    await asyncio.to_thread(until, lambda: upstream.severed > before)
 
 
 async def test_what_is_there_is_read_in_parts_and_others_have_a_turn_between_them(rig, upstream):

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import time
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.parser import text_string_to_metric_families
 from tests.proxy import web
 from tests.proxy.upstream import LOOP, PROSE, json_head, response_stream, said
+from tests.waiting import until
 
 from headgate.cli import app
 from headgate.gateway import Headgate
@@ -62,14 +62,6 @@ def samples(address):
         for family in text_string_to_metric_families(text)
         for s in family.samples
     }
-
-
-def until(found):
-    for _ in range(200):
-        if found():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it never came")
 
 
 def test_metrics_name_route_model_upstream_and_what_the_guard_did(rig, address):

@@ -3,7 +3,7 @@
 import tracemalloc
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.proxy.upstream import (
     DONE,
@@ -117,7 +117,6 @@ async def test_a_split_at_any_position_changes_nothing(api):
 
 
 @pytest.mark.parametrize("api", CLEAN)
-@settings(max_examples=60)
 @given(data=st.data())
 async def test_any_splits_and_either_path_give_the_bytes_that_came(api, data):
     kind, script = CLEAN[api]
@@ -158,7 +157,6 @@ async def test_an_upstream_that_breaks_off_after_its_last_event_is_no_error():
 
 
 @pytest.mark.parametrize("api", LOOPS)
-@settings(max_examples=40)
 @given(data=st.data())
 async def test_either_path_and_any_splits_cut_a_loop_alike(api, data):
     kind, calls = LOOPS[api]

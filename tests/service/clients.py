@@ -1,11 +1,11 @@
 """Clients of a service: in this process, and of a real one on a loopback port."""
 
 import threading
-import time
 from contextlib import contextmanager
 
 import httpx2
 import uvicorn
+from tests.waiting import until
 
 from headgate.service.server import bind, configure
 
@@ -30,13 +30,5 @@ def served(settings):
             yield f"http://127.0.0.1:{listener.getsockname()[1]}", server
         finally:
             server.should_exit = True
-            thread.join(30)
+            thread.join(120)
             assert not thread.is_alive()
-
-
-def until(true, *, within_s=30.0):
-    """Wait until something is true."""
-    last = time.monotonic() + within_s
-    while not true():
-        assert time.monotonic() < last, "it never became true"
-        time.sleep(0.01)

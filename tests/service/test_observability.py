@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.parser import text_string_to_metric_families
 from tests.service.clients import connected
 from tests.service.conftest import ROWS
+from tests.waiting import MOST_S
 
 from headgate.explain.savings import tokens_saved
 from headgate.gateway import Headgate
@@ -67,12 +68,10 @@ async def test_writes_that_are_lost_behind_an_answer_are_counted(monkeypatch):
     with Headgate.open(store=store) as gate:
         async with connected(create(gate)) as client:
             await client.post("/v1/context", json={"query": "refunds"})
-            for _ in range(200):
-                await client.get("/healthz")
-                lost = (await told(client))["headgate_writes_lost_total", ()]
-                if lost:
-                    break
-                await asyncio.sleep(0.02)
+            async with asyncio.timeout(MOST_S):
+                while not (lost := (await told(client))["headgate_writes_lost_total", ()]):
+                    await client.get("/healthz")
+                    await asyncio.sleep(0.02)
     assert lost == 1
 
 

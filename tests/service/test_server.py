@@ -32,7 +32,7 @@ def gated(monkeypatch):
     def held(self, tenant):
         if tenant == "default":
             entered.set()
-            assert leave.wait(30)
+            assert leave.wait(120)
         return inner(self, tenant)
 
     monkeypatch.setattr(MemoryStore, "collections", held)
@@ -43,7 +43,7 @@ def gated(monkeypatch):
 def asked(url, answers):
     """Ask in a thread; its answer lands in the list."""
     thread = threading.Thread(
-        target=lambda: answers.append(httpx2.get(f"{url}/v1/documents", timeout=30))
+        target=lambda: answers.append(httpx2.get(f"{url}/v1/documents", timeout=120))
     )
     thread.start()
     return thread
@@ -64,11 +64,11 @@ def test_what_is_under_way_at_shutdown_is_finished(gated):
     answers = []
     with served(quiet(":memory:", drain_s=20)) as (url, server):
         thread = asked(url, answers)
-        assert entered.wait(10)
+        assert entered.wait(60)
         server.should_exit = True
         until(lambda: _refused(url))
         leave.set()
-        thread.join(30)
+        thread.join(120)
     assert [answer.status_code for answer in answers] == [200]
 
 
@@ -77,9 +77,9 @@ def test_what_the_drain_cuts_is_answered(gated):
     answers = []
     with served(quiet(":memory:", drain_s=0.2)) as (url, server):
         thread = asked(url, answers)
-        assert entered.wait(10)
+        assert entered.wait(60)
         server.should_exit = True
-        thread.join(30)
+        thread.join(120)
         leave.set()
     assert [answer.status_code for answer in answers] == [503]
     assert answers[0].json()["detail"] == "the service is shutting down"
@@ -89,7 +89,7 @@ def test_what_the_drain_cuts_is_answered(gated):
 def test_a_request_cut_by_its_deadline_is_answered(gated):
     _, leave = gated
     with served(quiet(":memory:", deadline_s=0.2)) as (url, _):
-        answer = httpx2.get(f"{url}/v1/documents", timeout=30)
+        answer = httpx2.get(f"{url}/v1/documents", timeout=120)
         leave.set()
     assert answer.status_code == 504
     assert "service.deadline_s" in answer.json()["hint"]
@@ -108,37 +108,30 @@ def working(store, workers):
         yield url, process, log
     finally:
         process.send_signal(signal.SIGTERM)
-        log.append(process.communicate(timeout=60)[1])
+        log.append(process.communicate(timeout=300)[1])
 
 
-def test_several_workers_share_port_store_and_metrics(tmp_path):
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds the workers in /proc")
+def test_workers_share_all_and_one_that_dies_is_replaced_and_its_counts_stay(tmp_path):
     store = tmp_path / "kb"
     with Headgate.open(store) as gate:
         gate.add([{"id": "a", "text": "Refunds are paid within 14 days."}])
     with working(store, 2) as (url, process, log):
         rows = {"documents": [{"id": "b", "text": "Parcels go by rail."}]}
-        assert httpx2.post(f"{url}/v1/documents", json=rows, timeout=30).status_code == 200
+        assert httpx2.post(f"{url}/v1/documents", json=rows, timeout=120).status_code == 200
         for _ in range(10):
-            answer = httpx2.post(f"{url}/v1/context", json={"query": "parcels"}, timeout=30)
+            answer = httpx2.post(f"{url}/v1/context", json={"query": "parcels"}, timeout=120)
             assert answer.json()["chunks"][0]["id"] == "b"
+        until(lambda: _counted(url) == 10)
+        until(lambda: len(_children(process.pid)) == 2)
+        before = _children(process.pid)
+        os.kill(before[0], signal.SIGKILL)
+        until(lambda: set(_children(process.pid)) - set(before))
         until(lambda: _counted(url) == 10)
     assert process.returncode == 0
     assert log[0].count('"route":"/v1/context"') == 10
-    assert "Traceback" not in log[0]
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds the workers in /proc")
-def test_a_worker_that_dies_is_replaced_and_its_counts_stay(tmp_path):
-    with working(tmp_path / "kb", 2) as (url, process, log):
-        httpx2.post(f"{url}/v1/context", json={"query": "parcels"}, timeout=30)
-        until(lambda: _counted(url) == 1)
-        before = _children(process.pid)
-        os.kill(before[0], signal.SIGKILL)
-        until(lambda: len(set(_children(process.pid)) - set(before)) == 1)
-        until(lambda: not _refused(url))
-        until(lambda: _counted(url) == 1)
-    assert process.returncode == 0
     assert f"worker {before[0]} ended with exit code -9" in log[0]
+    assert "Traceback" not in log[0]
 
 
 DYING = """
@@ -189,7 +182,7 @@ def _refused(url):
 
 def _counted(url):
     """Contexts counted by all workers together."""
-    text = httpx2.get(f"{url}/metrics", timeout=30).text
+    text = httpx2.get(f"{url}/metrics", timeout=120).text
     (line,) = [x for x in text.splitlines() if x.startswith("headgate_contexts_total ")]
     return float(line.split()[1])
 
@@ -206,5 +199,5 @@ def _children(pid):
 
 def test_a_clean_end_of_one_process_is_exit_code_zero(tmp_path):
     with working(tmp_path / "kb", 1) as (url, process, _):
-        assert httpx2.get(f"{url}/healthz", timeout=30).status_code == 200
+        assert httpx2.get(f"{url}/healthz", timeout=120).status_code == 200
     assert process.returncode == 0

@@ -5,7 +5,7 @@ import re
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.service.clients import connected
 
@@ -35,7 +35,6 @@ CHANCE = re.compile(
 )
 
 
-@settings(deadline=None, max_examples=25)
 @given(runs)
 def test_a_tenant_sees_the_same_whether_another_is_there_or_not(run):
     both = asyncio.run(_observe(run))
@@ -43,7 +42,6 @@ def test_a_tenant_sees_the_same_whether_another_is_there_or_not(run):
     assert both == alone
 
 
-@settings(deadline=None, max_examples=25)
 @given(runs)
 def test_nothing_of_one_tenant_shows_in_what_another_is_told(run):
     seen = asyncio.run(_observe(run))

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import is_dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import headgate.stages
@@ -162,7 +162,6 @@ def test_every_stage_that_sifts_is_driven():
 
 
 @pytest.mark.parametrize("stage", sorted(DRIVERS))
-@settings(max_examples=60, deadline=None)
 @given(candidates=found, window=windows)
 def test_nothing_is_lost_invented_altered_or_admitted(stage, candidates, window):
     came, sifted = DRIVERS[stage](candidates, window)

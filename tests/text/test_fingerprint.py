@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import InputError
@@ -191,7 +191,6 @@ def test_a_payload_of_wrong_form_is_refused_by_name(change, named):
         WindowFingerprint.from_json({**GOOD, **change})
 
 
-@settings(max_examples=50)
 @given(
     st.dictionaries(
         st.sampled_from(list(GOOD)), st.none() | st.integers() | st.text() | st.lists(st.integers())

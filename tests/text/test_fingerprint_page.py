@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.text.fingerprint import WindowFingerprint, fingerprint
@@ -44,7 +44,6 @@ def test_the_page_gives_the_golden_fingerprints(page):
             same(page, text)
 
 
-@settings(max_examples=60)
 @given(st.text() | st.text("ab _-+$.,%*`~|#[]()1\n水İßﬁ…😀", max_size=80))
 def test_the_page_gives_our_fingerprint_of_any_text(page, text):
     same(page, text)
@@ -54,7 +53,6 @@ def test_the_page_bounds_what_nfkc_makes_of_a_text_as_we_do(page):
     same(page, "one \ufdfa\u2026 " * 400)  # each of these letters becomes eighteen
 
 
-@settings(max_examples=20)
 @given(st.lists(st.text("abc de.", min_size=1, max_size=60), min_size=2, max_size=4))
 def test_the_page_gives_our_payload_of_any_window(page, blocks):
     assert page["window_payload"](blocks) == WindowFingerprint.of(blocks).to_json()

@@ -9,6 +9,7 @@ import time
 
 import psycopg
 import pytest
+from tests.waiting import until
 
 from headgate.errors import NotReady, StoreError
 from headgate.stores.postgres.connection import Pool
@@ -37,11 +38,7 @@ def test_no_more_connections_are_made_than_allowed_and_all_are_closed(postgres, 
     for thread in threads:
         thread.join()
     store.close()
-    for _ in range(100):
-        if not connections(postgres):
-            return
-        time.sleep(0.05)
-    raise AssertionError("connections are left")
+    until(lambda: not connections(postgres))
 
 
 def test_whoever_waits_too_long_for_a_connection_is_told_so(postgres_url):
@@ -99,18 +96,14 @@ def test_a_server_that_comes_back_is_waited_for_and_nothing_acknowledged_is_lost
     writers = [threading.Thread(target=write, args=(n,)) for n in range(3)]
     for writer in writers:
         writer.start()
-    while len(acknowledged) < 5:
-        time.sleep(0.01)
+    until(lambda: len(acknowledged) >= 5)
     postgres.stop()
     postgres.start()
     before = len(acknowledged)
-    deadline = time.monotonic() + 20
-    while len(acknowledged) < before + 5 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: len(acknowledged) >= before + 5)
     done.set()
     for writer in writers:
         writer.join()
-    assert len(acknowledged) >= before + 5, failed
     assert set(acknowledged) <= set(store.digests("t", "main"))
     assert connections(postgres) <= 3, "as many as there were threads"
     store.close()

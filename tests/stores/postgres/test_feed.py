@@ -1,11 +1,11 @@
 """The change feed has no gaps, whoever writes at the same time and commits in whatever order."""
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
+from tests.waiting import until
 
 from headgate.stores.postgres.store import PostgresStore
 from headgate.stores.postgres.writer import CollectionWriter
@@ -46,11 +46,7 @@ def wait_for_lock(server):
     """Until a writer of the store waits for another one."""
     sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
     with psycopg.connect(server.admin, autocommit=True) as connection:
-        for _ in range(400):
-            if connection.execute(sql).fetchone()[0]:
-                return
-            time.sleep(0.05)
-    raise AssertionError("nobody waits")
+        until(lambda: connection.execute(sql).fetchone()[0])
 
 
 def test_a_later_writer_cannot_be_seen_before_an_earlier_one(store, postgres):

@@ -1,9 +1,8 @@
 """Reads go to a replica that is near enough, to the main server when it is not, and see one's own writes."""
 
-import time
-
 import psycopg
 import pytest
+from tests.waiting import until
 
 from headgate.stores.postgres.store import PostgresStore
 from headgate.testing.samples import document
@@ -17,21 +16,13 @@ def replica(postgres, postgres_url):
     made.delete()
 
 
-def wait_until(true):
-    for _ in range(400):
-        if true():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not happen")
-
-
 def test_a_replica_is_read_while_it_is_near_and_the_main_server_when_it_is_not(
     postgres, postgres_url, replica
 ):
     writer = PostgresStore(postgres_url)
     reader = PostgresStore(f"{postgres_url}?replica=127.0.0.1:{replica.port}&max_staleness_s=2")
     writer.put("t", [document("a", "x")])
-    wait_until(lambda: reader.head("t", "main") == 1)
+    until(lambda: reader.head("t", "main") == 1)
     assert reader._replicas.fetch("t", "SELECT pg_is_in_recovery()") == [(True,)]
     assert [chunk.text for chunk in reader.chunks("t", "main", ["a"])] == ["x"]
 
@@ -39,19 +30,19 @@ def test_a_replica_is_read_while_it_is_near_and_the_main_server_when_it_is_not(
     with psycopg.connect(replica.admin, autocommit=True) as admin:
         admin.execute("SELECT pg_wal_replay_pause()")
     writer.put("t", [document("b", "y")])
-    wait_until(lambda: reader.head("t", "main") == 2)
+    until(lambda: reader.head("t", "main") == 2)
     with psycopg.connect(replica.admin, autocommit=True) as admin:
         admin.execute("SELECT pg_wal_replay_resume()")
 
     # so does one that has lost the main server: it has replayed all that it received
-    wait_until(lambda: reader._replicas.fetch("t", "SELECT pg_is_in_recovery()") == [(True,)])
+    until(lambda: reader._replicas.fetch("t", "SELECT pg_is_in_recovery()") == [(True,)])
     with psycopg.connect(replica.admin, autocommit=True) as admin:
         admin.execute("ALTER SYSTEM SET primary_conninfo = ''")
         admin.execute("SELECT pg_reload_conf()")
         no_receiver = "SELECT count(*) FROM pg_stat_wal_receiver"
-        wait_until(lambda: admin.execute(no_receiver).fetchone() == (0,))
+        until(lambda: admin.execute(no_receiver).fetchone() == (0,))
     writer.put("t", [document("c", "z")])
-    wait_until(lambda: reader.head("t", "main") == 3)
+    until(lambda: reader.head("t", "main") == 3)
 
     # one that is gone costs nothing but its load
     replica.stop()
