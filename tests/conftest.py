@@ -24,6 +24,9 @@ ALLOWED_SKIPS = (
     "this machine has no IPv6",
 )
 
+# What a test asks for says what it is.
+MARKED = {"browser": "browser", "postgres": "postgres", "pgvector": "postgres"}
+
 # What starts in the background inherits that SIGINT is ignored, and under nohup SIGHUP, and so do the programs that
 # tests start and interrupt. A handler is not inherited: they begin as in the foreground.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -34,9 +37,9 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_I
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        for name in ("browser", "postgres"):
-            if name in item.fixturenames:
-                item.add_marker(name)
+        for fixture, marker in MARKED.items():
+            if fixture in item.fixturenames:
+                item.add_marker(marker)
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -81,6 +84,15 @@ def postgres():
     from tests.postgres_server import running_server
 
     with running_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def pgvector():
+    """A running PostgreSQL server with pgvector."""
+    from tests.postgres_server import vector_server
+
+    with vector_server() as server:
         yield server
 
 

@@ -70,12 +70,9 @@ def _is_one_sign(body) -> bool:
 
 
 def _seconds(work: Callable[[str], object], text: str) -> float:
-    best = float("inf")
-    for _ in range(2):
-        start = time.thread_time()
-        work(text)
-        best = min(best, time.thread_time() - start)
-    return best
+    start = time.thread_time()
+    work(text)
+    return time.thread_time() - start
 
 
 def _inner(op, value) -> list:

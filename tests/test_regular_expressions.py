@@ -89,7 +89,11 @@ def found(room):
     return sorted(known.values(), key=lambda item: (item[0], str(item[1].pattern)))
 
 
-over_rooms = pytest.mark.parametrize("room", ROOMS)
+# that of the integrations imports every framework
+over_rooms = pytest.mark.parametrize(
+    "room",
+    [pytest.param(room, marks=[pytest.mark.slow] * (room == "integrations")) for room in ROOMS],
+)
 
 
 def test_the_search_finds_the_patterns_of_the_package():

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from tests.postgres_server import vector_server
 
 from headgate import Headgate
 from headgate.errors import ConfigError
@@ -347,15 +346,9 @@ def test_without_pgvector_vectors_rank_what_words_have_found(postgres_url):
         assert ranking(gate, "cars")[0] == [], "no word leads there"
 
 
-@pytest.fixture(scope="module")
-def vectors():
-    with vector_server() as server:
-        yield server
-
-
-def test_with_pgvector_vectors_find_what_words_do_not(vectors):
+def test_with_pgvector_vectors_find_what_words_do_not(pgvector):
     narrow = IndexPolicy(max_chunks=10)
-    with Headgate.open(vectors.url, index=narrow, embedder=Meanings(), tenant="a") as gate:
+    with Headgate.open(pgvector.url, index=narrow, embedder=Meanings(), tenant="a") as gate:
         gate.add([*rows(40), *VEHICLES])
         for made in (1, 0):
             found, context = ranking(gate, "cars")
@@ -366,26 +359,26 @@ def test_with_pgvector_vectors_find_what_words_do_not(vectors):
         assert ranking(gate, "cars")[0][0] != "c-auto", "it has lost that meaning"
         gate.reindex()
         assert ranking(gate, "doctor")[0][0] == "c-ward"
-    with Headgate.open(vectors.url, index=narrow, embedder=Meanings(), tenant="b") as other:
+    with Headgate.open(pgvector.url, index=narrow, embedder=Meanings(), tenant="b") as other:
         other.add(rows(40))
         assert "c-ward" not in ranking(other, "doctor")[0], "it is another tenant's"
 
 
-def test_an_embedder_of_another_kind_is_refused_and_none_only_reads(vectors):
+def test_an_embedder_of_another_kind_is_refused_and_none_only_reads(pgvector):
     @dataclass
     class Other(Meanings):
         name: str = "other"
 
     narrow = IndexPolicy(max_chunks=10)
-    with Headgate.open(vectors.url, index=narrow, embedder=Meanings(), tenant="c") as gate:
+    with Headgate.open(pgvector.url, index=narrow, embedder=Meanings(), tenant="c") as gate:
         gate.add(rows(40))
         ranking(gate, "cars")
     with (
-        Headgate.open(vectors.url, index=narrow, embedder=Other(), tenant="c") as gate,
+        Headgate.open(pgvector.url, index=narrow, embedder=Other(), tenant="c") as gate,
         pytest.raises(ConfigError, match=r"indexed with embedding/meanings/4.*reindex"),
     ):
         ranking(gate, "clocks")
-    with Headgate.open(vectors.url, index=narrow, tenant="c") as gate:
+    with Headgate.open(pgvector.url, index=narrow, tenant="c") as gate:
         assert ranking(gate, "clocks")[0]
         gate.add([{"id": "new", "text": "It has no vector."}])
         with pytest.raises(ConfigError, match="no embeddings"):

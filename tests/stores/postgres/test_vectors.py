@@ -3,7 +3,6 @@
 import numpy as np
 import psycopg
 import pytest
-from tests.postgres_server import vector_server
 
 from headgate.errors import InputError, LimitError, StoreError
 from headgate.protocols import Block, Placement, Totals
@@ -14,15 +13,9 @@ KIND = "embedding/axes/4"
 AXES = np.eye(4, dtype=np.float16)
 
 
-@pytest.fixture(scope="module")
-def server():
-    with vector_server() as server:
-        yield server
-
-
 @pytest.fixture
-def store(server):
-    store = PostgresStore(server.url)
+def store(pgvector):
+    store = PostgresStore(pgvector.url)
     for tenant in ("t", "u"):
         store.clear_postings(tenant, "main")
         store.remove(tenant, "main")
@@ -55,7 +48,7 @@ def test_the_nearest_come_first_with_their_cosines(store):
     assert [cosine for _, cosine in rest] == [0, 0]
 
 
-def test_a_graph_finds_the_same_and_holds_one_tenant_alone(store, server):
+def test_a_graph_finds_the_same_and_holds_one_tenant_alone(store, pgvector):
     dice = np.random.default_rng(7)
     rows = dice.normal(size=(300, 4)).astype(np.float16)
     rows /= np.linalg.norm(rows.astype(np.float32), axis=1, keepdims=True).astype(np.float16)
@@ -67,7 +60,7 @@ def test_a_graph_finds_the_same_and_holds_one_tenant_alone(store, server):
     assert nearest(store, "t", AXES[0], chunks=10**9) == before
     assert nearest(store, "u", AXES[0], chunks=10**9) is None, "that one has no graph, and is large"
     assert {place for place, _ in nearest(store, "u", AXES[0])} != {place for place, _ in before}
-    with psycopg.connect(server.url, autocommit=True) as owner, owner.transaction():
+    with psycopg.connect(pgvector.url, autocommit=True) as owner, owner.transaction():
         owner.execute("SET LOCAL headgate.tenant = 't'; SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off")  # fmt: skip
         plan = owner.execute(
             "EXPLAIN SELECT place FROM headgate.posting_vectors WHERE tenant = 't' AND collection = 'main'"
@@ -80,9 +73,9 @@ def test_a_graph_finds_the_same_and_holds_one_tenant_alone(store, server):
         assert rows == [("t",)]
 
 
-def test_without_a_tenant_no_vector_is_seen(store, server):
+def test_without_a_tenant_no_vector_is_seen(store, pgvector):
     save(store, "t", AXES)
-    with psycopg.connect(server.url) as owner:
+    with psycopg.connect(pgvector.url) as owner:
         assert owner.execute("SELECT * FROM headgate.posting_vectors").fetchall() == []
 
 
@@ -116,12 +109,12 @@ def test_what_a_graph_lacks_is_said(store, postgres_url):
     plain.close()
 
 
-def test_a_store_whose_database_gets_the_extension_later_gets_its_table_when_it_is_opened(server):
-    with psycopg.connect(server.admin, autocommit=True) as admin:
+def test_a_store_whose_database_gets_the_extension_later_gets_its_table_when_it_is_opened(pgvector):
+    with psycopg.connect(pgvector.admin, autocommit=True) as admin:
         admin.execute("CREATE DATABASE later OWNER gate")
-    url = server.url.replace("/headgate", "/later")
+    url = pgvector.url.replace("/headgate", "/later")
     PostgresStore(url).close()
-    with psycopg.connect(server.admin, dbname="later", autocommit=True) as admin:
+    with psycopg.connect(pgvector.admin, dbname="later", autocommit=True) as admin:
         admin.execute("CREATE EXTENSION vector")
     stays = PostgresStore(url, migrates=False)
     assert not stays.can_search_vectors()
@@ -131,5 +124,5 @@ def test_a_store_whose_database_gets_the_extension_later_gets_its_table_when_it_
     assert later.can_search_vectors()
     for store in (stays, later):
         store.close()
-    with psycopg.connect(server.admin, autocommit=True) as admin:
+    with psycopg.connect(pgvector.admin, autocommit=True) as admin:
         admin.execute("DROP DATABASE later WITH (FORCE)")
