@@ -302,7 +302,7 @@ async def test_a_reply_that_was_cut_waits_for_another_gateway_and_breaks_off_wit
 async def test_what_a_gateway_breaks_off_on_purpose_is_broken_off_for_the_agent_too():
     broken = Cut(b"half a call", BROKEN_OFF, UpstreamError("closed"))
     turn, pool, _, got = await take(Upstream(Answer(b"looping")), broken, Gateway(b"never asked"))
-    assert (turn.route, got) == ("broken", None)
+    assert (turn.route, got) == ("guarded", None)
     assert pool.gateways  # no other was tried: the agent asks again
 
 

@@ -109,7 +109,6 @@ class Turn:
                 if self.reply.sent.endswith(
                     BROKEN_OFF
                 ):  # the gateway means it, and so does the guard
-                    self.route = "broken"
                     await self.reply.fail(UpstreamError("a tool call looped"))
                     return
             await self._go_straight()
