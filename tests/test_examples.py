@@ -1,4 +1,4 @@
-"""Every example runs, offline, as a reader would run it; those with frameworks in tests/integrations."""
+"""Every example runs, offline, as a reader would run it; those with frameworks and MCP in tests/integrations."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from tests.scripts import run_code
 
 FILES = (Path(__file__).parent.parent / "examples").glob("*.py")
-EXAMPLES = sorted(file for file in FILES if not file.name.startswith("with_"))
+EXAMPLES = sorted(file for file in FILES if not file.name.startswith(("with_", "mcp_")))
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)

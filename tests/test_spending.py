@@ -128,6 +128,7 @@ def run_sessions(folder, seed):
     store.close()
 
 
+@pytest.mark.slow
 def test_no_session_spends_more_than_its_cap_plus_one_call(tmp_path):
     context = multiprocessing.get_context("spawn")
     store = SqliteStore(tmp_path)

@@ -9,6 +9,8 @@ from tests.dashboard.browser import opened
 
 from headgate.types import Edge
 
+pytestmark = pytest.mark.slow  # each opens dozens of pages
+
 ALL = "\n".join(ATTACKS)
 NAMED = ATTACKS[12]  # a collection of that name
 COUNT = "main img, main iframe, main script, main object, main base, main form[action^='javascript'], main a[href^='javascript']"

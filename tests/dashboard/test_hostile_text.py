@@ -54,6 +54,7 @@ def check(page, path):
     assert page.evaluate("document.querySelectorAll('main img, main iframe, main script, main object, main base').length") == 0, path  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_view_runs_what_it_shows(browser, base, attacked):
     assert len(ATTACKS) >= 40
     one, all_of_them = attacked[0], attacked[-1]

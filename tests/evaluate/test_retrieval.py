@@ -119,6 +119,7 @@ def test_questions_of_other_sets_should_be_stopped(four):
     assert {one.source for one in run.asked} == {"tiny", "other0", "other1", "other2"}
 
 
+@pytest.mark.slow
 def test_each_set_can_be_judged_by_constants_fitted_without_it(four):
     everyone = list(sets(four))
     runs = [evaluate(one, budgets=[500], others=everyone) for one in everyone]

@@ -61,6 +61,7 @@ with Headgate.open(":memory:", log={"path": sys.argv[1], "max_bytes": 5000, "bac
 """
 
 
+@pytest.mark.slow
 def test_processes_that_share_a_file_lose_no_line(tmp_path):
     line = [sys.executable, "-c", WRITING, str(tmp_path / NAME)]
     writers = [subprocess.Popen([*line, name]) for name in "abc"]

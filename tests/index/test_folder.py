@@ -310,6 +310,7 @@ for n in range(60):
 """
 
 
+@pytest.mark.slow
 def test_processes_that_write_at_once_leave_a_whole_index(tmp_path):
     running = [
         subprocess.Popen(

@@ -67,6 +67,7 @@ def test_the_living_chunks_of_several_segments_make_the_segment_they_make_at_onc
     assert list(arrays(made)) == list(arrays(build([chunks[n] for n in left], left)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", [False, True])
 def test_a_merge_takes_a_part_of_the_memory_of_what_it_writes(tmp_path, monkeypatch, half):
     monkeypatch.setattr(merging, "_AT_ONCE", 1 << 13)

@@ -1,18 +1,25 @@
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 
-@pytest.fixture(scope="session")
-def web():
-    """The address of a small web server that this run started, and ends."""
-    script = Path(__file__).with_name("web_server.py")
-    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+@contextmanager
+def printing_its_port(script):
+    """The port of a server that runs until the block ends."""
+    process = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
     try:
-        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+        yield process.stdout.readline().strip()
     finally:
         process.terminate()
         process.wait(60)
         process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def web():
+    """The address of a small web server that this run started, and ends."""
+    with printing_its_port(str(Path(__file__).with_name("web_server.py"))) as port:
+        yield f"http://127.0.0.1:{port}"

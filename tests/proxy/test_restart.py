@@ -54,6 +54,7 @@ def gateway(rig, tmp_path):
         process.wait()
 
 
+@pytest.mark.slow
 def test_a_killed_gateway_forgets_nothing(rig, gateway, upstream):
     url, start = gateway
     model = rig.script(said("Well.", usage=(CALL - 50, 50)))

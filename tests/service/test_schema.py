@@ -74,7 +74,7 @@ TAGS = [
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("mode", ["positive", "negative"])
+@pytest.mark.parametrize("mode", ["positive", pytest.param("negative", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("tag", TAGS)
 def test_every_answer_is_as_described(service, tag, mode):
     app, key = service

@@ -111,6 +111,7 @@ def working(store, workers):
         log.append(process.communicate(timeout=300)[1])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="finds the workers in /proc")
 def test_workers_share_all_and_one_that_dies_is_replaced_and_its_counts_stay(tmp_path):
     store = tmp_path / "kb"

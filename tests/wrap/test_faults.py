@@ -13,6 +13,7 @@ def bench():
     bench.close()
 
 
+@pytest.mark.slow
 def test_no_turn_fails_whatever_happens_to_the_gateway(bench, monkeypatch):
     monkeypatch.setattr(bench_wrap, "PIECE_S", 0.01)
     kinds = (

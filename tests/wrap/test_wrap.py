@@ -73,6 +73,7 @@ def agent(*arguments):
     return (sys.executable, "-P", str(AGENT), *arguments)
 
 
+@pytest.mark.slow
 def test_an_agent_is_guarded_and_nothing_is_left_behind(place, upstream):
     upstream.script("looping", said(*LOOP), said("until the keeper closed the gate.", id="x"))
     before = snapshot(place[0])
@@ -93,6 +94,7 @@ def test_an_agent_is_guarded_and_nothing_is_left_behind(place, upstream):
     assert not [name for name in first.headers if "headgate" in name]
 
 
+@pytest.mark.slow
 def test_a_store_gives_context_and_takes_the_traces(place, upstream):
     upstream.script("steady", said(*PROSE))
     folder = place[0] / "store"
