@@ -79,6 +79,8 @@ class Relay:
         self._call_again, self._write = call_again, write
         self._share = share or Share(ByteBudget())
         self._frame: Frame | None = None  # the one that is out in part
+        self._plain_event = b""  # the event of plain content that is being read ...
+        self._plain_frame = Frame(b"", None, 0, as_it_came=True)  # ... and its frame, if it waits
         self._calls = 0
         self._begun = False  # whether the dialect knows the beginning of the stream
         self._held = 0  # bytes of events that have not gone out
@@ -247,21 +249,20 @@ class Relay:
         if text is None:
             self._begun = True
             return self._feed(event, found)
-        frame = None
-
-        def make_frame() -> tuple[Frame, None]:
-            nonlocal frame
-            frame = Frame(event, None, 1, as_it_came=True)
-            return frame, None
-
-        ready = self.session.feed_content(text, make_frame)
+        self._plain_event = event
+        ready = self.session.feed_content(text, self._frame_plain_event)
         if ready is None:
             self.dialect.note_passed(found, text)
             return (event,)
         out = self._emit(ready)
         if self._is_over():
             return out + self._write_rest()
-        return out + self._hold(frame) if frame is not None and frame.left else out
+        return out + self._hold(self._plain_frame) if self._plain_frame.left else out
+
+    def _frame_plain_event(self) -> tuple[Frame, None]:
+        """The event of plain content that is being read, should it have to wait; nearly none has to."""
+        self._plain_frame = Frame(self._plain_event, None, 1, as_it_came=True)
+        return self._plain_frame, None
 
     def _feed(self, event: bytes, found: Event) -> list[bytes]:
         """Feed one event of the model to the guard; the bytes that may go out now."""
