@@ -114,7 +114,7 @@ def service(rig):
         stop()
 
 
-def run(rig, work, seconds=120):
+def run(rig, work, seconds=600):
     return asyncio.run_coroutine_threadsafe(work, rig.background.loop).result(seconds)
 
 
