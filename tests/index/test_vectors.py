@@ -114,6 +114,15 @@ def test_a_query_is_embedded_once():
     assert hues.texts == ["red"]
 
 
+def test_long_queries_are_remembered_up_to_so_many_bytes():
+    hues = Hues()
+    indexes = Indexes(MemoryStore(), embedder=hues)
+    queries = [f"red {n} " * 200_000 for n in range(8)]  # 1.2 MB or more each
+    for query in [*queries, queries[-1], queries[0]]:
+        indexes.vector(query)
+    assert hues.texts == [*queries, queries[0]]
+
+
 @pytest.mark.parametrize(
     ("chunk", "said"),
     [

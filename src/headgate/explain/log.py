@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from headgate.policy import LogPolicy
-from headgate.text.redact import redact_once
+from headgate.text.redact import redact
 from headgate.types import Context
 
 if sys.platform != "win32":
@@ -40,7 +40,7 @@ class PerformanceLog:
         """Append the line of one request. Raises OSError when the file cannot be written."""
         line = orjson.dumps(entry(context, text=self._with_text)).decode()
         if self._redacts:
-            line = redact_once(line)
+            line = redact(line)
         self._handler.handle(logging.makeLogRecord({"msg": line}))
 
 

@@ -18,6 +18,7 @@ from headgate.text.late_pattern import compile_late
 LONG_LINE = 2_000  # longer ones, as JSON on one line, are cut at commas too
 LONG_TEXT = 100_000  # longer results are compared as they are: masking takes time, a copy is a copy
 BESIDE = 48  # characters beside a UUID that make it a detail of its line
+REMEMBERED = 500  # characters of a line that is remembered once masked: all of them take 10 MB
 SHORT_LINE = 200  # characters of a first line by which results are told apart
 FEW = 16  # lines that differ, up to which two texts are compared line by line
 
@@ -207,8 +208,12 @@ def _is_long_line(text: str) -> bool:
     return len(text) > LONG_LINE and len(text.splitlines()) == 1
 
 
-@lru_cache(maxsize=1024)
 def _normal_lines(text: str) -> tuple[str, ...]:
+    return _short_lines(text) if len(text) <= REMEMBERED else tuple(normalize(text))
+
+
+@lru_cache(maxsize=1024)
+def _short_lines(text: str) -> tuple[str, ...]:
     return tuple(normalize(text))
 
 
@@ -219,10 +224,16 @@ def _normal_line(line: str) -> tuple[str, ...]:
     return tuple(part for piece in line.split(",") for part in _normal_part(piece))
 
 
-@lru_cache(maxsize=8192)
 def _normal_part(part: str) -> tuple[str, ...]:
+    return _short_part(part) if len(part) <= REMEMBERED else _mask_part(part)
+
+
+def _mask_part(part: str) -> tuple[str, ...]:
     words = " ".join(part.split())
     return (mask(words),) if words else ()
+
+
+_short_part = lru_cache(maxsize=8192)(_mask_part)
 
 
 def without_note(text: str) -> str:

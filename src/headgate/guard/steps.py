@@ -17,6 +17,7 @@ import orjson
 
 from headgate.guard.masks import Head, head_of, is_same, without_note
 
+NAME = 128  # characters of a tool's name that are looked at; no API takes longer ones
 MEMORY = 50_000  # calls whose number is remembered; a few MB
 _GLANCE = 2_000  # characters at each end of a result in which it may say that work is under way
 _WAITING_TOOL = re.compile(r"(?:^|[_.\-])(?:wait_?for|(?:wait|sleep|poll)(?![a-z]))", re.IGNORECASE)
@@ -156,7 +157,7 @@ def _call_number(tool: str, arguments: object) -> int:
 
 def _new_number(tool: str, arguments: object) -> int | None:
     """None where the call waits."""
-    if _is_waiting(tool):
+    if _is_waiting(tool[:NAME]):
         return None
     if not isinstance(arguments, dict):
         return hash((tool, as_json(_tidy(arguments))))

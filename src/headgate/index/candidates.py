@@ -7,12 +7,10 @@ The candidates of the last questions are kept, with their drafts and chunks, for
 while the postings of a collection stay as they are.
 """
 
-import math
 from collections.abc import Callable, Collection, Sequence
-from functools import cache, partial
+from functools import cache
 from itertools import chain
 from sys import getsizeof
-from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +25,6 @@ from headgate.types import Chunk
 
 _PAIR = 4  # bytes of a posting: its number in the block and its value, 16 bits each
 _MOST_COUNTS = 200_000
-_ENTRIES = 50_000
 _BYTES = 32_000_000  # of chunks; twice as many of candidates: those of a hundred questions or more
 _OVERHEAD = 200  # bytes of each beside its data
 
@@ -129,16 +126,15 @@ class RecentReads:
     """What was found and read last, each by the version of its collection's postings."""
 
     def __init__(self) -> None:
-        recent = partial(Recent, _ENTRIES, math.inf, monotonic)
-        self.candidates: Recent[tuple[object, int], Candidates] = recent(
-            size=2 * _BYTES, measure=lambda it: len(it.drafts) + _OVERHEAD * len(it.ids)
+        self.candidates: Recent[tuple[object, int], Candidates] = Recent(
+            2 * _BYTES, lambda _, found: len(found.drafts) + _OVERHEAD * len(found.ids)
         )
-        self.chunks: Recent[tuple[object, str], Chunk] = recent(size=_BYTES, measure=_measure_chunk)
+        self.chunks: Recent[tuple[object, str], Chunk] = Recent(_BYTES, _measure_chunk)
 
 
-def _measure_chunk(chunk: Chunk) -> int:
+def _measure_chunk(_: object, chunk: Chunk) -> int:
     """The bytes of a chunk, about: a small value of its metadata takes eight times as many as its letters."""
-    return getsizeof(chunk.text) + 8 * len(str(chunk.metadata)) + 2 * _OVERHEAD
+    return getsizeof(chunk.text) + 8 * len(str(chunk.metadata)) + _OVERHEAD
 
 
 class KnownPostings:

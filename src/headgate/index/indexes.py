@@ -6,8 +6,8 @@ delays no other. The collections used last stay open; the others are saved and c
 
 import time
 from collections import OrderedDict
-from functools import lru_cache
 from pathlib import Path
+from sys import getsizeof
 from threading import Condition, Thread
 from typing import cast
 
@@ -24,8 +24,10 @@ from headgate.index.snapshot import Snapshot
 from headgate.index.storage import SharedStorage
 from headgate.policy import IndexPolicy
 from headgate.protocols import Embedder, PostingStore, Store
+from headgate.text.cache import Recent
 
 OPEN = 128  # collections that stay open; each may hold a few mapped files
+_VECTOR_BYTES = 8_000_000  # of queries and their embeddings, some thousand
 _SIZED_S = 10.0  # for which the size of a collection is believed
 
 Key = tuple[str, str]
@@ -55,7 +57,9 @@ class Indexes:
         self._folder = folder
         self._segments = segments
         self._embedder = embedder
-        self._vector = lru_cache(maxsize=1024)(self._embed)
+        self._vectors: Recent[str, npt.NDArray[np.float32]] = Recent(
+            _VECTOR_BYTES, lambda query, vector: getsizeof(query) + vector.nbytes
+        )
         self._open: OrderedDict[Key, Collection] = OrderedDict()
         self._changed = Condition()
         self._due: OrderedDict[Key, None] = OrderedDict()
@@ -97,9 +101,14 @@ class Indexes:
 
     def vector(self, query: str) -> "npt.NDArray[np.float32] | None":
         """The embedding of a query, remembered; None without an embedder, or where it cannot read the query."""
-        if not self._embedder or not (vector := self._vector(query)).any():
+        if not self._embedder:
             return None
-        return vector
+        (vector,) = self._vectors.find([query])
+        if vector is None:
+            made: npt.NDArray[np.float32] = self._embedder.embed([query])[0]
+            vector = made
+            self._vectors.keep({query: vector})
+        return vector if vector.any() else None
 
     def _known_vector(self, query: str) -> "npt.NDArray[np.float32] | None":
         """The same where narrowing asks for it: an embedder that fails is reported by who ranks."""
@@ -107,11 +116,6 @@ class Indexes:
             return self.vector(query)
         except EXPECTED:
             return None
-
-    def _embed(self, query: str) -> "npt.NDArray[np.float32]":
-        assert self._embedder is not None
-        vector: npt.NDArray[np.float32] = self._embedder.embed([query])[0]
-        return vector
 
     def rebuild(self, tenant: str, collection: str) -> Snapshot:
         """Delete the index of a collection and build it again from the store."""

@@ -7,18 +7,20 @@ A gate that fails costs the block and never the turn: the reason is logged as a 
 
 import hashlib
 import logging
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from sys import getsizeof
 from typing import Any
 
 from headgate.errors import HeadgateError
 from headgate.gateway import Headgate
 from headgate.guard.dialects.turns import human_text
+from headgate.text.cache import Recent
 from headgate.text.fence import without_fences
 from headgate.types import Context, ContextBudget, Request, Window
 
 LOGGER = logging.getLogger("headgate.integrations")
+MAX_BYTES = 32_000_000  # of blocks that are remembered: some 6 000 of 1 000 tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +40,13 @@ class Blocks:
 
     gate: Headgate
     asking: Asking = field(default_factory=Asking)
-    most: int = 4096
-    _known: OrderedDict[bytes, str] = field(default_factory=OrderedDict)
+    _known: Recent[bytes, str] = field(
+        default_factory=lambda: Recent(MAX_BYTES, lambda _, block: getsizeof(block))
+    )
 
     def known_block(self, texts: Sequence[str]) -> str | None:
         """The block of the question that ends these texts, "" where it has none; None where it is new."""
-        return self._known.get(_key(texts))
+        return self._known.find([_key(texts)])[0]
 
     def place(
         self, messages: Sequence[Mapping[str, Any]], preamble: Sequence[str] = ()
@@ -93,9 +96,7 @@ class Blocks:
         )  # fmt: skip
 
     def _keep(self, texts: Sequence[str], context: Context) -> str:
-        self._known[_key(texts)] = context.text
-        while len(self._known) > self.most:
-            self._known.popitem(last=False)
+        self._known.keep({_key(texts): context.text})
         return context.text
 
     def _fail(self, error: HeadgateError) -> str:

@@ -8,9 +8,9 @@ takes a share of its score. English words only; the question mark and the speake
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from headgate.text.late_pattern import compile_late
+from headgate.text.memo import Generations, Room
 from headgate.text.terms import terms
 from headgate.text.turns import part
 
@@ -43,11 +43,19 @@ class _Looks:
     speaks_of_time: bool
 
 
-@lru_cache(maxsize=4_096)
+_REMEMBERED = Generations[int, _Looks](Room(4_096))
+
+
 def _looks(text: str) -> _Looks:
-    """How a line looks, remembered, since lines come back request after request."""
-    line = part(text)
-    return _Looks(line.speaker, _asks(line.body[-_TAIL:]), _TIME.search(line.body) is not None)
+    """How a line looks, remembered by its hash, since lines come back request after request."""
+    key = hash(text)
+    looks = _REMEMBERED.find(key)
+    if looks is None:
+        line = part(text)
+        asks = _asks(line.body[-_TAIL:])
+        looks = _Looks(line.speaker, asks, _TIME.search(line.body) is not None)
+        _REMEMBERED.remember({key: looks})
+    return looks
 
 
 def _asks(tail: str) -> bool:

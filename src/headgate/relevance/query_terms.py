@@ -14,7 +14,6 @@ from headgate.protocols import Vocabulary
 from headgate.rank.lexical import idf
 from headgate.relevance.asking_words import asking_terms
 from headgate.relevance.reading import Read, read_query
-from headgate.text.memo import Generations, Room
 from headgate.text.terms import terms_of
 from headgate.types import MEMORY, Chunk
 
@@ -112,12 +111,5 @@ def _texts(chunk: Chunk) -> list[str]:
     return [*shown, " ".join(tags)] if tags else shown
 
 
-_REMEMBERED = Generations[tuple[int, str], _Read](Room(2_048))
-
-
 def _read(texts: Sequence[str], language: str) -> list[_Read]:
-    """Each text's terms; remembered by its hash, since chunks come back."""
-    keys = [(hash(text), language) for text in texts]
-    return _REMEMBERED.read(
-        keys, texts, lambda new: [(own, frozenset(own)) for own in terms_of(new, language)]
-    )
+    return [(own, frozenset(own)) for own in terms_of(texts, language)]

@@ -5,8 +5,11 @@ there are too many or too large ones (least recently used first) or when they ar
 appending, in blocks or in its last text, starts from the index it had.
 """
 
+import math
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from sys import getsizeof
 from threading import Lock
 from typing import Generic, TypeVar
 
@@ -15,29 +18,32 @@ from headgate.text.coverage import WindowIndex
 from headgate.text.fingerprint import unpack
 from headgate.text.hashes import U32, Tokens
 
+_ENTRY = 200  # bytes of an entry beside its key and its value
+_INDEXED = 28  # bytes of a token in an index: itself, and its place in a set
+
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """A mapping that forgets: at most `entries` of at most `size` in sum, none older than `age_s`.
+    """A mapping that forgets what was used least recently: it holds `max_bytes`, and nothing older than `age_s`.
 
-    `measure` is the size of a value. Safe to share between threads.
+    `measure` is the bytes of a key and its value together. Safe to share between threads.
     """
 
     def __init__(
         self,
-        entries: int,
-        age_s: float,
-        clock: Callable[[], float],
+        max_bytes: int,
+        measure: Callable[[K, V], int],
         *,
-        size: int,
-        measure: Callable[[V], int],
+        entries: int | None = None,
+        age_s: float = math.inf,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._entries = entries
+        self._most = entries or max_bytes
         self._age_s = age_s
         self._clock = clock
-        self._left = size
+        self._left = max_bytes
         self._measure = measure
         self._items: OrderedDict[K, tuple[float, V]] = OrderedDict()
         self._lock = Lock()
@@ -66,11 +72,15 @@ class Recent(Generic[K, V]):
         with self._lock:
             for key, value in items.items():
                 if key in self._items:
-                    self._left += self._measure(self._items.pop(key)[1])
+                    self._left += self._size(key, self._items.pop(key)[1])
                 self._items[key] = (now, value)
-                self._left -= self._measure(value)
-            while len(self._items) > self._entries or (self._left < 0 and self._items):
-                self._left += self._measure(self._items.popitem(last=False)[1][1])
+                self._left -= self._size(key, value)
+            while self._items and (self._left < 0 or len(self._items) > self._most):
+                key, (_, value) = self._items.popitem(last=False)
+                self._left += self._size(key, value)
+
+    def _size(self, key: K, value: V) -> int:
+        return _ENTRY + self._measure(key, value)
 
     def latest(self) -> list[K]:
         """The keys, most recently used first."""
@@ -88,14 +98,14 @@ class WindowCache:
         entries: int = 10_000,  # published
         windows: int = 256,  # as many sessions as take turns; what they hold is bound by their tokens
         age_s: float = 1200.0,  # published: 10 to 30 minutes
-        text_tokens: int = 4_000_000,  # of all remembered texts: 10 000 chunks have 2 million
-        window_tokens: int = 1_000_000,  # of all remembered windows: they hold 32 MB
+        text_bytes: int = 32_000_000,  # 10 000 chunks and their tokens take 20 million
+        window_bytes: int = 32_000_000,  # of about a million tokens
     ) -> None:
         self._texts: Recent[str, U32] = Recent(
-            entries, age_s, clock, size=text_tokens, measure=lambda tokens: tokens.size
+            text_bytes, _measure_text, entries=entries, age_s=age_s, clock=clock
         )
         self._windows: Recent[tuple[str, ...], WindowIndex] = Recent(
-            windows, age_s, clock, size=window_tokens, measure=lambda index: index.tokens.size
+            window_bytes, _measure_window, entries=windows, age_s=age_s, clock=clock
         )
 
     def index(self, texts: Sequence[str]) -> WindowIndex:
@@ -134,6 +144,14 @@ class WindowCache:
             fresh.update(zip(missing, Tokens.of(missing).split(), strict=True))
         self._texts.keep(fresh)
         return Tokens.join([fresh[text] if part is None else part for text, part in known])
+
+
+def _measure_text(text: str, tokens: U32) -> int:
+    return getsizeof(text) + tokens.nbytes
+
+
+def _measure_window(texts: tuple[str, ...], index: WindowIndex) -> int:
+    return sum(map(getsizeof, texts)) + _INDEXED * index.tokens.size
 
 
 def appended_texts(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:

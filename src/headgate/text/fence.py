@@ -13,7 +13,6 @@ import hmac
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from functools import lru_cache
 
 from headgate.errors import InputError
 from headgate.text.late_pattern import compile_late
@@ -23,7 +22,6 @@ NOTICE = "recalled reference data, not user input"
 # Stand in for a real nonce where only its cost matters: digits, letters, and both by turns. What a counter charges for
 # a mixture lies hardly above the dearest of them.
 _SAMPLE_NONCES = ("7391042586173940", "acedfbcabdfecdab", "7f3a9c1e5d2b8a4f")
-REMEMBERED_CHARS = 10_000  # longest text whose quoted form is remembered; chunks are shorter
 
 # Invisible characters that can hide instructions, part a word that is looked for, or reorder what a reader sees:
 # controls but tab and line feed, soft hyphens, zero-width and bidirectional marks, fillers, variation selectors but the
@@ -108,16 +106,6 @@ def without_fences(text: str) -> str:
 
 def quote(text: str) -> str:
     """The text as it is shown inside a fence: nothing in it reads as a fence, a citation or a control token."""
-    return _quote_chunk(text) if len(text) <= REMEMBERED_CHARS else _quote(text)
-
-
-@lru_cache(maxsize=2_048)
-def _quote_chunk(text: str) -> str:
-    """Remembered, since the same chunks come back request after request."""
-    return _quote(text)
-
-
-def _quote(text: str) -> str:
     if _ODD.search(text):
         text = _JOINER.sub("", _HIDDEN.sub("", _BREAK.sub("\n", text)))
     if not _BRACKET.search(text):

@@ -6,12 +6,10 @@ that the issuer chose, or a frame such as that of a private key. A password with
 """
 
 import re
-from functools import lru_cache
 from hashlib import sha256
 
 from headgate.text.late_pattern import compile_late
-
-REMEMBERED_CHARS = 10_000
+from headgate.text.memo import Generations, Room
 
 # name, what must stand in the text before the pattern is tried, and the pattern
 _FORMS: tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...] = tuple(
@@ -46,24 +44,23 @@ _HINTS: dict[str, list[str]] = {}
 for _hint in (hint for _, hints, _ in _FORMS for hint in hints):
     _HINTS.setdefault(next(sign for sign in _RARE if sign in _hint), []).append(_hint)
 
+# hashes of texts that hold no hint, since chunks come back request after request: all in a trace are looked at
+_CLEAN = Generations[int, bool](Room(10_000))
+
 
 def redact(text: str) -> str:
-    """The text with a placeholder for every secret of a form that is known; remembered, since texts come back."""
-    return _redact_cached(text) if len(text) <= REMEMBERED_CHARS else redact_once(text)
-
-
-def redact_once(text: str) -> str:
-    """The same for a text that does not come back."""
+    """The text with a placeholder for every secret of a form that is known."""
+    key = hash(text)
+    if _CLEAN.find(key):
+        return text
     # nearly every text has none
     if not any(sign in text and any(map(text.__contains__, _HINTS[sign])) for sign in _HINTS):
+        _CLEAN.remember({key: True})
         return text
     for name, hints, pattern in _FORMS:
         if any(hint in text for hint in hints):
             text = pattern.sub(lambda found, name=name: _placeholder(name, found[0]), text)  # type: ignore[misc]
     return text
-
-
-_redact_cached = lru_cache(maxsize=4096)(redact_once)
 
 
 def _placeholder(name: str, secret: str) -> str:

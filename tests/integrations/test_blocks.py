@@ -1,0 +1,18 @@
+"""The blocks of conversations: each is found once, and so many bytes of them are remembered."""
+
+from headgate.gateway import Headgate
+from headgate.integrations import blocks as module
+from headgate.integrations.blocks import Blocks
+
+
+def test_the_oldest_blocks_are_forgotten_when_they_take_too_many_bytes(monkeypatch):
+    monkeypatch.setattr(module, "MAX_BYTES", 4_000)
+    with Headgate.open(":memory:") as gate:
+        text = " ".join(f"Ferry {n} leaves for island {7 * n} at {n % 24}:30." for n in range(30))
+        gate.add([{"id": "a", "text": text}])
+        blocks = Blocks(gate)
+        questions = [f"When does the ferry leave, {name}?" for name in ("Ann", "Ben", "Cy")]
+        found = [blocks.find(question, [question]) for question in questions]
+    assert all(len(block) > 900 for block in found)
+    assert blocks.known_block([questions[0]]) is None
+    assert [blocks.known_block([question]) for question in questions[1:]] == found[1:]
