@@ -300,7 +300,7 @@ def test_each_part_says_whether_it_can_serve():
         gate.context("harbor")
         assert gate.check("store") == gate.check("index") == ""
         assert gate.check("providers").startswith("lame: ")
-        assert "broke its leg" in gate.check("providers")
+        assert "failures in a row: 1" in gate.check("providers")
 
 
 def test_a_gate_of_another_tenant_may_be_closed_and_the_store_stays_open():
