@@ -1,6 +1,5 @@
 """A store on disk with a few documents, and a server over it in this process."""
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,6 @@ ROWS = [
     {"id": "shipping", "title": "Shipping", "text": "Parcels are sent by rail within two days."},
     {"id": "support", "title": "Support", "text": "Write to support about refunds and parcels."},
 ]
-
-# the lowest versions of the frameworks are tried without the MCP SDK, which needs newer ones
-collect_ignore_glob = [] if find_spec("mcp") else ["test_mcp*"]
 
 
 def pytest_collection_modifyitems(items):

@@ -71,7 +71,7 @@ def test_trailers_without_end_close_the_connection(address, trailers):
 
 
 def test_a_trailer_is_no_header(address):
-    head = POST.replace(b"host: localhost", b"host: evil.example")
+    head = POST.replace(b"host: localhost", b"host: evil.example\r\nconnection: close")
     answer = exchange(
         address, head, b"2\r\n{}\r\n0\r\nhost: localhost\r\nauthorization: Bearer x\r\n\r\n"
     )
