@@ -141,9 +141,8 @@ def _run_into(future: "Future[object]", work: Callable[[], object]) -> None:
     """Run a provider's code; its result, or any error, goes into the future."""
     try:
         result = work()
-    except (
-        StopIteration
-    ) as error:  # which no future of asyncio takes: one would wait for the deadline
+    except StopIteration as error:
+        # no future of asyncio takes this error: whoever waits for it would wait until the deadline
         future.set_exception(RuntimeError(f"it raised {error!r}"))
     except BaseException as error:  # noqa: BLE001 - it is handed on to whoever waits for the future
         future.set_exception(error)
