@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from headgate.errors import LoopError, PartialCallError
 from headgate.notes import Stage
 from headgate.types import Step, Trace
 
@@ -25,6 +26,8 @@ def interventions(trace: Trace) -> tuple[Intervention, ...]:
 def _read(trace: Trace) -> Iterator[Intervention]:
     for step in trace.steps:
         reason = str(step.facts.get("reason", ""))
+        if step.stage is Stage.MODEL:
+            yield from _endings(step)
         if step.stage is Stage.CIRCLES:
             yield Intervention(step.stage, f"{_DONE[str(step.facts['rung'])]}: {reason}", _rung(step), step.facts)  # fmt: skip
         elif step.stage is Stage.FUSE and step.facts.get("state") != "open":
@@ -36,6 +39,19 @@ def _read(trace: Trace) -> Iterator[Intervention]:
             assert isinstance(cut, int | float)
             what = f"{cut:.0f} characters were cut from {step.facts['channel']}: {reason}"
             yield Intervention(step.stage, what, "guard.enabled = false, or x-headgate-guard: off", step.facts)  # fmt: skip
+
+
+def _endings(step: Step) -> Iterator[Intervention]:
+    """How a guarded call ended, if the guard did not bring it to a clean end."""
+    if why := step.facts.get("passed_on"):
+        what = f"the answer was passed on without being cut further: {why}"
+        yield Intervention(step.stage, what, "service.memory_bytes, or another model", step.facts)
+    if step.degraded == PartialCallError.__name__:
+        what = "the connection was broken, since a tool call looped after a part of it was sent; the retry is held until its calls are complete"  # fmt: skip
+        yield Intervention(step.stage, what, 'guard.tool_calls = "whole"', step.facts)
+    elif step.degraded == LoopError.__name__:
+        what = "the request failed: the model kept looping after every rollback"
+        yield Intervention(step.stage, what, "guard.max_rollbacks, or another model", step.facts)
 
 
 _DONE = {

@@ -196,7 +196,7 @@ class Session:
 
     def stop_watching(self, why: str) -> list[Piece]:
         """Let the rest of the stream pass as it comes, and say why; what waits goes out now."""
-        self.report.warnings.append(why)
+        self.report.passed_on = why
         self._watching = False
         rest = self._steering.end()
         return self._book([*self._current.release(), *([Piece(CONTENT, rest)] if rest else ())])
@@ -335,7 +335,7 @@ class Session:
             self._call_loops += 1
             no_tries_left = self.report.rollbacks >= self.policy.max_rollbacks
             if self._call_loops >= BELIEVED_LOOPS or (no_tries_left and not channel.begun):
-                self.report.warnings.append(f"passed on, since it loops each time: {stall.reason}")
+                self.report.passed_on = f"it loops each time: {stall.reason}"
                 return channel.stop_watching()
         return self._cut(channel, stall)
 

@@ -149,7 +149,8 @@ class Metrics:
             return
         self._stalls.inc(len(report.cuts))
         self._rollbacks.inc(report.rollbacks)
-        self._recovered.inc(bool(report.rollbacks) and report.state is State.DONE)
+        is_recovered = bool(report.rollbacks) and report.state is State.DONE
+        self._recovered.inc(is_recovered and not report.passed_on)
         self._failed.inc(report.state is State.FAILED)
         self._guard_saved.inc(report.saved_tokens)
 

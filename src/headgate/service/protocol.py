@@ -15,6 +15,7 @@ from typing import ClassVar
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from headgate.service.admission import InFlight
+from headgate.service.proxy.asgi import BREAK
 
 if sys.platform != "win32":
     import resource
@@ -116,6 +117,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
+        self.scope["extensions"] = {BREAK: {"close": self.transport.close}}
         self._in_message = self._in_head = True
         self._fields = self._field_bytes = self._unread = 0
         if self._timer is None:

@@ -10,13 +10,17 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
 import orjson
-from starlette.types import Receive, Send
+from starlette.types import Receive, Scope, Send
 
 from headgate.service.body import ClientGone
 from headgate.service.proxy.transport import Headers
 
 # A comment, which clients skip: it tells whoever reads the bytes, `headgate wrap` among them, that this is meant.
 BROKEN_OFF = b": headgate breaks off here, since a tool call looped; ask again\n\n"
+
+
+BREAK = "headgate.break"
+"""The extension of a scope whose `close` ends the connection (service/protocol.py): ASGI has no way to break one."""
 
 
 class Reply:
@@ -86,6 +90,14 @@ async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, None])
         raise ClientGone from None
     finally:
         gone.cancel()
+
+
+async def break_connection(scope: Scope, receive: Receive) -> None:
+    """Break the client's connection once all that was written is out, if the server can; else it ends with the app."""
+    extension = scope.get("extensions", {}).get(BREAK)
+    if extension is not None:
+        extension["close"]()
+        await _wait_for_disconnect(receive)
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

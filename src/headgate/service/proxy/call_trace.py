@@ -67,6 +67,7 @@ def _call_step(call: ModelCall) -> Step:
         "estimated": 1 if call.estimated else "",
         "first_byte_s": round(call.first_byte_s or 0.0, 4),
         "unwatched": call.unwatched,
+        "passed_on": call.report.passed_on if call.report else "",
         "rescued_by": call.rescued_by,
         "response_id": call.response_id,
         "context_trace": call.context_trace,

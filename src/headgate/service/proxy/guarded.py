@@ -50,7 +50,7 @@ class GuardedExchange:
         *,
         scope: Scope,
         call: ModelCall,
-        earlier_loops: int = 0,
+        earlier_loops: bool = False,
         asks: Mapping[str, Any] | None = None,
     ) -> None:
         self._dialect, self._request, self._target = dialect, request, target

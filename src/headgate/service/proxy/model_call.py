@@ -15,7 +15,7 @@ from headgate.guard.ladder import Climb
 from headgate.guard.report import GuardReport, State
 from headgate.service.proxy.transport import NotReached
 
-Outcome = Literal["off", "clean", "recovered", "failed", "abandoned"]
+Outcome = Literal["off", "clean", "recovered", "passed", "failed", "abandoned"]
 
 
 @dataclass(slots=True)
@@ -78,6 +78,8 @@ class ModelCall:
             return "failed"
         if report.state is State.CLOSED:
             return "abandoned"
+        if report.passed_on:
+            return "passed"
         return "recovered" if report.rollbacks or report.cuts else "clean"
 
     @contextmanager

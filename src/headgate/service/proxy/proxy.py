@@ -7,6 +7,7 @@ out. Everything else under /v1 that is not ours is passed on as it is. Each app 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
+from hashlib import blake2b
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,12 @@ from headgate.policy import ProxyPolicy
 from headgate.service.body import ClientGone, read_apart, read_body
 from headgate.service.byte_budget import ByteBudget
 from headgate.service.problems import drop_traceback
-from headgate.service.proxy.asgi import Reply, run_while_connected
+from headgate.service.proxy.asgi import Reply, break_connection, run_while_connected
 from headgate.service.proxy.circles import apply_ladder, describe, end_turn
 from headgate.service.proxy.decoding import codings_of
 from headgate.service.proxy.fuse import Fuse, count_prompt
 from headgate.service.proxy.guarded import GuardedExchange, Target
 from headgate.service.proxy.inject import Gate, inject
-from headgate.service.proxy.looped_calls import LoopedCalls
 from headgate.service.proxy.model_call import ModelCall
 from headgate.service.proxy.passthrough import copy, pass_on
 from headgate.service.proxy.refusals import REFUSED, ExpiringSet, names_any
@@ -93,7 +93,7 @@ class Proxy:
                 )
         self.upstreams = Upstreams(policy, may_use=may_use, budget=budget)
         self._remembered = remembered or Remembered(folder / "proxy.db" if folder else None)
-        self._known, self._looped = ExpiringSet(), LoopedCalls()
+        self._known = ExpiringSet()
         self._gate, self._tenant, self._observe = gate, tenant, observe
 
     async def close(self) -> None:
@@ -152,14 +152,15 @@ class Proxy:
             call.error = type(error).__name__
             self._report(scope, call, reply)
             await reply.break_off()
+            await break_connection(scope, receive)
             return
         except HeadgateError as error:
             drop_traceback(error)
             call.error = type(error).__name__
-            if (
-                reply.begun and not reply.takes_events
-            ):  # an error in the middle of JSON would be read as a part of it
+            if reply.begun and not reply.takes_events:
+                # an error in the middle of JSON would be read as a part of it
                 self._report(scope, call, reply)
+                await break_connection(scope, receive)
                 return
             if reply.begun:
                 event = dialect.error_event(error)
@@ -276,7 +277,7 @@ class Proxy:
                 await response.close()
                 return
             headers["x-headgate-guard"] = "on"
-            owner = f"{self._tenant(scope)}\0{self._key(scope)}"
+            looped = _looped_key(f"{self._tenant(scope)}\0{self._key(scope)}", request)
             exchange = GuardedExchange(
                 dialect,
                 request,
@@ -285,13 +286,13 @@ class Proxy:
                 guard,
                 scope=scope,
                 call=call,
-                earlier_loops=int(self._looped.has(owner, request)),
+                earlier_loops=await self._remembered.get(looped) is not None,
                 asks=asks,
             )
             try:
                 response = await exchange.run(response, reply, headers)
             except PartialCallError:
-                self._looped.note(owner, request)
+                await self._remembered.put(looped, b"1")
                 raise
         except BaseException:
             await response.close()
@@ -402,6 +403,16 @@ class Proxy:
 
 def _answer_key(id: str) -> bytes:
     return b"answer:" + orjson.dumps(id)
+
+
+def _looped_key(owner: str, request: ProxyRequest) -> bytes:
+    """By what the retry of a request is known whose tool call looped: the end of the same conversation.
+
+    Other fields may differ: some clients do not stream their retry.
+    """
+    messages = request.messages
+    end = orjson.dumps((owner, request.model, len(messages), messages[-2:]), default=dict)
+    return b"looped:" + blake2b(end, digest_size=16).digest()
 
 
 def _error_headers(error: HeadgateError, call: ModelCall) -> dict[str, str]:

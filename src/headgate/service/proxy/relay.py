@@ -204,9 +204,7 @@ class Relay:
         ):  # an event of a later call has to be written anew, which needs all of it
             raise UpstreamError(f"an event of {splitter.pending:,} bytes cannot be held")
         self._verbatim = True
-        out += self._emit(
-            self.session.stop_watching("an event too large to be held: not watched on")
-        )
+        out += self._emit(self.session.stop_watching("an event is too large to be held"))
         out.append(splitter.end())
         self._book_unsplit(0)
         return out
@@ -295,7 +293,7 @@ class Relay:
             frame.size = size
             self._held += size
             return []
-        return self._emit(self.session.stop_watching("no room to hold more: not watched on"))
+        return self._emit(self.session.stop_watching("there is no room to hold more"))
 
     def _emit(self, pieces: list[Piece]) -> list[bytes]:
         """Pieces that go out, as bytes: an event of the first call as it came, as soon as all of it may go."""
