@@ -22,13 +22,17 @@ PUBLISHED: Final = {
 }
 """Fields that HTTP clients may also send under the name that they were published with."""
 
+MOST_TOKENS: Final = (
+    10**12
+)  # of a window: far beyond any, and within what every client's integers hold
 _DEFAULTS: Final = {"context_length": None}
 _RANGES: Final[dict[str, dict[str, Any]]] = {
     "query": {"min_length": 1, "pattern": r"\S", "examples": ["how do refunds work?"]},
     "budget": {"ge": 0, "examples": [500]},
     "k": {"ge": 1},
-    "context_length": {"ge": 0},
-    "threshold_tokens": {"ge": 0},
+    "context_length": {"ge": 0, "le": MOST_TOKENS},
+    "used_tokens": {"ge": -MOST_TOKENS, "le": MOST_TOKENS},
+    "threshold_tokens": {"ge": 0, "le": MOST_TOKENS},
 }
 _TYPES: Final[dict[str, Any]] = {
     "collection": Name | Annotated[list[Name], Field(min_length=1, max_length=100)],

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from headgate.errors import InputError, LimitError
 from headgate.integrations.mcp.schemas import StrategyResult
 from headgate.service.auth import require_scope
+from headgate.service.context_body import MOST_TOKENS
 from headgate.service.parse import Body, StrictRoute, Text
 from headgate.service.request_state import Caller
 from headgate.service.responses import respond, response_schema
@@ -20,7 +21,7 @@ from headgate.types import ContextBudget
 
 router = APIRouter(tags=["strategy"], route_class=StrictRoute)
 
-Tokens = Annotated[int, Field(ge=0, le=10**12)]
+Tokens = Annotated[int, Field(ge=0, le=MOST_TOKENS)]
 
 
 class StrategyIn(Body):
@@ -34,7 +35,7 @@ class StrategyIn(Body):
     """Size of the content in characters; goes before the hint."""
     model_context_length: Tokens = 128_000
     """Length of the model's window, in tokens."""
-    used_tokens: int = Field(0, le=10**12, ge=-1)
+    used_tokens: int = Field(0, le=MOST_TOKENS, ge=-1)
     """Tokens of the window in use; -1 where unknown."""
     threshold_tokens: Tokens = 0
     """Where the agent begins to compress, in tokens; 0 where unknown."""
