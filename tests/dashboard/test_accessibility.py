@@ -5,6 +5,8 @@ from tests.dashboard.browser import PHONE, opened
 from tests.dashboard.views import VIEWS, story
 from tests.programs import install_package
 
+pytestmark = pytest.mark.slow
+
 FIND = """only => axe.run(document, only ? {runOnly: only} : {}).then(found => found.violations
   .filter(one => ["serious", "critical"].includes(one.impact))
   .map(one => `${one.id}: ${one.nodes.map(node => node.html).slice(0, 3).join(" | ")}`))"""
