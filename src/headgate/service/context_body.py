@@ -22,9 +22,8 @@ PUBLISHED: Final = {
 }
 """Fields that HTTP clients may also send under the name that they were published with."""
 
-MOST_TOKENS: Final = (
-    10**12
-)  # of a window: far beyond any, and within what every client's integers hold
+# of a window: far beyond any, and within what every client's integers hold
+MOST_TOKENS: Final = 10**12
 _DEFAULTS: Final = {"context_length": None}
 _RANGES: Final[dict[str, dict[str, Any]]] = {
     "query": {"min_length": 1, "pattern": r"\S", "examples": ["how do refunds work?"]},

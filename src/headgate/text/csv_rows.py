@@ -10,9 +10,8 @@ cell is too long.
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-MAX_QUOTED = (
-    64 << 20
-)  # characters within which a quote must be closed: they wait in memory meanwhile
+# characters within which a quote must be closed: they wait in memory meanwhile
+MAX_QUOTED = 64 << 20
 
 
 def split_csv(lines: Iterable[str], *, delimiter: str) -> Iterator[tuple[int, list[str]]]:

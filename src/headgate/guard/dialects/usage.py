@@ -19,9 +19,8 @@ OUTPUT = ("completion_tokens", "output_tokens")
 
 
 FILE_CHARS = 1_000  # a text of so many characters that is all base64 is a file
-FILE_TOKENS = (
-    1_600  # of a file: what a picture of a megapixel costs at most at Anthropic; 765 at OpenAI
-)
+# of a file: what a picture of a megapixel costs at most at Anthropic; 765 at OpenAI
+FILE_TOKENS = 1_600
 _file = re.compile(rb"(?:data:[\w.+/;=-]*,)?[A-Za-z0-9+/_-]++=*+")
 
 

@@ -13,9 +13,8 @@ from headgate.service.proxy.transport import Response
 REFUSED = (400, 422)  # what upstreams say to fields they do not know
 FORGET_S = 600.0  # one refused call in ten minutes is little beside those that it saves
 MOST = 1_000  # what is remembered together: clients choose the names of models
-ERROR_BYTES = (
-    65_536  # of an error that are read; those of the known providers have under two thousand
-)
+# of an error that are read; those of the known providers have under two thousand
+ERROR_BYTES = 65_536
 
 
 class ExpiringSet:

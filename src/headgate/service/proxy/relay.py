@@ -24,9 +24,8 @@ from headgate.service.proxy.transport import Response
 from headgate.service.proxy.upstreams import DRAIN_S
 from headgate.service.proxy.usage_tap import hide_usage
 
-WAITING = (
-    600  # bytes that a piece of an event takes while it waits, beside the event's own (tracemalloc)
-)
+# bytes that a piece of an event takes while it waits, beside the event's own (tracemalloc)
+WAITING = 600
 GENERATING = State.GENERATING  # looked up once: it is asked for at every event
 CallAgain = Callable[[Call], Awaitable[Response]]
 Write = Callable[[bytes], Awaitable[None]]

@@ -57,9 +57,8 @@ class AgentReply:
         try:
             await self.response.write(data)
         finally:
-            self.waits_for_agent = (
-                False  # also where the writer is cancelled: another goes on with the reply
-            )
+            # also if the writer is cancelled: another goes on with the reply
+            self.waits_for_agent = False
 
     async def end(self) -> None:
         """The reply is complete."""
