@@ -118,7 +118,8 @@ def descriptors():
 async def settled():
     """Wait until the threads that a cancelled call left behind have ended their work."""
     while any(  # noqa: ASYNC110  a thread sets no event
-        thread.name.startswith("asyncio_") and busy(thread) for thread in threading.enumerate()
+        thread.name.startswith(("asyncio_", "headgate-request")) and busy(thread)
+        for thread in threading.enumerate()
     ):
         await asyncio.sleep(0.001)
 
@@ -164,7 +165,7 @@ def test_a_call_can_be_cancelled_at_every_await(tmp_path, name):
         hg = Headgate.open(tmp_path / "kb")
     else:
         assert descriptors() <= before[0] + 4
-        assert threading.active_count() <= before[1] + 1
+        assert threading.active_count() <= before[1] + 2  # a replay runs two requests at once
     answer = hg.context(QUERY)
     assert answer.chunks
     assert not answer.degraded

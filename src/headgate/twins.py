@@ -1,11 +1,9 @@
 """Twins: one method in two forms, for code inside an event loop and for code outside of one.
 
-A method that blocks gets its async form from `in_thread`, an async method its blocking form from `on_loop`:
+A method that blocks gets its async form from `in_thread`, which keeps parameters and docstring, so that `help` and
+editors show them; `BackgroundLoop` runs the few async methods that have a blocking form.
 
     aadd = in_thread(add)
-    context = on_loop(acontext)
-
-Both keep parameters and docstring, so that `help` and editors show them.
 """
 
 import asyncio
@@ -13,7 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from headgate.errors import StoreError
 
@@ -35,29 +33,6 @@ def in_thread(
     return twin
 
 
-class HasLoop(Protocol):
-    """Something with a background loop."""
-
-    @property
-    def _loop(self) -> "BackgroundLoop": ...
-
-
-L = TypeVar("L", bound=HasLoop)
-
-
-def on_loop(
-    method: Callable[Concatenate[L, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[L, P], R]:
-    """The blocking form of an async method: it runs on the object's background loop."""
-
-    @wraps(method)
-    def twin(self: L, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._loop.run(method(self, *args, **kwargs))
-
-    twin.__name__ = method.__name__.removeprefix("a")
-    return twin
-
-
 class BackgroundLoop:
     """An event loop in a daemon thread, started at first need. Blocking on it works inside other loops too."""
 
@@ -70,14 +45,15 @@ class BackgroundLoop:
     def run(self, work: Coroutine[Any, Any, R]) -> R:
         """Run the work on the loop and wait for it; StoreError where the loop is closed meanwhile."""
         try:
-            return asyncio.run_coroutine_threadsafe(work, self._start()).result()
+            return asyncio.run_coroutine_threadsafe(work, self.start()).result()
         except (RuntimeError, CancelledError) as error:
             if not self._closed:
                 raise
             work.close()
             raise StoreError("this Headgate was closed while it was at work") from error
 
-    def _start(self) -> asyncio.AbstractEventLoop:
+    def start(self) -> asyncio.AbstractEventLoop:
+        """The loop, started if it does not run yet."""
         with self._lock:
             if self._loop is None:
                 try:

@@ -22,7 +22,7 @@ from headgate.models.grade import llm_grader
 from headgate.models.search import searcher
 from headgate.pipeline.deferred import DeferredWrites
 from headgate.pipeline.engine import Engine, Policies
-from headgate.pipeline.threads import COMPUTING, WAITING, StageThreads
+from headgate.pipeline.threads import COMPUTING, WAITING, RequestThreads
 from headgate.policy import TracePolicy
 from headgate.protocols import (
     Clock,
@@ -70,7 +70,7 @@ class Parts:
     count: TokenCounter
     clock: Clock
     writes: DeferredWrites
-    threads: StageThreads
+    threads: RequestThreads
     own: Own
     log: PerformanceLog | None = None
     folder: Path | None = None
@@ -145,7 +145,7 @@ def _build_over(
     memory = Memory(store, pool, settings.facts, clock=clock)
     writes = DeferredWrites(upkeep=partial(_prune, store, settings.trace))
     count = _remember_counts(own.counter or counter(settings.tokens))
-    threads = StageThreads(WAITING if _stages_wait(settings, own) else COMPUTING)
+    threads = RequestThreads(WAITING if _stages_wait(settings, own) else COMPUTING)
     engine = Engine(
         store,
         indexes.snapshot if wait_for_index else indexes.latest,
@@ -157,7 +157,7 @@ def _build_over(
         search=own.search or searcher(settings.search),
         clock=clock,
         defer=writes.put,
-        in_thread=threads.run,
+        computing=threads.computing,
     )
     if own.store is None and folder and not getattr(store, "read_only", False):
         writes.start()  # what is too old goes even where nobody asks anything
@@ -199,7 +199,7 @@ def engine_with(parts: Parts, changes: Mapping[str, Any]) -> Engine:
         vectors=parts.indexes.vector,
         grader=parts.grader,  # with the grades it remembers
         clock=parts.clock,
-        in_thread=parts.threads.run,
+        computing=parts.threads.computing,
     )
 
 

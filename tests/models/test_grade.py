@@ -2,10 +2,11 @@ import json
 import urllib.request
 
 import pytest
+from tests.building import grade_with
 
 from headgate.errors import UpstreamError
 from headgate.models.grade import LlmGrader, read_grade
-from headgate.stages.grade import Action, GradePolicy, grade
+from headgate.stages.grade import Action, GradePolicy
 from headgate.types import Candidate, Chunk
 
 
@@ -41,7 +42,7 @@ async def test_grades_are_remembered_and_calls_are_limited(web):
 
 async def test_the_verdict_uses_what_passed(web):
     grader = LlmGrader(f"{web}/good", "judge")
-    graded = await grade("how?", found("a refund takes days", "whales"), grader, GradePolicy())
+    graded = await grade_with(grader, "how?", found("a refund takes days", "whales"), GradePolicy())
     assert graded.action is Action.CORRECT
     assert [c.chunk.id for c in graded.sifted.kept] == ["c0"]
     assert graded.confidences == {"c0": 0.9, "c1": 0.1}

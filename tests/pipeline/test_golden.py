@@ -1,6 +1,6 @@
 """Golden traces: one decision a line, for requests that between them meet every stage.
 
-To accept a change: `python tests/pipeline/test_golden.py > tests/golden/traces.txt`, then read the difference.
+To accept a change: `python -m tests.pipeline.test_golden > tests/golden/traces.txt`, then read the difference.
 """
 
 import asyncio
@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from tests.building import build
 
 from headgate.graph.knowledge import edge
 from headgate.ingest.load import add_rows
@@ -16,7 +17,7 @@ from headgate.pipeline.engine import Engine, Policies
 from headgate.settings import Settings
 from headgate.text.tokens import estimate_tokens
 from headgate.types import ContextBudget, Request, Window
-from headgate.wiring import build
+from headgate.wiring import build as open_parts
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "traces.txt"
 
@@ -75,7 +76,7 @@ def _name(candidate):
 
 async def traces():
     """All golden traces, line by line."""
-    parts = build(Settings(store=":memory:", retrieve={"keep": 12}, propagate={"keep": 10}))
+    parts = open_parts(Settings(store=":memory:", retrieve={"keep": 12}, propagate={"keep": 10}))
     cells = [(c, t, v) for c in CITIES for t in THINGS for v in VERBS]
     rows = [
         {"id": f"{c}-{t}-{v}", "text": f"The {t} of {c} was {v} in {1900 + n} by the city council."}
@@ -100,7 +101,7 @@ async def traces():
     )  # fmt: skip
     found = []
     for name, request in REQUESTS.items():
-        found += lines(name, await engine.build(request))
+        found += lines(name, await build(engine, request))
     parts.close()
     return found
 

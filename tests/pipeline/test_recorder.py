@@ -20,13 +20,19 @@ def recorder():
     return TraceRecorder(lambda: float(next(ticks)))
 
 
-def fail(error):
-    raise error
+def run(recorder, stage, received, error=None, *, sifted=None):
+    """Run a stage that fails with an error, or sifts; True if it came to its end."""
+    with recorder.step(stage, received) as step:
+        if error is not None:
+            raise error
+        step.sift(sifted)
+        return True
+    return False
 
 
 def test_a_stage_is_timed_and_counted(recorder):
     dropped = B.with_note(Stage.GATE, Fate.DROP, NoteCode.NO_ROOM, tokens=9)
-    recorder.run(Stage.GATE, (A, B), lambda: Sifted(kept=(A,), dropped=(dropped,)))
+    assert run(recorder, Stage.GATE, (A, B), sifted=Sifted(kept=(A,), dropped=(dropped,)))
     (step,) = recorder.steps
     assert (step.stage, step.seconds, step.received, step.kept, step.dropped) == (
         "gate",
@@ -47,15 +53,15 @@ def test_a_stage_is_timed_and_counted(recorder):
     ],
 )
 def test_a_stage_that_fails_leaves_what_came_and_says_so(recorder, error, said):
-    sifted = recorder.run(Stage.PENALIZE, (A, B), lambda: fail(error))
-    assert sifted.kept == (A, B)
-    assert (recorder.steps[0].degraded, recorder.steps[0].bug) == (said, False)
+    assert not run(recorder, Stage.PENALIZE, (A, B), error)
+    assert recorder.candidates == (A, B)
+    step = recorder.steps[0]
+    assert (step.received, step.kept, step.degraded, step.bug) == (2, 2, said, False)
 
 
 def test_a_bug_is_survived_marked_and_logged_with_its_traceback(recorder, caplog):
     with strict(False), caplog.at_level(logging.ERROR, "headgate"):
-        sifted = recorder.run(Stage.PENALIZE, (A, B), lambda: fail(KeyError("odd")))
-    assert sifted.kept == (A, B)
+        assert not run(recorder, Stage.PENALIZE, (A, B), KeyError("odd"))
     assert (recorder.steps[0].degraded, recorder.steps[0].bug) == ("KeyError: 'odd'", True)
     (line,) = caplog.records
     assert (line.name, line.levelname) == ("headgate", "ERROR")
@@ -66,35 +72,42 @@ def test_a_bug_is_survived_marked_and_logged_with_its_traceback(recorder, caplog
 
 def test_strict_mode_raises_a_bug(recorder):
     with pytest.raises(KeyError):
-        recorder.run(Stage.GATE, (A,), lambda: fail(KeyError("odd")))
+        run(recorder, Stage.GATE, (A,), KeyError("odd"))
 
 
 def test_strict_mode_ends_with_its_block(recorder):
     with strict(False):
         with strict(), pytest.raises(KeyError):
-            recorder.run(Stage.GATE, (A,), lambda: fail(KeyError("odd")))
-        assert recorder.run(Stage.GATE, (A,), lambda: fail(KeyError("odd"))).kept == (A,)
+            run(recorder, Stage.GATE, (A,), KeyError("odd"))
+        assert not run(recorder, Stage.GATE, (A,), KeyError("odd"))
 
 
 def test_a_stage_can_be_interrupted(recorder):
     with strict(False), pytest.raises(KeyboardInterrupt):
-        recorder.run(Stage.GATE, (), lambda: fail(KeyboardInterrupt()))
+        run(recorder, Stage.GATE, (), KeyboardInterrupt())
+    with strict(False), pytest.raises(KeyboardInterrupt), recorder.attempt(Stage.INDEX):
+        raise KeyboardInterrupt
 
 
-def test_work_that_sifts_nothing_is_recorded_when_it_fails_or_is_timed(recorder):
-    assert recorder.attempt(Stage.INDEX, lambda: 1, instead=0) == 1
+def test_an_attempt_is_recorded_only_if_it_fails(recorder):
+    with recorder.attempt(Stage.INDEX):
+        pass
     assert recorder.steps == ()
-    assert recorder.attempt(Stage.INDEX, lambda: fail(OSError("gone")), instead=0) == 0
+    with recorder.attempt(Stage.INDEX):
+        raise OSError("gone")
     assert recorder.steps[0].degraded == "OSError: gone"
-    assert recorder.attempt(Stage.EDGES, lambda: 1, instead=0, timed=True) == 1
-    assert (recorder.steps[1].stage, recorder.steps[1].degraded) == ("edges", "")
+
+
+def test_a_step_that_sifts_nothing_is_recorded_too(recorder):
+    with recorder.step(Stage.EDGES):
+        pass
+    step = recorder.steps[0]
+    assert (step.stage, step.received, step.kept, step.degraded) == ("edges", 0, 0, "")
 
 
 def test_a_fatal_error_is_raised(recorder):
-    with pytest.raises(ConfigError):
-        recorder.attempt(
-            Stage.INDEX, lambda: fail(ConfigError("wrong")), instead=0, fatal=(ConfigError,)
-        )
+    with pytest.raises(ConfigError), recorder.attempt(Stage.INDEX, fatal=(ConfigError,)):
+        raise ConfigError("wrong")
 
 
 class Answer:
@@ -102,23 +115,16 @@ class Answer:
         self.sifted = sifted
 
 
-async def test_a_stage_that_waits_may_fail_too(recorder):
-    async def broken():
-        raise UpstreamError("it is down")
-
-    async def fine():
-        return Answer(Sifted(kept=(A,)))
-
-    instead = Answer(Sifted(kept=(A, B)))
-    assert await recorder.arun(Stage.GRADE, (A, B), broken, instead=instead) is instead
-    graded = await recorder.arun(Stage.GRADE, (A, B), fine, instead=instead)
-    assert graded.sifted.kept == (A,)
-    assert [step.degraded for step in recorder.steps] == ["it is down", ""]
+def test_a_result_that_holds_what_it_sifted_is_handed_on_as_it_is(recorder):
+    answer = Answer(Sifted(kept=(A,)))
+    with recorder.step(Stage.GRADE, (A, B)) as step:
+        assert step.sift(answer) is answer
+    assert (recorder.steps[0].received, recorder.steps[0].kept) == (2, 1)
 
 
-def test_facts_are_put_on_the_last_step_of_a_stage(recorder):
-    recorder.run(Stage.EXPAND, (), Sifted)
-    recorder.annotate(Stage.EXPAND, {"queries": 3})
+def test_facts_are_put_on_the_step(recorder):
+    with recorder.step(Stage.EXPAND) as step:
+        step.facts["queries"] = 3
     recorder.degrade(Stage.SEARCH, "off")
     assert recorder.steps[0].facts == {"queries": 3}
     assert recorder.steps[1].degraded == "off"

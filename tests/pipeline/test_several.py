@@ -5,8 +5,9 @@ import pytest
 from headgate import Headgate
 from headgate.index.indexes import Indexes
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.pipeline.several import by_collection, calibrated_grader, merge
-from headgate.stages.grade import Calibrated
+from headgate.pipeline.several import by_collection, confidences_by_collection, merge
+from headgate.relevance.query_terms import ask
+from headgate.stages.grade import calibrated_confidences
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Candidate, Chunk, Document
 
@@ -128,21 +129,27 @@ def views():
     return {name: indexes.snapshot("t", name) for name in fillers}
 
 
-async def test_each_candidate_is_graded_in_the_words_of_its_own_collection(views):
+def confidences(views, found, candidates):
+    questions = {name: ask(PARTLY, view) for name, view in views.items()}
+    return confidences_by_collection(
+        questions, candidates, views, found=found, seen=(), embedded=False
+    )
+
+
+def alone(view, candidate):
+    """The confidence in a candidate in the words of one collection."""
+    [mark] = calibrated_confidences(ask(PARTLY, view), [candidate], view, found=[candidate])
+    return mark
+
+
+def test_each_candidate_is_graded_in_the_words_of_its_own_collection(views):
     lines = {name: Candidate(Chunk("line", LINE, collection=name), 1.0) for name in views}
-    alone = {
-        name: (await Calibrated(views[name], [lines[name]]).grade(PARTLY, [lines[name]]))[0]
-        for name in views
-    }
-    assert alone["docs"] != alone["tides"]
-    grader = calibrated_grader(views, list(lines.values()), (), embedded=False)
+    docs, tides = (alone(views[name], lines[name]) for name in ("docs", "tides"))
+    assert docs != tides
     asked = [lines["tides"], lines["docs"], lines["tides"]]
-    grades = await grader.grade(PARTLY, asked)
-    assert grades == [alone["tides"], alone["docs"], alone["tides"]]
+    assert confidences(views, list(lines.values()), asked) == [tides, docs, tides]
 
 
-async def test_what_is_from_no_collection_is_graded_in_the_words_of_the_first(views):
+def test_what_is_from_no_collection_is_graded_in_the_words_of_the_first(views):
     fact = Candidate(Chunk("fact", LINE, collection="facts"), 1.0)
-    [first] = await Calibrated(views["docs"], [fact]).grade(PARTLY, [fact])
-    grader = calibrated_grader(views, [fact], (), embedded=False)
-    assert await grader.grade(PARTLY, [fact]) == [first]
+    assert confidences(views, [fact], [fact]) == [alone(views["docs"], fact)]

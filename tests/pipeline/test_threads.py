@@ -1,6 +1,7 @@
-"""The threads of stages: few, shared, and closed with the gate."""
+"""The threads of requests: shared, closed with the gate; and what they wait for on an event loop."""
 
 import asyncio
+import queue
 import threading
 from contextvars import ContextVar
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -8,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from headgate import wiring
-from headgate.errors import StoreError
+from headgate.errors import StoreError, UpstreamError
 from headgate.gateway import Headgate
-from headgate.pipeline.threads import COMPUTING, WAITING, StageThreads
+from headgate.pipeline.threads import COMPUTING, WAITING, LoopCalls, RequestThreads
 from headgate.settings import Settings
 from headgate.stores.memory.store import MemoryStore
 from headgate.wiring import Own
@@ -18,33 +19,24 @@ from headgate.wiring import Own
 
 @pytest.fixture
 def threads():
-    made = StageThreads(2)
+    made = RequestThreads()
     yield made
     made.close()
 
 
-def stage_threads():
-    return {t for t in threading.enumerate() if t.name.startswith("headgate-stage")}
+def request_threads():
+    return {t for t in threading.enumerate() if t.name.startswith("headgate-request")}
 
 
-async def test_no_more_run_at_once_than_there_are_threads_and_none_is_lost(threads):
-    before, both, many = stage_threads(), threading.Barrier(2), 10
-    running, most, lock = 0, 0, threading.Lock()
+async def test_all_that_is_asked_at_once_is_under_way_and_none_is_lost(threads):
+    all_here = threading.Barrier(10)
 
     def work(n):
-        nonlocal running, most
-        with lock:
-            running += 1
-            most = max(most, running)
-        both.wait(20)  # two at a time, or never
-        with lock:
-            running -= 1
+        all_here.wait(20)  # ten at a time, or never
         return n
 
-    results = await asyncio.gather(*(threads.run(work, n) for n in range(many)))
-    assert results == list(range(many))
-    assert most == 2
-    assert len(stage_threads() - before) == 2
+    results = await asyncio.gather(*(threads.run(work, n) for n in range(10)))
+    assert results == list(range(10))
 
 
 async def test_work_sees_the_context_variables_of_its_caller_and_raises_to_it(threads):
@@ -77,13 +69,110 @@ async def test_closing_waits_for_what_runs_and_refuses_what_comes_later(threads)
         await threads.run(int)
 
 
+def test_closing_waits_for_a_blocking_call_too(threads):
+    began, go, ended = threading.Event(), threading.Event(), []
+
+    def work():
+        began.set()
+        go.wait(20)
+        ended.append(1)
+
+    calling = threading.Thread(target=threads.call, args=(work,))
+    calling.start()
+    began.wait(20)
+    closing = threading.Thread(target=threads.close)
+    closing.start()
+    go.set()
+    closing.join()
+    assert ended == [1]
+    calling.join()
+    with pytest.raises(StoreError, match="closed"):
+        threads.call(int)
+
+
+ROWS = [{"id": "a", "text": "The ferry leaves at nine."}]
+
+
 def test_a_gate_ends_its_threads_when_it_is_closed(tmp_path):
-    before = stage_threads()
+    before = request_threads()
     with Headgate.open(tmp_path) as gate:
-        gate.add([{"id": "a", "text": "The ferry leaves at nine."}])
+        gate.add(ROWS)
+        assert asyncio.run(gate.acontext("when does the ferry leave?")).chunks
+        assert len(request_threads() - before) == 1
+    assert request_threads() <= before
+
+
+def test_a_blocking_call_is_built_in_the_callers_thread():
+    seen = []
+
+    def count(text, /):
+        seen.append(threading.current_thread())
+        return len(text)
+
+    with Headgate.open(":memory:", counter=count) as gate:
+        gate.add(ROWS)
         assert gate.context("when does the ferry leave?").chunks
-        assert len(stage_threads() - before) in (1, COMPUTING)
-    assert stage_threads() <= before
+    assert set(seen) == {threading.current_thread()}
+
+
+class Waiting:
+    """A grader that waits until each question is let go."""
+
+    def __init__(self):
+        self.asked, self.threads = queue.Queue(), set()
+
+    async def grade(self, query, candidates):
+        go = asyncio.Event()
+        self.threads.add(threading.current_thread())
+        self.asked.put(go)
+        await go.wait()
+        return [1.0] * len(candidates)
+
+
+async def test_requests_that_wait_for_a_grader_wait_on_the_callers_loop_and_leave_others_their_place():
+    grader = Waiting()
+    with Headgate.open(":memory:", grader=grader) as gate:
+        gate.add(ROWS)
+        asking = [
+            asyncio.ensure_future(gate.acontext(f"when does ferry {n} leave?"))
+            for n in range(2 * COMPUTING)
+        ]
+        waiting = [await asyncio.to_thread(grader.asked.get, timeout=20) for _ in asking]
+        assert grader.threads == {threading.current_thread()}
+        for go in waiting:
+            go.set()
+        assert all(context.chunks for context in await asyncio.gather(*asking))
+
+
+async def test_cancelling_a_request_cancels_what_it_waits_for():
+    ended = asyncio.Event()
+
+    class Noting(Waiting):
+        async def grade(self, query, candidates):
+            try:
+                return await super().grade(query, candidates)
+            finally:
+                ended.set()
+
+    grader = Noting()
+    with Headgate.open(":memory:", grader=grader) as gate:
+        gate.add(ROWS)
+        asking = asyncio.ensure_future(gate.acontext("when does the ferry leave?"))
+        await asyncio.to_thread(grader.asked.get, timeout=20)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await ended.wait()
+        again = asyncio.ensure_future(gate.acontext("when does the ferry leave?"))
+        (await asyncio.to_thread(grader.asked.get, timeout=20)).set()
+        assert (await again).chunks
+
+
+async def test_what_is_started_after_a_cancellation_is_cancelled_too():
+    calls = LoopCalls.of_running_loop()
+    calls.cancel()
+    with pytest.raises(UpstreamError, match="cancelled"):
+        await asyncio.to_thread(lambda: calls.wait(calls.start(asyncio.sleep(60))))
 
 
 class Vectors:
@@ -103,31 +192,23 @@ class Vectors:
         ({"counter": len}, WAITING),
     ],
 )
-def test_parts_of_the_callers_own_may_wait_and_have_more_threads(own, most):
-    assert threads_at_once(Settings(store=":memory:"), Own(**own)) == most
+def test_parts_of_the_callers_own_may_wait_so_more_requests_compute_at_once(own, most):
+    assert computing_at_once(Settings(store=":memory:"), Own(**own)) == most
 
 
-def test_a_remote_embedder_waits_and_has_more_threads(embeddings):
+def test_with_a_remote_embedder_more_requests_compute_at_once(embeddings):
     settings = Settings(store=":memory:", embed={"url": embeddings, "model": "m"})
-    assert threads_at_once(settings, Own()) == WAITING
+    assert computing_at_once(settings, Own()) == WAITING
 
 
-def threads_at_once(settings, own):
-    """How many threads work at once where there is work for any number."""
+def computing_at_once(settings, own):
+    """How many requests may compute at once."""
     parts = wiring.build(settings, own)
-    before, go = stage_threads(), threading.Event()
-
-    async def fill():
-        many = range(2 * WAITING)
-        waiting = [asyncio.ensure_future(parts.threads.run(go.wait, 20)) for _ in many]
-        await asyncio.sleep(0)  # each is handed to a thread, if there is one
-        at_once = len(stage_threads() - before)
-        go.set()
-        await asyncio.gather(*waiting)
-        return at_once
-
     try:
-        return asyncio.run(fill())
+        most = 0
+        while parts.threads.computing.acquire(blocking=False):
+            most += 1
+        return most
     finally:
         parts.close()
 

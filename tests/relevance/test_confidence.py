@@ -2,12 +2,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.building import grade_built_in
 
 from headgate.index.indexes import Indexes
 from headgate.notes import Stage
 from headgate.relevance.confidence import LOWER, UPPER, confidences, evidence
 from headgate.relevance.query_terms import ask, match
-from headgate.stages.grade import Action, Calibrated, GradePolicy, grade, refine
+from headgate.stages.grade import (
+    Action,
+    GradePolicy,
+    calibrated_confidences,
+    join_best_strips,
+    strips_of_long,
+)
 from headgate.stages.retrieve import RetrievePolicy, retrieve
 from headgate.stores.memory.store import MemoryStore
 from headgate.types import Candidate, Chunk, Document
@@ -71,7 +78,7 @@ def small():
 
 async def verdict(view, query):
     found = retrieve(query, view, RetrievePolicy(keep=10)).kept
-    return await grade(query, found, Calibrated(view), GradePolicy())
+    return grade_built_in(ask(query, view), view, found, GradePolicy())
 
 
 @pytest.mark.parametrize(
@@ -145,9 +152,11 @@ async def test_unseen_words_weigh_less_in_code():
 async def test_words_do_not_refuse_what_an_embedder_found(large):
     query = "How long does a debate about monads last among Haskell programmers?"
     found = retrieve(query, large, RetrievePolicy(keep=10)).kept
-    by_words = await grade(query, found, Calibrated(large, found), GradePolicy())
+    by_words = grade_built_in(ask(query, large), large, found, GradePolicy(), found=found)
     assert by_words.action is Action.INCORRECT
-    by_both = await grade(query, found, Calibrated(large, found, embedded=True), GradePolicy())
+    by_both = grade_built_in(
+        ask(query, large), large, found, GradePolicy(), found=found, embedded=True
+    )
     assert by_both.action is Action.AMBIGUOUS
     assert [c.chunk.id for c in by_both.sifted.kept] == [c.chunk.id for c in found]
 
@@ -175,9 +184,11 @@ async def test_of_a_long_chunk_the_strip_with_the_answer_stays_wherever_it_stand
         long = Candidate(Chunk("long", text), 1.0)
         policy = GradePolicy(strip_over=200)
         query = "Who restored the harbor of Quito?"
-        (strips,) = (await refine(query, [long], Calibrated(large), policy)).values()
-        assert answer in strips
-        assert len(strips) < len(text) / 2
+        (strips,) = strips_of_long([long], policy).values()
+        marks = calibrated_confidences(ask(query, large), strips, large)
+        shown = join_best_strips(strips, marks, policy)
+        assert answer in shown
+        assert len(shown) < len(text) / 2
 
 
 class Words:

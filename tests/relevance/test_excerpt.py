@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from headgate.relevance.excerpt import GAP, cut, excerpt
 from headgate.relevance.query_terms import ask
+from headgate.text.fence import frame
+from headgate.types import Chunk
 
 
 class Words:
@@ -19,7 +21,9 @@ class Words:
 
 
 def shown(text, query, room):
-    return excerpt(text, ask(query, Words()), "english", lambda part: len(part) <= room)
+    # each character is a token; framing comes on top of the room
+    frame_cost = len(frame(1, "", "") + "\n")
+    return excerpt(Chunk("c", text), ask(query, Words()), room + frame_cost, len)
 
 
 FILLER = [f"Nothing of note was said about topic number {n}." for n in range(40)]

@@ -15,13 +15,14 @@ from dataclasses import is_dataclass
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.building import grade_with
 
 import headgate.stages
 from headgate.index.indexes import Indexes
 from headgate.stages.compose import ComposePolicy, compose
 from headgate.stages.expand import ExpandPolicy, fuse
 from headgate.stages.gate import GatePolicy, gate
-from headgate.stages.grade import GradePolicy, grade, outside_candidates
+from headgate.stages.grade import GradePolicy, outside_candidates, pass_ungraded
 from headgate.stages.penalize import PenalizePolicy, penalize
 from headgate.stages.propagate import PropagatePolicy, propagate
 from headgate.stages.retrieve import RetrievePolicy, retrieve
@@ -120,7 +121,11 @@ class Halves:
 
 
 def drive_grade(candidates, window):
-    return candidates, asyncio.run(grade("river", candidates, Halves(), GradePolicy())).sifted
+    return candidates, asyncio.run(grade_with(Halves(), "river", candidates, GradePolicy())).sifted
+
+
+def drive_pass_ungraded(candidates, window):
+    return candidates, pass_ungraded(candidates).sifted
 
 
 def drive_outside(candidates, window):
@@ -136,6 +141,7 @@ DRIVERS = {
     "expand.fuse": drive_fuse,
     "gate.gate": drive_gate,
     "grade.grade": drive_grade,
+    "grade.pass_ungraded": drive_pass_ungraded,
     "grade.outside_candidates": drive_outside,
     "compose.compose": drive_compose,
 }

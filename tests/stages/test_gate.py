@@ -1,11 +1,13 @@
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headgate.errors import InputError
 from headgate.notes import NoteCode, Stage
+from headgate.relevance.query_terms import ask
 from headgate.stages.gate import (
     GatePolicy,
     annotate_chunks,
@@ -38,10 +40,11 @@ def ids(candidates):
 
 
 def prose(seed, words=40):
+    """So many words of no language, in lines of three, so that parts of it can be shown."""
     rng = random.Random(seed)
-    return " ".join(
-        "".join(rng.choices("abcdefghijklmnop", k=rng.randint(2, 9))) for _ in range(words)
-    )
+    drawn = ["".join(rng.choices("abcdefghijklmnop", k=rng.randint(2, 9))) for _ in range(words)]
+    lines = [" ".join(drawn[at : at + 3]) for at in range(0, words, 3)]
+    return "\n".join(lines)
 
 
 def test_the_best_come_first_and_all_fit():
@@ -102,17 +105,24 @@ def test_small_chunks_never_displace_the_best_one():
     assert "c0" in ids(gate(candidates, 220, quarter, POLICY).kept)
 
 
-def first_words(chunk, fits):
-    """As many words of a chunk as fit."""
-    words = chunk.text.split()
-    return next((t for n in range(len(words), 0, -1) if fits(t := " ".join(words[:n]))), "")
+class Words:
+    """A vocabulary in which every term is rare."""
+
+    language, count, conversational, unseen_rate = "english", 100, False, 0.0
+
+    def frequencies(self, terms):
+        return np.ones(len(terms), np.int64)
+
+
+# of a question that no text holds anything of, the strips from the beginning on are shown
+QUESTIONS = {"main": ask("zither", Words())}
 
 
 def test_the_best_chunk_is_shown_in_part_when_the_whole_has_no_room():
     candidates = found(prose(4, 400), prose(5, 20), scores=[1, 0.5])
-    sifted = gate(candidates, 200, quarter, POLICY, excerpt=first_words)
+    sifted = gate(candidates, 200, quarter, POLICY, questions=QUESTIONS)
     assert ids(sifted.kept)[0] == "c0"
-    assert candidates[0].chunk.text.startswith(sifted.strips["c0"])
+    assert candidates[0].chunk.text.startswith(sifted.strips["c0"].removesuffix(" …"))
     assert sifted.kept[0].notes[-1].code is NoteCode.FITS_IN_PART
     assert ids(gate(candidates, 200, quarter, POLICY).kept) == ["c1"]
 
@@ -124,7 +134,7 @@ def tokens_of(sifted, id):
 
 def test_no_chunk_that_does_not_fit_takes_the_room_of_all_others():
     candidates = found(*(prose(seed, 2000) for seed in range(4)), scores=[1, 0.9, 0.8, 0.7])
-    sifted = gate(candidates, 1000, quarter, POLICY, excerpt=first_words)
+    sifted = gate(candidates, 1000, quarter, POLICY, questions=QUESTIONS)
     assert ids(sifted.kept)[:3] == ["c0", "c1", "c2"]
     assert 600 < tokens_of(sifted, "c0") < 680
     assert 90 < tokens_of(sifted, "c1") < 130
@@ -134,7 +144,7 @@ def test_a_chunk_behind_the_best_leaves_room_for_the_next_though_it_fits():
     candidates = found(*(prose(seed, 60) for seed in range(5)), scores=[1, 0.9, 0.8, 0.7, 0.6])
     cost = tokens_of(gate(candidates, 10_000, quarter, POLICY), "c0")
     for budget in range(round(2.3 * cost) + 60, 4 * cost, 40):
-        sifted = gate(candidates, budget, quarter, POLICY, excerpt=first_words)
+        sifted = gate(candidates, budget, quarter, POLICY, questions=QUESTIONS)
         assert ids(sifted.kept)[:3] == ["c0", "c1", "c2"]
         assert "c0" not in sifted.strips
 
@@ -142,31 +152,20 @@ def test_a_chunk_behind_the_best_leaves_room_for_the_next_though_it_fits():
 def test_a_chunk_behind_the_best_is_whole_where_all_others_fit_too():
     candidates = found(prose(1, 20), prose(2, 400), prose(3, 20), scores=[1, 0.9, 0.5])
     total = sum(tokens_of(gate(candidates, 10_000, quarter, POLICY), c) for c in ("c0", "c1", "c2"))
-    sifted = gate(candidates, total + 60, quarter, POLICY, excerpt=first_words)
+    sifted = gate(candidates, total + 60, quarter, POLICY, questions=QUESTIONS)
     assert (len(sifted.kept), sifted.strips) == (3, {})
 
 
 def test_a_chunk_that_does_not_fit_has_the_room_that_nobody_else_wants():
     candidates = found(prose(4, 2000), prose(5, 20), scores=[1, 0.5])
-    sifted = gate(candidates, 1000, quarter, POLICY, excerpt=first_words)
+    sifted = gate(candidates, 1000, quarter, POLICY, questions=QUESTIONS)
     assert ids(sifted.kept) == ["c0", "c1"]
     assert tokens_of(sifted, "c0") > 900
 
 
-def test_parts_are_sought_a_few_times_and_no_more():
-    asked = []
-
-    def refuse(chunk, fits):
-        asked.append(chunk.id)
-        return ""
-
-    gate(found(*(prose(n, 400) for n in range(40))), 300, quarter, POLICY, excerpt=refuse)
-    assert len(asked) == 8
-
-
 def test_previews_are_never_cut_again():
     candidates = found(prose(4, 400), scores=[1])
-    sifted = gate(candidates, 60, quarter, POLICY, excerpt=first_words, preview_chars=300)
+    sifted = gate(candidates, 60, quarter, POLICY, questions=QUESTIONS, preview_chars=300)
     assert sifted.strips == {}
 
 

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tests.building import grade_with
 
 from headgate.errors import HeadgateError, UpstreamError
 from headgate.notes import NoteCode
@@ -10,7 +11,6 @@ from headgate.stages.grade import (
     Bands,
     Graded,
     GradePolicy,
-    grade,
     outside_candidates,
     review_reason,
     split_strips,
@@ -54,7 +54,7 @@ def ids(candidates):
     ],
 )
 async def test_the_best_confidence_decides_the_action(marks, action, kept):
-    graded = await grade("q", found(3), Fixed(marks), POLICY)
+    graded = await grade_with(Fixed(marks), "q", found(3), POLICY)
     assert graded.action is action
     assert ids(graded.sifted.kept) == kept
     assert len(graded.sifted.kept) + len(graded.sifted.dropped) == 3
@@ -62,7 +62,7 @@ async def test_the_best_confidence_decides_the_action(marks, action, kept):
 
 
 async def test_each_note_tells_the_confidence():
-    graded = await grade("q", found(2), Fixed([0.9, 0.01]), POLICY)
+    graded = await grade_with(Fixed([0.9, 0.01]), "q", found(2), POLICY)
     kept, dropped = graded.sifted.kept[0].notes[-1], graded.sifted.dropped[0].notes[-1]
     assert (kept.stage, kept.numbers["confidence"]) == ("grade", 0.9)
     assert dropped.code is NoteCode.LOW_CONFIDENCE
@@ -71,11 +71,11 @@ async def test_each_note_tells_the_confidence():
 
 async def test_settings_win_over_the_graders_own_bands():
     strict = GradePolicy(upper=0.95, lower=0.9, floor=0.9)
-    graded = await grade("q", found(2), Fixed([0.92, 0.5]), strict)
+    graded = await grade_with(Fixed([0.92, 0.5]), "q", found(2), strict)
     assert graded.action is Action.AMBIGUOUS
     assert ids(graded.sifted.kept) == ["c0"]
     loose = GradePolicy(lower=0.0, floor=0.0)
-    assert (await grade("q", found(1), Fixed([0.0]), loose)).action is Action.AMBIGUOUS
+    assert (await grade_with(Fixed([0.0]), "q", found(1), loose)).action is Action.AMBIGUOUS
 
 
 def test_bands_out_of_order_are_refused():
@@ -84,13 +84,13 @@ def test_bands_out_of_order_are_refused():
 
 
 async def test_no_candidates_are_a_valid_empty_answer():
-    graded = await grade("q", [], Fixed([]), POLICY)
+    graded = await grade_with(Fixed([]), "q", [], POLICY)
     assert graded.action is Action.INCORRECT
     assert graded.best == 0.0
 
 
 async def test_grading_can_be_off():
-    graded = await grade("q", found(2), Fixed([]), GradePolicy(enabled=False))
+    graded = await grade_with(Fixed([]), "q", found(2), GradePolicy(enabled=False))
     assert ids(graded.sifted.kept) == ["c0", "c1"]
     assert graded.action is Action.CORRECT
 
@@ -100,7 +100,7 @@ async def test_grading_can_be_off():
 )
 async def test_a_grader_that_answers_nonsense_is_an_upstream_error(marks):
     with pytest.raises(UpstreamError):
-        await grade("q", found(2), Fixed(marks), POLICY)
+        await grade_with(Fixed(marks), "q", found(2), POLICY)
 
 
 async def test_a_long_chunk_is_refined_to_its_best_strips_in_reading_order():
@@ -110,13 +110,13 @@ async def test_a_long_chunk_is_refined_to_its_best_strips_in_reading_order():
         f"c0#{n}": 0.9 if "Refund" in part else 0.1 for n, part in enumerate(split_strips(text, 1))
     }
     rows = found(1, text)
-    graded = await grade("q", rows, Fixed(marks), policy)
+    graded = await grade_with(Fixed(marks), "q", rows, policy)
     assert graded.strips == {"c0": "Refunds take days. … Refunds are free."}
     assert graded.sifted.kept[0].chunk is rows[0].chunk
 
 
 async def test_a_short_chunk_is_not_refined():
-    assert (await grade("q", found(2), Fixed([0.9, 0.9]), POLICY)).strips == {}
+    assert (await grade_with(Fixed([0.9, 0.9]), "q", found(2), POLICY)).strips == {}
 
 
 @given(st.text(max_size=400), st.integers(1, 5))
@@ -169,7 +169,7 @@ def test_what_comes_from_outside_takes_no_id_that_is_taken_and_none_twice(given_
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 async def test_nothing_is_lost_and_nothing_is_admitted(marks):
     rows = found(len(marks), admission="token")
-    graded = await grade("q", rows, Fixed(marks), POLICY)
+    graded = await grade_with(Fixed(marks), "q", rows, POLICY)
     everyone = graded.sifted.kept + graded.sifted.dropped
     assert sorted(ids(everyone)) == sorted(ids(rows))
     assert {id(c.chunk) for c in everyone} == {id(c.chunk) for c in rows}

@@ -1,11 +1,12 @@
-"""Headgate, the front door: open a store, add to it, ask it for context, and ask it why.
+"""Headgate: open a store, add to it, ask it for context, and ask it why.
 
 Every call that waits or writes has two forms: `acontext` for code that runs in an event loop, `context` for code
-that does not (twins.py). The blocking forms work everywhere, notebooks included.
+that does not. The blocking forms work everywhere, notebooks included.
 `facts`, `graph`, `reviews`, `keys` and `spending` hold the operations on what they name. Opening and closing are in
 lifecycle.py, adding and removing in documents.py, traces and their questions in traces.py.
 """
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -18,8 +19,9 @@ from headgate.memory.fact_hits import FactHit
 from headgate.memory.facts import AddedFact, Facts, Feedback
 from headgate.memory.review import ReviewQueue
 from headgate.notes import Stage
+from headgate.pipeline.threads import LoopCalls
 from headgate.protocols import Postings
-from headgate.twins import in_thread, on_loop
+from headgate.twins import in_thread
 from headgate.types import Context, ContextBudget, Request, Step, Window, WindowLike
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ class Headgate(Documents, Traces):
         """Tell whether a fact helped; its trust before and after."""
         return self.facts.feedback(id, helpful=helpful, note=note)
 
-    async def acontext(  # noqa: PLR0913  (every parameter of a request, by name)
+    def context(  # noqa: PLR0913  (every parameter of a request, by name)
         self,
         query: str,
         *,
@@ -124,11 +126,14 @@ class Headgate(Documents, Traces):
     ) -> Context:
         """The best context for a query that fits the budget and is new to the window.
 
+            context = hg.context("how do refunds work?", window=messages, budget=1000)
+            messages.append({"role": "user", "content": context.text})
+
         `window` is what the model already sees: texts, chat messages, or a fingerprint payload. `budget` is tokens; `k`
         is the most chunks to give, None for whatever fits. `collection` is where to look: one name or several.
         `context_budget` says how full the model's window is, `task` what kind of task this is, `session` which
         conversation it belongs to, `cwd` in which folder the caller works. `penalize` pushes down what the window
-        holds, `graph` lets knowledge edges take part. `best_effort` gives what the model already sees when there is
+        holds, `graph` lets knowledge edges take part. `best_effort` gives what the model already sees if there is
         nothing else. `detail` "preview" shortens each chunk; `order` "edges" puts the best chunks first and last.
         """
         request = Request(
@@ -137,17 +142,59 @@ class Headgate(Documents, Traces):
             cwd=cwd, penalize=penalize, graph=graph, best_effort=best_effort, detail=detail,
             order=order,
         )  # fmt: skip
+        return self.context_for(request)
+
+    async def acontext(  # noqa: PLR0913  (every parameter of a request, by name)
+        self,
+        query: str,
+        *,
+        window: WindowLike = None,
+        budget: int = _DEFAULT.budget,
+        k: int | None = _DEFAULT.k,
+        collection: str | Sequence[str] = _DEFAULT.collection,
+        context_budget: ContextBudget | None = _DEFAULT.context_budget,
+        task: str | None = _DEFAULT.task,
+        session: str = _DEFAULT.session,
+        cwd: str = _DEFAULT.cwd,
+        penalize: bool = _DEFAULT.penalize,
+        graph: bool = _DEFAULT.graph,
+        best_effort: bool = _DEFAULT.best_effort,
+        detail: Literal["whole", "preview"] = _DEFAULT.detail,
+        order: Literal["rank", "edges"] = _DEFAULT.order,
+    ) -> Context:
+        """As `context`, for code in an event loop; graders, searches and providers of your own run on that loop."""
+        request = Request(
+            query, tenant=self.tenant, window=Window.of(window), budget=budget, k=k,
+            collection=collection, context_budget=context_budget, task=task, session=session,
+            cwd=cwd, penalize=penalize, graph=graph, best_effort=best_effort, detail=detail,
+            order=order,
+        )  # fmt: skip
         return await self.acontext_for(request)
 
+    def context_for(self, request: Request) -> Context:
+        """The context for a ready-made request; its trace is stored.
+
+        hg.context_for(Request("how do refunds work?", budget=500))
+        """
+        calls = LoopCalls(self._loop.start)
+        return self._parts.threads.call(self._answer, request, calls)
+
     async def acontext_for(self, request: Request) -> Context:
-        """The context for a ready-made request; its trace is stored."""
-        with getattr(self._parts.store, "one_request", nullcontext)():
-            context = await self._parts.engine.build(request)
-        return (
-            self._keep(context)
-            if self._all.log is None
-            else await self._all.threads.run(self._keep, context)
-        )
+        """As `context_for`, for code in an event loop."""
+        calls = LoopCalls.of_running_loop()
+        try:
+            return await self._parts.threads.run(self._answer, request, calls)
+        except asyncio.CancelledError:
+            calls.cancel()
+            raise
+
+    def _answer(self, request: Request, calls: LoopCalls) -> Context:
+        """Build the context and keep its trace, in the thread that this is called in."""
+        parts = self._parts
+        with getattr(parts.store, "one_request", nullcontext)():
+            context = parts.engine.build(request, calls)
+        self._check_open()  # what was built while this was being closed may lack anything
+        return self._keep(context)
 
     def index(self, collection: str = "main", *, wait: bool = True) -> Postings:
         """The index of a collection: what ranking reads. With `wait` it is caught up with the store, else the last
@@ -188,8 +235,6 @@ class Headgate(Documents, Traces):
     aremember = in_thread(remember)
     arecall = in_thread(recall)
     afeedback = in_thread(feedback)
-    context = on_loop(acontext)
-    context_for = on_loop(acontext_for)
     areindex = in_thread(reindex)
     acheck = in_thread(check)
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from headgate.errors import ConfigError, InputError, NotFound, StoreError
 from headgate.gateway.lifecycle import Lifecycle
-from headgate.twins import in_thread, on_loop
+from headgate.pipeline.threads import LoopCalls
+from headgate.twins import in_thread
 from headgate.types import Context, Request, Trace, TraceSummary
 from headgate.wiring import engine_with
 
@@ -47,15 +48,34 @@ class Traces(Lifecycle):
         if problem := self._queue_trace(id, make):
             raise StoreError(problem)
 
+    def why(self, trace: str | Trace, chunk: str) -> "Why":
+        """Where a chunk fell in a stored request, and the smallest change with which it would have entered.
+
+        For example:
+
+            why = hg.why(context.trace, "policy")
+            print(why.stage, why.reason, why.changes)
+        """
+        return self._loop.run(self.awhy(trace, chunk))
+
     async def awhy(self, trace: str | Trace, chunk: str) -> "Why":
-        """Where a chunk fell in a stored request, and the smallest change with which it would have entered."""
+        """As `why`, for code in an event loop."""
         from headgate.explain.why import why  # noqa: PLC0415  (few ask, and opening stays light)
 
         found = await asyncio.to_thread(self.trace, trace)
         return await why(found, chunk, self._run_changed, self._parts.settings)
 
+    def replay(self, trace: str | Trace, changes: Mapping[str, Any]) -> "Replay":
+        """A stored request under other settings ("gate.min_ratio") or asked otherwise ("budget", "k").
+
+        For example:
+
+            hg.replay(context.trace, {"budget": 2000}).entered
+        """
+        return self._loop.run(self.areplay(trace, changes))
+
     async def areplay(self, trace: str | Trace, changes: Mapping[str, Any]) -> "Replay":
-        """A stored request under other settings ("gate.min_ratio") or asked otherwise ("budget", "k")."""
+        """As `replay`, for code in an event loop."""
         from headgate.explain.replay import replay  # noqa: PLC0415  (few ask, and opening stays light)
 
         found = await asyncio.to_thread(self.trace, trace)
@@ -66,11 +86,10 @@ class Traces(Lifecycle):
 
     atrace = in_thread(trace)
     atraces = in_thread(traces)
-    why = on_loop(awhy)
-    replay = on_loop(areplay)
 
     async def _run_changed(self, request: Request, changes: Mapping[str, Any]) -> Context:
-        return await engine_with(self._parts, changes).build(request)
+        engine, calls = engine_with(self._parts, changes), LoopCalls.of_running_loop()
+        return await self._parts.threads.run(engine.build, request, calls)
 
     def _queue_trace(self, id: str, make: Callable[[], Trace]) -> str:
         """Queue a trace to be written soon; what is wrong with the queue, or empty."""

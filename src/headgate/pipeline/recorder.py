@@ -1,21 +1,21 @@
 """Recorder: the trace of a request, written while it happens.
 
-Each stage runs through the recorder: it is timed, what it sifted is remembered, and every candidate keeps its last
-note. A stage that fails is replaced by what stands in for it, with the reason in its step. So a request survives its
-parts, and nothing that went wrong is hidden. This is the only place where any exception is caught: what is expected
-(bugs.py) makes a degraded step; anything else makes one that is marked as a bug, and is logged with its traceback.
+    with recorder.step(Stage.GATE, fresh) as step:
+        return step.sift(gate(fresh, ...))
+    return fresh  # the stage failed
+
+The block is timed, what it sifted is remembered, and every candidate keeps its last note. If the block fails, the step
+says why, and the caller goes on behind the block. So a request survives its parts, and nothing that went wrong is
+hidden. This is the only place where any exception is caught: an expected one (bugs.py) makes a degraded step; any other
+makes a step that is marked as a bug, and is logged with its traceback.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar, overload
+from collections.abc import Callable, Sequence
+from typing import Protocol, Self, TypeVar
 
 from headgate.bugs import EXPECTED, describe, report
 from headgate.notes import Stage
 from headgate.types import Candidate, Sifted, Step
-
-T = TypeVar("T")
 
 
 class HasSifted(Protocol):
@@ -28,80 +28,89 @@ class HasSifted(Protocol):
 S = TypeVar("S", bound=Sifted | HasSifted)
 
 
+class RunningStep:
+    """One stage while it runs, as a `with` block: what it has sifted so far, and facts for its step.
+
+    What it received counts as kept until it says what it sifted.
+    """
+
+    def __init__(
+        self, recorder: "TraceRecorder", stage: Stage, received: Sequence[Candidate]
+    ) -> None:
+        self.sifted = Sifted(kept=tuple(received))
+        self.facts: dict[str, float | str] = {}
+        self._recorder = recorder
+        self._stage = stage
+        self._received = len(received)
+
+    def sift(self, result: S) -> S:
+        """Remember what the stage kept and dropped; returns the result itself."""
+        self.sifted = result if isinstance(result, Sifted) else result.sifted
+        return result
+
+    def __enter__(self) -> Self:
+        self._began = self._recorder.tick()
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        if error is not None and not isinstance(error, Exception):
+            return False
+        degraded, bug = survive(error, self._stage) if error else ("", False)
+        kept, dropped, added = map(len, (self.sifted.kept, self.sifted.dropped, self.sifted.added))
+        step = Step(
+            self._stage, self._recorder.tick() - self._began,
+            self._received, kept, dropped, added, degraded, bug, self.facts,
+        )  # fmt: skip
+        self._recorder.add(step, self.sifted)
+        return True
+
+
+class Attempt:
+    """Work around a stage, as a `with` block: a step is recorded only if it fails."""
+
+    def __init__(
+        self, recorder: "TraceRecorder", stage: Stage, fatal: tuple[type[Exception], ...]
+    ) -> None:
+        self._recorder = recorder
+        self._stage = stage
+        self._fatal = fatal
+
+    def __enter__(self) -> None:
+        self._began = self._recorder.tick()
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        if error is None:
+            return True
+        if not isinstance(error, Exception) or isinstance(error, self._fatal):
+            return False
+        degraded, bug = survive(error, self._stage)
+        seconds = self._recorder.tick() - self._began
+        self._recorder.add(Step(self._stage, seconds, degraded=degraded, bug=bug), Sifted())
+        return True
+
+
 class TraceRecorder:
     """The steps of one request, and each candidate with its notes so far."""
 
     def __init__(self, tick: Callable[[], float]) -> None:
-        self._tick = tick
+        self.tick = tick
         self._began = tick()
         self._steps: list[Step] = []
         self._latest: dict[str, Candidate] = {}
 
-    @overload
-    def run(
-        self, stage: Stage, received: Sequence[Candidate], work: Callable[[], Sifted]
-    ) -> Sifted: ...
-    @overload
-    def run(
-        self, stage: Stage, received: Sequence[Candidate], work: Callable[[], S], *, instead: S
-    ) -> S: ...
+    def step(self, stage: Stage, received: Sequence[Candidate] = ()) -> RunningStep:
+        """Run a stage on what it received."""
+        return RunningStep(self, stage, received)
 
-    def run(
-        self,
-        stage: Stage,
-        received: Sequence[Candidate],
-        work: Callable[[], Sifted | S],
-        *,
-        instead: S | None = None,
-    ) -> Sifted | S:
-        """Run a stage that sifts; when it fails, what came in (or `instead`) stands."""
-        done = Sifted(kept=tuple(received)) if instead is None else instead
-        with self._guard(stage) as attempt:
-            done = work()
-        self._record(attempt, received, done)
-        return done
+    def attempt(self, stage: Stage, *, fatal: tuple[type[Exception], ...] = ()) -> Attempt:
+        """Run work around a stage. Errors that are `fatal` are raised: the caller can mend them."""
+        return Attempt(self, stage, fatal)
 
-    async def arun(
-        self,
-        stage: Stage,
-        received: Sequence[Candidate],
-        work: Callable[[], Awaitable[S]],
-        *,
-        instead: S,
-    ) -> S:
-        """The same for a stage that waits."""
-        done = instead
-        with self._guard(stage) as attempt:
-            done = await work()
-        self._record(attempt, received, done)
-        return done
-
-    def attempt(
-        self,
-        stage: Stage,
-        work: Callable[[], T],
-        *,
-        instead: T,
-        timed: bool = False,
-        fatal: tuple[type[Exception], ...] = (),
-    ) -> T:
-        """Run work that sifts nothing. A step is recorded when it fails, or always when `timed`.
-
-        Errors that are `fatal` are raised: they are the caller's to mend.
-        """
-        done = instead
-        with self._guard(stage, fatal) as attempt:
-            done = work()
-        if timed or attempt.degraded:
-            self._steps.append(attempt.step())
-        return done
-
-    def annotate(self, stage: Stage, facts: Mapping[str, float | str]) -> None:
-        """Put facts into the last step of that stage."""
-        for at, step in reversed(list(enumerate(self._steps))):
-            if step.stage is stage:
-                self._steps[at] = replace(step, facts={**step.facts, **facts})
-                return
+    def add(self, step: Step, sifted: Sifted) -> None:
+        """Add a step that has ended, and the candidates as it left them."""
+        self._steps.append(step)
+        for candidate in (*sifted.kept, *sifted.dropped):
+            self._latest[candidate.chunk.id] = candidate
 
     def degrade(self, stage: Stage, reason: str) -> None:
         """Record that something did not go as planned."""
@@ -126,47 +135,12 @@ class TraceRecorder:
     @property
     def seconds(self) -> float:
         """How long it has taken."""
-        return self._tick() - self._began
-
-    @contextmanager
-    def _guard(self, stage: Stage, fatal: tuple[type[Exception], ...] = ()) -> Iterator["_Attempt"]:
-        """Time what happens inside, and keep its failure inside."""
-        attempt = _Attempt(stage)
-        began = self._tick()
-        try:
-            yield attempt
-        except fatal:
-            raise
-        except EXPECTED as error:
-            attempt.degraded = describe(error)
-        except Exception as error:  # noqa: BLE001  a bug: seen, counted, and survived
-            report(error, stage)
-            attempt.degraded, attempt.bug = describe(error), True
-        attempt.seconds = self._tick() - began
-
-    def _record(
-        self, attempt: "_Attempt", received: Sequence[Candidate], done: Sifted | HasSifted
-    ) -> None:
-        sifted = done if isinstance(done, Sifted) else done.sifted
-        self._steps.append(attempt.step(len(received), sifted))
-        for candidate in (*sifted.kept, *sifted.dropped):
-            self._latest[candidate.chunk.id] = candidate
+        return self.tick() - self._began
 
 
-@dataclass(slots=True)
-class _Attempt:
-    """One stage while it runs."""
-
-    stage: Stage
-    seconds: float = 0.0
-    degraded: str = ""
-    bug: bool = False
-
-    def step(self, received: int = 0, sifted: Sifted | None = None) -> Step:
-        """The step it has become."""
-        kept, dropped, added = (
-            (len(sifted.kept), len(sifted.dropped), len(sifted.added)) if sifted else (0, 0, 0)
-        )
-        return Step(
-            self.stage, self.seconds, received, kept, dropped, added, self.degraded, self.bug
-        )  # fmt: skip
+def survive(error: Exception, stage: Stage) -> tuple[str, bool]:
+    """What a step says of an error, and whether it is a bug; a bug is logged, and raised in strict mode."""
+    if isinstance(error, EXPECTED):
+        return describe(error), False
+    report(error, stage)
+    return describe(error), True

@@ -8,10 +8,10 @@ collection that was asked (facts, graph paths, search results) goes with the fir
 from collections.abc import Mapping, Sequence
 
 from headgate.notes import Fate, NoteCode, Stage
-from headgate.protocols import Grader, Postings
+from headgate.protocols import Postings
 from headgate.relevance.left_over import is_left_over
-from headgate.relevance.query_terms import Ask, ask
-from headgate.stages.grade import Calibrated
+from headgate.relevance.query_terms import Question
+from headgate.stages.grade import calibrated_confidences
 from headgate.types import Candidate, Sifted
 
 
@@ -33,28 +33,31 @@ def merge(rankings: Sequence[Sequence[Candidate]]) -> tuple[Candidate, ...]:
 
 def by_collection(
     candidates: Sequence[Candidate], names: Sequence[str]
-) -> dict[str, Sequence[Candidate]]:
+) -> dict[str, list[Candidate]]:
     """The candidates of each collection."""
-    if len(names) == 1:
-        return {names[0]: candidates}
     parted: dict[str, list[Candidate]] = {name: [] for name in names}
     for candidate in candidates:
-        parted.get(candidate.chunk.collection, parted[names[0]]).append(candidate)
-    return dict(parted)
+        parted[collection_of(candidate, names)].append(candidate)
+    return parted
+
+
+def collection_of(candidate: Candidate, names: Sequence[str]) -> str:
+    """Which of the collections that were asked a candidate goes with."""
+    own = candidate.chunk.collection
+    return own if own in names else names[0]
 
 
 def drop_left_over(
-    query: str,
+    questions: Mapping[str, Question],
     fitting: Sequence[Candidate],
     seen: Sequence[Candidate],
     views: Mapping[str, Postings],
-    ask: Ask = ask,
 ) -> Sifted:
-    """Drop all that fits where every collection's relevant chunks are among those `seen` in the window."""
+    """Drop all that fits if every collection's relevant chunks are among those `seen` in the window."""
     names = tuple(views)
     ours, theirs = by_collection(fitting, names), by_collection(seen, names)
     if not all(
-        is_left_over(ask(query, view), ours[name], theirs[name], view.language)
+        is_left_over(questions[name], ours[name], theirs[name], view.language)
         for name, view in views.items()
     ):
         return Sifted(kept=tuple(fitting))
@@ -62,45 +65,33 @@ def drop_left_over(
     return Sifted(dropped=tuple(c.with_note(*note) for c in fitting))
 
 
-def calibrated_grader(
+def confidences_by_collection(
+    questions: Mapping[str, Question],
+    candidates: Sequence[Candidate],
     views: Mapping[str, Postings],
+    *,
     found: Sequence[Candidate],
     seen: Sequence[Candidate],
-    *,
     embedded: bool,
-    ask: Ask = ask,
-) -> Grader:
-    """The built-in grader: each collection's candidates in the words of that collection.
+) -> list[float]:
+    """The built-in grader's confidence in each candidate, in the words of the collection that it is from.
 
     `found` is the ranking that candidates were taken from, `seen` what the window holds already.
     """
     names = tuple(views)
-    ranked, known = by_collection(found, names), by_collection(seen, names)
-    graders = {
-        name: Calibrated(view, ranked[name], seen=known[name], embedded=embedded, ask=ask)
-        for name, view in views.items()
+    members, ranked, known = (by_collection(some, names) for some in (candidates, found, seen))
+    marks = {
+        name: iter(
+            calibrated_confidences(
+                questions[name],
+                own,
+                views[name],
+                found=ranked[name],
+                seen=known[name],
+                embedded=embedded,
+            )
+        )
+        for name, own in members.items()
+        if own
     }
-    first, *others = graders.values()
-    return GraderByCollection(graders) if others else first
-
-
-class GraderByCollection:
-    """Gives each candidate to the grader of its collection."""
-
-    def __init__(self, graders: Mapping[str, Calibrated]) -> None:
-        self._graders = graders
-        self._first = next(iter(graders))
-        self.bands = graders[self._first].bands
-
-    async def grade(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
-        """A confidence in 0..1 for each candidate."""
-        places: dict[str, list[int]] = {}
-        for at, candidate in enumerate(candidates):
-            name = candidate.chunk.collection
-            places.setdefault(name if name in self._graders else self._first, []).append(at)
-        grades = [0.0] * len(candidates)
-        for name, own in places.items():
-            marks = await self._graders[name].grade(query, [candidates[at] for at in own])
-            for at, mark in zip(own, marks, strict=True):
-                grades[at] = mark
-        return grades
+    return [next(marks[collection_of(candidate, names)]) for candidate in candidates]

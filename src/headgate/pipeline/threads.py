@@ -1,59 +1,119 @@
-"""Threads for stages: a few for all requests of one gate, since computing stages share one interpreter lock.
+"""Threads: a request is built in one thread; what it must wait for runs on an event loop.
 
-Stages read thousands of rows and arrays, and each read gives the lock away for a moment. With more than two threads
-they mostly hand it to each other, which takes half as much CPU again. Where stages wait for a network, more
-threads are at work while the others wait.
+A blocking call is built in the caller's own thread, an async call in one of these. Stages read thousands of rows and
+arrays and hold the interpreter lock, so few of them compute at once (`computing`): with more than two, threads mostly
+hand the lock to each other, which takes half as much CPU again. A thread that waits gives its place to another.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
-from threading import Lock
-from typing import ParamSpec, Protocol, TypeVar
+from threading import Condition, Semaphore
+from typing import Any, ParamSpec, TypeVar
 
-from headgate.errors import StoreError
+from headgate.errors import StoreError, UpstreamError
 from headgate.thread_work import WorkThreads
 
-COMPUTING = 2  # one long request must not stop all others
+# Requests that compute at once. One alone would let a long request stop all others.
+COMPUTING = 2
+# The same if stages wait for a network (PostgreSQL, a remote embedder), when most of them do not compute.
 WAITING = 16
+# Requests of async callers that are under way at once; threads are started at need. A crowd of 64 agents is what the
+# proxy is tested with.
+THREADS = 64
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class InThread(Protocol):
-    """Runs work in a thread, as `asyncio.to_thread` does."""
+class RequestThreads:
+    """Where requests are built. Safe to share between threads and event loops."""
 
-    def __call__(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
-        """What the work returns."""
-
-
-class StageThreads:
-    """At most so many threads, started at need. Safe to share between event loops."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._lock = Lock()
+    def __init__(self, computing: int = COMPUTING) -> None:
+        self.computing = Semaphore(computing)
+        self._changed = Condition()
+        self._under_way = 0
         self._pool: WorkThreads | None = None
         self._closed = False
 
+    def call(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Do the work in this thread; `close` waits for it."""
+        with self._counted():
+            return work(*args, **kwargs)
+
     async def run(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """What the work returns; it runs in one of the threads, with the caller's context variables."""
-        call = partial(copy_context().run, work, *args, **kwargs)
-        with self._lock:
-            if self._closed:
-                raise StoreError(
-                    "this Headgate is closed", hint="open it again: Headgate.open(...)"
-                )
+        """Do the work in a thread of its own, with the caller's context variables."""
+        call = partial(copy_context().run, self.call, work, *args, **kwargs)
+        with self._changed:
+            self._check_open()
             if self._pool is None:
-                self._pool = WorkThreads(self._most, thread_name_prefix="headgate-stage")
+                self._pool = WorkThreads(THREADS, thread_name_prefix="headgate-request")
             done = self._pool.submit(call)
         return await asyncio.wrap_future(done)
 
     def close(self) -> None:
         """Wait for what runs, drop what only waits, and end the threads; calls that come later raise StoreError."""
-        with self._lock:
+        with self._changed:
             pool, self._pool, self._closed = self._pool, None, True
         if pool is not None:
             pool.shutdown(cancel_futures=True)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._under_way)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._changed:
+            self._check_open()
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._under_way -= 1
+                self._changed.notify_all()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError("this Headgate is closed", hint="open it again: Headgate.open(...)")
+
+
+class LoopCalls:
+    """Coroutines that a request's thread starts on an event loop, and waits for.
+
+    `find_loop` gives the loop when the first one is started: most requests need none.
+    """
+
+    def __init__(self, find_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+        self._find_loop = find_loop
+        self._started: list[Future[Any]] = []
+        self._cancelled = False
+
+    @classmethod
+    def of_running_loop(cls) -> "LoopCalls":
+        """Calls to the loop that runs in this thread."""
+        loop = asyncio.get_running_loop()
+        return cls(lambda: loop)
+
+    def start(self, work: Coroutine[Any, Any, R]) -> "Future[R]":
+        """Start the work on the loop; `wait` gives its result."""
+        future = asyncio.run_coroutine_threadsafe(work, self._find_loop())
+        self._started.append(future)
+        if self._cancelled:
+            future.cancel()
+        return future
+
+    def wait(self, future: "Future[R]") -> R:
+        """What the work returns, once it is done."""
+        try:
+            return future.result()
+        except CancelledError as error:
+            raise UpstreamError("the request was cancelled, or the event loop closed") from error
+
+    def cancel(self) -> None:
+        """Cancel what is under way and what is started from now on: nobody waits for the request any more."""
+        self._cancelled = True
+        for future in self._started:
+            future.cancel()

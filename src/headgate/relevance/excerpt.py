@@ -1,4 +1,4 @@
-"""Excerpt: as much of a chunk as fits the room, the parts that say most about the question first.
+"""Excerpt: as much of a chunk as fits a number of tokens, the parts that say most about the question first.
 
 A text is cut into strips at the ends of lines and sentences, which are read in the language of the question; a strip
 that has no such border is cut at spaces, and at nothing where there are none. The strip that holds most of the question
@@ -6,16 +6,20 @@ comes first, then those that hold what is still missing, then the strips beside 
 with an ellipsis where something is left out.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from headgate.protocols import TokenCounter
 from headgate.relevance.query_terms import Question
+from headgate.text.fence import frame
 from headgate.text.late_pattern import compile_late
 from headgate.text.memo import Generations, Room
 from headgate.text.terms import terms_of
+from headgate.types import Chunk
 
 GAP = " … "
 _BORDER = compile_late(r"(?<=[.!?])\s+|(?<=[。！？।؟])|\n+")
+MIN_CHARS = 40  # a shorter excerpt, of a text that is longer, says nothing
 _LONGEST = 400  # characters of a strip; longer ones are cut at spaces
 _MOST = 400  # strips that are looked at
 _SHORT = 2_000  # characters of a text that is remembered; it may have as many terms
@@ -24,22 +28,21 @@ _Read = tuple[list[tuple[int, int]], list[tuple[int, ...]]]
 _REMEMBERED = Generations[tuple[int, str], _Read](Room(512))
 
 
-def excerpt(
-    text: str, question: Question, language: str, fits: Callable[[str], bool], *, least: int = 40
-) -> str:
-    """The best strips of a text that fit together, in reading order; "" when fewer than `least` characters would."""
-    strips, read = _read_strips(text, language)
+def excerpt(chunk: Chunk, question: Question, room: int, count: TokenCounter) -> str:
+    """The best strips of a chunk that fit `room` tokens with their framing, in reading order; "" if hardly any do."""
+    text = chunk.text
+    strips, read = _read_strips(text, question.language)
     held = [question.asked.intersection(own) for own in read]
     chosen: list[int] = []
     shown = ""
     for at in _rank_strips(held, question):
         longer = _join_strips(text, strips, [*chosen, at])
-        if fits(longer):
+        if count(frame(1, chunk.title, longer) + "\n") <= room:
             chosen.append(at)
             shown = longer
         elif chosen:
             break
-    return shown if len(shown) >= min(least, len(text.strip())) else ""
+    return shown if len(shown) >= min(MIN_CHARS, len(text.strip())) else ""
 
 
 def _read_strips(text: str, language: str) -> _Read:
@@ -81,11 +84,11 @@ def _rank_strips(held: Sequence[frozenset[int]], question: Question) -> Iterator
     """Strips in the order in which they are worth showing: by what is still missing, then by how near they are."""
     missing, order = question.asked, list[int]()
     while True:
-        news = [question.sum(terms & missing) for terms in held]
-        most = max(news, default=0)
+        gains = [question.sum(terms & missing) for terms in held]
+        most = max(gains, default=0)
         if not most:
             break
-        order.append(news.index(most))
+        order.append(gains.index(most))
         missing -= held[order[-1]]
         yield order[-1]
     anchors = order or [0]

@@ -4,7 +4,7 @@ Each term is worth its rarity in the collection, log(1 + (N - df + .5) / (df + .
 never seen is worth the most. A word that it has never seen is read as its known parts (reading.py).
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 
@@ -13,7 +13,8 @@ import numpy as np
 from headgate.protocols import Vocabulary
 from headgate.rank.lexical import idf
 from headgate.relevance.asking_words import asking_terms
-from headgate.relevance.reading import Read, read_query
+from headgate.relevance.reading import read_query
+from headgate.text.languages import choose
 from headgate.text.terms import terms_of
 from headgate.types import MEMORY, Chunk
 
@@ -30,6 +31,7 @@ class Question:
     unseen: frozenset[int]
     pairs: dict[tuple[int, int], float]
     full: float  # the rarity of a term never seen
+    language: str  # that of the query, as far as the collection's allows
 
     def sum(self, held: Iterable[int]) -> float:
         """What some of its terms are worth together."""
@@ -50,9 +52,12 @@ class Match:
     phrase: float  # the worth of the query's neighboring terms that are neighbors in it too
 
 
-def ask(query: str, words: Vocabulary, read: Read = read_query) -> Question:
-    """The query's terms with their worth here; of words that only ask, those it knows, unless no other is left."""
-    said = list(chain.from_iterable(read(query, words)))
+def ask(query: str, words: Vocabulary, terms: Sequence[tuple[int, ...]] | None = None) -> Question:
+    """The query's terms with their worth here; of words that only ask, those it knows, unless no other is left.
+
+    `terms` are what `read_query` gives for the same query and collection, if the caller has read it already.
+    """
+    said = list(chain.from_iterable(read_query(query, words) if terms is None else terms))
     found = list(dict.fromkeys(said))
     held = words.frequencies(np.array(found, np.uint64))
     counts = dict(zip(found, held.tolist(), strict=True))
@@ -67,10 +72,8 @@ def ask(query: str, words: Vocabulary, read: Read = read_query) -> Question:
         unseen=frozenset(key for key in keys if not seen[key]),
         pairs={(a, b): worth[a] + worth[b] for a, b in pairwise(asked) if a != b},
         full=idf(n, 0),
+        language=choose(query, words.language),
     )
-
-
-Ask = Callable[[str, Vocabulary], Question]
 
 
 def match(question: Question, chunks: Sequence[Chunk], language: str) -> list[Match]:

@@ -7,7 +7,7 @@ An identifier is a term as a whole and in parts: those that are known stand for 
 swapped, one doubled, one of a double left out) is read as the known word.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, islice
 
 import numpy as np
@@ -40,9 +40,6 @@ def read_query(query: str, words: Vocabulary) -> list[tuple[int, ...]]:
     read |= _parts(query, unseen - read.keys(), words)
     found = (tuple(chain.from_iterable(read.get(key, (key,)) for key in one)) for one in pieces)
     return [one for one in found if one]
-
-
-Read = Callable[[str, Vocabulary], Sequence[tuple[int, ...]]]
 
 
 def _frequencies(keys: Iterable[int], words: Vocabulary) -> dict[int, int]:

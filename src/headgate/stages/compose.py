@@ -14,8 +14,8 @@ from headgate.errors import InputError
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning
 from headgate.protocols import TokenCounter
+from headgate.stages.pack import Piece, pack
 from headgate.text.fence import NOTICE, fence, fence_cost, piece
-from headgate.text.pack import pack
 from headgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, Candidate, Chunk, Sifted
 
 WEB = "web"  # the source of what a search found
@@ -77,11 +77,15 @@ def compose(
     ]
     costs = [count(p + "\n") + (0 if g else extra) for p, g in zip(pieces, aside, strict=True)]
     room = budget - fence_cost(count, policy.notice)
-    taken = [True] * len(pieces)
+    chosen = list(range(len(pieces)))
     # counted at once, since the costs of single pieces are rounded up
     if count("\n".join(pieces)) + extra * aside.count(False) > room:
-        taken = pack(pieces, room, count, costs=costs, side=aside, share=side_share).taken
-    chosen = [at for at, fits in enumerate(taken) if fits]
+        packing = [
+            Piece(text, cost, is_side=is_side)
+            for text, cost, is_side in zip(pieces, costs, aside, strict=True)
+        ]
+        pack(packing, room, count, side_share=side_share)
+        chosen = [at for at, one in enumerate(packing) if one.is_packed]
     while True:
         layout = _layout(chosen, aside, order)
         text = _block([(candidates[at].chunk, bodies[at]) for at in layout], secret, policy)

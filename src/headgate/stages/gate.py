@@ -2,18 +2,17 @@
 
 A floor drops empty text and machine boilerplate (text that compresses to almost nothing). Of the rest the chunk with
 the highest score comes first, the others follow by
-value = score * (0.7 + 0.3 * entropy) / tokens ** .2    (in conversations, where lines are short alike, without tokens)
-and are packed into the budget with their framing. What does not fit whole, or would crowd others out, is shown as its
-best strips. What is in is handed on best first. Where `k` binds and not the room, length does not count.
+value = score * (0.7 + 0.3 * entropy) / tokens ** .2    (without tokens in conversations, whose turns are all short)
+and are packed into the budget with their framing; pack.py holds the rules and constants of packing. If `k` bounds the
+answer and the budget does not, length does not count. Accepted chunks are returned best first.
 The published rule, entropy alone, stays available as order="entropy" and as the functions over dict rows below.
 """
 
 import math
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -22,26 +21,14 @@ from headgate.errors import InputError
 from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, Tuning, Unit
 from headgate.protocols import TokenCounter
+from headgate.relevance.query_terms import Question
+from headgate.stages.pack import Piece, pack
 from headgate.text.entropy import count_words, information_score, information_scores
 from headgate.text.fence import fence_cost, frame
 from headgate.text.memo import Generations, Room
-from headgate.text.pack import pack
-from headgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, Candidate, Chunk, Report, Sifted
+from headgate.types import GRAPH, SIDE_SHARE, SIDE_SOURCES, Candidate, Report, Sifted
 
 __all__ = ["GatePolicy", "Gated", "annotate_chunks", "eviction_report", "gate", "prune_to_budget"]
-
-Excerpt = Callable[[Chunk, Callable[[str], bool]], str]
-"""A chunk and what fits -> its best strips that do, "" where none would help."""
-
-MIN_PART = 48  # tokens: less than two sentences of a chunk are not worth showing
-# What the strips of a chunk may take of the room that is left: given all of it, the first that does not fit shuts the
-# others out. A chunk behind the best that would take more than WHOLE_PART of it is shown as strips too, else a larger
-# budget loses what a smaller one showed (docs/gate.md).
-BEST_PART, NEXT_PART, WHOLE_PART = 2 / 3, 1 / 3, 2 / 3
-_FITS = Stage.GATE, Fate.KEEP, NoteCode.FITS
-_IN_PART = Stage.GATE, Fate.KEEP, NoteCode.FITS_IN_PART
-_NO_ROOM = Stage.GATE, Fate.DROP, NoteCode.NO_ROOM
-_BEYOND_K = Stage.GATE, Fate.DROP, NoteCode.BEYOND_K
 
 
 class GatePolicy(Policy):
@@ -78,85 +65,100 @@ def gate(
     policy: GatePolicy,
     *,
     k: int | None = None,
-    excerpt: Excerpt | None = None,
+    questions: Mapping[str, Question] | None = None,
     conversation: bool = False,
     preview_chars: int | None = None,
 ) -> Gated:
     """Keep what is worth its tokens and fits `budget` with its framing, at most `k` beside those of graph and memory.
 
-    `excerpt` gives the strips of a chunk that fits only in part; `preview_chars` is the length at which a preview cuts
-    a text, None where pieces are shown whole.
+    `questions` (collection -> question) choose the strips of a chunk that fits only in part; `preview_chars` is the
+    length at which a preview cuts a text, None if pieces are shown whole.
     """
     if budget < 0:
         raise InputError(f"the budget is {budget} tokens; it must be 0 or more")
-    by_entropy = policy.order == "entropy"
-    measured = measure_all([candidate.chunk.text for candidate in candidates])
-    judged = [_floor(c, policy, *one) for c, one in zip(candidates, measured, strict=True)]
-    standing = [at for at, candidate in enumerate(judged) if not candidate.dropped]
-    alive, bits = [judged[at] for at in standing], [measured[at][0] for at in standing]
-    aside = [candidate.chunk.source in SIDE_SOURCES for candidate in alive]
-    shown = [_piece_of(candidate, preview_chars) for candidate in alive]
-    costs = [count(text + "\n") for text in shown]
-    worths, best = bits, None
-    if not by_entropy:
-        weight = policy.entropy_weight
-        scores = [c.score if math.isfinite(c.score) else 0.0 for c in alive]
-        worths = [s * (1 - weight + weight * b) for s, b in zip(scores, bits, strict=True)]
-        main = [at for at, is_aside in enumerate(aside) if not is_aside]
-        best = max(main, key=scores.__getitem__, default=None)
-    by_worth = _best_first(worths, best)
+    entries, dropped = _weigh(candidates, count, policy, preview_chars)
+    best = None
+    if policy.order == "value":
+        main = [entry for entry in entries if not entry.piece.is_side]
+        best = max(main, key=lambda entry: entry.score, default=None)
+    by_worth = _best_first(entries, [entry.worth for entry in entries], best)
     room = budget - fence_cost(count)
-    values = worths
-    if k is None or sum(costs[at] for at in by_worth[:k]) > room:
-        power = 0.0 if conversation or by_entropy else policy.length_power
-        values = [w / max(cost, 1) ** power for w, cost in zip(worths, costs, strict=True)]
-    ranking = _best_first(values, best)
-    prices = [costs[at] for at in ranking]
-    up_to = list(accumulate(prices))
-    strips: dict[int, str] = {}
-
-    def spare_room(place: int, left: int) -> int:
-        return left - (up_to[-1] - up_to[place])
-
-    def shorten(place: int, left: int) -> str:
-        at, share = ranking[place], NEXT_PART if place else BEST_PART
-        part = max(int(share * left), spare_room(place, left), min(left, 2 * MIN_PART))
-        chunk = alive[at].chunk
-        strips[at] = _shorten(chunk, part, count, excerpt)
-        return strips[at] and frame(1, chunk.title, strips[at])
-
-    def crowds(place: int, left: int) -> bool:
-        cost = prices[place]
-        is_large = place > 0 and left >= 4 * MIN_PART and cost > WHOLE_PART * left
-        return is_large and spare_room(place, left) < cost
-
-    packed = pack(
-        [shown[at] for at in ranking],
+    has_room_for_k = k is not None and sum(e.cost for e in by_worth[:k]) <= room
+    if policy.order == "value" and not conversation and not has_room_for_k:
+        for entry in entries:
+            entry.value = entry.worth / max(entry.cost, 1) ** policy.length_power
+    ranking = _best_first(entries, [entry.value for entry in entries], best)
+    pack(
+        [entry.piece for entry in ranking],
         room,
         count,
-        costs=prices,
-        side=[aside[at] for at in ranking],
-        share=policy.graph_share,
-        most=k,
-        shorten=shorten if excerpt is not None and preview_chars is None else None,
-        crowds=crowds,
+        side_share=policy.graph_share,
+        max_main=k,
+        questions=questions if preview_chars is None else None,
     )
-    inside = {ranking[place] for place, fits in enumerate(packed.taken) if fits}
-    full = k is not None and k <= sum(not aside[at] for at in inside)
-    cut = {ranking[place]: count(part + "\n") for place, part in packed.shortened.items()}
+    packed_main = sum(e.piece.is_packed and not e.piece.is_side for e in entries)
+    k_is_full = k is not None and packed_main >= k
+    left_out = [e.judge(k_is_full=k_is_full) for e in ranking if not e.piece.is_packed]
+    return Gated(
+        tuple(e.judge(k_is_full=k_is_full) for e in by_worth if e.piece.is_packed),
+        (*left_out, *dropped),
+        strips={
+            e.candidate.chunk.id: e.piece.strips
+            for e in ranking
+            if e.piece.is_packed and e.piece.strips
+        },
+    )
 
-    def note(at: int, what: tuple[Stage, Fate, NoteCode]) -> Candidate:
-        cost = cut.get(at, costs[at])
-        return alive[at].with_note(*what, tokens=cost, value=values[at], entropy=bits[at])
 
-    kept = [note(at, _IN_PART if at in cut else _FITS) for at in by_worth if at in inside]
-    dropped = [
-        note(at, _BEYOND_K if full and not aside[at] else _NO_ROOM)
-        for at in ranking
-        if at not in inside
-    ]
-    shortened = {alive[at].chunk.id: strips[at] for at in cut}
-    return Gated(tuple(kept), (*dropped, *(c for c in judged if c.dropped)), strips=shortened)
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """A candidate on the scales: its entropy, what it is worth, its value for its tokens, and the piece to pack."""
+
+    candidate: Candidate
+    entropy: float
+    score: float
+    worth: float
+    value: float
+    cost: int
+    piece: Piece
+
+    def judge(self, *, k_is_full: bool) -> Candidate:
+        """The candidate with the gate's note."""
+        piece = self.piece
+        if piece.is_packed:
+            fate, code = Fate.KEEP, NoteCode.FITS_IN_PART if piece.strips else NoteCode.FITS
+        else:
+            beyond_k = k_is_full and not piece.is_side
+            fate, code = Fate.DROP, NoteCode.BEYOND_K if beyond_k else NoteCode.NO_ROOM
+        tokens = piece.cost if piece.is_packed else self.cost
+        return self.candidate.with_note(
+            Stage.GATE, fate, code, tokens=tokens, value=self.value, entropy=self.entropy
+        )
+
+
+def _weigh(
+    candidates: Sequence[Candidate],
+    count: TokenCounter,
+    policy: GatePolicy,
+    preview_chars: int | None,
+) -> tuple[list[_Entry], list[Candidate]]:
+    """What stands above the floor, with what it is worth and costs; and what does not."""
+    entries, dropped = list[_Entry](), list[Candidate]()
+    measured = measure_all([candidate.chunk.text for candidate in candidates])
+    for candidate, (entropy, ratio) in zip(candidates, measured, strict=True):
+        judged = _floor(candidate, policy, entropy, ratio)
+        if judged.dropped:
+            dropped.append(judged)
+            continue
+        score = candidate.score if math.isfinite(candidate.score) else 0.0
+        worth = entropy
+        if policy.order == "value":
+            worth = score * (1 - policy.entropy_weight + policy.entropy_weight * entropy)
+        shown = _piece_of(candidate, preview_chars)
+        cost, is_side = count(shown + "\n"), candidate.chunk.source in SIDE_SOURCES
+        piece = Piece(shown, cost, candidate.chunk, is_side)
+        entries.append(_Entry(candidate, entropy, score, worth, worth, cost, piece))
+    return entries, dropped
 
 
 def report(kept: Iterable[Candidate], dropped: Iterable[Candidate]) -> Report:
@@ -277,17 +279,13 @@ def _piece_of(candidate: Candidate, preview_chars: int | None) -> str:
     return frame(1, chunk.title, chunk.text[:most])
 
 
-def _best_first(values: Sequence[float], best: int | None) -> list[int]:
+def _best_first(
+    entries: Sequence[_Entry], values: Sequence[float], best: _Entry | None
+) -> list[_Entry]:
     """By falling value, but the best-ranked chunk before all: small ones must not displace it."""
-    order = sorted(range(len(values)), key=values.__getitem__, reverse=True)
-    return order if best is None else [best, *(at for at in order if at != best)]
-
-
-def _shorten(chunk: Chunk, left: int, count: TokenCounter, excerpt: Excerpt | None) -> str:
-    """As much of the chunk as fits with its framing; "" where nothing useful does."""
-    if excerpt is None or left < MIN_PART:
-        return ""
-    return excerpt(chunk, lambda text: count(frame(1, chunk.title, text) + "\n") <= left)
+    order = sorted(range(len(entries)), key=values.__getitem__, reverse=True)
+    ranked = [entries[at] for at in order]
+    return ranked if best is None else [best, *(entry for entry in ranked if entry is not best)]
 
 
 def _reason(candidate: Candidate) -> str:

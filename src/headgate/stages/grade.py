@@ -1,6 +1,7 @@
 """Grade: is it really relevant? (corrective retrieval)
 
-A grader gives each candidate a confidence for the query. The best of them decides what to do:
+A grader gives each candidate a confidence for the query: the built-in one (`calibrated_confidences`), or one that the
+caller brings (`ask_grader`). The best confidence decides what to do:
   any >= upper  correct    use what passed
   any >= lower  ambiguous  use what passed, and ask the fallback too
   else          incorrect  use none of it: the fallback alone; an empty answer is a valid one
@@ -21,7 +22,7 @@ from headgate.notes import Fate, NoteCode, Stage
 from headgate.policy import Policy, PositiveCount, Tuning, Unit
 from headgate.protocols import Grader, Vocabulary
 from headgate.relevance.confidence import LOWER, UPPER, confidences
-from headgate.relevance.query_terms import Ask, ask
+from headgate.relevance.query_terms import Question
 from headgate.text.late_pattern import compile_late
 from headgate.types import Candidate, Chunk, Sifted
 
@@ -47,48 +48,54 @@ class Bands:
     floor: float = 0.3
 
 
-class Calibrated:
-    """The built-in grader: confidences from how well the candidates cover the query, in one collection's words.
+CALIBRATED_BANDS = Bands(UPPER, LOWER, FLOOR)
+"""Where the confidences of the built-in grader divide."""
+
+
+def calibrated_confidences(
+    question: Question,
+    candidates: Sequence[Candidate],
+    words: Vocabulary,
+    *,
+    found: Sequence[Candidate] = (),
+    seen: Sequence[Candidate] = (),
+    embedded: bool = False,
+) -> list[float]:
+    """The built-in grader: a confidence for each candidate by how well they cover the question, in one collection.
 
     `found` is the whole ranking, which tells what came from the collection, and `seen` what of it the window shows
-    already, which speaks for the collection too. With `embedded`, an embedder had a part in the ranking: words cannot
-    refuse what a vector found, so the best of it is at least doubtful. `ask` reads a query.
+    already, which is evidence for the collection too. With `embedded`, an embedder had a part in the ranking: words
+    cannot refuse what a vector found, so the best of it is at least doubtful.
     """
+    marks = confidences(question, candidates, words, found=found, seen=seen)
+    lower = CALIBRATED_BANDS.lower
+    ours = {c.chunk.id for c in found}
+    own = [c.chunk.id in ours for c in candidates]
+    known = max((mark for mark, mine in zip(marks, own, strict=True) if mine), default=1.0)
+    if embedded and 0 < known < lower:
+        return [
+            mark * lower / known if mine else mark for mark, mine in zip(marks, own, strict=True)
+        ]
+    if known >= lower or max(marks) < lower:
+        return marks
+    # memory knows what the collection does not: what the collection found is only in the way
+    return [0.0 if mine else mark for mark, mine in zip(marks, own, strict=True)]
 
-    bands = Bands(UPPER, LOWER, FLOOR)
 
-    def __init__(
-        self,
-        words: Vocabulary,
-        found: Sequence[Candidate] = (),
-        *,
-        seen: Sequence[Candidate] = (),
-        embedded: bool = False,
-        ask: Ask = ask,
-    ) -> None:
-        self._ask = ask
-        self._words = words
-        self._found = found
-        self._seen = seen
-        self._embedded = embedded
+def bands_of(grader: Grader | None) -> Bands:
+    """Where the confidences of a grader divide: its own `bands` if it has any, those built in if there is no grader."""
+    return CALIBRATED_BANDS if grader is None else getattr(grader, "bands", Bands())
 
-    async def grade(self, query: str, candidates: Sequence[Candidate]) -> list[float]:
-        """A confidence in 0..1 for each candidate."""
-        question = self._ask(query, self._words)
-        marks = confidences(question, candidates, self._words, found=self._found, seen=self._seen)
-        lower = self.bands.lower
-        ours = {c.chunk.id for c in self._found}
-        own = [c.chunk.id in ours for c in candidates]
-        known = max((mark for mark, mine in zip(marks, own, strict=True) if mine), default=1.0)
-        if self._embedded and 0 < known < lower:
-            return [
-                mark * lower / known if mine else mark
-                for mark, mine in zip(marks, own, strict=True)
-            ]
-        if known >= lower or max(marks) < lower:
-            return marks
-        # memory knows what the collection does not: what the collection found is only in the way
-        return [0.0 if mine else mark for mark, mine in zip(marks, own, strict=True)]
+
+async def ask_grader(grader: Grader, query: str, candidates: Sequence[Candidate]) -> list[float]:
+    """One confidence in 0..1 per candidate, or an UpstreamError that says what came instead."""
+    marks = [float(mark) for mark in await grader.grade(query, candidates)]
+    if len(marks) != len(candidates):
+        raise UpstreamError(f"the grader gave {len(marks)} grades for {len(candidates)} candidates")
+    wrong = [mark for mark in marks if not (math.isfinite(mark) and 0 <= mark <= 1)]
+    if wrong:
+        raise UpstreamError(f"the grader gave the confidence {wrong[0]}; it must be 0..1")
+    return marks
 
 
 class GradePolicy(Policy):
@@ -149,25 +156,20 @@ class Graded:
         return ", ".join(f"{id} ({mark:.2f})" for id, mark in ranked)
 
 
-async def grade(
-    query: str, candidates: Sequence[Candidate], grader: Grader, policy: GradePolicy
-) -> Graded:
-    """Judge the candidates for the query; keeps their order. Raises UpstreamError when the grader fails."""
+def grade(candidates: Sequence[Candidate], marks: Sequence[float], bands: Bands) -> Graded:
+    """Judge the candidates by their confidences; keeps their order."""
     if not candidates:
         return Graded(Sifted(), Action.INCORRECT)
-    if not policy.enabled:
-        passed = [c.with_note(Stage.GRADE, Fate.KEEP, NoteCode.NOT_GRADED) for c in candidates]
-        return Graded(Sifted.split(passed), Action.CORRECT)
-    own = getattr(grader, "bands", Bands())
-    bands = policy.bands(own)
-    marks = await _marks(query, candidates, grader)
-    best = max(marks)
-    action = decide_action(best, bands)
+    action = decide_action(max(marks), bands)
     judged = [_judge(c, mark, action, bands) for c, mark in zip(candidates, marks, strict=True)]
-    sifted = Sifted.split(judged)
-    confidences = {c.chunk.id: mark for c, mark in zip(candidates, marks, strict=True)}
-    strips = await refine(query, sifted.kept, grader, policy)
-    return Graded(sifted, action, confidences, strips)
+    by_id = {c.chunk.id: mark for c, mark in zip(candidates, marks, strict=True)}
+    return Graded(Sifted.split(judged), action, by_id)
+
+
+def pass_ungraded(candidates: Sequence[Candidate]) -> Graded:
+    """Let every candidate pass, because grading is off."""
+    passed = [c.with_note(Stage.GRADE, Fate.KEEP, NoteCode.NOT_GRADED) for c in candidates]
+    return Graded(Sifted.split(passed), Action.CORRECT)
 
 
 def decide_action(best: float, bands: Bands) -> Action:
@@ -177,24 +179,26 @@ def decide_action(best: float, bands: Bands) -> Action:
     return Action.AMBIGUOUS if best >= bands.lower else Action.INCORRECT
 
 
-async def refine(
-    query: str, candidates: Sequence[Candidate], grader: Grader, policy: GradePolicy
-) -> dict[str, str]:
-    """For each long chunk the strips worth reading, joined in reading order; short chunks are not in it."""
-    refined = {}
-    for candidate in candidates:
-        if len(candidate.chunk.text) <= policy.strip_over:
-            continue
-        strips = split_strips(candidate.chunk.text, policy.strip_sentences)
-        posed = [
+def strips_of_long(
+    candidates: Sequence[Candidate], policy: GradePolicy
+) -> dict[str, list[Candidate]]:
+    """For each chunk that is longer than `strip_over`, its strips as candidates to be graded, in reading order."""
+    return {
+        candidate.chunk.id: [
             Candidate(replace(candidate.chunk, id=f"{candidate.chunk.id}#{n}", text=strip), 1.0)
-            for n, strip in enumerate(strips)
+            for n, strip in enumerate(split_strips(candidate.chunk.text, policy.strip_sentences))
         ]
-        marks = await _marks(query, posed, grader)
-        least = policy.strip_share * max(marks)
-        kept = [strip for strip, mark in zip(strips, marks, strict=True) if mark >= least]
-        refined[candidate.chunk.id] = " … ".join(kept)
-    return refined
+        for candidate in candidates
+        if len(candidate.chunk.text) > policy.strip_over
+    }
+
+
+def join_best_strips(
+    strips: Sequence[Candidate], marks: Sequence[float], policy: GradePolicy
+) -> str:
+    """The strips worth reading, joined in reading order."""
+    least = policy.strip_share * max(marks)
+    return " … ".join(c.chunk.text for c, mark in zip(strips, marks, strict=True) if mark >= least)
 
 
 def split_strips(text: str, sentences: int) -> list[str]:
@@ -259,17 +263,6 @@ def review_reason(
 
 
 _SENTENCE = compile_late(r"(?<=[.!?。！？])\s+|\n{2,}|(?<=[。！？])")
-
-
-async def _marks(query: str, candidates: Sequence[Candidate], grader: Grader) -> list[float]:
-    """One confidence in 0..1 per candidate, or an UpstreamError that says what came instead."""
-    marks = [float(mark) for mark in await grader.grade(query, candidates)]
-    if len(marks) != len(candidates):
-        raise UpstreamError(f"the grader gave {len(marks)} grades for {len(candidates)} candidates")
-    wrong = [mark for mark in marks if not (math.isfinite(mark) and 0 <= mark <= 1)]
-    if wrong:
-        raise UpstreamError(f"the grader gave the confidence {wrong[0]}; it must be 0..1")
-    return marks
 
 
 def _judge(candidate: Candidate, mark: float, action: Action, bands: Bands) -> Candidate:

@@ -25,7 +25,7 @@ from headgate.protocols import Hits, Postings
 from headgate.rank.feedback import feedback
 from headgate.rank.lexical import Floats, Ints, Keys, Weighing, heads, lexical, phrases, rarity
 from headgate.rank.top import SEEDS, Found, Scores, best, read_chunks, top
-from headgate.relevance.reading import Read, read_query
+from headgate.relevance.reading import read_query
 from headgate.text.terms import word_terms
 from headgate.types import Candidate
 
@@ -92,12 +92,17 @@ def retrieve(
     policy: RetrievePolicy,
     *,
     vector: npt.ArrayLike | None = None,
-    read: Read = read_query,
+    terms: Sequence[tuple[int, ...]] | None = None,
 ) -> Found:
-    """The best chunks for a query, best first; `vector` is its embedding where there is one, `read` reads it."""
+    """The best chunks for a query, best first; `vector` is its embedding if there is one.
+
+    `terms` are what `read_query` gives for the same query and collection, if the caller has read it already.
+    """
     if not view.count:
         return Found()
-    match = _match_terms(query, view, policy, read)
+    if policy.mode == "rrf":
+        terms = word_terms(query, view.language)  # plain BM25 takes words as they are
+    match = _match_terms(read_query(query, view) if terms is None else terms, view, policy)
     near = view.nearest(vector, policy.dense_depth) if vector is not None else None
     if policy.mode == "rrf":
         first = final = _fuse_ranks(view, match, near, policy)
@@ -150,9 +155,9 @@ def _weighing(policy: RetrievePolicy) -> Weighing:
     )
 
 
-def _match_terms(query: str, view: Postings, policy: RetrievePolicy, read: Read) -> _Match:
-    # plain BM25 takes words as they are
-    words = word_terms(query, view.language) if policy.mode == "rrf" else read(query, view)
+def _match_terms(
+    words: Sequence[tuple[int, ...]], view: Postings, policy: RetrievePolicy
+) -> _Match:
     said = Counter(chain.from_iterable(words))
     keys = np.array(sorted(said), np.uint64)
     times = np.array([said[key] for key in sorted(said)], np.int64)

@@ -1,19 +1,18 @@
-"""Fallback: what becomes of a question once its candidates are graded.
+"""Verdict: what becomes of a question once its candidates are graded.
 
 Correct: show them. Ambiguous: show them, with what a search brings beside them. Incorrect: only what a search brings;
-and when that is off, fails or is no better, the context is empty and says what it refused; where the setting asks for
-it, the question waits in the review queue for a person.
+and if that is off, fails or is no better, the context is empty and says what it refused. If the setting asks for it,
+the question waits in the review queue for a person.
 """
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from headgate.memory.review import ReviewQueue
 from headgate.notes import NoteCode, Stage
-from headgate.protocols import Grader, WebSearch
+from headgate.protocols import WebSearch
 from headgate.stages.grade import Bands, Graded, GradePolicy, outside_candidates
-from headgate.types import Candidate, Plan, Request, Sifted, Strategy, Tier
+from headgate.types import Candidate, Plan, Sifted, Strategy, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,8 @@ def verdict_without_grading(
     return None
 
 
-def grade_policy_for(plan: Plan, grader: Grader, policy: GradePolicy) -> GradePolicy:
-    """The policy in force: with hardly any room left, only what is likely to help passes.
+def grade_policy_for(plan: Plan, own: Bands, policy: GradePolicy) -> GradePolicy:
+    """The policy in force: with hardly any room left, only what is likely to help passes. `own` are the grader's bands.
 
     A task on a whole collection (summarize it, translate it) is about all of it, so all of it passes, with its grades.
     """
@@ -59,8 +58,7 @@ def grade_policy_for(plan: Plan, grader: Grader, policy: GradePolicy) -> GradePo
         return policy.model_copy(update={"upper": 0.0, "lower": 0.0, "floor": 0.0})
     if plan.tier is not Tier.SELECTIVE:
         return policy
-    lower = policy.bands(getattr(grader, "bands", Bands())).lower
-    return policy.model_copy(update={"floor": lower})
+    return policy.model_copy(update={"floor": policy.bands(own).lower})
 
 
 async def search_outside(
@@ -68,20 +66,6 @@ async def search_outside(
 ) -> Sifted:
     """What a search outside brings, as untrusted candidates whose ids are not `taken`."""
     return outside_candidates(await search.search(query, limit=limit), taken=taken)
-
-
-def ask_person(
-    queue: ReviewQueue, request: Request, grades: Mapping[str, float], reason: str
-) -> str:
-    """The id of the review in which the question now waits for a person; "" when the queue is off."""
-    review = queue.ask(
-        request.query,
-        collection=", ".join(request.collections),
-        grades=dict(grades),
-        reason=reason,
-        asker=request.asker,
-    )
-    return review.id if review else ""
 
 
 def conclude(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
+from tests.building import build
 
 from headgate import Headgate, wiring
 from headgate.errors import StoreError, UpstreamError
@@ -75,7 +76,7 @@ def engine(parts, *, settings=None, **ports):
 
 
 async def test_a_right_question_is_answered_without_any_fallback(parts):
-    context = await engine(parts, search=Web("unused")).build(Request(RIGHT, budget=300))
+    context = await build(engine(parts, search=Web("unused")), Request(RIGHT, budget=300))
     assert context.chunks[0].id == "Quito-harbor-restored"
     assert (context.fallback, context.review) == ("", "")
 
@@ -91,7 +92,7 @@ FOREIGN = "What did the council of dentists recommend to Jonathan after his long
 
 
 async def test_a_refusal_says_why_and_what_it_refused_and_opens_no_review(parts):
-    context = await engine(parts).build(Request(FOREIGN, budget=300))
+    context = await build(engine(parts), Request(FOREIGN, budget=300))
     assert (context.text, context.chunks, context.token_estimate) == ("", (), 0)
     assert (context.fallback, context.review) == ("", "")
     assert "nothing relevant" in context.fallback_reason
@@ -99,18 +100,18 @@ async def test_a_refusal_says_why_and_what_it_refused_and_opens_no_review(parts)
 
 
 async def test_a_wrong_question_waits_for_a_person_where_the_setting_asks_for_it(parts, asking):
-    context = await engine(parts, settings=asking).build(Request(WRONG, budget=300))
+    context = await build(engine(parts, settings=asking), Request(WRONG, budget=300))
     assert (context.text, context.chunks, context.token_estimate) == ("", (), 0)
     assert context.fallback == "review"
     waiting = ReviewQueue(parts.store, "default").review(context.review)
     assert waiting.query == WRONG
-    again = await engine(parts, settings=asking).build(Request(WRONG, budget=300))
+    again = await build(engine(parts, settings=asking), Request(WRONG, budget=300))
     assert again.review == context.review
 
 
 async def test_a_search_answers_what_the_collection_cannot(parts):
     said = "The dentist of Melanie did recommend rest to Jonathan after his marathon."
-    context = await engine(parts, search=Web(said, "x")).build(Request(WRONG, budget=300))
+    context = await build(engine(parts, search=Web(said, "x")), Request(WRONG, budget=300))
     assert context.fallback == "search"
     assert context.sources[0] == "https://example.org/0"
     assert said in context.text
@@ -121,7 +122,7 @@ async def test_a_search_answers_what_the_collection_cannot(parts):
 async def test_a_search_that_brings_nothing_better_leads_to_a_person(parts, asking):
     web = Web("Buy cheap watches now.")
     through = engine(parts, settings=asking, search=web)
-    context = await through.build(Request(WRONG + " Really?", budget=300))
+    context = await build(through, Request(WRONG + " Really?", budget=300))
     assert context.text == ""
     assert context.fallback == "review"
     assert "search" in context.fallback_reason
@@ -129,28 +130,28 @@ async def test_a_search_that_brings_nothing_better_leads_to_a_person(parts, aski
 
 async def test_a_search_that_fails_is_said_and_leads_to_a_person(parts, asking):
     web = Web(error=UpstreamError("the search is down"))
-    context = await engine(parts, settings=asking, search=web).build(Request(WRONG, budget=300))
+    context = await build(engine(parts, settings=asking, search=web), Request(WRONG, budget=300))
     assert context.degraded == ("search: the search is down",)
     assert context.review
 
 
 async def test_an_ambiguous_verdict_shows_both(parts):
     both = engine(parts, grader=Judge(0.5), search=Web("The harbor of Quito, seen from afar."))
-    context = await both.build(Request(RIGHT, budget=1000))
+    context = await build(both, Request(RIGHT, budget=1000))
     assert {chunk.source for chunk in context.chunks} == {"document", "web"}
     assert context.fallback == "search"
 
 
 async def test_a_grader_that_fails_lets_all_pass_and_is_said(parts):
     broken = engine(parts, grader=Judge(error=UpstreamError("the judge is out")))
-    context = await broken.build(Request(RIGHT, budget=300))
+    context = await build(broken, Request(RIGHT, budget=300))
     assert context.chunks
     assert context.degraded == ("grade: the judge is out",)
 
 
 async def test_a_crisis_is_always_seen_by_a_person(parts):
-    context = await engine(parts).build(
-        Request("I want to die near the harbor of Quito", budget=300)
+    context = await build(
+        engine(parts), Request("I want to die near the harbor of Quito", budget=300)
     )
     assert context.fallback_reason == "a crisis question"
     assert context.review
@@ -160,7 +161,7 @@ async def test_the_queue_can_be_off(parts):
     quiet = parts.settings.model_copy(
         update={"review": parts.settings.review.model_copy(update={"enabled": False})}
     )
-    context = await engine(parts, settings=quiet).build(Request(WRONG + " Now?", budget=300))
+    context = await build(engine(parts, settings=quiet), Request(WRONG + " Now?", budget=300))
     assert (context.fallback, context.review) == ("", "")
     assert context.fallback_reason
 
@@ -169,8 +170,8 @@ ROOMY = ContextBudget(context_length=200_000, used_tokens=0)
 
 
 async def test_whole_documents_keep_their_order_and_show_their_grades(parts):
-    context = await engine(parts).build(
-        Request("write a poem", budget=100_000, context_budget=ROOMY)
+    context = await build(
+        engine(parts), Request("write a poem", budget=100_000, context_budget=ROOMY)
     )
     assert context.strategy == "STUFF"
     ids = [chunk.id for chunk in context.chunks]
@@ -179,10 +180,10 @@ async def test_whole_documents_keep_their_order_and_show_their_grades(parts):
 
 
 async def test_whole_documents_that_do_not_answer_are_left_out_like_any_others(parts):
-    right = await engine(parts).build(Request(RIGHT, budget=100_000, context_budget=ROOMY))
+    right = await build(engine(parts), Request(RIGHT, budget=100_000, context_budget=ROOMY))
     assert right.strategy == "STUFF"
     assert right.chunks
-    wrong = await engine(parts).build(Request(WRONG, budget=100_000, context_budget=ROOMY))
+    wrong = await build(engine(parts), Request(WRONG, budget=100_000, context_budget=ROOMY))
     assert wrong.strategy == "STUFF"
     assert wrong.text == ""
     assert "nothing relevant found" in wrong.fallback_reason
@@ -190,7 +191,7 @@ async def test_whole_documents_that_do_not_answer_are_left_out_like_any_others(p
 
 async def test_loading_whole_respects_k(parts):
     request = Request(RIGHT, budget=100_000, context_budget=ROOMY, k=2)
-    context = await engine(parts).build(request)
+    context = await build(engine(parts), request)
     assert 1 <= len(context.chunks) <= 2
 
 
@@ -207,7 +208,7 @@ async def test_loading_whole_respects_k(parts):
     ],
 )
 async def test_a_crisis_always_reaches_a_person(parts, asked):
-    context = await engine(parts).build(Request("I want to kill myself", **asked))
+    context = await build(engine(parts), Request("I want to kill myself", **asked))
     assert context.fallback == "review"
     held = parts.store.review("default", context.review)
     assert held.query == "I want to kill myself"
@@ -217,7 +218,7 @@ async def test_a_crisis_reaches_a_person_when_the_window_holds_all_that_was_foun
     chunks = list(parts.store.scan("default", "main"))
     window = Window(tuple(chunk.text for chunk in chunks))
     request = Request(f"I want to die. {chunks[0].text}", window=window)
-    context = await engine(parts).build(request)
+    context = await build(engine(parts), request)
     assert context.text == ""
     assert context.review
 
@@ -228,14 +229,14 @@ async def test_a_crisis_reaches_a_person_when_no_index_can_be_read(parts):
 
     policy = Policies(**{f.name: getattr(parts.settings, f.name) for f in fields(Policies)})
     made = Engine(parts.store, broken, policy, count=estimate_tokens)
-    context = await made.build(Request("I want to kill myself"))
+    context = await build(made, Request("I want to kill myself"))
     assert context.review
     assert context.degraded
 
 
 @pytest.mark.parametrize(("budget", "k"), [(0, None), (1, None), (10_000_000, None), (500, 1)])
 async def test_extreme_requests_have_a_defined_answer(parts, budget, k):
-    context = await engine(parts).build(Request(RIGHT, budget=budget, k=k))
+    context = await build(engine(parts), Request(RIGHT, budget=budget, k=k))
     assert context.token_estimate <= budget
     assert estimate_tokens(context.text) <= budget
     assert context.degraded == ()
@@ -243,7 +244,7 @@ async def test_extreme_requests_have_a_defined_answer(parts, budget, k):
 
 
 async def test_nothing_is_lost_on_the_way(parts):
-    context = await engine(parts).build(Request(RIGHT, budget=300))
+    context = await build(engine(parts), Request(RIGHT, budget=300))
     kept = {chunk.id for chunk in context.chunks}
     assert context.report.total_candidates == len(context.trace.candidates)
     assert kept.isdisjoint(context.report.evicted_ids)
@@ -251,9 +252,9 @@ async def test_nothing_is_lost_on_the_way(parts):
 
 
 async def test_what_the_window_shows_already_needs_no_fallback(parts):
-    first = await engine(parts).build(Request(RIGHT, budget=300))
+    first = await build(engine(parts), Request(RIGHT, budget=300))
     everything = Window.of([c.text for c in parts.store.scan("default", "main")])
-    context = await engine(parts).build(Request(RIGHT, budget=300, window=everything))
+    context = await build(engine(parts), Request(RIGHT, budget=300, window=everything))
     assert first.chunks
     assert context.text == ""
     assert "window" in context.fallback_reason
@@ -263,7 +264,7 @@ async def test_what_the_window_shows_already_needs_no_fallback(parts):
 async def test_what_the_window_shows_still_speaks_for_the_collection(parts):
     best = parts.store.chunks("default", "main", ["Quito-harbor-restored"])
     seen = Window.of([chunk.text for chunk in best])
-    context = await engine(parts).build(Request("harbor of Quito", budget=300, window=seen))
+    context = await build(engine(parts), Request("harbor of Quito", budget=300, window=seen))
     assert context.chunks
     assert "Quito-harbor-restored" not in {chunk.id for chunk in context.chunks}
 
@@ -271,7 +272,7 @@ async def test_what_the_window_shows_still_speaks_for_the_collection(parts):
 async def test_what_is_left_over_beside_the_window_is_not_added(parts):
     best = parts.store.chunks("default", "main", ["Quito-harbor-restored"])
     seen = Window.of([chunk.text for chunk in best])
-    context = await engine(parts).build(Request(RIGHT, budget=300, window=seen))
+    context = await build(engine(parts), Request(RIGHT, budget=300, window=seen))
     assert context.text == ""
     assert context.fallback_reason == "everything relevant is in the window already"
     codes = {c.notes[-1].code for c in context.trace.candidates if c.dropped}
@@ -279,7 +280,7 @@ async def test_what_is_left_over_beside_the_window_is_not_added(parts):
 
 
 async def test_what_does_not_fit_is_not_called_irrelevant(parts):
-    context = await engine(parts).build(Request(RIGHT, budget=32))
+    context = await build(engine(parts), Request(RIGHT, budget=32))
     assert context.text == ""
     assert context.fallback_reason == "nothing of what was found fits the budget"
 
@@ -306,12 +307,12 @@ class Copies:
 @settings_of_hypothesis(max_examples=10, deadline=None)
 @given(places=st.sets(st.integers(0, 30), min_size=1, max_size=5))
 def test_a_web_result_with_the_id_of_a_stored_chunk_is_another_candidate(parts, places):
-    alone = asyncio.run(engine(parts, grader=Judge(0.0)).build(Request(WRONG + RIGHT, budget=900)))
+    alone = asyncio.run(build(engine(parts, grader=Judge(0.0)), Request(WRONG + RIGHT, budget=900)))
     stored = [c.chunk.id for c in alone.trace.candidates]
     taken = [stored[at % len(stored)] for at in sorted(places)]
     ids = list(dict.fromkeys(taken))
     made = engine(parts, grader=Judge(0.0), search=Copies(*ids))
-    trace = asyncio.run(made.build(Request(WRONG + RIGHT, budget=900))).trace
+    trace = asyncio.run(build(made, Request(WRONG + RIGHT, budget=900))).trace
     found = [(c.chunk.id, c.chunk.source) for c in trace.candidates]
     assert len(found) == len({id for id, _ in found}) == sum(step.added for step in trace.steps)
     assert {id for id, source in found if source != "web"} == {*stored}

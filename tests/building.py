@@ -1,0 +1,39 @@
+"""What tests of the pipeline share: an engine built in a thread, a grader asked and judged."""
+
+import asyncio
+from dataclasses import replace
+
+from headgate.pipeline.threads import LoopCalls
+from headgate.stages.grade import (
+    ask_grader,
+    bands_of,
+    calibrated_confidences,
+    grade,
+    join_best_strips,
+    pass_ungraded,
+    strips_of_long,
+)
+
+
+async def build(engine, request):
+    """The context of a request, as an async caller gets it."""
+    return await asyncio.to_thread(engine.build, request, LoopCalls.of_running_loop())
+
+
+async def grade_with(grader, query, candidates, policy):
+    """What a grader of the caller's own makes of candidates."""
+    if candidates and not policy.enabled:
+        return pass_ungraded(candidates)
+    marks = await ask_grader(grader, query, candidates) if candidates else []
+    graded = grade(candidates, marks, policy.bands(bands_of(grader)))
+    strips = {
+        id: join_best_strips(parts, await ask_grader(grader, query, parts), policy)
+        for id, parts in strips_of_long(graded.sifted.kept, policy).items()
+    }
+    return replace(graded, strips=strips)
+
+
+def grade_built_in(question, view, candidates, policy, **options):
+    """What the built-in grader makes of candidates, without their strips."""
+    marks = calibrated_confidences(question, candidates, view, **options) if candidates else []
+    return grade(candidates, marks, policy.bands(bands_of(None)))
