@@ -67,7 +67,7 @@ async def hostile_folders(target):
         await command(target, folder, "add", ".", "--store", "kb")
         shown = await command(target, folder, "context", SECRET, "--store", "kb")
         shown += await command(target, folder, "context", "how do parcels ship?", "--store", "kb")
-        shown += await command(target, folder, "traces", "--store", "kb")
+        shown += await command(target, folder, "why", "--store", "kb")
         if "The key is" in shown:
             target.won.append("a link led out of the folder")
 
@@ -106,6 +106,6 @@ async def hostile_stores(target):
         lines = ["{" * 50_000, json.dumps({"kind": "document", "tenant": "../other", "value": value}), json.dumps({"kind": "fact", "tenant": "t", "value": {"id": "f", "content": ESCAPES, "trust": 1e308}})]  # fmt: skip
         for line in lines:
             (folder / "import.jsonl").write_text(line)
-            await command(target, folder, "import", "import.jsonl", "--store", "kb2")
+            await command(target, folder, "store", "import", "import.jsonl", "--store", "kb2")
         await command(target, folder, "doctor", "--store", "kb")
-        await command(target, folder, "check", "--store", "kb")
+        await command(target, folder, "store", "check", "--store", "kb")

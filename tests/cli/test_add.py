@@ -1,4 +1,4 @@
-"""`headgate add` and `headgate remove`, as a person or a script runs them."""
+"""`headgate add` and `headgate store remove`, as a person or a script runs them."""
 
 import json
 import os
@@ -94,21 +94,21 @@ def test_pruning_follows_the_folder(run, tmp_path):
 def test_documents_chunks_and_collections_are_removed(run):
     with Headgate.open("kb") as hg:
         hg.add([{"id": name, "text": name} for name in "abcd"])
-    assert "removed 1 chunk" in run("remove", "a", "--store", "kb").stdout
-    answer = run("remove", "--chunk", "b", "--store", "kb", "--json").stdout
+    assert "removed 1 chunk" in run("store", "remove", "a", "--store", "kb").stdout
+    answer = run("store", "remove", "--chunk", "b", "--store", "kb", "--json").stdout
     assert json.loads(answer) == {"removed": 1}
     with pytest.raises(NotFound, match="has the id zebra"):
-        run("remove", "zebra", "--store", "kb")
-    assert run("remove", "--all", "--store", "kb", input="n\n").exit_code == 1
+        run("store", "remove", "zebra", "--store", "kb")
+    assert run("store", "remove", "--all", "--store", "kb", input="n\n").exit_code == 1
     assert set(held("kb")) == {"c", "d"}
-    run("remove", "--all", "--yes", "--store", "kb")
+    run("store", "remove", "--all", "--yes", "--store", "kb")
     assert held("kb") == {}
 
 
 @pytest.mark.parametrize("words", [[], ["a", "--all"]])
 def test_what_to_remove_must_be_said(run, words):
     with pytest.raises(InputError, match="say what to remove"):
-        run("remove", *words, "--store", "kb")
+        run("store", "remove", *words, "--store", "kb")
 
 
 def test_an_interrupt_leaves_a_consistent_store(tmp_path):

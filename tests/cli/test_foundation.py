@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -13,8 +14,9 @@ from headgate import cli
 
 def test_help_lists_every_command_and_each_command_loads():
     shown = CliRunner().invoke(cli.app, ["--help"]).output
-    for name in cli.COMMANDS:
+    for name in cli.LISTED:
         assert name in shown
+    for name in cli.COMMANDS:
         assert CliRunner().invoke(cli.app, [name, "--help"]).exit_code == 0
 
 
@@ -115,11 +117,34 @@ def test_strategy_tells_limit_trust_and_skip_to_machines(run):
     assert (told["limit"], told["min_trust"], told["skip"]) == (0, 1.0, True)
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("contxt", "context"), ("tarces", "traces")])
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("contxt", "context"), ("tarces", "why"), ("reindx", "store reindex")]
+)
 def test_a_mistyped_command_names_the_nearest(run, typed, meant):
     code, _, err = run(typed)
     assert code == 2
     assert f"Did you mean '{meant}'?" in err
+
+
+@pytest.mark.parametrize(("old", "new"), cli.MOVED.items())
+def test_a_former_name_runs_its_command_and_says_where_it_went(run, old, new):
+    note = f"note: 'headgate {old}' is now 'headgate {new}'\n"
+    assert run(old, "--help") == (0, run(*new.split(), "--help")[1], note)
+
+
+def test_former_names_stand_neither_in_help_nor_in_completion(run):
+    shown = run("--help")[1]
+    completed = {
+        item.value for item in cli.app.shell_complete(click.Context(cli.app), incomplete="")
+    }
+    listed = {line.split()[0] for line in shown.splitlines() if line.startswith("  ")}
+    assert listed & set(cli.MOVED) == set()
+    assert completed & set(cli.MOVED) == set()
+    assert set(cli.LISTED) <= listed & completed
+
+
+def test_help_fits_one_screen(run):
+    assert len(run("--help")[1].splitlines()) <= 40
 
 
 def test_a_command_that_is_like_no_other_is_only_unknown(run):

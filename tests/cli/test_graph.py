@@ -19,7 +19,7 @@ def talk(run, tmp_path):
         {"id": "t3", "role": "user", "content": "A bug", "phase": "debugging"},
     ]
     (tmp_path / "talk.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    run("remember", "--session", "s", "--turns", "talk.jsonl")
+    run("facts", "remember", "--session", "s", "--turns", "talk.jsonl")
 
 
 def test_edges_are_loaded_and_followed(run, tmp_path):
@@ -90,7 +90,7 @@ def test_admitted_turns_carry_the_token_through_the_pipeline(run, talk):
 def test_what_is_wrong_is_said(run, tmp_path, args, said):
     (tmp_path / "latin.csv").write_bytes(b"a,uses,caf\xe9")
     (tmp_path / "list.json").write_text("[]")
-    run("remember", "A store is here.")
+    run("facts", "remember", "A store is here.")
     code, _, err = run(*args)
     assert code == 2
     assert said in err

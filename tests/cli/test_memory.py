@@ -6,16 +6,16 @@ import pytest
 
 
 def remembered(run, *args) -> str:
-    return json.loads(run("remember", *args, "--json")[1])["fact"]["id"]
+    return json.loads(run("facts", "remember", *args, "--json")[1])["fact"]["id"]
 
 
 def test_a_fact_is_remembered_recalled_and_judged(run):
     id = remembered(run, "Deploys go to Frankfurt", "--tag", "ops", "--category", "infra")
-    assert run("remember", "deploys go to Frankfurt.")[1] == f"{id}  known already\n"
-    code, out, _ = run("recall", "where do deploys go?")
+    assert run("facts", "remember", "deploys go to Frankfurt.")[1] == f"{id}  known already\n"
+    code, out, _ = run("facts", "recall", "where do deploys go?")
     assert (code, out.split("  ")[1:]) == (0, [id, "Deploys go to Frankfurt\n"])
-    assert run("feedback", id, "--helpful")[1] == f"{id}  trust 0.50 -> 0.55\n"
-    told = json.loads(run("feedback", id, "--unhelpful", "--note", "old", "--json")[1])
+    assert run("facts", "feedback", id, "--helpful")[1] == f"{id}  trust 0.50 -> 0.55\n"
+    told = json.loads(run("facts", "feedback", id, "--unhelpful", "--note", "old", "--json")[1])
     assert told == {"id": id, "old": 0.55, "new": 0.45}
     shown = run("facts", "show", id)[1]
     assert "0.50 -> 0.55  helpful" in shown
@@ -39,7 +39,7 @@ def test_facts_are_listed_changed_and_forgotten(run):
 
 def test_an_opposing_fact_is_hinted_at(run):
     old = remembered(run, "Alice lives in Paris")
-    out = run("remember", "Alice lives in Berlin")[1]
+    out = run("facts", "remember", "Alice lives in Berlin")[1]
     assert f"seems to oppose {old}: Alice lives in Paris" in out
 
 
@@ -65,8 +65,13 @@ def test_turns_are_kept_and_answered_from(run, tmp_path):
         {"role": "assistant", "content": "Nice."},
     ]
     (tmp_path / "talk.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    assert run("remember", "--session", "s", "--turns", "talk.jsonl")[1] == "2 of 2 turns are new\n"
-    kept = json.loads(run("remember", "--session", "s", "--turns", "talk.jsonl", "--json")[1])
+    assert (
+        run("facts", "remember", "--session", "s", "--turns", "talk.jsonl")[1]
+        == "2 of 2 turns are new\n"
+    )
+    kept = json.loads(
+        run("facts", "remember", "--session", "s", "--turns", "talk.jsonl", "--json")[1]
+    )
     assert kept["new"] == 0
     assert "Lisbon" in run("context", "where is Ann?", "--collection", "turns")[1]
 
@@ -74,23 +79,26 @@ def test_turns_are_kept_and_answered_from(run, tmp_path):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["remember"], "nothing to remember"),
-        (["remember", "  "], "the fact is empty"),
-        (["remember", "x" * 100_000], "at most 10,000"),
-        (["remember", "x", "--trust", "1.5"], "within 0..1"),
-        (["remember", "--session", "s"], "a session and a file"),
-        (["remember", "--session", "s", "--turns", "absent"], "cannot read absent"),
-        (["remember", "--session", "s", "--turns", "bad.jsonl"], "bad.jsonl:2 is not JSON"),
-        (["recall", "x", "--min-trust", "7"], "within 0..1"),
-        (["feedback", "nope", "--helpful"], "no fact has the id 'nope'"),
-        (["feedback", "nope"], "say whether it helped"),
+        (["facts", "remember"], "nothing to remember"),
+        (["facts", "remember", "  "], "the fact is empty"),
+        (["facts", "remember", "x" * 100_000], "at most 10,000"),
+        (["facts", "remember", "x", "--trust", "1.5"], "within 0..1"),
+        (["facts", "remember", "--session", "s"], "a session and a file"),
+        (["facts", "remember", "--session", "s", "--turns", "absent"], "cannot read absent"),
+        (
+            ["facts", "remember", "--session", "s", "--turns", "bad.jsonl"],
+            "bad.jsonl:2 is not JSON",
+        ),
+        (["facts", "recall", "x", "--min-trust", "7"], "within 0..1"),
+        (["facts", "feedback", "nope", "--helpful"], "no fact has the id 'nope'"),
+        (["facts", "feedback", "nope"], "say whether it helped"),
         (["facts", "show", "nope"], "no fact has the id"),
         (["facts", "decay", "--half-life", "-1"], "half-life"),
     ],
 )
 def test_what_is_wrong_is_said(run, tmp_path, args, said):
     (tmp_path / "bad.jsonl").write_text("\n{no")
-    run("remember", "A store is here.")
+    run("facts", "remember", "A store is here.")
     code, _, err = run(*args)
     assert code == 2
     assert said in err
@@ -111,14 +119,14 @@ def test_store_and_tenant_may_stand_before_the_command_or_behind_it_and_behind_c
 def test_turns_need_both_a_session_and_a_file(run, tmp_path):
     (tmp_path / "talk.jsonl").write_text('{"role": "user", "content": "Hi."}\n\n')
     for half in (["--session", "s"], ["--turns", "talk.jsonl"]):
-        code, _, err = run("remember", "a fact", *half)
+        code, _, err = run("facts", "remember", "a fact", *half)
         assert code == 2
         assert "turns need a session and a file" in err
 
 
 def test_what_is_empty_is_said_and_what_has_no_tags_shows_a_dash(run):
     id = remembered(run, "deploys go there")
-    assert run("recall", "zyxw")[1] == "(nothing is remembered that fits)\n"
+    assert run("facts", "recall", "zyxw")[1] == "(nothing is remembered that fits)\n"
     assert run("facts", "--category", "none")[1] == "(nothing is remembered)\n"
     shown = run("facts", "show", id)[1]
     assert "tags: -" in shown
@@ -130,4 +138,4 @@ def test_what_is_empty_is_said_and_what_has_no_tags_shows_a_dash(run):
 
 
 def test_a_fact_without_an_opponent_is_just_remembered(run):
-    assert run("remember", "Backups run nightly")[1].endswith("  remembered\n")
+    assert run("facts", "remember", "Backups run nightly")[1].endswith("  remembered\n")

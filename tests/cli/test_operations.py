@@ -12,16 +12,19 @@ def fill():
 
 def test_backup_restore_export_import_check_compact_and_doctor(run, tmp_path):
     fill()
-    code, out, _ = run("backup", "copy", "--store", "kb")
+    code, out, _ = run("store", "backup", "copy", "--store", "kb")
     assert (code, "20 chunks, checked" in out) == (0, True)
-    assert json.loads(run("backup", "copy2", "--store", "kb", "--json")[1])["chunks"] == 20
-    assert run("restore", "copy", "--store", "kb")[0] == 2
-    assert "20 chunks are back" in run("restore", "copy", "--store", "kb", "--replace")[1]
-    assert run("export", "--store", "kb", "--output", "all.jsonl")[1] == "all.jsonl: 20 records\n"
-    assert len(run("export", "--store", "kb")[1].splitlines()) == 20
-    assert run("import", "all.jsonl", "--store", "kb2")[1] == "20 documents\n"
-    assert run("check", "--store", "kb2") == (0, "everything is as it should be\n", "")
-    assert "became" in run("compact", "--store", "kb2")[1]
+    assert json.loads(run("store", "backup", "copy2", "--store", "kb", "--json")[1])["chunks"] == 20
+    assert run("store", "restore", "copy", "--store", "kb")[0] == 2
+    assert "20 chunks are back" in run("store", "restore", "copy", "--store", "kb", "--replace")[1]
+    assert (
+        run("store", "export", "--store", "kb", "--output", "all.jsonl")[1]
+        == "all.jsonl: 20 records\n"
+    )
+    assert len(run("store", "export", "--store", "kb")[1].splitlines()) == 20
+    assert run("store", "import", "all.jsonl", "--store", "kb2")[1] == "20 documents\n"
+    assert run("store", "check", "--store", "kb2") == (0, "everything is as it should be\n", "")
+    assert "became" in run("store", "compact", "--store", "kb2")[1]
     code, out, _ = run("doctor", "--store", "kb2")
     assert (code, "is sound" in out) == (0, True)
 
@@ -33,11 +36,11 @@ def test_a_check_that_finds_something_ends_with_one(run, tmp_path):
     raw = sqlite3.connect(tmp_path / "kb" / "headgate.db", isolation_level=None)
     raw.execute("DELETE FROM attachments")
     raw.close()
-    code, out, _ = run("check", "--store", "kb")
+    code, out, _ = run("store", "check", "--store", "kb")
     assert (code, out) == (1, "wrong: 20 chunks of default/main lack the fingerprint of their text\n")  # fmt: skip
-    assert run("check", "--store", "kb", "--repair")[0] == 0
-    assert run("check", "--store", "kb")[0] == 0
+    assert run("store", "check", "--store", "kb", "--repair")[0] == 0
+    assert run("store", "check", "--store", "kb")[0] == 0
 
 
 def test_a_store_in_memory_has_nothing_to_look_after(run):
-    assert run("backup", "copy", "--store", ":memory:")[0] == 2
+    assert run("store", "backup", "copy", "--store", ":memory:")[0] == 2

@@ -1,4 +1,4 @@
-"""`headgate review`: the questions that wait, in lines for a person and as JSON for a program."""
+"""`headgate reviews`: the questions that wait, in lines for a person and as JSON for a program."""
 
 import json
 
@@ -17,7 +17,7 @@ def asked(run):
 
 
 def review(run, *args):
-    return run("review", *args, "--store", "kb")
+    return run("reviews", *args, "--store", "kb")
 
 
 def test_the_list_shows_what_waits_and_says_when_nothing_does(run, asked):

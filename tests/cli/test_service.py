@@ -57,10 +57,10 @@ def test_why_and_replay_speak_of_a_stored_trace(run):
     assert f"gate       {lost}: " in run("why", "last", as_json=False)
     assert f"+ {lost}" in run("replay", made["trace"], f"{name}={now}", as_json=False)
     assert "the same chunks" in run("replay", made["trace"], as_json=False)
-    assert [row["id"] for row in run("traces")] == [made["trace"]]
-    assert run("traces", made["trace"])["fates"][0]["kept"]
-    assert made["trace"] in run("traces", as_json=False)
-    assert "beyond k" in run("traces", made["trace"], as_json=False)
+    assert [row["id"] for row in run("why")] == [made["trace"]]
+    assert run("why", made["trace"])["fates"][0]["kept"]
+    assert made["trace"] in run("why", as_json=False)
+    assert "beyond k" in run("why", made["trace"], as_json=False)
 
 
 def test_without_the_extra_serve_names_what_to_install(tmp_path):

@@ -41,11 +41,11 @@ def test_status_speaks_json(run, filled):
 
 
 def test_ls_lists_collections_and_documents(run, filled):
-    assert json.loads(run("ls", "--store", "kb", "--json")[1])[0]["collection"] == "house"
-    rows = json.loads(run("ls", "main", "--store", "kb", "--json", "--match", "g*")[1])
+    assert json.loads(run("store", "ls", "--store", "kb", "--json")[1])[0]["collection"] == "house"
+    rows = json.loads(run("store", "ls", "main", "--store", "kb", "--json", "--match", "g*")[1])
     assert [row["document"] for row in rows] == ["guide"]
     assert rows[0]["chunks"] > 1
-    _, out, err = run("ls", "main", "--store", "kb", "--limit", "1")
+    _, out, err = run("store", "ls", "main", "--store", "kb", "--limit", "1")
     assert "guide" in out
     assert "and 1 more" in err
 
@@ -54,7 +54,7 @@ def test_ls_lists_collections_and_documents(run, filled):
     ("id", "kind"), [("guide", "document"), ("gui", "document"), ("guide#1", "chunk"), ("not", "document")]
 )  # fmt: skip
 def test_show_finds_documents_and_chunks_by_the_beginning_of_their_id(run, filled, id, kind):
-    found = json.loads(run("show", id, "--store", "kb", "--json")[1])
+    found = json.loads(run("store", "show", id, "--store", "kb", "--json")[1])
     assert found["kind"] == kind
     assert found["id"].startswith(id)
     assert found["value"][0]["text"]
@@ -62,13 +62,13 @@ def test_show_finds_documents_and_chunks_by_the_beginning_of_their_id(run, fille
 
 def test_show_finds_facts_and_traces_by_the_beginning_of_their_id(run, filled):
     fact, trace = filled
-    assert "The office is in Basel." in run("show", fact[:12], "--store", "kb")[1]
-    assert "when do parcels leave?" in run("show", trace[:8], "--store", "kb")[1]
-    assert "when do parcels leave?" in run("show", "last", "--store", "kb")[1]
+    assert "The office is in Basel." in run("store", "show", fact[:12], "--store", "kb")[1]
+    assert "when do parcels leave?" in run("store", "show", trace[:8], "--store", "kb")[1]
+    assert "when do parcels leave?" in run("store", "show", "last", "--store", "kb")[1]
 
 
 def test_show_lists_what_an_ambiguous_beginning_stands_for(run, filled):
-    code, _, err = run("show", "gu", "--store", "kb")
+    code, _, err = run("store", "show", "gu", "--store", "kb")
     assert code == 2
     assert "document guide in main" in err
     assert "document guest in house" in err
@@ -76,7 +76,7 @@ def test_show_lists_what_an_ambiguous_beginning_stands_for(run, filled):
 
 def test_a_short_trace_id_will_do(run, filled):
     trace = filled[1]
-    assert run("traces", trace[:6], "--store", "kb", "--json")[1].count(trace)
+    assert run("why", trace[:6], "--store", "kb", "--json")[1].count(trace)
     assert run("why", trace[:6], "note", "--store", "kb")[0] == 0
     assert run("replay", "last", "budget=50", "--store", "kb")[0] == 0
 
@@ -88,11 +88,11 @@ def test_an_ambiguous_trace_id_lists_the_matches(run, tmp_path):
         for n, trace in enumerate(traces):
             object.__setattr__(trace, "id", f"abcd{n}")
             hg.save_trace(trace)
-    code, _, err = run("traces", "abcd", "--store", "kb")
+    code, _, err = run("why", "abcd", "--store", "kb")
     assert code == 2
     assert "abcd0" in err
     assert "abcd1" in err
-    assert run("traces", "abcd1", "--store", "kb")[0] == 0
+    assert run("why", "abcd1", "--store", "kb")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_an_ambiguous_trace_id_lists_the_matches(run, tmp_path):
         (["context", "x", "--store", "kbb"], "did you mean 'kb'?"),
         (["status", "--store", "kbb"], "there is no store in kbb"),
         (["context", "x", "--store", "kb", "--collection", "mian"], "did you mean 'main'?"),
-        (["ls", "hose", "--store", "kb"], "did you mean 'house'?"),
+        (["store", "ls", "hose", "--store", "kb"], "did you mean 'house'?"),
         (["context", "x", "--store", "kb", "--tenant", "defualt"], "did you mean 'default'?"),
         (["status", "--store", "kb", "--tenant", "defualt"], "did you mean 'default'?"),
-        (["show", "nothing-at-all", "--store", "kb"], "nothing has the id"),
-        (["traces", "ffff", "--store", "kb"], "there is no trace 'ffff'"),
+        (["store", "show", "nothing-at-all", "--store", "kb"], "nothing has the id"),
+        (["why", "ffff", "--store", "kb"], "there is no trace 'ffff'"),
         (["why", "last", "gudie", "--store", "kb"], "there is no chunk 'gudie'"),
     ],
 )
@@ -124,14 +124,21 @@ def test_an_empty_store_says_that_it_is_empty(run):
 
 
 def test_facts_alone_are_enough_to_ask_for_context(run):
-    run("remember", "The office is in Basel.", "--store", "kb")
+    run("facts", "remember", "The office is in Basel.", "--store", "kb")
     code, out, _ = run("context", "where is the office?", "--store", "kb")
     assert code == 0
     assert "Basel" in out
 
 
 def test_asking_makes_no_store(run, tmp_path):
-    for args in (["context", "x"], ["traces"], ["facts"], ["review", "list"], ["status"], ["ls"]):
+    for args in (
+        ["context", "x"],
+        ["why"],
+        ["facts"],
+        ["reviews", "list"],
+        ["status"],
+        ["store", "ls"],
+    ):
         assert run(*args)[0] == 2
     assert list(tmp_path.iterdir()) == []
 
@@ -157,24 +164,14 @@ def test_every_command_that_opens_a_store_takes_the_same_options():
         command = cli.app.get_command(None, name)
         for path, one in _leaves(name, command):
             options = {option for param in one.params for option in param.opts}
-            assert "--json" in options or path.split()[0] in NO_JSON, path
-            # a copy names both of its stores as arguments
-            assert "--store" in options or path.split()[0] in NO_STORE or path == "store copy", path
+            group = path.split()[0]
+            assert "--json" in options or group in NO_JSON or path in NO_JSON, path
+            assert "--store" in options or group in NO_STORE or path in NO_STORE, path
 
 
-NO_JSON = {"export", "completion", "mcp", "wrap", "store"}
-NO_STORE = {
-    "demo",
-    "guard",
-    "xray",
-    "eval",
-    "strategy",
-    "config",
-    "completion",
-    "mcp",
-    "wrap",
-    "store",
-}
+NO_JSON = {"store export", "config completion", "mcp", "wrap"}
+# a copy names both of its stores as arguments
+NO_STORE = {"demo", "guard", "xray", "eval", "strategy", "config", "mcp", "wrap", "store copy"}
 
 
 def _leaves(path, command):
@@ -194,13 +191,13 @@ def test_status_says_how_many_questions_wait_for_a_person(run, filled):
 def test_show_prints_a_document_with_its_chunks_and_a_chunk_with_its_document(run, filled):
     with Headgate.open("kb") as hg:
         hg.add([{"id": "tagged", "text": "A tagged page.", "metadata": {"team": "ops"}}])
-    out = run("show", "tagged", "--store", "kb")[1]
+    out = run("store", "show", "tagged", "--store", "kb")[1]
     assert out.startswith("document tagged in collection main, 1 chunk\n")
     assert "'team': 'ops'" in out
     assert "A tagged page." in out
-    out = run("show", "guide", "--store", "kb")[1]
+    out = run("store", "show", "guide", "--store", "kb")[1]
     assert " chunks\n\n-- guide" in out
     assert "document 'guide'" not in out
-    out = run("show", "guide#1", "--store", "kb")[1]
+    out = run("store", "show", "guide#1", "--store", "kb")[1]
     assert out.startswith("chunk guide#1 in collection main\n\n-- guide#1  ")
     assert "document 'guide'" in out

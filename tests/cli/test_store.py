@@ -69,13 +69,12 @@ def test_stats_check_doctor_and_export_know_a_database(run, url, postgres):
     assert json.loads(run("store", "stats", "--store", url, "--json")[1])["tables"]["chunks"] > 0
     assert "SQLite" in run("store", "stats", "--store", "kb")[1]
     assert run("store", "check", "--store", url)[:2] == (0, "everything is as it should be\n")
-    assert run("check", "--store", url)[:2] == (0, "everything is as it should be\n")
     shown = json.loads(run("status", "--store", url, "--json")[1])
     assert (shown["database_bytes"] > 0, shown["tenants"][0]["tenant"]) == (True, "default"), shown
     code, out, _ = run("doctor", "--store", url)
     assert (code, f"answers: {server}" in out) == (0, True)
-    assert len(run("export", "--store", url)[1].splitlines()) == 20
-    code, _, err = run("backup", "copy", "--store", url)
+    assert len(run("store", "export", "--store", url)[1].splitlines()) == 20
+    code, _, err = run("store", "backup", "copy", "--store", url)
     assert (code, "pg_dump" in err) == (2, True)
 
 

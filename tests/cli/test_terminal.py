@@ -29,7 +29,7 @@ def test_a_table_cannot_carry_an_escape(capsys):
 def test_a_question_in_the_queue_reaches_the_reviewer_as_it_is_stored(tmp_path, run):
     with Headgate.open(settings=Settings(store=str(tmp_path / "kb"))) as gate:
         asked = gate.reviews.ask(EVIL, collection="main", grades={}, reason="nothing fits")
-    for command in (["review", "list"], ["review", "show", asked.id]):
+    for command in (["reviews", "list"], ["reviews", "show", asked.id]):
         _, out, _ = run(*command, "--store", str(tmp_path / "kb"))
         assert "\\u001b" in out
         assert not {"\x1b", "\x9b", "\x07", "\u202e"} & set(out)

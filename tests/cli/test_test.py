@@ -27,7 +27,7 @@ def test_a_recorded_question_passes_until_the_corpus_changes(run, store, tmp_pat
         0,
         f"ok    {QUESTION}\n1 passed, 0 failed\n",
     )
-    run("remove", "parcels", "--store", "kb")
+    run("store", "remove", "parcels", "--store", "kb")
     code, out, _ = run("test", "t.toml", "--store", "kb", "--junit", "out.xml")
     assert code == 1
     assert "parcels does not enter" in out

@@ -1,4 +1,4 @@
-"""`headgate traces`, `why` and the sizes of `status`: numbers as a person reads them."""
+"""`headgate why` and the sizes of `status`: numbers as a person reads them."""
 
 import time
 from dataclasses import replace
@@ -7,8 +7,7 @@ import pytest
 
 from headgate import cli
 from headgate.cli.status import _describe_lag, _size
-from headgate.cli.traces import _describe_step, print_trace
-from headgate.cli.why import MOST_LEFT_OUT, _print_trace
+from headgate.cli.why import MOST_LEFT_OUT, _describe_step, _print_outcome, print_trace
 from headgate.gateway import Headgate
 from headgate.notes import Fate, Note, NoteCode, Stage
 from headgate.testing.samples import trace as sample
@@ -21,7 +20,7 @@ def test_times_are_milliseconds(run, tmp_path, capsys):
     assert "250.00" in capsys.readouterr().out
     with Headgate.open(tmp_path / "kb") as hg:
         hg.save_trace(trace)
-    assert " 250.0 " in run("traces", "--store", "kb")[1]
+    assert " 250.0 " in run("why", "--store", "kb")[1]
 
 
 def test_sizes_are_megabytes_and_a_lag_is_counted():
@@ -53,7 +52,7 @@ def with_dropped(count):
 
 @pytest.mark.parametrize(("count", "lines"), [(0, 1), (1, 2), (MOST_LEFT_OUT, MOST_LEFT_OUT + 1), (MOST_LEFT_OUT + 3, MOST_LEFT_OUT + 2)])  # fmt: skip
 def test_so_many_chunks_that_fell_are_listed_and_the_rest_is_counted(capsys, count, lines):
-    _print_trace(with_dropped(count), as_json=False)
+    _print_outcome(with_dropped(count))
     said = capsys.readouterr().out.splitlines()
     assert len(said) == lines
     assert (said[-1] == "nothing was done to this request, and nothing was left out") is (count == 0)  # fmt: skip

@@ -90,7 +90,9 @@ def test_another_model_is_refused_with_the_command_that_rebuilds(store, tmp_path
     indexes.snapshot("t", "main")
     indexes.close()
     other = Indexes(store, tmp_path, Hues("tones"))
-    with pytest.raises(ConfigError, match=r"embedding/hues/3.*embedding/tones/3.*headgate reindex"):
+    with pytest.raises(
+        ConfigError, match=r"embedding/hues/3.*embedding/tones/3.*headgate store reindex"
+    ):
         other.snapshot("t", "main")
     assert other.rebuild("t", "main").count == 4
     assert other.snapshot("t", "main").nearest([1, 0, 0], 1)[1] == pytest.approx([1.0])

@@ -187,7 +187,7 @@ def kb(tmp_path):
 
 
 def run(*args):
-    result = CliRunner().invoke(app, ["review", *args], catch_exceptions=False)
+    result = CliRunner().invoke(app, ["reviews", *args], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output
 
@@ -215,7 +215,7 @@ def test_a_second_answer_on_the_command_line_is_two_lines_and_exit_two(kb, capsy
     path, id = kb
     run("reject", id, "--store", path)
     with pytest.raises(SystemExit) as stop:
-        main(["review", "answer", id, "late", "--store", path])
+        main(["reviews", "answer", id, "late", "--store", path])
     assert stop.value.code == 2
     assert "already rejected" in capsys.readouterr().err
 

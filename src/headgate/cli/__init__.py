@@ -20,57 +20,60 @@ from headgate.errors import HeadgateError
 
 # what it is for -> command -> (where it lives, its line in --help)
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
-    "Start": {
-        "demo": ("headgate.cli.demo:demo", "See Headgate at work on its own documentation."),
+    "Context": {
         "add": ("headgate.cli.add:add", "Add files, folders or a pipe to the store."),
         "context": ("headgate.cli.context:context", "Print the best context for a query that fits a budget."),
-        "why": ("headgate.cli.why:why", "Say why a chunk was left out, and what would let it in."),
+        "why": ("headgate.cli.why:why", "List the last requests; say why a chunk entered or not."),
+        "replay": ("headgate.cli.replay:replay", "Run a stored request under other settings."),
+        "test": ("headgate.cli.test:test", "Check that what must enter a context still does."),
     },
     "Agents": {
         "wrap": ("headgate.cli.wrap:wrap", "Run an agent with its model calls guarded."),
-        "serve": ("headgate.cli.serve:serve", "Serve the gateway, the proxy and the dashboard over HTTP."),
-        "mcp": ("headgate.cli.mcp:mcp", "Serve agents over MCP; install it in their configuration."),
         "guard": ("headgate.cli.guard:guard", "Pass a stream on, and end it when it loops."),
         "xray": ("headgate.cli.xray:xray", "Show what filled the window in recorded agent sessions."),
-        "sessions": ("headgate.cli.sessions:sessions", "Show what sessions have spent; resume paused ones."),
-        "strategy": ("headgate.cli.strategy:strategy", "Say whether to load content whole, search it, or both."),
-    },
-    "Requests": {
-        "traces": ("headgate.cli.traces:traces", "List the last requests, or show one in full."),
-        "replay": ("headgate.cli.replay:replay", "Run a stored request under other settings."),
-        "test": ("headgate.cli.test:test", "Check that what must enter a context still does."),
-        "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
-        "review": ("headgate.cli.review:review", "Decide the questions that wait for a person."),
-    },
-    "Memory": {
-        "remember": ("headgate.cli.memory:remember", "Remember a fact, or the turns of a conversation."),
-        "recall": ("headgate.cli.memory:recall", "Recall the facts that fit a query."),
-        "feedback": ("headgate.cli.memory:feedback", "Tell whether a fact helped."),
-        "facts": ("headgate.cli.memory:facts", "List, change, forget, fade and merge facts."),
-        "graph": ("headgate.cli.graph:graph", "Load knowledge, follow it, cut and verify slices."),
-    },
-    "Store": {
-        "status": ("headgate.cli.status:status", "Show what is in the store, and how large it is."),
-        "ls": ("headgate.cli.status:ls", "List collections, or the documents of one."),
-        "show": ("headgate.cli.show:show", "Show a document, chunk, fact, trace or review."),
-        "remove": ("headgate.cli.add:remove", "Remove documents, chunks or a collection."),
-        "reindex": ("headgate.cli.operations:reindex", "Rebuild the index of a collection from the store."),
-        "backup": ("headgate.cli.operations:backup", "Copy the store while it is in use."),
-        "restore": ("headgate.cli.operations:restore", "Put a backup in the place of the store."),
-        "export": ("headgate.cli.operations:export", "Write what the store holds as JSON lines."),
-        "import": ("headgate.cli.operations:import_records", "Add what an export wrote."),
-        "check": ("headgate.cli.operations:check", "Check the store, and repair what is derived."),
-        "compact": ("headgate.cli.operations:compact", "Give back the space of what was removed."),
-        "store": ("headgate.cli.store:store", "Migrate, copy, check, distribute, measure a store."),
+        "serve": ("headgate.cli.serve:serve", "Serve the gateway, the proxy and the dashboard over HTTP."),
+        "mcp": ("headgate.cli.mcp:mcp", "Serve agents over MCP; install it in their configuration."),
     },
     "Set-up": {
+        "demo": ("headgate.cli.demo:demo", "Show Headgate at work on its own documentation."),
         "doctor": ("headgate.cli.operations:doctor", "Say what is wrong here and what to do."),
-        "config": ("headgate.cli.config:config", "Show or check the settings in force."),
+        "status": ("headgate.cli.status:status", "Show what is in the store, and how large it is."),
+        "config": ("headgate.cli.config:config", "Show or check the settings; complete commands in a shell."),
+    },
+    "Groups of commands": {
+        "store": ("headgate.cli.store:store", "List, remove, back up, check, copy what is stored."),
+        "facts": ("headgate.cli.memory:facts", "Remember and recall facts, and change them."),
+        "graph": ("headgate.cli.graph:graph", "Load knowledge, follow it, cut and verify slices."),
+        "reviews": ("headgate.cli.review:reviews", "Decide the questions that wait for a person."),
+        "sessions": ("headgate.cli.sessions:sessions", "Show what sessions have spent; resume paused ones."),
         "keys": ("headgate.cli.keys:keys", "Make, list and revoke API keys of the service."),
-        "completion": ("headgate.cli.completion:completion", "Let the shell complete commands."),
+        "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),
     },
 }  # fmt: skip
-COMMANDS = {name: found for section in SECTIONS.values() for name, found in section.items()}
+LISTED = {name: found for section in SECTIONS.values() for name, found in section.items()}
+# adapters call `headgate strategy QUERY --json`; a person finds it in `headgate context --help`
+STRATEGY = {"strategy": ("headgate.cli.strategy:strategy", "Say whether to load content whole, search it, or both.")}  # fmt: skip
+COMMANDS = LISTED | STRATEGY
+
+# former name -> present name; a former name still runs its command, and says where the command went
+MOVED = {
+    "traces": "why",
+    "remember": "facts remember",
+    "recall": "facts recall",
+    "feedback": "facts feedback",
+    "review": "reviews",
+    "ls": "store ls",
+    "show": "store show",
+    "remove": "store remove",
+    "reindex": "store reindex",
+    "backup": "store backup",
+    "restore": "store restore",
+    "export": "store export",
+    "import": "store import",
+    "check": "store check",
+    "compact": "store compact",
+    "completion": "config completion",
+}
 
 
 class Lazy(click.Group):
@@ -93,35 +96,42 @@ class Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is called; a mistyped one is an error that names the nearest."""
+        """The command that is called. A former name runs its command and says where it went."""
+        given = args[0]
+        if given in MOVED:
+            args = [*MOVED[given].split(), *args[1:]]
+            if not ctx.resilient_parsing:  # a shell completes, and shows no notes
+                echo(f"note: 'headgate {given}' is now 'headgate {MOVED[given]}'", err=True)
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            from difflib import get_close_matches  # noqa: PLC0415  (--help stays instant)
-
-            close = get_close_matches(args[0], COMMANDS, n=1)
-            if not close:
-                raise
-            meant = f"{error.message} Did you mean '{close[0]}'?"
-            raise click.UsageError(meant, ctx=ctx) from None
+            raise click.UsageError(f"{error.message}{_suggest(given)}", ctx=ctx) from None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands that begin so, and the options, without importing any command."""
         found = [
             CompletionItem(name, help=line)
-            for name, (_, line) in COMMANDS.items()
+            for name, (_, line) in LISTED.items()
             if name.startswith(incomplete)
         ]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands by what they are for, without importing them."""
-        width = max(map(len, COMMANDS))
+        width = max(map(len, LISTED))
         for title, section in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl(
                     [(f"{name:{width}}", line) for name, (_, line) in section.items()]
                 )
+
+
+def _suggest(given: str) -> str:
+    """The sentence that names the command which was probably meant, or nothing."""
+    from difflib import get_close_matches  # noqa: PLC0415  (--help stays instant)
+
+    close = get_close_matches(given, [*COMMANDS, *MOVED], n=1)
+    return f" Did you mean '{MOVED.get(close[0], close[0])}'?" if close else ""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`headgate add` and `headgate remove`: files, folders and pipes into the store, and out of it again."""
+"""`headgate add` and `headgate store remove`: files, folders and pipes into the store, and out of it again."""
 
 import sys
 from collections.abc import Iterator
@@ -105,7 +105,7 @@ def remove(
         ids = enumerate_names((*documents, *chunks))
         raise NotFound(
             f"nothing in collection {collection!r} has the id {ids}",
-            hint=f"see: headgate ls {collection}",
+            hint=f"see: headgate store ls {collection}",
         )
     echo(orjson.dumps({"removed": gone}) if as_json else f"removed {count_of(gone, 'chunk')}")
 

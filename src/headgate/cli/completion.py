@@ -1,4 +1,4 @@
-"""`headgate completion bash|zsh|fish`: the script that lets a shell complete commands and options."""
+"""`headgate config completion bash|zsh|fish`: the script that lets a shell complete commands and options."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -6,9 +6,9 @@ from click.shell_completion import get_completion_class
 from headgate.cli.terminal import echo
 
 _INSTALL = {
-    "bash": 'eval "$(headgate completion bash)"   # in ~/.bashrc',
-    "zsh": 'eval "$(headgate completion zsh)"    # in ~/.zshrc',
-    "fish": "headgate completion fish | source   # in ~/.config/fish/config.fish",
+    "bash": 'eval "$(headgate config completion bash)"   # in ~/.bashrc',
+    "zsh": 'eval "$(headgate config completion zsh)"    # in ~/.zshrc',
+    "fish": "headgate config completion fish | source   # in ~/.config/fish/config.fish",
 }
 
 

@@ -8,6 +8,7 @@ import click
 import orjson
 from rich.table import Table
 
+from headgate.cli.completion import completion
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.settings import Setting, inspect, load
 
@@ -22,6 +23,9 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for mac
 @click.group()
 def config() -> None:
     """Show or check the settings in force."""
+
+
+config.add_command(completion)
 
 
 @config.command()

@@ -1,4 +1,4 @@
-"""`headgate remember | recall | feedback | facts`: what is remembered, and how much it is trusted."""
+"""`headgate facts`: what is remembered, and how much it is trusted."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,88 +28,6 @@ Place = tuple[str | None, str | None]
 """Store and tenant, as the group was given them."""
 
 
-@click.command()
-@click.argument("content", required=False)
-@place_options
-@click.option("--category", default="general", show_default=True)
-@click.option("--tag", "tags", multiple=True, help="A tag; repeat for more.")
-@click.option("--trust", type=float, help="Trust to begin with, 0..1 (default: facts.trust).")
-@click.option("--session", help="Keep turns of this conversation instead of a fact.")
-@click.option("--turns", help="JSON lines {role, content, time}; '-' reads stdin. With --session.")
-@json_option
-def remember(
-    content: str | None,
-    store: str | None,
-    tenant: str | None,
-    category: str,
-    tags: tuple[str, ...],
-    trust: float | None,
-    session: str | None,
-    turns: str | None,
-    as_json: bool,
-) -> None:
-    """Remember CONTENT as a fact; or with --session and --turns, what was said in a conversation."""
-    if session or turns:
-        _add_turns(store, tenant, session, turns, as_json=as_json)
-        return
-    if content is None:
-        raise InputError("nothing to remember", hint="give a fact, or --session with --turns")
-    with open_gate(store, tenant) as hg:
-        added = hg.remember(content, category=category, tags=tags, trust=trust)
-    if as_json:
-        print_json(added)
-        return
-    echo(f"{added.fact.id}  {'remembered' if added.new else 'known already'}")
-    for hint in added.conflicts:
-        echo(f"  seems to oppose {hint.id}: {hint.content} ({hint.reason})")
-
-
-@click.command()
-@click.argument("query")
-@place_options
-@click.option("--limit", type=click.IntRange(min=0), help="Most facts (default: facts.limit).")
-@click.option("--min-trust", type=float, help="Least trust, 0..1 (default: facts.min_trust).")
-@json_option
-def recall(
-    query: str,
-    store: str | None,
-    tenant: str | None,
-    limit: int | None,
-    min_trust: float | None,
-    as_json: bool,
-) -> None:
-    """The remembered facts that fit QUERY, best first."""
-    with open_existing(store, tenant) as hg:
-        hits = hg.recall(query, limit=limit, min_trust=min_trust)
-    if as_json:
-        print_json(hits)
-        return
-    for hit in hits:
-        echo(f"{hit.score:.3f}  {hit.fact.id}  {hit.fact.content}")
-    if not hits:
-        echo("(nothing is remembered that fits)")
-
-
-@click.command()
-@click.argument("id")
-@click.option("--helpful/--unhelpful", "helpful", default=None, help="Whether the fact helped.")
-@click.option("--note", default="", help="Why.")
-@place_options
-@json_option
-def feedback(
-    id: str, helpful: bool | None, note: str, store: str | None, tenant: str | None, as_json: bool
-) -> None:
-    """Tell whether the fact ID helped; shows its trust before and after."""
-    if helpful is None:
-        raise InputError("say whether it helped", hint="add --helpful or --unhelpful")
-    with open_existing(store, tenant) as hg:
-        moved = hg.feedback(id, helpful=helpful, note=note)
-    if as_json:
-        print_json(moved)
-        return
-    echo(f"{moved.id}  trust {moved.old:.2f} -> {moved.new:.2f}")
-
-
 @click.group(invoke_without_command=True)
 @place_options
 @click.option("--category", help="Only facts of this category.")
@@ -137,6 +55,100 @@ def facts(
     for fact in found:
         table.add_row(fact.id, f"{fact.trust:.2f}", escape(fact.category), escape(fact.content))
     _CONSOLE.print(table if found else "(nothing is remembered)")
+
+
+@facts.command()
+@click.argument("content", required=False)
+@place_options
+@click.option("--category", default="general", show_default=True)
+@click.option("--tag", "tags", multiple=True, help="A tag; repeat for more.")
+@click.option("--trust", type=float, help="Trust to begin with, 0..1 (default: facts.trust).")
+@click.option("--session", help="Keep turns of this conversation instead of a fact.")
+@click.option("--turns", help="JSON lines {role, content, time}; '-' reads stdin. With --session.")
+@json_option
+@click.pass_obj
+def remember(
+    place: Place,
+    content: str | None,
+    store: str | None,
+    tenant: str | None,
+    category: str,
+    tags: tuple[str, ...],
+    trust: float | None,
+    session: str | None,
+    turns: str | None,
+    as_json: bool,
+) -> None:
+    """Remember CONTENT as a fact; or with --session and --turns, what was said in a conversation."""
+    store, tenant = store or place[0], tenant or place[1]
+    if session or turns:
+        _add_turns(store, tenant, session, turns, as_json=as_json)
+        return
+    if content is None:
+        raise InputError("nothing to remember", hint="give a fact, or --session with --turns")
+    with open_gate(store, tenant) as hg:
+        added = hg.remember(content, category=category, tags=tags, trust=trust)
+    if as_json:
+        print_json(added)
+        return
+    echo(f"{added.fact.id}  {'remembered' if added.new else 'known already'}")
+    for hint in added.conflicts:
+        echo(f"  seems to oppose {hint.id}: {hint.content} ({hint.reason})")
+
+
+@facts.command()
+@click.argument("query")
+@place_options
+@click.option("--limit", type=click.IntRange(min=0), help="Most facts (default: facts.limit).")
+@click.option("--min-trust", type=float, help="Least trust, 0..1 (default: facts.min_trust).")
+@json_option
+@click.pass_obj
+def recall(
+    place: Place,
+    query: str,
+    store: str | None,
+    tenant: str | None,
+    limit: int | None,
+    min_trust: float | None,
+    as_json: bool,
+) -> None:
+    """The remembered facts that fit QUERY, best first."""
+    with _open(place, store, tenant) as hg:
+        hits = hg.recall(query, limit=limit, min_trust=min_trust)
+    if as_json:
+        print_json(hits)
+        return
+    for hit in hits:
+        echo(f"{hit.score:.3f}  {hit.fact.id}  {hit.fact.content}")
+    if not hits:
+        echo("(nothing is remembered that fits)")
+
+
+@facts.command()
+@click.argument("id")
+@click.option("--helpful/--unhelpful", "helpful", default=None, help="Whether the fact helped.")
+@click.option("--note", default="", help="Why.")
+@place_options
+@json_option
+@click.pass_obj
+def feedback(
+    place: Place,
+    id: str,
+    helpful: bool | None,
+    note: str,
+    store: str | None,
+    tenant: str | None,
+    as_json: bool,
+) -> None:
+    """Tell whether the fact ID helped; shows its trust before and after."""
+    if helpful is None:
+        raise InputError("say whether it helped", hint="add --helpful or --unhelpful")
+    with _open(place, store, tenant) as hg:
+        moved = hg.feedback(id, helpful=helpful, note=note)
+    if as_json:
+        print_json(moved)
+        return
+    echo(f"{moved.id}  trust {moved.old:.2f} -> {moved.new:.2f}")
 
 
 @facts.command()

@@ -1,4 +1,4 @@
-"""`headgate backup`, `restore`, `export`, `import`, `check`, `compact`, `doctor`: looking after a store."""
+"""`headgate store backup`, `restore`, `export`, `import`, `check`, `compact`, `doctor`: looking after a store."""
 
 import sys
 import time
@@ -103,7 +103,7 @@ def export(store: str | None, tenant: str | None, output: Path | None) -> None:
 def import_records(
     source: Path | None, store: str | None, tenant: str | None, as_json: bool
 ) -> None:
-    """Add the records that `headgate export` wrote, from the file SOURCE or standard input."""
+    """Add the records that `headgate store export` wrote, from the file SOURCE or standard input."""
     with open_gate(store, None) as gate:
         if source is None:
             counts = import_lines(gate.store, sys.stdin, tenant=tenant)

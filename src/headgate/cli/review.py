@@ -1,4 +1,4 @@
-"""`headgate review`: the questions that wait for a person, and what that person says."""
+"""`headgate reviews`: the questions that wait for a person, and what that person says."""
 
 import getpass
 import sys
@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @click.group()
-def review() -> None:
+def reviews() -> None:
     """Answer, approve or reject what the pipeline could not decide."""
 
 
@@ -35,7 +35,7 @@ def _queue(store: str | None, tenant: str | None) -> Iterator[ReviewQueue]:
         yield hg.reviews
 
 
-@review.command("list")
+@reviews.command("list")
 @place_options
 @click.option(
     "--status",
@@ -57,7 +57,7 @@ def list_reviews(store: str | None, tenant: str | None, status: str, as_json: bo
     SafeConsole().print(table if found else "nothing is waiting")
 
 
-@review.command("show")
+@reviews.command("show")
 @click.argument("id")
 @place_options
 @json_option
@@ -71,7 +71,7 @@ def show_review(id: str, store: str | None, tenant: str | None, as_json: bool) -
         print_review(one)
 
 
-@review.command("answer")
+@reviews.command("answer")
 @click.argument("id")
 @click.argument("text")
 @place_options
@@ -100,7 +100,7 @@ def answer_review(
         _print_decision(decision, as_json)
 
 
-@review.command("approve")
+@reviews.command("approve")
 @click.argument("id")
 @place_options
 @_who
@@ -113,7 +113,7 @@ def approve_review(
         _print_decision(queue.approve(id, who=who or _user(), note=note), as_json)
 
 
-@review.command("reject")
+@reviews.command("reject")
 @click.argument("id")
 @place_options
 @_who

@@ -1,4 +1,4 @@
-"""`headgate show ID`: one document, chunk, fact, trace or review, whatever has that id."""
+"""`headgate store show ID`: one document, chunk, fact, trace or review, whatever has that id."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from headgate.cli.memory import describe_fact
 from headgate.cli.options import json_option, open_existing, place_options, print_json
 from headgate.cli.review import print_review
 from headgate.cli.terminal import echo
-from headgate.cli.traces import print_trace
+from headgate.cli.why import print_trace
 from headgate.explain.as_data import trace_data
 from headgate.operations.find import Match, find
 from headgate.operations.presence import LAST, whole_trace_id

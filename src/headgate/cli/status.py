@@ -1,4 +1,4 @@
-"""`headgate status` and `headgate ls`: what is in the store."""
+"""`headgate status` and `headgate store ls`: what is in the store."""
 
 from fnmatch import fnmatchcase
 

@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from headgate.cli.operations import check, open_postgres
+from headgate.cli.add import remove
+from headgate.cli.operations import (
+    backup,
+    check,
+    compact,
+    export,
+    import_records,
+    open_postgres,
+    reindex,
+    restore,
+)
 from headgate.cli.options import json_option, print_json, store_option
+from headgate.cli.show import show
+from headgate.cli.status import ls
 from headgate.cli.terminal import SafeConsole, echo
 from headgate.errors import InputError, MissingExtra, StoreError
 from headgate.models.embed import embedder
@@ -187,7 +199,19 @@ def embed(store: str | None, collection: str | None, as_json: bool) -> None:
         echo(f"the index of vectors of a large collection was not made: {obstacle}", err=True)
 
 
-store.add_command(check)
+for _command in (
+    ls,
+    show,
+    remove,
+    backup,
+    restore,
+    export,
+    import_records,
+    check,
+    compact,
+    reindex,
+):
+    store.add_command(_command)
 
 
 def _name(store: str | None) -> str:

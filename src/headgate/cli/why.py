@@ -1,62 +1,144 @@
-"""`headgate why TRACE [CHUNK]`: where a chunk fell, and the smallest change with which it would have entered.
+"""`headgate why [TRACE [CHUNK]]`: what became of a request, and of one chunk in it.
 
-Without a chunk: what was left out of a context, or what was done to a call through the proxy (notes, cuts, caps) and
-with what it would have been left undone.
+Without a trace: the last requests. With one: what each stage did, what was shown, what was left out, and what was done
+to a call through the proxy (notes, cuts, caps). With a chunk: where it fell, and the smallest change that admits it.
 """
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 
 import click
+from rich.markup import escape
+from rich.table import Column, Table
 
 from headgate.cli.options import json_option, open_existing, place_options, print_json
-from headgate.cli.terminal import echo
+from headgate.cli.terminal import SafeConsole, echo
+from headgate.explain.as_data import summary_data, trace_data
 from headgate.explain.interventions import interventions
 from headgate.explain.why import Why
 from headgate.guard.tools import clip
+from headgate.notes import Note, Stage
 from headgate.operations.presence import whole_chunk_id, whole_trace_id
-from headgate.types import Trace
+from headgate.types import Candidate, Step, Trace, TraceSummary
 
-MOST_LEFT_OUT = 20  # of the chunks that fell, the best first
+MOST_LEFT_OUT = 20  # of the chunks that were left out, the best first: a screen of them
 
 
 @click.command()
-@click.argument("trace")
+@click.argument("trace", required=False)
 @click.argument("chunk", required=False)
 @place_options
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="Most requests to list.")  # fmt: skip
 @json_option
 def why(
-    trace: str, chunk: str | None, store: str | None, tenant: str | None, as_json: bool
+    trace: str | None,
+    chunk: str | None,
+    store: str | None,
+    tenant: str | None,
+    limit: int,
+    as_json: bool,
 ) -> None:
-    """Say why CHUNK is not in the context of TRACE, and what would have let it in.
+    """List the last requests, show TRACE in full, or say why CHUNK is not in it.
 
-    The beginning of a trace's id will do, and `last` stands for the newest. Without CHUNK: what was left out of the
-    context TRACE, or done to the call TRACE that went through the proxy, and why.
+    The beginning of a trace's id will do, and `last` stands for the newest. For a CHUNK that was left out, the smallest
+    change of the settings is searched that would have let it in.
     """
     with open_existing(store, tenant) as hg:
-        stored = hg.trace(whole_trace_id(hg, trace))
-        if chunk is None:
-            _print_trace(stored, as_json=as_json)
+        if trace is None:
+            _print_list(hg.traces(limit=limit), as_json=as_json)
             return
-        answer = hg.why(stored, whole_chunk_id(hg, stored, chunk))
-    if as_json:
-        print_json(answer.as_dict())
+        stored = hg.trace(whole_trace_id(hg, trace))
+        if chunk is not None:
+            answer = hg.why(stored, whole_chunk_id(hg, stored, chunk))
+    if chunk is not None:
+        _print_answer(answer, as_json=as_json)
+    elif as_json:
+        print_json(trace_data(stored) | _outcome_data(stored))
     else:
-        echo(_describe(answer))
+        print_trace(stored)
 
 
-def _print_trace(trace: Trace, *, as_json: bool) -> None:
-    """Print what was done to a request, and which candidates were left out of it."""
-    done = interventions(trace)
-    fell = [(candidate.chunk.id, candidate.notes[-1]) for candidate in trace.candidates if candidate.dropped]  # fmt: skip
+def _print_list(found: list[TraceSummary], *, as_json: bool) -> None:
     if as_json:
-        left_out = [{"chunk": chunk, "stage": note.stage, "reason": note.reason} for chunk, note in fell]  # fmt: skip
-        print_json({"interventions": [asdict(one) for one in done], "left_out": left_out})
+        print_json([summary_data(summary) for summary in found])
         return
+    id = Column("trace", no_wrap=True, min_width=32)  # it is there to be copied
+    query = Column("query", no_wrap=True, overflow="ellipsis")
+    when = Column("when", no_wrap=True)
+    table = Table(
+        id, when, "kept", "of", "ms", query, box=None, header_style="bold", pad_edge=False
+    )
+    for row in found:
+        at = datetime.fromtimestamp(row.created, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        kept, of, ms = str(row.kept), str(row.candidates), f"{1000 * row.seconds:.1f}"
+        table.add_row(row.id, at, kept, of, ms, escape(row.query[:60]))
+    SafeConsole().print(table if found else "no request was traced yet")
+    if found:
+        echo("one in full: headgate why TRACE; one chunk of it: headgate why TRACE CHUNK", err=True)
+
+
+def print_trace(trace: Trace) -> None:
+    """Print what each stage did, what was done to the request, what was shown, and what was left out."""
+    console = SafeConsole()
+    console.print(escape(_describe_plan(trace)))
+    table = Table("stage", "ms", "received", "kept", "dropped", "", box=None, header_style="bold")
+    for step in trace.steps:
+        counts = map(str, (step.received, step.kept, step.dropped))
+        table.add_row(
+            step.stage, f"{1000 * step.seconds:.2f}", *counts, escape(_describe_step(step))
+        )
+    console.print(table)
+    for candidate in trace.candidates:
+        if not candidate.dropped:
+            console.print(escape(candidate.chunk.id), style="bold", highlight=False)
+            for note in candidate.notes:
+                console.print(escape(f"  {_describe_note(note)}"), highlight=False)
+    _print_outcome(trace)
+
+
+def _describe_plan(trace: Trace) -> str:
+    """What was decided before anything was looked up; of a call through the proxy, where it went."""
+    is_call = any(step.stage is Stage.MODEL for step in trace.steps)
+    kind = "model call" if is_call else trace.plan.strategy.value
+    return f"{kind}: {trace.plan.reasoning}"
+
+
+def _describe_step(step: Step) -> str:
+    """Say what went wrong in a step, and what is known of a model call and of what the guard did to it."""
+    known = step.facts if step.stage in (Stage.MODEL, Stage.CUT, Stage.CIRCLES, Stage.FUSE) else {}
+    facts = ", ".join(f"{name} {str(value)[:60]}" for name, value in known.items())
+    return "; ".join(part for part in (step.degraded, facts) if part)
+
+
+def _describe_note(note: Note) -> str:
+    return f"{note.stage:<10} {note.fate:<5} {note.score:6.3f}  {note.reason}"
+
+
+def _left_out(trace: Trace) -> list[Candidate]:
+    return [candidate for candidate in trace.candidates if candidate.dropped]
+
+
+def _outcome_data(trace: Trace) -> dict[str, object]:
+    """What was done to a request, and what was left out of it, as JSON-ready data."""
+    left_out = [
+        {"chunk": one.chunk.id, "stage": one.notes[-1].stage, "reason": one.notes[-1].reason}
+        for one in _left_out(trace)
+    ]
+    return {
+        "interventions": [asdict(one) for one in interventions(trace)],
+        "left_out": left_out,
+    }
+
+
+def _print_outcome(trace: Trace) -> None:
+    """Print what was done to a request, and which candidates were left out of it."""
+    done, fell = interventions(trace), _left_out(trace)
     for one in done:
         echo(f"{one.stage:<10} {clip(one.what, 1000)}")
         echo(f"{'':<10} it would not have been with {clip(one.change, 1000)}")
-    for chunk, note in fell[:MOST_LEFT_OUT]:
-        echo(f"{note.stage:<10} {clip(chunk, 200)}: {clip(note.reason, 1000)}")
+    for candidate in fell[:MOST_LEFT_OUT]:
+        note = candidate.notes[-1]
+        echo(f"{note.stage:<10} {clip(candidate.chunk.id, 200)}: {clip(note.reason, 1000)}")
     if len(fell) > MOST_LEFT_OUT:
         echo(f"and {len(fell) - MOST_LEFT_OUT:,} more: --json lists them all")
     if fell:
@@ -65,16 +147,20 @@ def _print_trace(trace: Trace, *, as_json: bool) -> None:
         echo("nothing was done to this request, and nothing was left out")
 
 
-def _describe(answer: Why) -> str:
-    lines = [
-        f"{note.stage:<10} {note.fate:<5} {note.score:6.3f}  {note.reason}" for note in answer.notes
-    ]
+def _print_answer(answer: Why, *, as_json: bool) -> None:
+    """Print where a chunk fell, and what would have let it in."""
+    if as_json:
+        print_json(answer.as_dict())
+        return
+    for note in answer.notes:
+        echo(_describe_note(note))
     if answer.entered:
-        return "\n".join([*lines, f"{answer.chunk} was shown"])
-    lines.append(f"{answer.chunk} fell at {answer.stage}: {answer.reason}")
+        echo(f"{answer.chunk} was shown")
+        return
+    echo(f"{answer.chunk} fell at {answer.stage}: {answer.reason}")
     if answer.changes:
-        lines.append("it would have entered with")
-        lines += [f"  {c.name} = {c.now} (was {c.was})" for c in answer.changes]
+        echo("it would have entered with")
+        for change in answer.changes:
+            echo(f"  {change.name} = {change.now} (was {change.was})")
     if answer.note:
-        lines.append(answer.note)
-    return "\n".join(lines)
+        echo(answer.note)

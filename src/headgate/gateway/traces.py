@@ -30,7 +30,7 @@ class Traces(Lifecycle):
             self._parts.writes.flush()
             found = store.trace(self.tenant, id)
         if found is None:
-            raise NotFound(f"there is no trace {id!r}", hint="see: headgate traces")
+            raise NotFound(f"there is no trace {id!r}", hint="see: headgate why")
         return found
 
     def traces(self, *, limit: int = 100) -> list[TraceSummary]:

@@ -241,7 +241,7 @@ class Collection:
             raise ConfigError(
                 f"collection {self._name!r} was indexed with {state.kind or 'no embeddings'}, "
                 f"and the settings ask for {self._kind}",
-                hint=f"run: headgate reindex --collection {self._name}, or set embed.model back",
+                hint=f"run: headgate store reindex --collection {self._name}, or set embed.model back",
             )
         self._opened = True
         self._set_state(state)

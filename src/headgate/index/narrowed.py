@@ -181,7 +181,7 @@ class NarrowedCollection:
             raise ConfigError(
                 f"collection {self._name!r} was indexed with {totals.vectors},"
                 f" and the settings ask for {kind}",
-                hint=f"run: headgate reindex --collection {self._name}, or set embed.model back",
+                hint=f"run: headgate store reindex --collection {self._name}, or set embed.model back",
             )
 
     def _narrow(self, query: str, totals: Totals, *, behind: bool) -> DraftSnapshot:

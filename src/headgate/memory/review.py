@@ -95,7 +95,7 @@ class AskRate:
                 raise BusyError(
                     f"this caller has put {most} questions before a person within the hour",
                     retry_after=asked[0] + HOUR_S - now,
-                    hint="ask again later, or decide some: headgate review list",
+                    hint="ask again later, or decide some: headgate reviews list",
                 )
             asked.append(now)
 
@@ -173,7 +173,7 @@ class ReviewQueue:
         if not self._store.save_review(self._tenant, review, most=most):
             raise LimitError(
                 f"{most:,} reviews are waiting, which is all that review.pending allows",
-                hint="decide some: headgate review list",
+                hint="decide some: headgate reviews list",
             )
 
     def _expire(self, review: Review) -> None:
@@ -192,7 +192,7 @@ class ReviewQueue:
         review = self._store.review(self._tenant, id)
         if review is None:
             raise NotFound(
-                f"no review has the id {id!r}", hint="`headgate review list` shows them all"
+                f"no review has the id {id!r}", hint="`headgate reviews list` shows them all"
             )
         if review.status == "pending" and review.expires <= self._clock():
             self._expire(review)

@@ -102,7 +102,7 @@ def _check_store(folder: Path | None) -> Iterator[Advice]:
         yield Advice("store", "problem", error.message, error.hint)
         return
     if damage:
-        yield Advice("store", "problem", f"{path} is damaged: {damage[0]}", "restore a backup: headgate restore")  # fmt: skip
+        yield Advice("store", "problem", f"{path} is damaged: {damage[0]}", "restore a backup: headgate store restore")  # fmt: skip
         return
     yield Advice("store", "ok", f"{path} is sound, {_mb(path.stat().st_size)}, {_mb(traces)} of it traces")  # fmt: skip
     yield from _check_folder(folder, path, free)
@@ -152,7 +152,7 @@ def _check_folder(folder: Path, path: Path, free: int) -> Iterator[Advice]:
     if os.name == "posix" and path.stat().st_mode & 0o077:
         yield Advice("folder", "warning", f"others on this machine can read {path}", f"run: chmod -R go= {folder}")  # fmt: skip
     if free > size / 2 and free > 50 << 20:
-        yield Advice("space", "warning", f"{_mb(free)} of {_mb(size)} are free pages", "run: headgate compact")  # fmt: skip
+        yield Advice("space", "warning", f"{_mb(free)} of {_mb(size)} are free pages", "run: headgate store compact")  # fmt: skip
     wal = path.with_name(f"{FILE}-wal")
     if wal.exists() and wal.stat().st_size > _WAL_BYTES:
         yield Advice("space", "warning", f"the log has {_mb(wal.stat().st_size)}", "a reader or writer is stuck: find the process that holds the store")  # fmt: skip

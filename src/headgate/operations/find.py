@@ -31,7 +31,9 @@ def find(gate: Headgate, id: str) -> Match:
     if not found:
         known = [name for c in gate.collections() for name in gate.store.digests(gate.tenant, c)]
         meant = did_you_mean(id, known[:20_000])
-        raise NotFound(f"nothing has the id {clip(id, 80)!r}", hint=f"{meant}see: headgate ls")
+        raise NotFound(
+            f"nothing has the id {clip(id, 80)!r}", hint=f"{meant}see: headgate store ls"
+        )
     if len(found) > 1:
         names = [f"{one.kind} {one.id}" + (f" in {one.collection}" if one.collection else "") for one in found]  # fmt: skip
         rest = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""

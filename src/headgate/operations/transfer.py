@@ -67,7 +67,7 @@ _KINDS: Mapping[str, type] = {"document": Document, "edge": Edge, "fact": Fact, 
 
 
 def _parse(line: str | bytes, number: int) -> tuple[str, str, Any]:
-    hint = "a line is what `headgate export` wrote"
+    hint = "a line is what `headgate store export` wrote"
     try:
         record = orjson.loads(line)
         kind, owner = record["kind"], record["tenant"]

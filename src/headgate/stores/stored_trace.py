@@ -79,7 +79,7 @@ def unpack_trace(body: str | bytes, held: Held) -> Trace:
         stored = decode(_Stored, zlib.decompress(body))
     except zlib.error as error:
         raise DamagedError(
-            f"a stored trace cannot be read: {error}", hint="run: headgate check"
+            f"a stored trace cannot be read: {error}", hint="run: headgate store check"
         ) from error
     known = _find_chunks(stored.trace.candidates, held)
 

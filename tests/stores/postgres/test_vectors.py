@@ -99,7 +99,9 @@ def test_a_vector_of_another_dimension_is_refused(store):
 
 def test_what_a_graph_lacks_is_said(store, postgres_url):
     save(store, "t", AXES)
-    with pytest.raises(StoreError, match=r"were made without embedding/other/4.*headgate reindex"):
+    with pytest.raises(
+        StoreError, match=r"were made without embedding/other/4.*headgate store reindex"
+    ):
         store.build_graph("t", "main", "embedding/other/4")
     plain = PostgresStore(postgres_url)
     assert not plain.can_search_vectors()

@@ -118,7 +118,7 @@ class PostgresVectors:
         if not self._pool.fetch(tenant, sql, (tenant, collection, kind)):
             raise StoreError(
                 f"the postings of collection {collection!r} were made without {kind}",
-                hint=f"run: headgate reindex --collection {collection}, then this again",
+                hint=f"run: headgate store reindex --collection {collection}, then this again",
             )
 
     def clear_vectors(self, tenant: str, collection: str) -> None:
@@ -177,11 +177,11 @@ def _require_vectors(connection: Link, address: Address) -> str:
     if not schema:
         raise StoreError(
             f"the store {address} has no pgvector 0.7 or newer",
-            hint="as superuser: CREATE EXTENSION vector; then run: headgate store migrate, and headgate reindex",
+            hint="as superuser: CREATE EXTENSION vector; then run: headgate store migrate, and headgate store reindex",
         )
     if not has_vectors(connection):
         raise StoreError(
             f"the store {address} has pgvector and no table for vectors yet",
-            hint="run: headgate store migrate, and headgate reindex",
+            hint="run: headgate store migrate, and headgate store reindex",
         )
     return schema
