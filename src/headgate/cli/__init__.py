@@ -42,9 +42,9 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Groups of commands": {
         "store": ("headgate.cli.store:store", "List, remove, back up, check, copy what is stored."),
-        "facts": ("headgate.cli.memory:facts", "Remember and recall facts, and change them."),
+        "facts": ("headgate.cli.facts:facts", "Remember and recall facts, and change them."),
         "graph": ("headgate.cli.graph:graph", "Load knowledge, follow it, cut and verify slices."),
-        "reviews": ("headgate.cli.review:reviews", "Decide the questions that wait for a person."),
+        "reviews": ("headgate.cli.reviews:reviews", "Decide the questions that wait for a person."),
         "sessions": ("headgate.cli.sessions:sessions", "Show what sessions have spent; resume paused ones."),
         "keys": ("headgate.cli.keys:keys", "Make, list and revoke API keys of the service."),
         "eval": ("headgate.cli.eval:evaluation", "Measure Headgate on labeled data."),

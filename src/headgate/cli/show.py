@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
-from headgate.cli.memory import describe_fact
+from headgate.cli.facts import describe_fact
 from headgate.cli.options import json_option, open_existing, place_options, print_json
-from headgate.cli.review import print_review
+from headgate.cli.reviews import print_review
 from headgate.cli.terminal import echo
 from headgate.cli.why import print_trace
 from headgate.explain.as_data import trace_data
