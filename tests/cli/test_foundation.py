@@ -20,18 +20,21 @@ def test_help_lists_every_command_and_each_command_loads():
         assert CliRunner().invoke(cli.app, [name, "--help"]).exit_code == 0
 
 
-def test_a_command_starts_no_threads_for_matrices_and_its_children_know_nothing_of_that():
-    told = {k: v for k, v in os.environ.items() if "NUM_THREADS" not in k}
+@pytest.mark.parametrize("given", [None, "1"])
+def test_a_command_starts_no_threads_for_matrices_and_leaves_the_environment_as_it_was(given):
+    environment = {k: v for k, v in os.environ.items() if "NUM_THREADS" not in k}
+    if given:
+        environment["OPENBLAS_NUM_THREADS"] = given
     script = """
 import os, headgate.cli as cli
 cli.app.get_command(None, "context")
 import numpy
-print(len(os.listdir("/proc/self/task")), "OPENBLAS_NUM_THREADS" in os.environ)
+print(len(os.listdir("/proc/self/task")), os.environ.get("OPENBLAS_NUM_THREADS"))
 """
     run = subprocess.run(
-        [sys.executable, "-c", script], env=told, capture_output=True, text=True, check=True
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
-    assert run.stdout.split() == ["1", "False"]
+    assert run.stdout.split() == ["1", str(given)]
 
 
 def test_strategy_shows_a_panel(run):

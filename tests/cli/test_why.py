@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from headgate import cli
 from headgate.cli.status import _describe_lag, _size
 from headgate.cli.why import MOST_LEFT_OUT, _describe_step, _print_outcome, print_trace
 from headgate.gateway import Headgate
@@ -57,17 +56,3 @@ def test_so_many_chunks_that_fell_are_listed_and_the_rest_is_counted(capsys, cou
     assert len(said) == lines
     assert (said[-1] == "nothing was done to this request, and nothing was left out") is (count == 0)  # fmt: skip
     assert ("and 3 more: --json lists them all" in said) is (count > MOST_LEFT_OUT)
-
-
-@pytest.mark.parametrize(("given", "inside"), [(None, "1"), ("4", "4")])
-def test_numpy_starts_no_threads_and_the_environment_is_as_before(monkeypatch, given, inside):
-    name = "OPENBLAS_NUM_THREADS"
-    if given is None:
-        monkeypatch.delenv(name, raising=False)
-    else:
-        monkeypatch.setenv(name, given)
-    import os
-
-    with cli._quick_imports():
-        assert os.environ[name] == inside
-    assert os.environ.get(name) == given
